@@ -35,7 +35,7 @@ struct Flags {
   std::string role = "trainer", peer_ports = "7100-7199", trainer, log_level = "info";
   std::vector<std::string> labels;
   int threads = 0;
-  bool cell = false;
+  bool replica_group = false;
   double speed = 1;
   int orphan_limit_s = 600;
   std::string emulated_link;
@@ -78,7 +78,7 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--devices", flags.devices, "auto, cpu, or cpu:N for N trainers")
       ->capture_default_str();
-  app.add_flag("--cell", flags.cell,
+  app.add_flag("--replica-group", flags.replica_group,
                "the devices train one replica together: they share each batch and act as one");
   app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
       ->check(CLI::Range(1, 1024));
@@ -112,7 +112,7 @@ void declare(CLI::App& app, Flags& flags) {
                  "path of the process to start (default: shoal-trainer beside this program, with "
                  "--role reducer shoal-reducer)");
   app.add_option("--orphan-limit-s", flags.orphan_limit_s,
-                 "how long trainers go on without an agent before they end; 0: they end with it")
+                 "how long trainers continue without an agent before they end; 0: they end with it")
       ->check(CLI::Range(0, kOrphanLimitMax))
       ->capture_default_str();
   app.add_option("--log-level", flags.log_level, "debug, info, warning or error")
@@ -175,7 +175,7 @@ Status check_link(const std::string& text) {
 Result<std::vector<Device>> devices_of(const Flags& flags) {
   if (flags.role != "reducer") return probe_devices(flags.devices, default_nvml_library());
   const std::pair<const char*, bool> given[] = {{"--devices", flags.devices != "auto"},
-                                                {"--cell", flags.cell},
+                                                {"--replica-group", flags.replica_group},
                                                 {"--speed", flags.speed != 1},
                                                 {"--threads", flags.threads != 0}};
   for (const auto& [flag, is_given] : given) {
@@ -199,10 +199,10 @@ Status check_values(const Flags& flags) {
   return check_link(flags.emulated_link);
 }
 
-Status check_cell(const Flags& flags, std::size_t devices) {
-  if (!flags.cell || devices > 1) return {};
-  return Error{Code::kValidation, "needs at least two devices, and this host has one", "--cell",
-               "leave it out, or name more, for example --devices cpu:2"};
+Status check_replica_group(const Flags& flags, std::size_t devices) {
+  if (!flags.replica_group || devices > 1) return {};
+  return Error{Code::kValidation, "needs at least two devices, and this host has one",
+               "--replica-group", "leave it out, or name more, for example --devices cpu:2"};
 }
 
 std::string program_of(const Flags& flags) {
@@ -230,7 +230,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (!labels.ok()) return labels.error();
   auto ports = parse_port_range(flags.peer_ports);
   if (!ports.ok()) return ports.error();
-  if (const Status cell = check_cell(flags, devices->size()); !cell.ok()) return cell.error();
+  if (const Status replica_group = check_replica_group(flags, devices->size()); !replica_group.ok())
+    return replica_group.error();
   auto host = flags.host.empty() ? local_address_towards(flags.coordinator)
                                  : Result<std::string>(flags.host);
   if (!host.ok()) return host.error();
@@ -243,8 +244,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.data_dir = flags.data_dir;
   options.trainer = program_of(flags);
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
-  if (flags.cell) {
-    options.cell = static_cast<int>(options.core.devices.size());
+  if (flags.replica_group) {
+    options.replica_group = static_cast<int>(options.core.devices.size());
     options.core.devices.resize(1);  // the leader's stands for all
   }
   options.core.load_limit = seconds_f(flags.load_limit_s);
@@ -321,7 +322,8 @@ int main(int argc, char** argv) {
       "SIGTERM and SIGINT end it with its trainers, at the end of their inner step; the second "
       "time "
       "at once.\n"
-      "SIGUSR2 ends it alone: the trainers go on, and the next start on the same --data-dir finds "
+      "SIGUSR2 ends it alone: the trainers continue, and the next start on the same --data-dir "
+      "finds "
       "them again,\nas after a crash. That is how an agent is upgraded in place.",
       "shoal-agent"};
   declare(app, flags);

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/words.h"
+#include "base/enumerators.h"
 
 namespace shoal {
 

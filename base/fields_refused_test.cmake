@@ -55,25 +55,25 @@ list_of(twice ${city} ${height} ${height})
 refused(twice "${twice}" "a field is listed twice")
 
 set(enum "
-#include \"base/words.h\"
+#include \"base/enumerators.h\"
 using namespace shoal;
 enum class Pace { kSlow, kFast };
-constexpr auto words_of(Of<Pace>) {
+constexpr auto enumerators_of(Of<Pace>) {
   using enum Pace;
-  return words<Pace>({WORDS});
+  return enumerators<Pace>({WORDS});
 }
-static_assert(word_count<Pace>() > 0);
+static_assert(enumerator_count<Pace>() > 0);
 ")
-function(words_of result words)
+function(enumerators_of result words)
   string(REPLACE "WORDS" "${words}" source "${enum}")
   set(${result} "${source}" PARENT_SCOPE)
 endfunction()
 
-words_of(all "{kSlow, \"slow\"}, {kFast, \"fast\"}")
+enumerators_of(all "{kSlow, \"slow\"}, {kFast, \"fast\"}")
 accepted(all_words "${all}")
-words_of(missing "{kSlow, \"slow\"}")
-refused(missing_word "${missing}" "an enumerator has no word")
-words_of(turned "{kFast, \"fast\"}, {kSlow, \"slow\"}")
-refused(turned_words "${turned}" "words are not in the enumerators' order")
-words_of(same "{kSlow, \"slow\"}, {kFast, \"slow\"}")
-refused(same_words "${same}" "two enumerators have the same word")
+enumerators_of(missing "{kSlow, \"slow\"}")
+refused(missing_name "${missing}" "an enumerator has no name")
+enumerators_of(turned "{kFast, \"fast\"}, {kSlow, \"slow\"}")
+refused(turned_words "${turned}" "names are not in the enumerators' order")
+enumerators_of(same "{kSlow, \"slow\"}, {kFast, \"slow\"}")
+refused(same_words "${same}" "two enumerators have the same name")

@@ -16,9 +16,9 @@
 namespace shoal {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
-constexpr auto words_of(Of<LogLevel>) {
+constexpr auto enumerators_of(Of<LogLevel>) {
   using enum LogLevel;
-  return words<LogLevel>(
+  return enumerators<LogLevel>(
       {{kDebug, "debug"}, {kInfo, "info"}, {kWarning, "warning"}, {kError, "error"}});
 }
 

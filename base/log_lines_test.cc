@@ -23,9 +23,9 @@ TEST(LogLines, TextIsSoughtWithoutRegardToCase) {
   EXPECT_FALSE(fits({.text = "nospace"}, kLine));
 }
 
-TEST(LogLines, LevelsHaveWords) {
-  EXPECT_EQ(parse_word<LogLevel>("warning"), LogLevel::kWarning);
-  EXPECT_EQ(parse_word<LogLevel>("loud"), std::nullopt);
+TEST(LogLines, LevelsHaveNames) {
+  EXPECT_EQ(parse_enumerator<LogLevel>("warning"), LogLevel::kWarning);
+  EXPECT_EQ(parse_enumerator<LogLevel>("loud"), std::nullopt);
 }
 
 }  // namespace

@@ -29,21 +29,21 @@ enum class Code {
   kCancelled,
   kInternal,
 };
-constexpr auto words_of(Of<Code>) {
+constexpr auto enumerators_of(Of<Code>) {
   using enum Code;
-  return words<Code>({{kInvalidArgument, "invalid_argument"},
-                      {kValidation, "validation"},
-                      {kNotFound, "not_found"},
-                      {kConflict, "conflict"},
-                      {kUnauthenticated, "unauthenticated"},
-                      {kPermissionDenied, "permission_denied"},
-                      {kUnavailable, "unavailable"},
-                      {kDeadlineExceeded, "deadline_exceeded"},
-                      {kResourceExhausted, "resource_exhausted"},
-                      {kIncompatible, "incompatible"},
-                      {kDataLoss, "data_loss"},
-                      {kCancelled, "cancelled"},
-                      {kInternal, "internal"}});
+  return enumerators<Code>({{kInvalidArgument, "invalid_argument"},
+                            {kValidation, "validation"},
+                            {kNotFound, "not_found"},
+                            {kConflict, "conflict"},
+                            {kUnauthenticated, "unauthenticated"},
+                            {kPermissionDenied, "permission_denied"},
+                            {kUnavailable, "unavailable"},
+                            {kDeadlineExceeded, "deadline_exceeded"},
+                            {kResourceExhausted, "resource_exhausted"},
+                            {kIncompatible, "incompatible"},
+                            {kDataLoss, "data_loss"},
+                            {kCancelled, "cancelled"},
+                            {kInternal, "internal"}});
 }
 
 struct Error {

@@ -57,7 +57,7 @@ Rate measure(const CodecOptions& options, std::size_t values, std::string name, 
 }
 
 // A dense codec, or sparse2 with the mean of one member in place of the sum.
-struct Subject {
+struct MeasuredCodec {
   std::string name;
   std::function<std::size_t(std::size_t)> size;
   std::function<void(std::span<const float>, std::span<std::byte>)> encode;
@@ -65,8 +65,8 @@ struct Subject {
   std::optional<CodecKind> entropy = {};  // if its encodings are entropy coded on slow lines
 };
 
-std::vector<Subject> subjects() {
-  std::vector<Subject> all;
+std::vector<MeasuredCodec> measured_codecs() {
+  std::vector<MeasuredCodec> all;
   for (const CodecKind kind : outer_opt::kDenseCodecs) {
     const outer_opt::Codec* codec = &outer_opt::codec(kind);
     all.push_back({to_string(kind), [codec](std::size_t n) { return codec->encoded_size(n); },
@@ -102,7 +102,7 @@ std::vector<float> heavy_tailed(std::size_t n) {
   return values;
 }
 
-Loss loss_of(const Subject& codec, std::span<const float> in) {
+Loss loss_of(const MeasuredCodec& codec, std::span<const float> in) {
   std::vector<std::byte> bytes(codec.size(in.size()));
   std::vector<float> out(in.size());
   codec.encode(in, bytes);
@@ -131,7 +131,7 @@ Rate measure_memcpy(const CodecOptions& options, Buffers& b) {
   });
 }
 
-void measure_codec(const CodecOptions& options, const Subject& codec, Buffers& b,
+void measure_codec(const CodecOptions& options, const MeasuredCodec& codec, Buffers& b,
                    std::vector<Rate>& rates) {
   const auto bytes = [&](std::size_t first, std::size_t n) {
     return std::span(b.encoded).subspan(codec.size(first), codec.size(n));
@@ -151,7 +151,7 @@ void measure_codec(const CodecOptions& options, const Subject& codec, Buffers& b
 }
 
 // Of what measure_codec() left in b.encoded.
-void measure_entropy(const CodecOptions& options, const Subject& codec, Buffers& b,
+void measure_entropy(const CodecOptions& options, const MeasuredCodec& codec, Buffers& b,
                      std::vector<Rate>& rates) {
   outer_opt::EntropyCoder coder;
   std::vector<std::vector<std::byte>> coded(b.in.size() / kRun + 1);
@@ -212,7 +212,7 @@ int run_codec(const CodecOptions& options) {
   std::vector<Rate> rates{measure_memcpy(options, buffers)};
   std::vector<Loss> losses;
   const std::size_t sample = std::min(buffers.in.size(), std::size_t{1} << 20);
-  for (const Subject& codec : subjects()) {
+  for (const MeasuredCodec& codec : measured_codecs()) {
     std::fill(buffers.out.begin(), buffers.out.end(), 0.0f);
     measure_codec(options, codec, buffers, rates);
     if (codec.entropy) measure_entropy(options, codec, buffers, rates);

@@ -10,7 +10,7 @@
 
 #include "base/number_text.h"
 #include "bench/bench.h"
-#include "cli/word_option.h"
+#include "cli/enum_option.h"
 #include "outer_opt/core/codec/codec.h"
 
 namespace shoal::bench {
@@ -66,7 +66,7 @@ CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
       ->delimiter(',')
       ->check(number_within(0.01, 100));
   command->add_option("--steps", o.steps)->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
-  cli::add_word(*command, "--schedule", o.schedule, "Of the inner steps");
+  cli::add_enum_option(*command, "--schedule", o.schedule, "Of the inner steps");
   command->add_option("--repeats", o.repeats, "Of a hop")->check(CLI::Range(1, 1000));
   return command;
 }

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "wire/lent_memory.h"
+#include "wire/cross_memory.h"
 
 namespace shoal::bench {
 namespace {

@@ -142,4 +142,14 @@ Error error_of_response(const HttpResponse& response, const Locate& locate) {
           parameter_of(problem), text_of(problem, "hint")};
 }
 
+Error with_refusal(Error refusal, const Error& also) {
+  const std::size_t first = refusal.message.find("\n  ");
+  if (refusal.code != Code::kValidation || first == std::string::npos) return refusal;
+  const std::string lines = refusal.message.substr(first) + "\n  " + also.message;
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = lines.find("\n  ", at)) != std::string::npos; ++at) ++count;
+  refusal.message = std::to_string(count) + " fields are not accepted" + lines;
+  return refusal;
+}
+
 }  // namespace shoal::cli

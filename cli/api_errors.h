@@ -33,4 +33,7 @@ using Locate = std::function<std::string(const std::string& pointer)>;
 // hint.
 Error error_of_response(const HttpResponse& response, const Locate& locate = {});
 
+// A refusal of fields with what is wrong besides, as one more line. Any other error as it is.
+Error with_refusal(Error refusal, const Error& also);
+
 }  // namespace shoal::cli

@@ -76,6 +76,21 @@ TEST(Api, AddressesAreNormalised) {
   EXPECT_FALSE(Api("https://shoal.example").is_loopback());
 }
 
+TEST(ApiErrors, WhatIsWrongBesidesIsOneMoreLine) {
+  const Error refusal{Code::kValidation, "1 field is not accepted\n  a.toml:1: name: bad", "", "h"};
+  const Error also{Code::kValidation, "a.toml:4: data.train: no such file: /x", "", ""};
+  const Error both = with_refusal(refusal, also);
+  EXPECT_EQ(
+      both.message,
+      "2 fields are not accepted\n  a.toml:1: name: bad\n  a.toml:4: data.train: no such file: "
+      "/x");
+  EXPECT_EQ(both.remedy, "h");
+  const Error conflict{Code::kConflict, "x\n  y", "", ""};
+  EXPECT_EQ(with_refusal(conflict, also), conflict);
+  const Error syntax{Code::kValidation, "not TOML", "", ""};
+  EXPECT_EQ(with_refusal(syntax, also), syntax);
+}
+
 TEST(Api, OptionalFieldsHaveFallbacks) {
   const Json object = Json::parse(R"({"a":{"b":1.5,"c":null,"n":"42"},"s":"x"})");
   EXPECT_EQ(number_at(object, "a/b"), 1.5);

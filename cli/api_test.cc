@@ -100,6 +100,21 @@ TEST(Api, RefusalsAndStrangeAnswersAreErrors) {
   EXPECT_FALSE(api.answers("/readyz"));
 }
 
+// The first bytes of an HTTP/2 connection, as the gRPC port sends them.
+TEST(Api, TheGrpcPortIsNamed) {
+  ScriptedServer server([](const std::string&) {
+    return std::string(
+        "\0\0\x18\x04\0\0\0\0\0\0\x04\0\x3f\xff\xff\0\x05\0\x3f\xff\xff\0\x06\0\0\x20\0\xfe\x03\0\0"
+        "\0\x01",
+        33);
+  });
+  const Error error = Api(server.address()).get("/jobs").error();
+  EXPECT_EQ(error.code, Code::kInvalidArgument);
+  EXPECT_EQ(error.field, "--addr");
+  EXPECT_THAT(error.message, HasSubstr("does not speak HTTP"));
+  EXPECT_THAT(error.remedy, HasSubstr("gRPC"));
+}
+
 // A coordinator of 0.1.0 and a newer shoal: who asks for what that one does not have is told why.
 TEST(Api, ARefusalByAnotherVersionNamesBoth) {
   std::string version = "0.1.0", refusal = R"({"detail": "there is nothing at /x", "hint": "h"})";

@@ -46,6 +46,35 @@ std::string human_bytes(double bytes) {
   return (unit == 0 ? fixed(bytes, 0) : three_figures(bytes)) + " " + kUnits[unit];
 }
 
+std::string human_bit_rate(double bits_per_s) {
+  static constexpr const char* kUnits[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s"};
+  std::size_t unit = 0;
+  while (bits_per_s >= 999.5 && unit + 1 < std::size(kUnits)) bits_per_s /= 1000, ++unit;
+  return three_figures(bits_per_s) + " " + kUnits[unit];
+}
+
+std::string plural(std::int64_t count, const std::string& one) {
+  return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+bool comes_before(std::string_view one, std::string_view other) {
+  const auto digits = [](std::string_view text) {
+    const auto end = text.find_first_not_of("0123456789");
+    return text.substr(0, end);
+  };
+  while (!one.empty() && !other.empty()) {
+    const std::string_view a = digits(one), b = digits(other);
+    if (!a.empty() && !b.empty()) {
+      if (a != b) return a.size() != b.size() ? a.size() < b.size() : a < b;
+    } else if (one[0] != other[0]) {
+      return one[0] < other[0];
+    }
+    one.remove_prefix(std::max<std::size_t>(1, a.size()));
+    other.remove_prefix(std::max<std::size_t>(1, b.size()));
+  }
+  return one.empty() && !other.empty();
+}
+
 std::string human_count(double count) {
   static constexpr const char* kUnits[] = {"", "k", "M", "G", "T"};
   std::size_t unit = 0;

@@ -1,6 +1,6 @@
 // Numbers, times and words as people read them. Pure functions of their arguments; bytes are
-// decimal (1 MB = 10^6), as network people count them. What a machine should read goes out as JSON
-// instead.
+// decimal (1 MB = 10^6), rates of lines in bits, as network people count them. What a machine
+// should read goes out as JSON instead.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,14 @@
 
 namespace shoal::cli {
 
-std::string human_bytes(double bytes);       // "512 B", "4.40 MB"
-std::string human_count(double count);       // "950", "13.1k", "2.40M"
-std::string human_duration(double seconds);  // "4.2 s", "2m 05s", "3h 12m"
+std::string human_bytes(double bytes);          // "512 B", "4.40 MB"
+std::string human_count(double count);          // "950", "13.1k", "2.40M"
+std::string human_duration(double seconds);     // "4.2 s", "2m 05s", "3h 12m"
+std::string human_bit_rate(double bits_per_s);  // "24.0 Mbit/s"
 std::string fixed(double value, int digits);
+std::string plural(std::int64_t count, const std::string& one);  // "1 agent", "2 agents"
+// "agent-2" before "agent-10".
+bool comes_before(std::string_view one, std::string_view other);
 
 // Seconds since the Unix epoch of an RFC 3339 UTC time; nothing when it is not one.
 std::optional<double> parse_rfc3339(std::string_view text);

@@ -26,6 +26,28 @@ TEST(Format, CountsAndDurations) {
   EXPECT_EQ(human_duration(-1), "-");
 }
 
+TEST(Format, RatesOfLinesAreInBits) {
+  EXPECT_EQ(human_bit_rate(24e6), "24.0 Mbit/s");
+  EXPECT_EQ(human_bit_rate(9.85e9), "9.85 Gbit/s");
+  EXPECT_EQ(human_bit_rate(999.6e6), "1.00 Gbit/s");
+  EXPECT_EQ(human_bit_rate(500), "500 bit/s");
+}
+
+TEST(Format, OneIsNotMany) {
+  EXPECT_EQ(plural(0, "agent"), "0 agents");
+  EXPECT_EQ(plural(1, "agent"), "1 agent");
+  EXPECT_EQ(plural(2, "agent"), "2 agents");
+}
+
+TEST(Format, NamesAreOrderedByTheirNumbers) {
+  EXPECT_TRUE(comes_before("agent-2", "agent-10"));
+  EXPECT_FALSE(comes_before("agent-10", "agent-2"));
+  EXPECT_TRUE(comes_before("agent-2", "reducer-1"));
+  EXPECT_TRUE(comes_before("agent", "agent-1"));
+  EXPECT_TRUE(comes_before("a2b1", "a2b3"));
+  EXPECT_FALSE(comes_before("agent-2", "agent-2"));
+}
+
 TEST(Format, ReadsRfc3339) {
   EXPECT_DOUBLE_EQ(parse_rfc3339("1970-01-01T00:01:00Z").value(), 60);
   EXPECT_DOUBLE_EQ(parse_rfc3339("2026-01-01T00:00:00.250Z").value(), 1767225600.25);

@@ -3,6 +3,7 @@
 // no_proxy).
 #include "cli/http_client.h"
 
+#include <cstring>
 #include <memory>
 
 #include <curl/curl.h>
@@ -59,6 +60,13 @@ Error error_of(CURLcode code, const HttpRequest& request, const char* detail) {
   if (code == CURLE_OPERATION_TIMEDOUT) {
     return {Code::kDeadlineExceeded, origin + " did not answer in time", "",
             "look at the coordinator's log and at /readyz"};
+  }
+  // An answer that is not HTTP/1 counts as one of HTTP/0.9, which libcurl has no protocol for.
+  const bool spoke = code == CURLE_UNSUPPORTED_PROTOCOL && std::strstr(detail, "HTTP/0.9");
+  if (spoke || code == CURLE_WEIRD_SERVER_REPLY) {
+    return {Code::kInvalidArgument, "what answers at " + origin + " does not speak HTTP", "--addr",
+            "is it the gRPC address, which is for agents? give the HTTP address, by default port "
+            "7070"};
   }
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
     return {Code::kInvalidArgument, "not an address: '" + origin + "'", "--addr",

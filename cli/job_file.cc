@@ -190,6 +190,10 @@ std::string JobFile::locate(const std::string& pointer) const {
   return shown_name_.empty() ? "" : shown_name_ + ": ";
 }
 
+Error JobFile::refused_data(const std::string& what, const std::string& remedy) const {
+  return {Code::kValidation, locate("/data/train") + "data.train: " + what, "", remedy};
+}
+
 Status JobFile::check_data_is_here() const {
   const std::string path = data_path();
   if (path.empty()) return {};
@@ -199,10 +203,15 @@ Status JobFile::check_data_is_here() const {
   const std::string what = readable                    ? "the file is empty: "
                            : fs::exists(path, failure) ? "cannot be read as a file: "
                                                        : "no such file: ";
-  return Error{
-      Code::kValidation, locate("/data/train") + "data.train: " + what + path, "",
-      "the path is taken from the folder of the job file; the coordinator runs on this host, "
-      "so the file must be here"};
+  return refused_data(what + path,
+                      "the path is taken from the folder of the job file; the coordinator runs on "
+                      "this host, so the file must be here");
+}
+
+Status JobFile::check_data(const Json& dry_run) const {
+  const std::string problem = text_at(dry_run, "data/problem", "");
+  if (problem.empty()) return {};
+  return refused_data(problem, text_at(dry_run, "data/remedy", ""));
 }
 
 }  // namespace shoal::cli

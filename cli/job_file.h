@@ -34,12 +34,16 @@ class JobFile {
   std::string locate(const std::string& pointer) const;
   // kValidation when data.train names no readable file on this host.
   Status check_data_is_here() const;
+  // kValidation when the coordinator, which is on this host, has looked into the file and found it
+  // of no use. `dry_run` is what it answered.
+  Status check_data(const Json& dry_run) const;
 
  private:
   Status apply(const JobFileChanges& changes);
   Status apply_set(const std::string& assignment);
   Status write_down(const std::string& dotted_key, const std::string& toml_value);
   std::string data_path() const;  // absolute; empty: none
+  Error refused_data(const std::string& what, const std::string& remedy) const;
 
   Json spec_ = Json::object();
   std::string text_, shown_name_, folder_;

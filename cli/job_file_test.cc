@@ -100,5 +100,18 @@ TEST(JobFile, MissingFilesAreNamed) {
   EXPECT_NE(here.error().message.find("/jobs/texts/a.txt"), std::string::npos);
 }
 
+TEST(JobFile, DataThatTheCoordinatorHasFoundBadIsRefusedWithItsLine) {
+  const auto file = parsed(kText);
+  const Status refused = file->check_data(
+      Json{{"data",
+            {{"checked", true}, {"problem", "/x is too short: 3 tokens"}, {"remedy", "longer"}}}});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kValidation);
+  EXPECT_EQ(refused.error().message, "tiny.toml:4: data.train: /x is too short: 3 tokens");
+  EXPECT_EQ(refused.error().remedy, "longer");
+  EXPECT_TRUE(file->check_data(Json{{"data", {{"checked", true}, {"problem", nullptr}}}}).ok());
+  EXPECT_TRUE(file->check_data(Json::object()).ok()) << "of an older coordinator";
+}
+
 }  // namespace
 }  // namespace shoal::cli

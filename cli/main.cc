@@ -1,5 +1,6 @@
 // The tree of commands. Options are bound here and nowhere else; what a command does is in the
 // files that commands.h and up_command.h name. --addr and --json may stand anywhere in the line.
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -7,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "base/number_text.h"
+#include "cli/command_words.h"
 #include "cli/commands/commands.h"
 #include "cli/completion.h"
 #include "cli/format.h"
@@ -56,7 +58,7 @@ class Tree {
   int run(int argc, char** argv) {
     if (argc > 1 && std::string(argv[1]) == "__complete") return offer({argv + 2, argv + argc});
     try {
-      app_.parse(argc, argv);
+      app_.parse(reversed(split_empty_values({argv + 1, argv + argc})));
     } catch (const CLI::ParseError& error) {
       if (error.get_exit_code() == 0) return app_.exit(error);  // --help
       return refuse(error, argc, argv);
@@ -164,22 +166,22 @@ class Tree {
     CLI::App* set = leaf(job, "set", "change a job that runs",
                          [this] { return job_set(common_.context(), name_, outer_lr_); });
     take_name(set, "JOB");
-    set->add_option("--outer-lr", outer_lr_, "from the next round that is sealed")
+    set->add_option("--outer-lr", outer_lr_, "from the next round that is frozen")
         ->required()
         ->check(number_within(0, kNumberMax));
     take_name(
         leaf(job, "cancel", "end a job", [this] { return job_cancel(common_.context(), name_); }),
         "JOB");
-    add_wait(leaf(job, "pause", "finish the open round, keep its state, let all devices go",
+    add_wait(leaf(job, "pause", "finish the open round, keep its state, release all devices",
                   [this] { return job_pause(common_.context(), name_, wait_); }),
-             "until it is paused");
-    add_wait(leaf(job, "resume", "go on from the committed round",
+             "JOB", "until it is paused");
+    add_wait(leaf(job, "resume", "continue from the committed round",
                   [this] { return job_resume(common_.context(), name_, wait_); }),
-             "until it trains");
+             "JOB", "until it trains");
   }
 
-  void add_wait(CLI::App* leaf, const char* help) {
-    take_name(leaf, "JOB");
+  void add_wait(CLI::App* leaf, const char* shown, const char* help) {
+    take_name(leaf, shown);
     auto* wait = leaf->add_flag("--wait", wait_.wait, help);
     leaf->add_option("--timeout", wait_.timeout_s, "seconds to wait with --wait")
         ->check(number_within(0, kNumberMax))
@@ -195,18 +197,23 @@ class Tree {
         leaf(agent, "get", "one agent", [this] { return agent_get(common_.context(), name_); }),
         "AGENT");
     const auto verb = [&](const char* word, const char* help) {
-      const auto act = [this, word] { return agent_command(common_.context(), name_, word); };
-      take_name(leaf(agent, word, help, act), "AGENT");
+      const auto act = [this, word] {
+        return agent_command(common_.context(), name_, word, wait_);
+      };
+      return leaf(agent, word, help, act);
     };
-    verb("cordon", "no new replicas for it");
-    verb("drain", "no new ones, and those that it has are let go");
-    verb("uncordon", "back to work; also lifts a quarantine and forgets refused memory");
+    take_name(verb("cordon", "give it no new replicas"), "AGENT");
+    add_wait(verb("drain", "give it no new replicas and release those it has"), "AGENT",
+             "until it has no replica any more");
+    take_name(
+        verb("uncordon", "put it back to work; also ends a quarantine and forgets refused memory"),
+        "AGENT");
     add_rounds();
     leaf(&app_, "network", "the lines between agents, as they were measured",
          [this] { return cli::network(common_.context()); });
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });
-    events->add_flag("-f,--follow", events_.follow, "go on with what happens");
+    events->add_flag("-f,--follow", events_.follow, "continue with what happens");
     events->add_option("--last", events_.last, "this many of the newest [50]")
         ->check(CLI::Range(1, 100'000));
     events->add_option("--level", events_.level, "the least to show: info, warning, error")
@@ -233,7 +240,7 @@ class Tree {
     auto* job = command->add_option("JOB", logs_.job, "of the replicas of this job: name or id");
     auto* agent = command->add_option("--agent", logs_.agent, "of this agent: name or id");
     job->excludes(agent);
-    command->add_flag("-f,--follow", logs_.follow, "go on with what comes");
+    command->add_flag("-f,--follow", logs_.follow, "continue with new lines");
     command->add_option("--tail", logs_.tail, "this many of the newest lines [200]")
         ->check(CLI::Range(1, 1000));
     command->add_option("--level", logs_.level, "the least to show: debug, info, warning, error")
@@ -248,7 +255,7 @@ class Tree {
                    [this] { return checkpoint_ls(common_.context(), name_); }),
               "JOB");
     CLI::App* download =
-        leaf(checkpoint, "download", "fetch one, verified; goes on where it was interrupted",
+        leaf(checkpoint, "download", "fetch one, verified; continues where it was interrupted",
              [this] { return checkpoint_download(common_.context(), name_, folder_); });
     download->add_option("CHECKPOINT|JOB", name_, "id; of a job its newest one")->required();
     download->add_option("-o,--output", folder_, "folder [the checkpoint's id]");
@@ -261,7 +268,8 @@ class Tree {
         ->add_option("--checkpoint", generate_.checkpoint,
                      "folder, id of a checkpoint, or a job: its newest")
         ->required();
-    command->add_option("--prompt", generate_.prompt, "the text to go on from")->required();
+    command->add_option("--prompt", generate_.prompt, "the text to continue; may be empty")
+        ->required();
     command->add_option("--tokens", generate_.tokens, "how many [200]")
         ->check(number_within(0, 1'000'000));
     command->add_option("--temperature", generate_.temperature, "0 takes the likeliest [0.8]")
@@ -350,10 +358,15 @@ class Tree {
                      const std::vector<std::string>& names) {
     say(paint("error: ", Colour::kRed, terminal().stderr_colour) + full_name(at) +
         " has no command '" + word + "'");
-    const auto meant = nearest(word, names);
+    const auto meant = command_meant(word, names);
     say(meant ? "hint: did you mean `" + full_name(at) + " " + *meant + "`?"
-              : "hint: see `" + full_name(at) + " --help`");
+              : "hint: it has " + listed(names) + "; see `" + full_name(at) + " --help`");
     return kExitUsage;
+  }
+
+  static std::vector<std::string> reversed(std::vector<std::string> words) {
+    std::reverse(words.begin(), words.end());  // as CLI11 wants them
+    return words;
   }
 
   static std::string full_name(const CLI::App& app) {

@@ -74,7 +74,7 @@ TEST(Progress, WhatIsLeftIsSaidWhileItTrains) {
   speed.add(0, 600, 2'000'000);
   speed.add(10, 620, 2'131'000);
   Json job = training_job();
-  for (const char* phase : {"stalled", "sealing", "completed", "cancelled"}) {
+  for (const char* phase : {"stalled", "finalizing", "completed", "cancelled"}) {
     job["status"]["phase"] = phase;
     EXPECT_EQ(progress_line(read_progress(job), speed).find("left"), std::string::npos) << phase;
   }

@@ -109,4 +109,10 @@ bool pause_for(double seconds) {
   return !interrupted();
 }
 
+double now_s() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
 }  // namespace shoal::cli

@@ -30,6 +30,7 @@ void print(std::string_view text);   // to stdout, flushed
 // From the first call on, SIGINT and SIGTERM raise a flag instead of ending the process.
 void catch_interrupts();
 bool interrupted();
+double now_s();  // of a clock that never goes back
 // Sleeps, but not longer than until a signal. False when interrupted.
 bool pause_for(double seconds);
 

@@ -15,7 +15,6 @@
 #include <netdb.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/format.h"
@@ -28,13 +27,8 @@ namespace fs = std::filesystem;
 
 constexpr double kReadyLimitS = 60;
 constexpr double kStopGraceS = 10;
+constexpr const char* kDefaultHttp = "http://127.0.0.1:7070";  // of every command without --addr
 constexpr double kFreeBytesMin = 16e6;  // below it nothing can start, and logs cannot say why
-
-double now_s() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 // Tries the address before anything is started, so that the flag can be named.
 Status check_port_is_free(const HostPort& address, const std::string& flag) {
@@ -274,6 +268,9 @@ void show(const UpState& state, bool json, bool detached) {
   print("http        " + state.addresses.http + "\ngrpc        " + state.addresses.grpc +
         "\ntoken_file  " + state.addresses.token_file + "\ndata_dir    " + state.data_dir +
         "\npids        " + pids + "\n");
+  if (state.addresses.http != kDefaultHttp) {
+    say("Its port is not the default one: export SHOAL_ADDR=" + state.addresses.http);
+  }
   say(detached ? "Stop it with: shoal down --data-dir " + state.data_dir : "Ctrl-C stops it.");
 }
 
@@ -321,15 +318,19 @@ Result<int> run_down(const std::string& data_dir, bool json) {
     return Error{Code::kNotFound, "no cluster runs in " + layout.root, "--data-dir",
                  "give the folder that `shoal up` printed"};
   }
+  const StoppedCluster stopped = count_running(**state, is_alive);
   stop((*state)->agents, kStopGraceS);
   stop({(*state)->coordinator}, kStopGraceS);
   std::error_code ignored;
   fs::remove(layout.state_file(), ignored);
   if (json) {
-    print(Json{{"stopped", (*state)->all().size()}, {"data_dir", layout.root}}.dump(2) + "\n");
+    print(Json{{"stopped", stopped.agents + (stopped.coordinator ? 1 : 0)},
+               {"ended_before", stopped.ended_before},
+               {"data_dir", layout.root}}
+              .dump(2) +
+          "\n");
   } else {
-    say("Stopped " + std::to_string((*state)->agents.size()) +
-        " agents and the coordinator. The data stays in " + layout.root + ".");
+    say(stopped_text(stopped) + " The data stays in " + layout.root + ".");
   }
   return kExitOk;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/link_options.h"
+#include "cli/format.h"
 
 namespace shoal::cli {
 namespace {
@@ -233,6 +234,32 @@ Result<std::optional<UpState>> load_up_state(const UpLayout& layout) {
   auto state = read_up_state(text.str());
   if (!state) return state.error();
   return std::optional<UpState>(std::move(*state));
+}
+
+StoppedCluster count_running(const UpState& state,
+                             const std::function<bool(const ProcessRef&)>& is_running) {
+  StoppedCluster stopped;
+  for (const ProcessRef& process : state.all()) {
+    const bool runs = is_running(process);
+    if (!runs) {
+      stopped.ended_before.push_back(process.name);
+    } else if (process.name == state.coordinator.name) {
+      stopped.coordinator = true;
+    } else {
+      ++stopped.agents;
+    }
+  }
+  return stopped;
+}
+
+std::string stopped_text(const StoppedCluster& stopped) {
+  std::string text = "Stopped " + plural(stopped.agents, "agent");
+  if (stopped.coordinator) text += " and the coordinator";
+  const std::size_t ended = stopped.ended_before.size();
+  for (std::size_t i = 0; i < ended; ++i) {
+    text += (i == 0 ? "; " : i + 1 == ended ? " and " : ", ") + stopped.ended_before[i];
+  }
+  return text + (ended > 0 ? " had ended before." : ".");
 }
 
 }  // namespace shoal::cli

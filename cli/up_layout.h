@@ -9,6 +9,7 @@
 //   D/logs/NAME.log      what each process wrote
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -78,5 +79,16 @@ Result<UpState> read_up_state(const std::string& text);
 // Replaces the file as a whole. Nothing is returned when there is no file.
 Status save_up_state(const UpLayout& layout, const UpState& state);
 Result<std::optional<UpState>> load_up_state(const UpLayout& layout);
+
+// Who still ran when the cluster was stopped.
+struct StoppedCluster {
+  std::int64_t agents = 0;
+  bool coordinator = false;
+  std::vector<std::string> ended_before;  // names
+};
+StoppedCluster count_running(const UpState& state,
+                             const std::function<bool(const ProcessRef&)>& is_running);
+// "Stopped 2 agents and the coordinator; agent-3 and agent-4 had ended before."
+std::string stopped_text(const StoppedCluster& stopped);
 
 }  // namespace shoal::cli

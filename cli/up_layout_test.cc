@@ -124,5 +124,21 @@ TEST(UpLayout, ReducersComeAfterTheAgents) {
   EXPECT_FALSE(has("--emulate-link"));
 }
 
+TEST(UpLayout, WhoHadEndedBeforeIsNotSaidToBeStopped) {
+  UpState state;
+  state.coordinator = {"coordinator", 10, 1, ""};
+  state.agents = {{"agent-1", 11, 1, ""}, {"agent-2", 12, 1, ""}, {"agent-3", 13, 1, ""}};
+  const auto all = [](const ProcessRef&) { return true; };
+  EXPECT_EQ(stopped_text(count_running(state, all)), "Stopped 3 agents and the coordinator.");
+  const auto some = [](const ProcessRef& process) {
+    return process.pid != 12 && process.pid != 13;
+  };
+  EXPECT_EQ(stopped_text(count_running(state, some)),
+            "Stopped 1 agent and the coordinator; agent-2 and agent-3 had ended before.");
+  const auto none = [](const ProcessRef&) { return false; };
+  EXPECT_EQ(stopped_text(count_running(state, none)),
+            "Stopped 0 agents; agent-1, agent-2, agent-3 and coordinator had ended before.");
+}
+
 }  // namespace
 }  // namespace shoal::cli

@@ -35,7 +35,7 @@ if(SHOAL_HAVE_CUDA)
     endif()
   endif()
 endif()
-message(STATUS "NCCL for cells: ${SHOAL_HAVE_NCCL}")
+message(STATUS "NCCL for replica groups: ${SHOAL_HAVE_NCCL}")
 
 function(shoal_cuda_object out source)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)

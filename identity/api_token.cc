@@ -21,7 +21,7 @@ bool is_owner(std::string_view owner) {
 
 std::string scopes_that_allow(Action action) {
   std::string text;
-  for (const auto& [scope, word] : kWords<Scope>) {
+  for (const auto& [scope, word] : kEnumerators<Scope>) {
     const Grant grant = granted({scope}, action);
     if (grant == Grant::kNone) continue;
     text += (text.empty() ? "" : ", ") + std::string(word);

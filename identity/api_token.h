@@ -10,11 +10,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/enumerators.h"
 #include "base/fields.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "identity/scopes.h"
 
 namespace shoal::identity {
@@ -67,9 +67,9 @@ Result<NewApiToken> make_api_token(ApiTokenId id, std::string_view owner, ScopeS
                                    Duration life, Instant now);
 
 enum class ApiTokenReason { kAccepted, kWrong, kRevoked, kExpired };
-constexpr auto words_of(Of<ApiTokenReason>) {
+constexpr auto enumerators_of(Of<ApiTokenReason>) {
   using enum ApiTokenReason;
-  return words<ApiTokenReason>(
+  return enumerators<ApiTokenReason>(
       {{kAccepted, "accepted"}, {kWrong, "wrong"}, {kRevoked, "revoked"}, {kExpired, "expired"}});
 }
 

@@ -74,7 +74,7 @@ TEST(ApiToken, RefusalsSayWhatIsNeeded) {
   EXPECT_EQ(error.message,
             "download_checkpoint needs one of the scopes admin, operator (its own), submitter (its "
             "own); the token of ana has submitter");
-  for (const auto& [reason, word] : kWords<ApiTokenReason>) {
+  for (const auto& [reason, word] : kEnumerators<ApiTokenReason>) {
     if (reason == ApiTokenReason::kAccepted) continue;
     EXPECT_EQ(to_error(ApiTokenVerdict{reason, hours(1)}).code, Code::kUnauthenticated) << word;
   }

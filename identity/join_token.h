@@ -13,11 +13,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/enumerators.h"
 #include "base/fields.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "identity/hash256.h"
 
 namespace shoal::identity {
@@ -70,13 +70,13 @@ Result<NewJoinToken> make_join_token(JoinTokenId id, const Hash256& ca, std::int
                                      Duration life, Instant now);
 
 enum class JoinReason { kAccepted, kWrong, kRevoked, kExpired, kUsedUp };
-constexpr auto words_of(Of<JoinReason>) {
+constexpr auto enumerators_of(Of<JoinReason>) {
   using enum JoinReason;
-  return words<JoinReason>({{kAccepted, "accepted"},
-                            {kWrong, "wrong"},
-                            {kRevoked, "revoked"},
-                            {kExpired, "expired"},
-                            {kUsedUp, "used_up"}});
+  return enumerators<JoinReason>({{kAccepted, "accepted"},
+                                  {kWrong, "wrong"},
+                                  {kRevoked, "revoked"},
+                                  {kExpired, "expired"},
+                                  {kUsedUp, "used_up"}});
 }
 
 struct JoinVerdict {

@@ -89,7 +89,7 @@ TEST(Redeem, WithoutTheSecretNobodyLearnsWhatBecameOfIt) {
 
 TEST(Redeem, EveryReasonHasItsSentence) {
   std::vector<std::string> texts;
-  for (const auto& [reason, word] : kWords<JoinReason>) {
+  for (const auto& [reason, word] : kEnumerators<JoinReason>) {
     if (reason == JoinReason::kAccepted) continue;
     const Error error = to_error(JoinVerdict{.reason = reason, .expired_for = hours(2)});
     EXPECT_EQ(error.code, Code::kUnauthenticated) << word;

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <variant>
 
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/result.h"
-#include "base/words.h"
 
 namespace shoal::identity {
 
@@ -51,9 +51,10 @@ struct CoordinatorName {
 };
 
 enum class PeerKind { kCoordinator, kAgent, kReplica };  // in the order of PeerName's variant
-constexpr auto words_of(Of<PeerKind>) {
+constexpr auto enumerators_of(Of<PeerKind>) {
   using enum PeerKind;
-  return words<PeerKind>({{kCoordinator, "coordinator"}, {kAgent, "agent"}, {kReplica, "replica"}});
+  return enumerators<PeerKind>(
+      {{kCoordinator, "coordinator"}, {kAgent, "agent"}, {kReplica, "replica"}});
 }
 
 struct PeerName {

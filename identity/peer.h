@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "identity/certificate.h"
 #include "identity/names.h"
 #include "identity/roots.h"
@@ -61,25 +61,25 @@ enum class PeerFault {
   kOtherReplica,
   kOtherHost,
 };
-constexpr auto words_of(Of<PeerFault>) {
+constexpr auto enumerators_of(Of<PeerFault>) {
   using enum PeerFault;
-  return words<PeerFault>({{kNone, "none"},
-                           {kNoCertificate, "no_certificate"},
-                           {kMalformed, "malformed"},
-                           {kForeignCa, "foreign_ca"},
-                           {kBadSignature, "bad_signature"},
-                           {kExpired, "expired"},
-                           {kNotYetValid, "not_yet_valid"},
-                           {kWrongUse, "wrong_use"},
-                           {kOtherCluster, "other_cluster"},
-                           {kRevoked, "revoked"},
-                           {kOtherKind, "other_kind"},
-                           {kOtherAgent, "other_agent"},
-                           {kOtherJob, "other_job"},
-                           {kOtherStage, "other_stage"},
-                           {kOtherEpoch, "other_epoch"},
-                           {kOtherReplica, "other_replica"},
-                           {kOtherHost, "other_host"}});
+  return enumerators<PeerFault>({{kNone, "none"},
+                                 {kNoCertificate, "no_certificate"},
+                                 {kMalformed, "malformed"},
+                                 {kForeignCa, "foreign_ca"},
+                                 {kBadSignature, "bad_signature"},
+                                 {kExpired, "expired"},
+                                 {kNotYetValid, "not_yet_valid"},
+                                 {kWrongUse, "wrong_use"},
+                                 {kOtherCluster, "other_cluster"},
+                                 {kRevoked, "revoked"},
+                                 {kOtherKind, "other_kind"},
+                                 {kOtherAgent, "other_agent"},
+                                 {kOtherJob, "other_job"},
+                                 {kOtherStage, "other_stage"},
+                                 {kOtherEpoch, "other_epoch"},
+                                 {kOtherReplica, "other_replica"},
+                                 {kOtherHost, "other_host"}});
 }
 
 struct PeerVerdict {

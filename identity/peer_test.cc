@@ -272,7 +272,7 @@ TEST(VerifyPinned, ItsRootIsTheOneOfTheToken) {
 }
 
 TEST(VerifyPeer, EveryFaultHasASentence) {
-  for (const auto& [fault, word] : kWords<PeerFault>) {
+  for (const auto& [fault, word] : kEnumerators<PeerFault>) {
     if (fault == PeerFault::kNone) continue;
     PeerVerdict verdict;
     verdict.fault = fault;

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "identity/authority.h"
 #include "identity/peer.h"
 
@@ -23,9 +23,10 @@ enum class RenewalStep {
   kRenew,        // on the line, with the certificate that still counts
   kProveOldKey,  // it has expired: prove_old_key()
 };
-constexpr auto words_of(Of<RenewalStep>) {
+constexpr auto enumerators_of(Of<RenewalStep>) {
   using enum RenewalStep;
-  return words<RenewalStep>({{kKeep, "keep"}, {kRenew, "renew"}, {kProveOldKey, "prove_old_key"}});
+  return enumerators<RenewalStep>(
+      {{kKeep, "keep"}, {kRenew, "renew"}, {kProveOldKey, "prove_old_key"}});
 }
 
 struct RenewalPlan {
@@ -47,14 +48,14 @@ std::string prove_old_key(const PrivateKey& old_key, const ClusterName& cluster,
                           const SigningRequest& request);
 
 enum class ReturnReason { kAccepted, kNotBelieved, kNoAgent, kRevoked, kTooLongAgo, kWrongProof };
-constexpr auto words_of(Of<ReturnReason>) {
+constexpr auto enumerators_of(Of<ReturnReason>) {
   using enum ReturnReason;
-  return words<ReturnReason>({{kAccepted, "accepted"},
-                              {kNotBelieved, "not_believed"},
-                              {kNoAgent, "no_agent"},
-                              {kRevoked, "revoked"},
-                              {kTooLongAgo, "too_long_ago"},
-                              {kWrongProof, "wrong_proof"}});
+  return enumerators<ReturnReason>({{kAccepted, "accepted"},
+                                    {kNotBelieved, "not_believed"},
+                                    {kNoAgent, "no_agent"},
+                                    {kRevoked, "revoked"},
+                                    {kTooLongAgo, "too_long_ago"},
+                                    {kWrongProof, "wrong_proof"}});
 }
 
 struct ReturnVerdict {

@@ -124,7 +124,7 @@ TEST(DecideReturn, OnlyAgentsOfThisCluster) {
 }
 
 TEST(DecideReturn, EveryReasonHasItsSentence) {
-  for (const auto& [reason, word] : kWords<ReturnReason>) {
+  for (const auto& [reason, word] : kEnumerators<ReturnReason>) {
     if (reason == ReturnReason::kAccepted) continue;
     ReturnVerdict verdict;
     verdict.reason = reason;

@@ -9,7 +9,7 @@
 namespace shoal::identity {
 namespace {
 
-using Row = std::array<Grant, word_count<Scope>()>;  // in the order of Scope
+using Row = std::array<Grant, enumerator_count<Scope>()>;  // in the order of Scope
 
 struct Line {
   Action action;
@@ -37,10 +37,10 @@ constexpr Line kTable[] = {
 };
 
 constexpr bool has_every_action() {
-  for (std::size_t i = 0; i < word_count<Action>(); ++i) {
+  for (std::size_t i = 0; i < enumerator_count<Action>(); ++i) {
     if (static_cast<std::size_t>(kTable[i].action) != i) return false;
   }
-  return std::size(kTable) == word_count<Action>();
+  return std::size(kTable) == enumerator_count<Action>();
 }
 static_assert(has_every_action());
 
@@ -48,7 +48,7 @@ static_assert(has_every_action());
 
 std::string to_string(ScopeSet scopes) {
   std::string text;
-  for (const auto& [scope, word] : kWords<Scope>) {
+  for (const auto& [scope, word] : kEnumerators<Scope>) {
     if (scopes.has(scope)) text += (text.empty() ? "" : ",") + std::string(word);
   }
   return text;
@@ -60,7 +60,7 @@ Result<ScopeSet> parse_scopes(std::string_view text) {
   for (std::string_view rest = text;;) {
     const std::size_t comma = rest.find(',');
     const std::string_view word = rest.substr(0, comma);
-    const auto scope = parse_word<Scope>(word);
+    const auto scope = parse_enumerator<Scope>(word);
     if (!scope) return Error{Code::kValidation, quoted(word) + " is no scope", "scopes", kRemedy};
     if (scopes.has(*scope)) {
       return Error{Code::kValidation, quoted(word) + " is given twice", "scopes", kRemedy};
@@ -74,7 +74,7 @@ Result<ScopeSet> parse_scopes(std::string_view text) {
 Grant granted(ScopeSet scopes, Action action) {
   const Row& row = kTable[static_cast<std::size_t>(action)].row;
   Grant most = Grant::kNone;
-  for (const auto& [scope, word] : kWords<Scope>) {
+  for (const auto& [scope, word] : kEnumerators<Scope>) {
     if (scopes.has(scope)) most = std::max(most, row[static_cast<std::size_t>(scope)]);
   }
   return most;

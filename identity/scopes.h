@@ -7,21 +7,21 @@
 #include <string>
 #include <string_view>
 
+#include "base/enumerators.h"
 #include "base/result.h"
-#include "base/words.h"
 
 namespace shoal::identity {
 
 using shoal::to_string;
 
 enum class Scope { kAdmin, kOperator, kSubmitter, kViewer, kMetrics };
-constexpr auto words_of(Of<Scope>) {
+constexpr auto enumerators_of(Of<Scope>) {
   using enum Scope;
-  return words<Scope>({{kAdmin, "admin"},
-                       {kOperator, "operator"},
-                       {kSubmitter, "submitter"},
-                       {kViewer, "viewer"},
-                       {kMetrics, "metrics"}});
+  return enumerators<Scope>({{kAdmin, "admin"},
+                             {kOperator, "operator"},
+                             {kSubmitter, "submitter"},
+                             {kViewer, "viewer"},
+                             {kMetrics, "metrics"}});
 }
 
 // Scopes of one token; bit i is the i-th scope.
@@ -55,29 +55,29 @@ enum class Action {
   kManageTokens,  // of other people
   kRotateCa,
 };
-constexpr auto words_of(Of<Action>) {
+constexpr auto enumerators_of(Of<Action>) {
   using enum Action;
-  return words<Action>({{kViewCluster, "view_cluster"},
-                        {kViewJob, "view_job"},
-                        {kReadLogs, "read_logs"},
-                        {kReadAgentLogs, "read_agent_logs"},
-                        {kReadMetrics, "read_metrics"},
-                        {kSubmitJob, "submit_job"},
-                        {kControlJob, "control_job"},
-                        {kDownloadCheckpoint, "download_checkpoint"},
-                        {kControlAgent, "control_agent"},
-                        {kRevokeAgent, "revoke_agent"},
-                        {kCreateJoinToken, "create_join_token"},
-                        {kReadAudit, "read_audit"},
-                        {kManageTokens, "manage_tokens"},
-                        {kRotateCa, "rotate_ca"}});
+  return enumerators<Action>({{kViewCluster, "view_cluster"},
+                              {kViewJob, "view_job"},
+                              {kReadLogs, "read_logs"},
+                              {kReadAgentLogs, "read_agent_logs"},
+                              {kReadMetrics, "read_metrics"},
+                              {kSubmitJob, "submit_job"},
+                              {kControlJob, "control_job"},
+                              {kDownloadCheckpoint, "download_checkpoint"},
+                              {kControlAgent, "control_agent"},
+                              {kRevokeAgent, "revoke_agent"},
+                              {kCreateJoinToken, "create_join_token"},
+                              {kReadAudit, "read_audit"},
+                              {kManageTokens, "manage_tokens"},
+                              {kRotateCa, "rotate_ca"}});
 }
 
 // Whose objects an action may touch. Of what has no owner, `own` is `any`.
 enum class Grant { kNone, kOwn, kAny };
-constexpr auto words_of(Of<Grant>) {
+constexpr auto enumerators_of(Of<Grant>) {
   using enum Grant;
-  return words<Grant>({{kNone, "none"}, {kOwn, "own"}, {kAny, "any"}});
+  return enumerators<Grant>({{kNone, "none"}, {kOwn, "own"}, {kAny, "any"}});
 }
 
 // The most that one of the scopes grants.

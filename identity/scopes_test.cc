@@ -30,14 +30,14 @@ TEST(Scopes, TheTableIsThis) {
   std::istringstream table(kTable);
   std::string word;
   table >> word;
-  for (const auto& [scope, name] : kWords<Scope>) {
+  for (const auto& [scope, name] : kEnumerators<Scope>) {
     table >> word;
     EXPECT_EQ(word, name);
   }
-  for (const auto& [action, name] : kWords<Action>) {
+  for (const auto& [action, name] : kEnumerators<Action>) {
     table >> word;
     ASSERT_EQ(word, name);
-    for (const auto& [scope, scope_name] : kWords<Scope>) {
+    for (const auto& [scope, scope_name] : kEnumerators<Scope>) {
       table >> word;
       EXPECT_EQ(word, to_string(granted({scope}, action))) << name << " by " << scope_name;
       EXPECT_EQ(allowed({scope}, action, true), word != "none") << name << " by " << scope_name;
@@ -48,10 +48,10 @@ TEST(Scopes, TheTableIsThis) {
 }
 
 TEST(Scopes, SeveralGrantWhatOneOfThemGrants) {
-  for (const auto& [action, name] : kWords<Action>) {
+  for (const auto& [action, name] : kEnumerators<Action>) {
     EXPECT_EQ(granted({}, action), Grant::kNone) << name;
-    for (const auto& [a, a_name] : kWords<Scope>) {
-      for (const auto& [b, b_name] : kWords<Scope>) {
+    for (const auto& [a, a_name] : kEnumerators<Scope>) {
+      for (const auto& [b, b_name] : kEnumerators<Scope>) {
         EXPECT_EQ(granted({a, b}, action), std::max(granted({a}, action), granted({b}, action)));
       }
     }
@@ -59,7 +59,7 @@ TEST(Scopes, SeveralGrantWhatOneOfThemGrants) {
 }
 
 TEST(Scopes, HaveOneTextPerSet) {
-  for (std::uint32_t bits = 1; bits < 1u << word_count<Scope>(); ++bits) {
+  for (std::uint32_t bits = 1; bits < 1u << enumerator_count<Scope>(); ++bits) {
     ScopeSet scopes;
     scopes.n = bits;
     EXPECT_EQ(*parse_scopes(to_string(scopes)), scopes);

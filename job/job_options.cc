@@ -22,6 +22,7 @@ constexpr std::int64_t kMaxVocab = 1 << 22;
 constexpr std::int64_t kMaxBatch = 65'536;
 constexpr std::int64_t kMaxSteps = 1'000'000'000;
 constexpr std::int64_t kMaxRounds = 1'000'000'000;
+constexpr std::int64_t kMaxBuddies = 8;
 constexpr std::int64_t kMaxEvalBatches = 1'000'000;
 constexpr std::int64_t kBytesVocab = 256;
 constexpr std::int64_t kUint16Vocab = 65'536;
@@ -132,8 +133,8 @@ void check_learning_rate(const TrainSpec& train, FieldChecker& checker) {
   checker.require(train.min_lr >= 0 && (!ends_at_min || train.min_lr <= train.lr), "/train/min_lr",
                   "must be from 0 to lr (" + text_of(train.lr) + ")", train.min_lr);
   checker.require(train.warmup.count() >= 0 && train.warmup < train.steps, "/train/warmup",
-                  "must be from 0 to below steps (" + text_of(train.steps.count()) + "), is " +
-                      text_of(TrainSpec().warmup.count()) + " unless set",
+                  "must be 0 or more and less than train.steps (" + text_of(train.steps.count()) +
+                      "); the default is " + text_of(TrainSpec().warmup.count()),
                   train.warmup.count());
 }
 
@@ -246,6 +247,35 @@ void check_swarm(const JobOptions& options, FieldChecker& checker) {
                   swarm.max_replicas);
 }
 
+// Empty: replicas of other stages can keep copies of a stage, which all of its replicas share.
+std::string why_no_buddies(const JobOptions& options) {
+  if (options.sync.algorithm == SyncAlgorithm::kDdp) {
+    return with_algorithm(options.sync) +
+           ", where AdamW's moments belong to the common state and no copy follows them; use "
+           "checkpoint.every_rounds, or 'diloco'";
+  }
+  if (options.sync.outer_state == OuterState::kSharded) {
+    return " with sync.outer_state = 'sharded', where no replica has the whole of its stage; use "
+           "'replicated'";
+  }
+  const std::string alone = why_one_stage(options.sync);
+  if (!alone.empty() || options.swarm.stages == 1) {
+    return (alone.empty() ? " with swarm.stages = 1" : alone) +
+           "; replicas of other stages keep the copies: use swarm.stages of 2 or more, or a second "
+           "replica (swarm.min_replicas) and checkpoint.every_rounds";
+  }
+  return {};
+}
+
+void check_buddies(const JobOptions& options, FieldChecker& checker) {
+  const std::int64_t buddies = options.checkpoint.buddies;
+  checker.within("/checkpoint/buddies", buddies, 0, kMaxBuddies);
+  if (buddies <= 0) return;
+  const std::string why = why_no_buddies(options);
+  if (why.empty()) return;
+  checker.refuse("/checkpoint/buddies", "must be 0" + why + ", got " + text_of(buddies));
+}
+
 }  // namespace
 
 JobOptions default_options(SyncAlgorithm algorithm) {
@@ -277,6 +307,7 @@ std::vector<FieldError> validate(const JobOptions& options) {
   check_swarm(options, checker);
   checker.within("/checkpoint/every_rounds", options.checkpoint.every_rounds, 0, kMaxRounds);
   checker.within("/checkpoint/keep", options.checkpoint.keep, 1, kMaxRounds);
+  check_buddies(options, checker);
   checker.within("/eval/every_rounds", options.eval.every_rounds, 0, kMaxRounds);
   checker.within("/eval/batches", options.eval.batches, 1, kMaxEvalBatches);
   return checker.take();

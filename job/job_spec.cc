@@ -31,7 +31,7 @@ std::int64_t gpt2_parameters(const ModelSpec& m) {
 }
 
 // Values that muon keeps no second moment of, less what it needs while it steps.
-double spared_by_muon(const ModelSpec& m) {
+double memory_saved_by_muon(const ModelSpec& m) {
   const bool llama = m.family == ModelFamily::kLlama;
   const std::int64_t kv_width = m.kv_heads * (m.hidden / m.heads);
   const std::int64_t matrices =
@@ -88,7 +88,7 @@ std::int64_t parameter_count(const ModelSpec& model) {
 Bytes training_memory(const JobSpec& spec) {
   const JobSpec full = with_derived_fields(spec);
   double state = static_cast<double>(parameter_count(full.model)) * training_vectors(full);
-  if (full.train.optimizer == Optimizer::kMuon) state -= spared_by_muon(full.model);
+  if (full.train.optimizer == Optimizer::kMuon) state -= memory_saved_by_muon(full.model);
   const double bytes = (state + activation_values(full.model, full.train.microbatch)) * kFloatBytes;
   constexpr double kMost = 9.0e18;
   return Bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));

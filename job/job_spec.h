@@ -11,7 +11,7 @@
 
 #include "base/fields.h"
 #include "base/units.h"
-#include "job/job_spec_words.h"
+#include "job/job_spec_enums.h"
 #include "job/sync_spec.h"
 
 namespace shoal {
@@ -119,11 +119,13 @@ static_assert(lists_every_field<SwarmSpec>());
 struct CheckpointSpec {
   std::int64_t every_rounds = 10;  // 0: only the final one
   std::int64_t keep = 3;           // newest ones kept; the final one always is
+  std::int64_t buddies = 0;        // copies of each stage in the memory of hosts that serve others
   bool operator==(const CheckpointSpec&) const = default;
 };
 constexpr auto fields_of(Of<CheckpointSpec>) {
   using T = CheckpointSpec;
-  return fields(field<&T::every_rounds>("every_rounds"), field<&T::keep>("keep"));
+  return fields(field<&T::every_rounds>("every_rounds"), field<&T::keep>("keep"),
+                field<&T::buddies>("buddies"));
 }
 static_assert(lists_every_field<CheckpointSpec>());
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "job/idle_options.h"
+#include "job/ineffective_options.h"
 #include "job/sync_questions.h"
 
 namespace shoal {
@@ -37,7 +37,7 @@ constexpr const char* kStepTogether =
     ": the replicas of a pipeline step together and evaluate what they train";
 constexpr const char* kNoPart = ": no member holds all contributions to a value";
 constexpr const char* kNoPseudoGradients = ", which averages no pseudo-gradients";
-constexpr const char* kGoOn = ", whose replicas go on by themselves";
+constexpr const char* kGoOn = ", whose replicas continue by themselves";
 constexpr const char* kSameStep = ": the result is adopted at the same step everywhere";
 constexpr const char* kResidual = ", whose residual is of the whole vector";
 constexpr const char* kAverages = ", which only averages; for another outer step use 'diloco'";
@@ -74,7 +74,7 @@ constexpr Conflict kConflicts[] = {
     {"/sync/blend", waits, "sync.overlap_steps", ", where nothing was trained meanwhile"},
     {"/sync/blend", is_eager, "sync.eager", ", which keeps all that was trained meanwhile"},
     {"/sync/eager", waits, "sync.overlap_steps",
-     ", where nobody goes on before the result is there"},
+     ", where nobody continues before the result is there"},
     {"/sync/eager", is_robust, "sync.aggregator",
      ": a replica does not know its own part in the result"},
     {"/sync/eager", is_sharded, "sync.outer_state",
@@ -116,7 +116,7 @@ std::string key_text(Steps value) { return text_of(value.count()); }
 std::string key_text(bool value) { return value ? "true" : "false"; }
 std::string key_text(std::int64_t value) { return text_of(value); }
 std::string key_text(double value) { return text_of(value); }
-template <HasWords Word>
+template <HasEnumerators Word>
 std::string key_text(Word word) {
   return quoted(to_string(word));
 }
@@ -228,11 +228,12 @@ void check_momentum(const SyncOptions& sync, FieldChecker& checker) {
 void check_contradictions(const JobOptions& options, FieldChecker& checker) {
   const SyncOptions parsed = parse_sync(options).options();
   const std::vector<Key> given = keys_of(options.sync), kept = keys_of(parsed);
-  const std::vector<FieldError> idle = idle_options(options);
+  const std::vector<FieldError> ineffective = ineffective_options(options);
   for (std::size_t i = 0; i < given.size(); ++i) {
     const std::string& pointer = given[i].pointer;
     if (given[i].text == kept[i].text || is_told_already(pointer, options, parsed)) continue;
-    if (std::ranges::find(idle, pointer, &FieldError::pointer) != idle.end()) continue;
+    if (std::ranges::find(ineffective, pointer, &FieldError::pointer) != ineffective.end())
+      continue;
     const Conflict& conflict = conflict_of(pointer, options);
     const std::string accepted = conflict.accepted == nullptr ? kept[i].text : conflict.accepted;
     checker.refuse(pointer.c_str(), "must be " + accepted + phrase(conflict.with, given) +

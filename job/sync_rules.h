@@ -6,8 +6,8 @@
 
 namespace shoal {
 
-// Refuses every key that parse_sync() left out, unless it is an idle one (idle_options.h): with the
-// key that won over it, and why.
+// Refuses every key that parse_sync() left out, unless it is an ineffective one
+// (ineffective_options.h): with the key that won over it, and why.
 void check_contradictions(const JobOptions& options, FieldChecker& checker);
 
 // The contradictions, and the values that are left.

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
-#include "job/idle_options.h"
+#include "job/ineffective_options.h"
 
 namespace shoal {
 namespace {
@@ -40,9 +40,9 @@ class RandomOptions {
       }
     });
   }
-  template <HasWords Word>
+  template <HasEnumerators Word>
   void draw(Word& word) {
-    word = static_cast<Word>(prng_.below(word_count<Word>()));
+    word = static_cast<Word>(prng_.below(enumerator_count<Word>()));
   }
   void draw(bool& value) { value = !value; }
   void draw(std::int64_t& value) { value = prng_.range(0, 3); }
@@ -71,13 +71,14 @@ void collect_differing(const Table& a, const Table& b, const std::string& path,
   });
 }
 
-std::set<std::string> left_out(const JobOptions& options) {
+std::set<std::string> omitted(const JobOptions& options) {
   std::set<std::string> found;
   const SyncOptions kept = parse_sync(options).options();
   collect_differing(options.sync, kept, "/sync/", found);
   if (found.erase("/sync/every_s") > 0) found.insert("/sync/every");
   if (options.sync.every_s != 0 && kept.every_s != 0) found.erase("/sync/every");
-  for (const FieldError& idle : idle_options(options)) found.erase(idle.pointer);
+  for (const FieldError& ineffective : ineffective_options(options))
+    found.erase(ineffective.pointer);
   return found;
 }
 
@@ -94,7 +95,7 @@ TEST(SyncRules, WhatIsLeftOutIsRefused) {
   int good = 0;
   for (int i = 0; i < 20'000; ++i) {
     const JobOptions options = random.drawn();
-    std::set<std::string> silent = left_out(options);
+    std::set<std::string> silent = omitted(options);
     for (const std::string& pointer : refused(options)) silent.erase(pointer);
     if (options.sync.codec == CodecKind::kSparse2 && options.sync.topology == Topology::kAuto) {
       silent.erase("/sync/topology");  // becomes 'allgather', its only choice

@@ -12,7 +12,7 @@
 
 #include "base/fields.h"
 #include "base/units.h"
-#include "job/job_spec_words.h"
+#include "job/job_spec_enums.h"
 
 namespace shoal {
 

@@ -20,9 +20,12 @@ namespace shoal {
 // and Assign say the step; TrainerReady says its protocol; frames may be entropy coded. 3: Hello
 // says what each replica holds; commits and assignments carry a record; an order leases several
 // runs. 4: votes tell sums of squares; a plan may audit, and say that own contributions are coded;
-// in a group the owners of parts apply the clip factors.
+// in a group the owners of parts apply the clip factors; replicas keep copies of stages.
 inline constexpr std::int32_t kProtocolVersion = 4;
 inline constexpr std::int32_t kProtocolVersionMin = 4;
+
+// Copies of stages that one replica keeps, at most.
+inline constexpr std::size_t kCopiesMax = 64;
 
 // A replica that runs, and the committed state that it holds.
 struct HeldReplica {
@@ -201,6 +204,31 @@ constexpr auto fields_of(Of<CheckpointFailed>) {
                 field<&T::detail>("detail"));
 }
 static_assert(lists_every_field<CheckpointFailed>());
+
+// A copy of a stage (KeepCopies), and the newest committed state of it that is whole.
+struct HeldCopy {
+  ReplicaId copy;
+  RoundKey key;
+  Digest anchor, momentum;
+  bool operator==(const HeldCopy&) const = default;
+};
+constexpr auto fields_of(Of<HeldCopy>) {
+  using T = HeldCopy;
+  return fields(field<&T::copy>("copy"), field<&T::key>("key"), field<&T::anchor>("anchor"),
+                field<&T::momentum>("momentum"));
+}
+static_assert(lists_every_field<HeldCopy>());
+
+// All copies of the replica that hold something: after each KeepCopies, and when that has changed.
+struct CopiesHeld {
+  std::vector<HeldCopy> copies;
+  bool operator==(const CopiesHeld&) const = default;
+};
+constexpr auto fields_of(Of<CopiesHeld>) {
+  using T = CopiesHeld;
+  return fields(field<&T::copies>("copies", at_most(kCopiesMax)));
+}
+static_assert(lists_every_field<CopiesHeld>());
 
 struct Goodbye {
   std::string reason;

@@ -11,11 +11,11 @@ using testing::IsEmpty;
 
 constexpr ReplicaId kReplica{3};
 
-RoundKey key(RoundNumber round, std::int64_t lineage = 0) { return {JobId(1), lineage, round}; }
+RoundKey key(RoundNumber round, std::int64_t epoch = 0) { return {JobId(1), epoch, round}; }
 
-CommitRecord record(RoundNumber round, std::int64_t lineage = 0) {
+CommitRecord record(RoundNumber round, std::int64_t epoch = 0) {
   CommitRecord made;
-  made.key = key(round, lineage);
+  made.key = key(round, epoch);
   made.next_sequence = round * 100;
   return made;
 }
@@ -27,8 +27,8 @@ LoadReplica load(ReplicaId replica, RoundNumber round) {
   return {assign, ""};
 }
 
-Loaded loaded(RoundNumber round, std::uint64_t digest, std::int64_t lineage = 0) {
-  return {kReplica, key(round, lineage), {digest, 1}, {digest, 2}, 10, "10.0.0.4:7100", {}};
+Loaded loaded(RoundNumber round, std::uint64_t digest, std::int64_t epoch = 0) {
+  return {kReplica, key(round, epoch), {digest, 1}, {digest, 2}, 10, "10.0.0.4:7100", {}};
 }
 
 ToReplica<CommitRound> commit(RoundNumber round) {

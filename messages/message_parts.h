@@ -15,9 +15,9 @@ namespace shoal {
 
 // kReducer computes nothing: the processor and the line of a host that takes part in reduces only.
 enum class DeviceKind { kCpu, kCuda, kReducer };
-constexpr auto words_of(Of<DeviceKind>) {
+constexpr auto enumerators_of(Of<DeviceKind>) {
   using enum DeviceKind;
-  return words<DeviceKind>({{kCpu, "cpu"}, {kCuda, "cuda"}, {kReducer, "reducer"}});
+  return enumerators<DeviceKind>({{kCpu, "cpu"}, {kCuda, "cuda"}, {kReducer, "reducer"}});
 }
 
 struct Device {
@@ -45,34 +45,34 @@ enum class ReplicaFailure {
   kDataMissing,  // the user's file is not there or too short
   kDataInvalid,  // e.g. a token at or above the vocabulary
   kModelDoesNotFit,
-  kDonorLost,  // the state could not be fetched
+  kSourceLost,  // the state could not be fetched
   kDigestMismatch,
   kStale,  // it cannot follow: it missed a commit
   kAgentLost,
   kAgentRestarted,
   kPeerUnreachable,  // it lives, but others could not exchange parts with it
-  kFrozen,           // it did not answer in time
+  kUnresponsive,     // it did not answer in time
   kInternal,
   kTooSlow,  // its line cannot carry the rounds, or it came no further
 };
-constexpr auto words_of(Of<ReplicaFailure>) {
+constexpr auto enumerators_of(Of<ReplicaFailure>) {
   using enum ReplicaFailure;
-  return words<ReplicaFailure>({{kTrainerExited, "trainer_exited"},
-                                {kOutOfMemory, "out_of_memory"},
-                                {kDeviceLost, "device_lost"},
-                                {kNonFiniteLoss, "non_finite_loss"},
-                                {kDataMissing, "data_missing"},
-                                {kDataInvalid, "data_invalid"},
-                                {kModelDoesNotFit, "model_does_not_fit"},
-                                {kDonorLost, "donor_lost"},
-                                {kDigestMismatch, "digest_mismatch"},
-                                {kStale, "stale"},
-                                {kAgentLost, "agent_lost"},
-                                {kAgentRestarted, "agent_restarted"},
-                                {kPeerUnreachable, "peer_unreachable"},
-                                {kFrozen, "frozen"},
-                                {kInternal, "internal"},
-                                {kTooSlow, "too_slow"}});
+  return enumerators<ReplicaFailure>({{kTrainerExited, "trainer_exited"},
+                                      {kOutOfMemory, "out_of_memory"},
+                                      {kDeviceLost, "device_lost"},
+                                      {kNonFiniteLoss, "non_finite_loss"},
+                                      {kDataMissing, "data_missing"},
+                                      {kDataInvalid, "data_invalid"},
+                                      {kModelDoesNotFit, "model_does_not_fit"},
+                                      {kSourceLost, "source_lost"},
+                                      {kDigestMismatch, "digest_mismatch"},
+                                      {kStale, "stale"},
+                                      {kAgentLost, "agent_lost"},
+                                      {kAgentRestarted, "agent_restarted"},
+                                      {kPeerUnreachable, "peer_unreachable"},
+                                      {kUnresponsive, "unresponsive"},
+                                      {kInternal, "internal"},
+                                      {kTooSlow, "too_slow"}});
 }
 
 struct FileEntry {
@@ -88,25 +88,25 @@ constexpr auto fields_of(Of<FileEntry>) {
 static_assert(lists_every_field<FileEntry>());
 
 enum class SourceKind { kSeed, kPeer, kCheckpoint };
-constexpr auto words_of(Of<SourceKind>) {
+constexpr auto enumerators_of(Of<SourceKind>) {
   using enum SourceKind;
-  return words<SourceKind>({{kSeed, "seed"}, {kPeer, "peer"}, {kCheckpoint, "checkpoint"}});
+  return enumerators<SourceKind>({{kSeed, "seed"}, {kPeer, "peer"}, {kCheckpoint, "checkpoint"}});
 }
 
 // Where a replica gets its state from. The digests are zero for kSeed before anybody loaded.
 struct StateSource {
   SourceKind kind = SourceKind::kSeed;
-  RoundKey key;               // the state to hold after loading
-  std::string donor_address;  // kPeer
-  ReplicaId donor;            // kPeer
-  CheckpointId checkpoint;    // kCheckpoint
+  RoundKey key;             // the state to hold after loading
+  std::string address;      // kPeer
+  ReplicaId replica;        // kPeer
+  CheckpointId checkpoint;  // kCheckpoint
   Digest anchor, momentum;
   bool operator==(const StateSource&) const = default;
 };
 constexpr auto fields_of(Of<StateSource>) {
   using T = StateSource;
   return fields(field<&T::kind>("kind"), field<&T::key>("key", flat()),
-                field<&T::donor_address>("donor_address"), field<&T::donor>("donor", or_none()),
+                field<&T::address>("address"), field<&T::replica>("replica", or_none()),
                 field<&T::checkpoint>("checkpoint", or_none()), field<&T::anchor>("anchor"),
                 field<&T::momentum>("momentum"));
 }

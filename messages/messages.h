@@ -35,7 +35,7 @@ using FromAgent =
     std::variant<Heartbeat, DeviceMeasured, LoadProgress, Loaded, ReplicaFailed, Progress,
                  PipelineStats, FromReplica<RoundReport>, FromReplica<Vote>,
                  FromReplica<ReduceFailed>, FromReplica<Applied>, FromReplica<Evaluated>,
-                 CheckpointWritten, CheckpointFailed, Goodbye>;
+                 FromReplica<CopiesHeld>, CheckpointWritten, CheckpointFailed, Goodbye>;
 
 // ---- coordinator -> agent
 
@@ -76,7 +76,7 @@ struct Assign {
   StateSource source;
   CommitRecord record;               // of the state of `source`
   std::uint64_t store = 0;           // which start of which database gave the replica its id
-  std::vector<PeerAddress> sources;  // kPeer: all that have the state, the donor among them
+  std::vector<PeerAddress> sources;  // kPeer: all that have the state, the chosen one among them
   bool operator==(const Assign&) const = default;
 };
 constexpr auto fields_of(Of<Assign>) {
@@ -89,14 +89,14 @@ constexpr auto fields_of(Of<Assign>) {
 static_assert(lists_every_field<Assign>());
 
 enum class ReleaseReason { kCompleted, kCancelled, kJobFailed, kReplaced, kDraining, kPaused };
-constexpr auto words_of(Of<ReleaseReason>) {
+constexpr auto enumerators_of(Of<ReleaseReason>) {
   using enum ReleaseReason;
-  return words<ReleaseReason>({{kCompleted, "completed"},
-                               {kCancelled, "cancelled"},
-                               {kJobFailed, "job_failed"},
-                               {kReplaced, "replaced"},
-                               {kDraining, "draining"},
-                               {kPaused, "paused"}});
+  return enumerators<ReleaseReason>({{kCompleted, "completed"},
+                                     {kCancelled, "cancelled"},
+                                     {kJobFailed, "job_failed"},
+                                     {kReplaced, "replaced"},
+                                     {kDraining, "draining"},
+                                     {kPaused, "paused"}});
 }
 
 struct Release {
@@ -146,6 +146,38 @@ constexpr auto fields_of(Of<ForgetCheckpoint>) {
 }
 static_assert(lists_every_field<ForgetCheckpoint>());
 
+// A copy of the outer state of another stage of the job, which a replica keeps in its host's memory
+// (checkpoint.buddies).
+struct StageCopy {
+  ReplicaId copy;  // by which joiners ask for it; no replica has this id
+  StageIndex stage = 0;
+  std::int64_t value_count = 0;
+  RoundKey key;  // the newest committed round, and its digests
+  Digest anchor, momentum;
+  std::vector<PeerAddress> sources;  // who has it; none: what is held is all there is
+  bool operator==(const StageCopy&) const = default;
+};
+constexpr auto fields_of(Of<StageCopy>) {
+  using T = StageCopy;
+  return fields(field<&T::copy>("copy"), field<&T::stage>("stage"),
+                field<&T::value_count>("value_count"), field<&T::key>("key"),
+                field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
+                field<&T::sources>("sources"));
+}
+static_assert(lists_every_field<StageCopy>());
+
+// All copies that the replica is to keep: a new one is fetched, a known one follows to the round
+// that is named, one that is not named is dropped. CopiesHeld answers.
+struct KeepCopies {
+  std::vector<StageCopy> copies;
+  bool operator==(const KeepCopies&) const = default;
+};
+constexpr auto fields_of(Of<KeepCopies>) {
+  using T = KeepCopies;
+  return fields(field<&T::copies>("copies", at_most(kCopiesMax)));
+}
+static_assert(lists_every_field<KeepCopies>());
+
 template <typename Body>
 struct ToReplica {
   ReplicaId replica;
@@ -153,10 +185,11 @@ struct ToReplica {
   bool operator==(const ToReplica&) const = default;
 };
 
-using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>,
-                             ToReplica<OpenRound>, ToReplica<CloseRound>, ToReplica<ReducePlan>,
-                             ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<ResumeAt>,
-                             ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ForgetCheckpoint>;
+using ToAgent =
+    std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
+                 ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
+                 ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
+                 ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>, ForgetCheckpoint>;
 
 // What a message says, apart from whom it is addressed to.
 template <typename T>

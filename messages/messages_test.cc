@@ -11,7 +11,7 @@ namespace {
 
 // How many enumerators have a word, which is one of their own.
 template <typename Enum>
-std::size_t words() {
+std::size_t count_enumerators() {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {
     const std::string word = to_string(static_cast<Enum>(i));
@@ -23,10 +23,10 @@ std::size_t words() {
 }
 
 TEST(Messages, EveryEnumeratorHasAWordOfItsOwn) {
-  EXPECT_EQ(words<DeviceKind>(), 3u);
-  EXPECT_EQ(words<ReplicaFailure>(), 16u);
-  EXPECT_EQ(words<SourceKind>(), 3u);
-  EXPECT_EQ(words<ReleaseReason>(), 6u);
+  EXPECT_EQ(count_enumerators<DeviceKind>(), 3u);
+  EXPECT_EQ(count_enumerators<ReplicaFailure>(), 16u);
+  EXPECT_EQ(count_enumerators<SourceKind>(), 3u);
+  EXPECT_EQ(count_enumerators<ReleaseReason>(), 6u);
 }
 
 TEST(Messages, WordsByHand) {

@@ -1,5 +1,5 @@
 // The words of pipeline traffic as values: who is in the pipeline (a view), what one frame is about
-// (a pass), and how the end of an inner step is agreed on (a step word). docs/pipeline.md tells the
+// (a pass), and how the end of an inner step is agreed on (gossip). docs/pipeline.md tells the
 // protocol; the rules are in stage_session.h, the wire form in swarm/pipeline/.
 #pragma once
 
@@ -35,14 +35,14 @@ static_assert(lists_every_field<PipelineMember>());
 // restarts of the coordinator; a view with a number that is not newer is ignored.
 struct PipelineView {
   JobId job;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   std::int64_t number = 0;
   std::vector<PipelineMember> members;  // by stage, then id; every stage may be empty for a while
   bool operator==(const PipelineView&) const = default;
 };
 constexpr auto fields_of(Of<PipelineView>) {
   using T = PipelineView;
-  return fields(field<&T::job>("job"), field<&T::lineage>("lineage"), field<&T::number>("number"),
+  return fields(field<&T::job>("job"), field<&T::epoch>("epoch"), field<&T::number>("number"),
                 field<&T::members>("members"));
 }
 static_assert(lists_every_field<PipelineView>());
@@ -120,11 +120,11 @@ struct RouterProgress {
 
 // Told on every stream, in both directions, whenever it changed: any path that is intact spreads
 // it. Merging takes the larger done_through of each router (and `last` from that one).
-struct StepWord {
+struct ProgressGossip {
   RoundNumber round = 0;
   std::int64_t step = 0;  // the one the sender works on
   std::vector<RouterProgress> routers;
-  bool operator==(const StepWord&) const = default;
+  bool operator==(const ProgressGossip&) const = default;
 };
 
 }  // namespace swarm

@@ -47,7 +47,8 @@ static_assert(lists_every_field<CheckpointReady>());
 using FromTrainer =
     std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
                  FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
-                 FromReplica<Applied>, FromReplica<Evaluated>, CheckpointReady, CheckpointFailed>;
+                 FromReplica<Applied>, FromReplica<Evaluated>, FromReplica<CopiesHeld>,
+                 CheckpointReady, CheckpointFailed>;
 
 // An Assign whose files the agent has already fetched.
 struct LoadReplica {
@@ -81,6 +82,6 @@ struct StopTrainer {
 using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
                                ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
                                ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
-                               WriteCheckpointTo, StopTrainer>;
+                               ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer>;
 
 }  // namespace shoal

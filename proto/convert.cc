@@ -23,6 +23,7 @@ constexpr const char* case_of(Of<Applied>) { return "applied"; }
 constexpr const char* case_of(Of<Evaluated>) { return "evaluated"; }
 constexpr const char* case_of(Of<CheckpointWritten>) { return "checkpoint_written"; }
 constexpr const char* case_of(Of<CheckpointFailed>) { return "checkpoint_failed"; }
+constexpr const char* case_of(Of<CopiesHeld>) { return "copies_held"; }
 constexpr const char* case_of(Of<Goodbye>) { return "goodbye"; }
 
 constexpr const char* case_of(Of<Welcome>) { return "welcome"; }
@@ -38,6 +39,7 @@ constexpr const char* case_of(Of<AbortRound>) { return "abort"; }
 constexpr const char* case_of(Of<ResumeAt>) { return "resume"; }
 constexpr const char* case_of(Of<Evaluate>) { return "evaluate"; }
 constexpr const char* case_of(Of<WriteCheckpoint>) { return "write_checkpoint"; }
+constexpr const char* case_of(Of<KeepCopies>) { return "keep_copies"; }
 constexpr const char* case_of(Of<ForgetCheckpoint>) { return "forget_checkpoint"; }
 
 constexpr const char* case_of(Of<TrainerReady>) { return "ready"; }

@@ -77,20 +77,20 @@ TEST(Convert, WhatOnlySomeJobsSay) {
 }
 
 TEST(Convert, EveryWordOfEveryEnum) {
-  for (const auto& word : kWords<ReplicaFailure>) {
+  for (const auto& word : kEnumerators<ReplicaFailure>) {
     expect_survives(FromAgent(ReplicaFailed{ReplicaId(1), word.value, ""}));
   }
-  for (const auto& word : kWords<ReduceFailure>) {
+  for (const auto& word : kEnumerators<ReduceFailure>) {
     ReduceFailed failed{kKey, 1, ReplicaId(), word.value, ""};
     expect_survives(FromAgent(FromReplica<ReduceFailed>{ReplicaId(1), failed}));
   }
-  for (const auto& word : kWords<ReleaseReason>) {
+  for (const auto& word : kEnumerators<ReleaseReason>) {
     expect_survives(ToAgent(Release{ReplicaId(1), word.value}));
   }
-  for (const auto& word : kWords<AbortReason>) {
+  for (const auto& word : kEnumerators<AbortReason>) {
     expect_survives(ToAgent(ToReplica<AbortRound>{ReplicaId(1), {kKey, word.value, kOpen}}));
   }
-  for (const auto& word : kWords<Code>) {
+  for (const auto& word : kEnumerators<Code>) {
     Refused refused;
     refused.error.code = word.value;
     const auto read_back = read(to_wire(ToAgent(refused)));
@@ -132,7 +132,7 @@ TEST(Convert, BadMessagesOfAnAgent) {
   message.mutable_heartbeat()->set_sequence(-1);
   expect_refused(message, "heartbeat.sequence");
 
-  message = to_wire(FromAgent(ReplicaFailed{ReplicaId(1), ReplicaFailure::kFrozen, ""}));
+  message = to_wire(FromAgent(ReplicaFailed{ReplicaId(1), ReplicaFailure::kUnresponsive, ""}));
   message.mutable_replica_failed()->set_failure("on_fire");
   expect_refused(message, "replica_failed.failure");
 
@@ -174,8 +174,8 @@ TEST(Convert, BadMessagesOfTheCoordinator) {
   message.mutable_assign()->set_spec_json("{\"name\": \"a\"}");
   expect_refused(message, "assign.spec_json");
   message = to_wire(ToAgent(assign()));
-  message.mutable_assign()->mutable_source()->set_donor_address("");
-  expect_refused(message, "assign.source.donor");
+  message.mutable_assign()->mutable_source()->set_address("");
+  expect_refused(message, "assign.source.replica");
 
   message = to_wire(ToAgent(Welcome{AgentId(2), {6}, seconds(2), seconds(10), {}}));
   message.mutable_welcome()->set_heartbeat_every_ns(0);

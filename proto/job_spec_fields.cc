@@ -86,7 +86,7 @@ std::string read_value(const Json& from, Steps& to) {
 template <typename E>
 requires std::is_enum_v<E> std::string read_value(const Json& from, E& to) {
   std::string accepted, nearest;
-  for (const auto& [word, text] : kWords<E>) {
+  for (const auto& [word, text] : kEnumerators<E>) {
     if (from.is_string() && from.get<std::string>() == text) return to = word, std::string();
     accepted += (accepted.empty() ? "" : " or ") + shoal::quoted(text);
     if (from.is_string() && is_near(from.get<std::string>(), text)) nearest = text;
@@ -112,7 +112,7 @@ template <typename T>
 Json schema_of() {
   if constexpr (std::is_enum_v<T>) {
     Json words = Json::array();
-    for (const auto& word : kWords<T>) words.push_back(word.text);
+    for (const auto& word : kEnumerators<T>) words.push_back(word.text);
     return {{"type", "string"}, {"enum", words}};
   } else if constexpr (std::is_same_v<T, std::string>) {
     return {{"type", "string"}};

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "job/field_checker.h"
-#include "job/idle_options.h"
+#include "job/ineffective_options.h"
 #include "job/job_options.h"
 #include "proto/job_spec_fields.h"
 #include "proto/near_word.h"
@@ -201,18 +201,18 @@ void add_broken_rules(const JobOptions& options, std::vector<FieldError>& errors
 }
 
 // What was written and has no effect. A text that has every field was made by
-// spec_to_json(): there an idle field may say its default, so that a spec of
+// spec_to_json(): there an ineffective field may say its default, so that a spec of
 // the API can be submitted again.
-void add_idle_options(Reading& reading) {
+void add_ineffective_options(Reading& reading) {
   const JobOptions usual = default_options(reading.options.sync.algorithm);
   const bool whole = reading.written.size() == spec_fields().size();
-  for (FieldError& idle : idle_options(reading.options)) {
+  for (FieldError& ineffective : ineffective_options(reading.options)) {
     const auto written = std::find_if(
         reading.written.begin(), reading.written.end(),
-        [&](const SpecField* each) { return join(each->table, each->key) == idle.pointer; });
+        [&](const SpecField* each) { return join(each->table, each->key) == ineffective.pointer; });
     if (written == reading.written.end()) continue;
     if (whole && (*written)->write(reading.options) == (*written)->write(usual)) continue;
-    reading.errors.push_back(std::move(idle));
+    reading.errors.push_back(std::move(ineffective));
   }
 }
 
@@ -224,7 +224,7 @@ JobOptions defaults_for(const Json& root) {
   const auto word = sync->find("algorithm");
   if (word == sync->end()) return default_options(SyncAlgorithm::kDiloco);
   const auto algorithm =
-      word->is_string() ? parse_word<SyncAlgorithm>(word->get<std::string>()) : std::nullopt;
+      word->is_string() ? parse_enumerator<SyncAlgorithm>(word->get<std::string>()) : std::nullopt;
   // What cannot be read is refused when its turn comes.
   return algorithm ? default_options(*algorithm) : JobOptions{};
 }
@@ -238,7 +238,7 @@ SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosit
   auto& errors = reading.errors;
   const bool all_read = errors.empty();
   add_broken_rules(reading.options, errors);
-  if (author == Author::kPerson && all_read) add_idle_options(reading);
+  if (author == Author::kPerson && all_read) add_ineffective_options(reading);
   for (FieldError& error : errors) {
     const auto at = positions.find(error.pointer);
     if (at == positions.end()) continue;

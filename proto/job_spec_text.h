@@ -1,7 +1,8 @@
 // Job specifications as text: TOML for people, JSON for the REST API and the store. Both have the
 // same tables and keys. Reading refuses unknown keys (naming the nearest right one), wrong types
 // and values outside their type; it also runs shoal::validate(), so a spec that was read is a good
-// spec. Of what a person writes it also refuses fields that have no effect (job/idle_options.h).
+// spec. Of what a person writes it also refuses fields that have no effect
+// (job/ineffective_options.h).
 #pragma once
 
 #include <optional>
@@ -31,7 +32,7 @@ SpecOrProblems read_spec_toml(std::string_view text);
 SpecOrProblems read_spec_json(std::string_view text);
 
 // What spec_to_json() wrote, for the store, messages between processes and checkpoints: what an
-// idle field says is passed over.
+// ineffective field says is passed over.
 SpecOrProblems read_kept_spec(std::string_view json);
 
 nlohmann::ordered_json spec_to_json(

@@ -133,8 +133,8 @@ TEST(SpecText, WhatHasNoEffectIsRefusedWhereItWasWritten) {
   EXPECT_EQ(alone.problems->fields.size(), 2u);
 }
 
-// A word that cannot be read leaves the default, which says nothing of what is idle.
-TEST(SpecText, NothingIsCalledIdleBesideAFieldThatCannotBeRead) {
+// A word that cannot be read leaves the default, which says nothing of what is ineffective.
+TEST(SpecText, NothingIsCalledIneffectiveBesideAFieldThatCannotBeRead) {
   const auto read = read_spec_toml(minimal("[sync]\ncodec = 'sparse'\nfeedback = 0.5"));
   EXPECT_EQ(refused(read).pointer, "/sync/codec");
 }
@@ -152,8 +152,8 @@ TEST(SpecText, ASpecOfTheApiIsTakenBack) {
   }
 }
 
-// Jobs that were accepted before a field was found to be idle.
-TEST(SpecText, AKeptSpecMayHaveIdleFields) {
+// Jobs that were accepted before a field was found to be ineffective.
+TEST(SpecText, AKeptSpecMayHaveIneffectiveFields) {
   JobSpec spec = full();
   spec.train.schedule = Schedule::kConstant;
   spec.swarm.wiring = WiringPolicy::kSticky;

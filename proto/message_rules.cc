@@ -78,8 +78,8 @@ void check(Reader& reader, const Welcome& welcome) {
 
 void check(Reader& reader, const StateSource& source) {
   const bool from_peer = source.kind == SourceKind::kPeer;
-  reader.require(!from_peer || (!source.donor_address.empty() && source.donor), "donor",
-                 "a peer source needs donor and donor_address");
+  reader.require(!from_peer || (!source.address.empty() && source.replica), "replica",
+                 "a peer source needs replica and address");
   reader.require(source.kind != SourceKind::kCheckpoint || source.checkpoint, "checkpoint",
                  "a checkpoint source needs its id");
 }
@@ -144,6 +144,10 @@ void check(Reader& reader, const ReducePlan& plan) {
 void check(Reader& reader, const CommitRound& commit) {
   reader.require(commit.share >= 0 && commit.share <= 1, "share", "must be from 0 to 1");
   reader.require(commit.last || !is_none(commit.next), "next", "is missing");
+}
+
+void check(Reader& reader, const StageCopy& copy) {
+  reader.require(copy.value_count > 0, "value_count", "must be above 0");
 }
 
 void check(Reader& reader, const LogLine& line) {

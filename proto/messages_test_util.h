@@ -125,6 +125,11 @@ inline PipelineStats stats() {
           {{ReplicaId(4), milliseconds(50), 98, Bytes(1000), Bytes(900)}}};
 }
 
+inline CopiesHeld copies_held() { return {{{ReplicaId(21), kKey, kAnchor, kMomentum}}}; }
+inline KeepCopies keep_copies() {
+  return {{{ReplicaId(21), 1, 1234, kKey, kAnchor, kMomentum, {{ReplicaId(4), "a:1"}}}}};
+}
+
 inline std::vector<FromAgent> messages_of_agents() {
   return {Heartbeat{12, Bytes(345)},
           DeviceMeasured{device()},
@@ -154,6 +159,7 @@ inline std::vector<FromAgent> messages_of_agents() {
                                     {kKey, 2, ReplicaId(8), ReduceFailure::kTimeLimit, "slow"}},
           FromReplica<Applied>{kReplica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
           FromReplica<Evaluated>{kReplica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
+          FromReplica<CopiesHeld>{kReplica, copies_held()},
           CheckpointWritten{kReplica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak"},
           CheckpointFailed{kReplica, CheckpointId(4), "disk full"},
           Goodbye{"stopped"}};
@@ -176,6 +182,7 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
       ToReplica<ResumeAt>{kReplica, {kKey, record()}},
       ToReplica<Evaluate>{kReplica, {kKey, {1, 4, 20}}},
       ToReplica<WriteCheckpoint>{kReplica, {CheckpointId(4), kKey}},
+      ToReplica<KeepCopies>{kReplica, keep_copies()},
       ForgetCheckpoint{CheckpointId(4)}};
 }
 
@@ -194,6 +201,7 @@ inline std::vector<FromTrainer> messages_of_trainers() {
                                 {kKey, 2, ReplicaId(8), ReduceFailure::kBadFrame, "checksum"}},
       FromReplica<Applied>{kReplica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
       FromReplica<Evaluated>{kReplica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
+      FromReplica<CopiesHeld>{kReplica, copies_held()},
       CheckpointReady{kReplica, CheckpointId(4), kKey, "Ahab"},
       CheckpointFailed{kReplica, CheckpointId(4), "disk full"}};
 }
@@ -212,6 +220,7 @@ inline std::vector<ToTrainer> commands_to_trainers() {
       ToReplica<AbortRound>{kReplica, {kKey, AbortReason::kBelowMinReplicas, kOpen}},
       ToReplica<ResumeAt>{kReplica, {kKey, record()}},
       ToReplica<Evaluate>{kReplica, {kKey, {1, 4, 20}}},
+      ToReplica<KeepCopies>{kReplica, keep_copies()},
       WriteCheckpointTo{kReplica, {CheckpointId(4), kKey}, "/var/lib/shoal/written/ckpt_4"},
       StopTrainer{}};
 }

@@ -32,8 +32,8 @@ class RandomMessages {
   void draw(T& value, const FieldRule& rule) {
     if constexpr (std::is_same_v<T, JobSpec>) {
       value = spec();
-    } else if constexpr (HasWords<T>) {
-      value = static_cast<T>(prng_.below(word_count<T>()));
+    } else if constexpr (HasEnumerators<T>) {
+      value = static_cast<T>(prng_.below(enumerator_count<T>()));
     } else if constexpr (HasFields<T>) {
       for_each_field(value, [this](const FieldInfo& info, auto& m) { draw(m, info.rule); });
       mend(value);
@@ -117,8 +117,8 @@ class RandomMessages {
     welcome.lease.ns = 1 + prng_.range(0, 1000);
   }
   void mend(StateSource& source) {
-    source.donor_address += "a:1";
-    source.donor = ReplicaId(4);
+    source.address += "a:1";
+    source.replica = ReplicaId(4);
     source.checkpoint = CheckpointId(5);
   }
   void mend(Assign& assign) { assign.cut = cut(), assign.stage = 0; }
@@ -155,6 +155,7 @@ class RandomMessages {
     commit.share = prng_.unit();
     if (commit.last) commit.next = {};
   }
+  void mend(StageCopy& copy) { copy.value_count = std::max<std::int64_t>(copy.value_count, 1); }
   void mend(LogLine& line) { line.at.ns = 1 + prng_.range(0, 1000); }
   void mend(LogQuery& query) {
     query.limit = 1 + static_cast<int>(prng_.below(kLogLinesMax));

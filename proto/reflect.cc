@@ -148,7 +148,7 @@ void get(Reader&, ReadPlace from, Label& to) {
   to = {wire.key(), wire.value()};
 }
 
-void refuse_word(Reader& reader, ReadPlace from, const std::string& text) {
+void refuse_name(Reader& reader, ReadPlace from, const std::string& text) {
   reader.refuse(from.at.field->name(), "unknown word '" + text.substr(0, 64) + "'");
 }
 

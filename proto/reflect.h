@@ -52,7 +52,7 @@ void get(Reader& reader, ReadPlace from, Digest& to);
 void get(Reader& reader, ReadPlace from, Label& to);
 // The text of a word, and its refusal.
 const std::string& text_at(ReadPlace from, std::string& scratch);
-void refuse_word(Reader& reader, ReadPlace from, const std::string& text);
+void refuse_name(Reader& reader, ReadPlace from, const std::string& text);
 void require_id(Reader& reader, ReadPlace from, bool given);
 bool is_there(ReadPlace from);
 const Message& part(ReadPlace of);
@@ -112,10 +112,10 @@ void get_value(Reader& reader, ReadPlace from, T& to) {
   if constexpr (std::is_enum_v<T>) {
     std::string scratch;
     const std::string& text = text_at(from, scratch);
-    if (const auto word = parse_word<T>(text)) {
+    if (const auto word = parse_enumerator<T>(text)) {
       to = *word;
     } else {
-      refuse_word(reader, from, text);
+      refuse_name(reader, from, text);
     }
   } else if constexpr (Time<T>) {
     get(reader, from, to.ns);

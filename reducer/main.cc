@@ -3,10 +3,10 @@
 #include <csignal>
 #include <iostream>
 
-#include "attached/control.h"
-#include "attached/environment.h"
+#include "agent_channel/control.h"
+#include "agent_channel/environment.h"
 #include "reducer/reducing.h"
-#include "wire/lent_memory.h"
+#include "wire/cross_memory.h"
 
 namespace shoal::reducer {
 namespace {
@@ -30,19 +30,19 @@ int serve() {
   // Ctrl-C on a terminal reaches every process of it; the agent decides when this one ends.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  const auto line = attached::control_options("shoal-reducer");
+  const auto line = agent_channel::control_options("shoal-reducer");
   if (!line) return complain(line.error());
-  const auto slot = attached::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotsMax);
+  const auto slot = agent_channel::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotsMax);
   if (!slot) return complain(slot.error());
-  const auto options = attached::peer_options();
+  const auto options = agent_channel::peer_options();
   if (!options) return complain(options.error());
   wire::let_siblings_read_memory();
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(node.error());
   EventQueue queue(kCommandsMax);
-  auto control = attached::Control::dial(
+  auto control = agent_channel::Control::dial(
       *line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
-              .ended = [&] { queue.push(attached::StreamEnded{}); },
+              .ended = [&] { queue.push(agent_channel::StreamEnded{}); },
               .closing = [&] { queue.close(); }});
   if (!control) return complain(control.error());
   const TrainerReady ready = ready_as(*slot, **node);

@@ -32,7 +32,7 @@ void Reducing::handle(const Event& event) {
   std::visit(Overloaded{
                  [this](const ToTrainer& command) { obey(command); },
                  [this](const ReduceEnded& end) { ended(end); },
-                 [this](const attached::StreamEnded&) { over_ = true; },
+                 [this](const agent_channel::StreamEnded&) { over_ = true; },
              },
              event);
 }

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "attached/event_queue.h"
+#include "agent_channel/event_queue.h"
 #include "messages/trainer_messages.h"
 #include "outer_opt/core/participant/reducer.h"
 #include "outer_opt/transport/peer_node.h"
@@ -25,8 +25,8 @@ struct ReduceEnded {
   outer_opt::ReduceResult result;
 };
 
-using Event = std::variant<ToTrainer, ReduceEnded, attached::StreamEnded>;
-using EventQueue = attached::EventQueue<Event>;
+using Event = std::variant<ToTrainer, ReduceEnded, agent_channel::StreamEnded>;
+using EventQueue = agent_channel::EventQueue<Event>;
 
 class Reducing {
  public:

@@ -105,7 +105,7 @@ def unknown_checkpoint(lab, damage, *names):
     lab.told("checkpoint_failed", newest.name, "not used", *names)
     lab.trains()
     lab.expect(hashes(newest) == kept, f"files of {newest.name} were changed")
-    lab.expect(any("going on from ckpt_" in one for one in lab.events("job_restored")), "no older one was taken")
+    lab.expect(any("continuing from ckpt_" in one for one in lab.events("job_restored")), "no older one was taken")
 
 
 @case("manifest-bit")

@@ -213,9 +213,9 @@ class Oracle(threading.Thread):
             self.look()
             for complaint in [*self.ledger.complaints(self.sight), *self.checkpoints.complaints()]:
                 self.say(complaint)
-        for name, strikes, quarantines in self.sight.standing:
-            if strikes or quarantines:
-                self.say(f"{name} has {strikes} strikes and {quarantines} quarantines")
+        for name, violations, quarantines in self.sight.health_records:
+            if violations or quarantines:
+                self.say(f"{name} has {violations} violations and {quarantines} quarantines")
 
     def check_logs(self):
         for line in read_logs(self.cluster.folder):
@@ -226,6 +226,6 @@ class Oracle(threading.Thread):
         with self.tables.open() as tables:
             (count,), = tables.execute(
                 "SELECT count(DISTINCT agent) FROM contributions c JOIN jobs j ON j.id = c.job WHERE j.name = ? AND "
-                "c.lineage = (SELECT max(lineage) FROM rounds r WHERE r.job = j.id AND r.round = j.committed_round) "
+                "c.epoch = (SELECT max(epoch) FROM rounds r WHERE r.job = j.id AND r.round = j.committed_round) "
                 "AND c.round = j.committed_round AND c.state = 'committed'", (self.cluster.name,)).fetchall()
             return count

@@ -14,10 +14,10 @@ from chaos_sight import CheckpointFiles, Holder, Round, Sight, complaints_about,
 CONTEXT = 16
 
 
-def committed(number, runs, lineage=0, job_tokens=None, tokens=None):
+def committed(number, runs, epoch=0, job_tokens=None, tokens=None):
     own = sum(end - first for first, end in runs) * CONTEXT
     tokens = own if tokens is None else tokens
-    return Round(lineage, number, float(number), tokens, number * own if job_tokens is None else job_tokens, own,
+    return Round(epoch, number, float(number), tokens, number * own if job_tokens is None else job_tokens, own,
                  tuple(runs))
 
 
@@ -58,13 +58,13 @@ class LedgerTest(unittest.TestCase):
         self.assertIn("160 and 160 tokens make 321", self.said(ledger, sight(2)))
 
     def test_what_was_given_up_may_be_trained_again(self):
-        ledger = self.ledger(committed(1, [(0, 10)]), committed(2, [(10, 20)]), committed(2, [(10, 20)], lineage=1))
+        ledger = self.ledger(committed(1, [(0, 10)]), committed(2, [(10, 20)]), committed(2, [(10, 20)], epoch=1))
         self.assertEqual(self.said(ledger, sight(2)), "")
 
     def test_an_adopted_round_is_the_one_that_was_seen(self):
         ledger = self.ledger(committed(1, [(0, 10)]), committed(2, [(10, 20)]), committed(3, [(20, 30)]))
         ledger.add(Round(7, 2, 9.0, 0, 320, 0, ()))
-        ledger.add(committed(3, [(20, 31)], lineage=7, job_tokens=496))
+        ledger.add(committed(3, [(20, 31)], epoch=7, job_tokens=496))
         self.assertEqual(self.said(ledger, sight(3, next_sequence=31)), "")
         self.assertEqual(len(ledger.commits), 4)
 
@@ -154,9 +154,9 @@ class OracleTest(unittest.TestCase):
 
 class SightTest(unittest.TestCase):
     def part(self, **fields):
-        stages = json.dumps([{"anchor": "aa", "momentum": "bb"}])
+        reduces = json.dumps([{"anchor": "aa", "momentum": "bb"}])
         return {"round": 1, "stage": 0, "replica": 3, "state": "committed", "reject_reason": "none", "anchor": "aa",
-                "momentum": "bb", "stages": stages, **fields}
+                "momentum": "bb", "reduces": reduces, **fields}
 
     def test_other_bits(self):
         self.assertEqual(list(complaints_about(self.part())), [])

@@ -480,11 +480,11 @@ class BadInput(Scenario):
 
     def tries(self):
         wanted = [{"case": name} for _ in range(self.options.tries) for name in self.options.case]
-        left_out = {name: why for name in self.options.case
+        skipped = {name: why for name in self.options.case
                     if (why := chaos_bad_input.unusable(chaos_bad_input.CASES[name][1]))}
-        for name, why in left_out.items():
+        for name, why in skipped.items():
             print(f"     left out  case {name}: {why}", file=sys.stderr)
-        return [one for one in wanted if one["case"] not in left_out]
+        return [one for one in wanted if one["case"] not in skipped]
 
     def cluster(self, folder, lines, what):
         job = JOB.format(sync=f"every = {self.options.every}", stages=1, checkpoint=self.checkpoint_every)

@@ -19,7 +19,7 @@ CRASHES = re.compile(r"terminate called|check failed:|Sanitizer|runtime error:|S
 
 @dataclasses.dataclass(frozen=True)
 class Round:
-    lineage: int
+    epoch: int
     number: int
     committed_at: float  # seconds since 1970
     tokens: int
@@ -50,7 +50,7 @@ class Sight:
     holders: tuple  # replicas that have not ended and hold a state of the present history
     checkpoints: tuple  # that are stored, the oldest round first: (id, round, parts)
     open_runs: tuple  # leased to the round that is under way
-    standing: tuple  # of agents: (name, strikes, quarantines)
+    health_records: tuple  # of agents: (name, violations, quarantines)
 
     def returned(self):
         """[first, end) of the sequences that were given back."""
@@ -76,18 +76,18 @@ class Tables:
         with self.open() as tables:
             job = dict(tables.execute("SELECT * FROM jobs WHERE name = ? ORDER BY id DESC", (self.name,)).fetchone())
             return Sight(job, self.rounds(tables, job), self.events(tables), self.holders(tables, job),
-                         self.checkpoints(tables, job), self.open_runs(tables, job), self.standing(tables))
+                         self.checkpoints(tables, job), self.open_runs(tables, job), self.health_records(tables))
 
     def rounds(self, tables, job):
         rows = tables.execute("SELECT * FROM rounds WHERE job = ? AND state = 'committed' AND committed_at_ns > ? "
                               "ORDER BY committed_at_ns", (job["id"], self.newest_ns)).fetchall()
         found = []
         for row in rows:
-            parts = tables.execute("SELECT leases, report_drawn FROM contributions WHERE job = ? AND lineage = ? AND "
+            parts = tables.execute("SELECT leases, report_drawn FROM contributions WHERE job = ? AND epoch = ? AND "
                                    "round = ? AND stage = 0 AND state = 'committed'",
-                                   (job["id"], row["lineage"], row["round"])).fetchall()
+                                   (job["id"], row["epoch"], row["round"])).fetchall()
             runs = tuple(run for part in parts for run in chaos_store.runs(part["leases"]))
-            found.append(Round(row["lineage"], row["round"], row["committed_at_ns"] / 1e9, row["tokens"],
+            found.append(Round(row["epoch"], row["round"], row["committed_at_ns"] / 1e9, row["tokens"],
                                row["job_tokens"], sum(part["report_drawn"] for part in parts), runs))
             self.newest_ns = row["committed_at_ns"]
         return tuple(found)
@@ -103,9 +103,9 @@ class Tables:
     @staticmethod
     def holders(tables, job):
         rows = tables.execute("SELECT r.store, r.id, a.name, r.stage, r.held_round "
-                              "FROM replicas r JOIN agents a ON a.id = r.agent WHERE r.job = ? AND r.lineage = ? AND "
+                              "FROM replicas r JOIN agents a ON a.id = r.agent WHERE r.job = ? AND r.epoch = ? AND "
                               "r.held_round >= 0 AND r.state NOT IN ('released', 'failed')",
-                              (job["id"], job["lineage"])).fetchall()
+                              (job["id"], job["epoch"])).fetchall()
         return tuple(Holder((row["store"], row["id"]), number_of(row["name"]), row["stage"], row["held_round"])
                      for row in rows)
 
@@ -117,20 +117,20 @@ class Tables:
 
     @staticmethod
     def open_runs(tables, job):
-        rows = tables.execute("SELECT leases FROM contributions WHERE job = ? AND lineage = ? AND round > ?",
-                              (job["id"], job["lineage"], job["committed_round"])).fetchall()
+        rows = tables.execute("SELECT leases FROM contributions WHERE job = ? AND epoch = ? AND round > ?",
+                              (job["id"], job["epoch"], job["committed_round"])).fetchall()
         return tuple(run for row in rows for run in chaos_store.runs(row["leases"]))
 
     @staticmethod
-    def standing(tables):
-        return tuple(tuple(row) for row in tables.execute("SELECT name, strikes, quarantines FROM agents"))
+    def health_records(tables):
+        return tuple(tuple(row) for row in tables.execute("SELECT name, violations, quarantines FROM agents"))
 
     def deviating(self, first, last):
         """What members of committed rounds say of themselves and the rounds do not: sentences."""
         with self.open() as tables:
             rows = tables.execute(
-                "SELECT c.round, c.stage, c.replica, c.state, c.reject_reason, c.anchor, c.momentum, r.stages "
-                "FROM contributions c JOIN rounds r USING (job, lineage, round) JOIN jobs j ON j.id = c.job "
+                "SELECT c.round, c.stage, c.replica, c.state, c.reject_reason, c.anchor, c.momentum, r.reduces "
+                "FROM contributions c JOIN rounds r USING (job, epoch, round) JOIN jobs j ON j.id = c.job "
                 "WHERE j.name = ? AND r.state = 'committed' AND round BETWEEN ? AND ?", (self.name, first, last))
             return [complaint for row in rows for complaint in complaints_about(row)]
 
@@ -139,10 +139,10 @@ def complaints_about(part):
     who = f"round {part['round']}, replica {part['replica']}"
     if part["reject_reason"] in ("non_finite", "outlier"):
         yield f"{who} is rejected: {part['reject_reason']}"
-    stage = json.loads(part["stages"])[part["stage"]]
+    reduce = json.loads(part["reduces"])[part["stage"]]
     for what in ("anchor", "momentum"):
-        if part[what] and stage[what] and part[what] != stage[what]:
-            yield f"{who} has {what} {part[what]}, its stage {stage[what]}"
+        if part[what] and reduce[what] and part[what] != reduce[what]:
+            yield f"{who} has {what} {part[what]}, its stage {reduce[what]}"
 
 
 def number_of(name):

@@ -79,7 +79,7 @@ def sequences(rows):
 
 def trained(folder, after=0):
     """Sequences that committed rounds after `after` trained: leased to their contributions, and not given back."""
-    leased = sequences(read(folder, "SELECT c.leases FROM contributions c JOIN rounds r USING (job, lineage, round) "
+    leased = sequences(read(folder, "SELECT c.leases FROM contributions c JOIN rounds r USING (job, epoch, round) "
                             "WHERE r.state = 'committed' AND c.state = 'committed' AND round > ?", after))
     return leased - sequences(read(folder, "SELECT returned FROM jobs"))
 

@@ -117,7 +117,7 @@ say "What the rounds moved:"
 
 checkpoint=$("$shoal" checkpoint ls "$job" | awk '/ final / { print $1 }' | tail -n 1)
 "$shoal" checkpoint download "$checkpoint" -o "$folder/checkpoint" >/dev/null 2>&1
-say "The model goes on from \"In the beginning\":"
+say "The model continues \"In the beginning\":"
 "$shoal" generate --checkpoint "$folder/checkpoint" --prompt "In the beginning" --tokens 300 \
   --temperature 0.7 --seed 1
 

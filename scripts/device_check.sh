@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What only a machine with an NVIDIA device can show: that CUDA kernels, golden histories and the communicators
-# of cells do there what they do on the CPU, and how fast the kernels are. Such a machine may be bare, and rented for
+# of replica groups do there what they do on the CPU, and how fast the kernels are. Such a machine may be bare, and rented for
 # minutes: every step has a time limit, one that fails stops no other, and the last lines say how each ended.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
@@ -12,7 +12,7 @@ usage: scripts/device_check.sh [--packed] [--results DIR] [PART...]
   tests      unit tests and golden histories on the device
   bench      every kernel beside a copy of as many bytes
   sanitize   compute-sanitizer over the tests of the kernels
-  trainer    compiles shoal-trainer against the PyTorch of python3, trains a cell and a small job on the device;
+  trainer    compiles shoal-trainer against the PyTorch of python3, trains a replica group and a small job on the device;
              needs --packed
 Without a part: tests and bench. A step ends within 2 to 4 minutes, compiling within 8.
 
@@ -96,7 +96,7 @@ find_binaries() {
   bin=$folder/tests
   kernels=$folder/bin/shoal-kernels
   step configure 60 cmake --preset cuda -B "$folder" -DSHOAL_TRAINER=OFF -DSHOAL_FOLDERS="$folders" || return
-  if grep -q 'NCCL for cells: ON' "$folder/step.log"; then tests+=(nccl_test); fi
+  if grep -q 'NCCL for replica groups: ON' "$folder/step.log"; then tests+=(nccl_test); fi
   step build 480 cmake --build "$folder" --parallel "$(nproc)" --target "${tests[@]}" shoal-kernels
 }
 

@@ -13,7 +13,7 @@ archive="build-device-pack/all.tar.gz"
 tests=(cuda_lanes_test device_codec_test device_vectors_test device_group_test streaming_device_test
   streaming_golden_test nccl_test)
 programs=(shoal-kernels shoal shoal-agent shoal-coordinator)
-linked_there=(bin/shoal-trainer tests/trainer_cell_process_test)
+linked_there=(bin/shoal-trainer tests/trainer_replica_group_process_test)
 
 build() {
   cmake --preset cuda -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOAL_CUDA_ARCHITECTURES=90 \

@@ -11,7 +11,7 @@ pack=$PWD/${2:?the folder of device_pack.sh}
 folder=$PWD/build-device-trainer
 torch=${TORCH_FOLDER:-$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))')}
 cuda=${CUDA_HOME:-/usr/local/cuda}
-programs=(shoal-trainer trainer_cell_process_test)
+programs=(shoal-trainer trainer_replica_group_process_test)
 
 # Beside PyTorch's own libraries those of CUDA and NCCL that come as Python packages of their own.
 library_path() {
@@ -53,7 +53,7 @@ link() {
     -Wl,-rpath-link,"${libraries//:/,-rpath-link,}" -ldl -lrt
 }
 
-# The library that cells add with, wherever it lies here.
+# The library that replica groups add with, wherever it lies here.
 nccl() {
   local each
   for each in ${libraries//:/ }; do
@@ -81,7 +81,7 @@ run_tests() {
   export LD_LIBRARY_PATH=$libraries
   "$folder/bin/shoal-trainer" version
   "$folder/bin/shoal-trainer" bench --cuda --layers 4 --hidden 512 --heads 8 --batch 16 || failed=1
-  SHOAL_TRAINER_PROGRAM=$folder/bin/shoal-trainer "$folder/bin/trainer_cell_process_test" || failed=1
+  SHOAL_TRAINER_PROGRAM=$folder/bin/shoal-trainer "$folder/bin/trainer_replica_group_process_test" || failed=1
   return "$failed"
 }
 
@@ -119,7 +119,7 @@ train() {
     --set train.steps="${STEPS:-200}" --set sync.every=20 --set sync.fragments=2 --set sync.overlap_steps=2 \
     --set sync.blend=0.5 --wait --timeout 150
   "$folder/bin/shoal" round ls device
-  grep -h -i -E 'warning|error|cell|libtorch' "$folder"/cluster/logs/*.log | tail -n 20 || true
+  grep -h -i -E 'warning|error|replica group|libtorch' "$folder"/cluster/logs/*.log | tail -n 20 || true
 }
 
 case ${1:-} in

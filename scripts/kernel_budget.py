@@ -96,7 +96,7 @@ def rules():
             ("difference", "5Minus", 8, 4, each, 3 * each // 4, False),
             ("adopt", "5Adopt", 8, 4, each, 3 * each // 4, False),
             ("scale", "5Times", 4, 4, each, 2 * each // 4, False),
-            ("facts", "measure_kernel", 4, 0, each, each // 4, False)]
+            ("statistics", "measure_kernel", 4, 0, each, each // 4, False)]
 
 
 # ---- machine code out of an object

@@ -47,6 +47,17 @@ check_words() {
     sed 's/^\([^:]*:[0-9]*\):.*/\1: path of one machine/'
 }
 
+# Names that were given up, with what to say instead: old_words.txt. What is history may use them.
+check_old_words() {
+  local history=(':!CHANGELOG.md' ':!migrations' ':!tests/data' ':!web/dist' ':!LICENSE' ':!scripts/old_words.txt')
+  local old instead except
+  while IFS=$'\t' read -r old instead except; do
+    if [[ -z $old || $old == '#'* ]]; then continue; fi
+    sources '*' "${history[@]}" | xargs -0 --no-run-if-empty grep -nIE -- "$old" |
+      grep -vE "^(${except:-/}):" | sed "s|^\([^:]*:[0-9]*\):.*|\1: an old word; say $instead|"
+  done <scripts/old_words.txt
+}
+
 # What a replica does with its weights is said once: everybody else drives replica/core. Tests and checkers
 # that compute the same on their own may call it, to compare.
 check_outer_step() {
@@ -99,6 +110,7 @@ check_tidy() {
   check_file_sizes
   check_function_lengths
   check_words
+  check_old_words
   check_outer_step
   check_text
   check_locks

@@ -5,10 +5,10 @@
 #include <CLI/CLI.hpp>
 
 #include "base/number_text.h"
-#include "cli/word_option.h"
+#include "cli/enum_option.h"
 #include "trainer/bench.h"
 #include "trainer/generate.h"
-#include "trainer/model/cell_member.h"
+#include "trainer/model/group_member.h"
 #include "trainer/model/torch_bridge.h"
 #include "trainer/plain/thread_environment.h"
 #include "trainer/serve.h"
@@ -19,7 +19,7 @@ namespace {
 void add_generate(CLI::App& app, GenerateOptions& options) {
   CLI::App* command = app.add_subcommand("generate", "Sample text from a checkpoint");
   command->add_option("--checkpoint", options.checkpoint, "Folder of the checkpoint")->required();
-  command->add_option("--prompt", options.prompt, "Text to go on from");
+  command->add_option("--prompt", options.prompt, "Text to continue");
   command->add_option("--tokens", options.tokens, "How many tokens")->check(CLI::Range(0, 1000000));
   command->add_option("--temperature", options.temperature, "0 takes the likeliest token")
       ->check([](const std::string& text) { return number_problem(text, 0, 100); });
@@ -32,7 +32,7 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
 
 void add_bench(CLI::App& app, BenchOptions& options) {
   CLI::App* command = app.add_subcommand("bench", "Measure the speed of inner steps");
-  cli::add_word(*command, "--family", options.model.family, "llama or gpt2");
+  cli::add_enum_option(*command, "--family", options.model.family, "llama or gpt2");
   command->add_option("--layers", options.model.layers);
   command->add_option("--hidden", options.model.hidden);
   command->add_option("--heads", options.model.heads);
@@ -43,7 +43,7 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   command->add_option("--batch", options.batch);
   command->add_option("--steps", options.steps, "Measured steps")->check(CLI::Range(1, 1000000));
   command->add_option("--threads", options.threads, "CPU threads")->check(CLI::Range(1, 1024));
-  cli::add_word(*command, "--precision", options.precision, "fp32 or bf16");
+  cli::add_enum_option(*command, "--precision", options.precision, "fp32 or bf16");
   command->add_flag("--cuda", options.cuda, "CUDA device 0 instead of the CPU");
   command->add_flag("--json", options.json);
 }
@@ -59,7 +59,7 @@ int run(int argc, char** argv) {
   add_generate(app, generate_options);
   add_bench(app, bench_options);
   app.add_subcommand("version", "Version and libraries");
-  app.add_subcommand(kCellMemberCommand)->group("");  // started by the leader of a cell
+  app.add_subcommand(kGroupMemberCommand)->group("");  // started by the leader of a replica group
   CLI11_PARSE(app, argc, argv);
   if (app.got_subcommand("generate")) return generate(generate_options);
   if (app.got_subcommand("bench")) return bench(bench_options);
@@ -67,7 +67,7 @@ int run(int argc, char** argv) {
     std::cout << "shoal-trainer " SHOAL_VERSION "\n" << describe_libraries({}) << std::endl;
     return 0;
   }
-  return app.got_subcommand(kCellMemberCommand) ? serve_cell_member() : serve();
+  return app.got_subcommand(kGroupMemberCommand) ? serve_group_member() : serve();
 }
 
 }  // namespace

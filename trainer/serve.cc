@@ -8,11 +8,11 @@
 #include <iostream>
 #include <string>
 
-#include "attached/environment.h"
+#include "agent_channel/environment.h"
 #include "outer_opt/cuda/accelerator.h"
 #include "replica/runtime/serve.h"
 #include "trainer/compute/torch_compute.h"
-#include "trainer/model/cell_member.h"
+#include "trainer/model/group_member.h"
 #include "trainer/plain/blas.h"
 #if SHOAL_HAVE_CUDA
 #include "outer_opt/cuda/cuda_accelerator.h"
@@ -24,11 +24,11 @@
 namespace shoal::trainer {
 namespace {
 
-using attached::environment;
-using attached::environment_number;
+using agent_channel::environment;
+using agent_channel::environment_number;
 
 constexpr const char* kProgram = "shoal-trainer";
-constexpr int kThreadsMax = 1024, kCellMax = 64;
+constexpr int kThreadsMax = 1024, kReplicaGroupMax = 64;
 constexpr double kSpeedMin = 0.01;
 
 Result<double> speed_from_environment() {
@@ -73,7 +73,7 @@ Result<std::unique_ptr<outer_opt::Accelerator>> accelerator_of(const DeviceChoic
   return std::unique_ptr<outer_opt::Accelerator>();
 }
 
-// What the devices of a cell add their gradients with; null: its leader adds them.
+// What the devices of a replica group add their gradients with; null: its leader adds them.
 std::unique_ptr<swarm::DeviceGroup> device_group(const DeviceChoice& device) {
 #if SHOAL_HAVE_NCCL
   if (device.kind == DeviceKind::kCuda) {
@@ -85,47 +85,49 @@ std::unique_ptr<swarm::DeviceGroup> device_group(const DeviceChoice& device) {
   return nullptr;
 }
 
-// The other processes of a cell compute on the devices after the leader's. One that does not start
-// is left out.
-std::unique_ptr<CellLeader> make_cell(const DeviceChoice& device, int size, StageModel& model) {
-  std::vector<CellMember> members;
+// The other processes of a replica group compute on the devices after the leader's. One that does
+// not start is left out.
+std::unique_ptr<GroupLeader> make_replica_group(const DeviceChoice& device, int size,
+                                                StageModel& model) {
+  std::vector<GroupMember> members;
   for (int rank = 1; rank < size; ++rank) {
     const int index = device.kind == DeviceKind::kCuda ? device.index + rank : device.index;
-    auto member = start_cell_member(std::filesystem::read_symlink("/proc/self/exe").string(),
-                                    {"SHOAL_TRAINER_DEVICE=" + std::to_string(index)});
+    auto member = start_group_member(std::filesystem::read_symlink("/proc/self/exe").string(),
+                                     {"SHOAL_TRAINER_DEVICE=" + std::to_string(index)});
     if (member) {
       members.push_back(std::move(*member));
     } else {
       std::cerr << "shoal-trainer: WARNING: " << to_string(member.error()) << std::endl;
     }
   }
-  return std::make_unique<CellLeader>(model, std::move(members), device_group(device));
+  return std::make_unique<GroupLeader>(model, std::move(members), device_group(device));
 }
 
-MakeCell cell_maker(const DeviceChoice& device, int size) {
+MakeReplicaGroup replica_group_maker(const DeviceChoice& device, int size) {
   if (size == 1) return {};
-  return [device, size](StageModel& model) { return make_cell(device, size, model); };
+  return [device, size](StageModel& model) { return make_replica_group(device, size, model); };
 }
 
-// A cell is as fast as its devices are together.
-Device measure_cell(const DeviceChoice& device, int size) {
+// A replica group is as fast as its devices are together.
+Device measure_replica_group(const DeviceChoice& device, int size) {
   Device measured = measure_device(device);
   measured.gflops *= size;
   if (size > 1) measured.name = std::to_string(size) + " x " + measured.name;
   return measured;
 }
 
-std::string describe_cell(const DeviceChoice& device, int size) {
+std::string describe_replica_group(const DeviceChoice& device, int size) {
   const auto group = device_group(device);
-  return ", a cell of " + std::to_string(size) + " over " + (group ? group->name() : "sockets");
+  return ", a replica group of " + std::to_string(size) + " over " +
+         (group ? group->name() : "sockets");
 }
 
-// What is said to the agent of the device, or of the cell of them.
-void measure(const DeviceChoice& device, int cell, bool accelerated, TrainerReady& ready) {
-  ready.device = measure_cell(device, cell);
+// What is said to the agent of the device, or of the replica group of them.
+void measure(const DeviceChoice& device, int replica_group, bool accelerated, TrainerReady& ready) {
+  ready.device = measure_replica_group(device, replica_group);
   ready.libraries = describe_libraries(device);
   if (accelerated) ready.libraries += ", outer step on the GPU";
-  if (cell > 1) ready.libraries += describe_cell(device, cell);
+  if (replica_group > 1) ready.libraries += describe_replica_group(device, replica_group);
 }
 
 }  // namespace
@@ -133,27 +135,28 @@ void measure(const DeviceChoice& device, int cell, bool accelerated, TrainerRead
 int serve() {
   const auto device = device_from_environment();
   if (!device) return complain(device.error());
-  const auto cell = environment_number("SHOAL_TRAINER_CELL", 1, 1, kCellMax);
-  if (!cell) return complain(cell.error());
+  const auto replica_group =
+      environment_number("SHOAL_TRAINER_REPLICA_GROUP", 1, 1, kReplicaGroupMax);
+  if (!replica_group) return complain(replica_group.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   warn_about_slow_blas(*device);
   const auto accelerator = accelerator_of(*device);
   if (!accelerator) return complain(accelerator.error());
-  TorchHost host(*device, accelerator->get(), cell_maker(*device, *cell));
+  TorchHost host(*device, accelerator->get(), replica_group_maker(*device, *replica_group));
   return replica::serve(kProgram, host, [&](TrainerReady& ready) {
-    return guarded([&] { measure(*device, *cell, *accelerator != nullptr, ready); });
+    return guarded([&] { measure(*device, *replica_group, *accelerator != nullptr, ready); });
   });
 }
 
-int serve_cell_member() {
+int serve_group_member() {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  CellSocket leader(kCellMemberSocket);
+  GroupSocket leader(kGroupMemberSocket);
   const auto device = device_from_environment();
   if (!device) return complain(device.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   const auto group = device_group(*device);
-  const Status end = run_cell_member(leader, *device, group.get());
+  const Status end = run_group_member(leader, *device, group.get());
   return end.error().code == Code::kUnavailable ? 0 : complain(end.error());
 }
 

@@ -149,7 +149,7 @@ Status FileReceiver::open_file() {
   fd_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd_ < 0) return disk_error("create the file", name, errno);
   if (::ftruncate(fd_, here_) != 0 || ::lseek(fd_, here_, SEEK_SET) != here_) {
-    return disk_error("go on with the file", name, errno);
+    return disk_error("continue the file", name, errno);
   }
   return {};
 }

@@ -30,7 +30,7 @@ void set_common(const std::function<void(const char*, int)>& set, Duration keepa
 
 }  // namespace
 
-PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLine* line) {
+grpc::ChannelArguments peer_channel_arguments(Duration keepalive) {
   grpc::ChannelArguments arguments;
   set_common([&](const char* name, int value) { arguments.SetInt(name, value); }, keepalive);
   arguments.SetMaxReceiveMessageSize(kPeerMessageMax);
@@ -38,6 +38,11 @@ PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLi
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // also the limit of a connect
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);               // a stream is never repeated
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLine* line) {
+  grpc::ChannelArguments arguments = peer_channel_arguments(keepalive);
   int fd = connect_locally(address, keepalive);
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, fd >= 0 && line == nullptr ? 0 : 1);
   if (line != nullptr) fd = line->pass(fd >= 0 ? fd : begin_connect(address));

@@ -10,6 +10,7 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/server_builder.h>
+#include <grpcpp/support/channel_arguments.h>
 #include <sys/types.h>
 
 #include "base/time.h"
@@ -36,6 +37,9 @@ struct PeerChannel {
 // An idle or silent peer is pinged every `keepalive` and given up when it does not answer within
 // another `keepalive`. With a `line`, the connection goes over it.
 PeerChannel dial_peer(const std::string& address, Duration keepalive, EmulatedLine* line = nullptr);
+
+// What dial_peer() sets on a channel, for one that is dialled in another way.
+grpc::ChannelArguments peer_channel_arguments(Duration keepalive);
 
 // The same for the accepting end. How much may be under way to it: on a far connection what gRPC
 // finds out that the line holds (GRPC_ARG_HTTP2_BDP_PROBE), on others a message and 64 KiB, which

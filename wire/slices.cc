@@ -1,4 +1,4 @@
-// Slices on borrowed memory, returned through the destroy callback that gRPC runs with the last
+// Slices on memory of others, returned through the destroy callback that gRPC runs with the last
 // reference.
 #include "wire/slices.h"
 
@@ -10,28 +10,29 @@
 
 namespace shoal::wire {
 
-grpc::Slice Lender::lend(std::span<const std::byte> memory) {
+grpc::Slice SlicePins::pin(std::span<const std::byte> memory) {
   {
     const MutexLock lock(mutex_);
     ++out_;
   }
   // gRPC only reads it; its interface is not const.
-  return grpc::Slice(const_cast<std::byte*>(memory.data()), memory.size(), &Lender::returned, this);
+  return grpc::Slice(const_cast<std::byte*>(memory.data()), memory.size(), &SlicePins::returned,
+                     this);
 }
 
-int Lender::out() const {
+int SlicePins::out() const {
   const MutexLock lock(mutex_);
   return out_;
 }
 
-bool Lender::wait_returned(Duration limit) {
+bool SlicePins::wait_returned(Duration limit) {
   const MutexLock lock(mutex_);
   return changed_.wait_for(mutex_, std::chrono::nanoseconds(limit.ns),
                            [&]() SHOAL_REQUIRES(mutex_) { return out_ == 0; });
 }
 
-void Lender::returned(void* lender) {
-  auto* self = static_cast<Lender*>(lender);
+void SlicePins::returned(void* pins) {
+  auto* self = static_cast<SlicePins*>(pins);
   const MutexLock lock(self->mutex_);  // held while notifying: the owner may go right after
   if (--self->out_ == 0) self->changed_.notify_all();
 }

@@ -1,7 +1,7 @@
 // Tensor memory as gRPC slices without a copy, and received messages as spans.
 //
 // A slice that gRPC was given may outlive its call: the transport keeps what it has not written
-// yet. Lender counts the slices that are out on somebody's memory, so that the owner of the memory
+// yet. SlicePins counts the slices that pin somebody's memory, so that the owner of the memory
 // can wait until nobody reads it any more.
 #pragma once
 
@@ -17,16 +17,16 @@
 
 namespace shoal::wire {
 
-// Thread-safe. Must outlive its slices: call wait_returned() before the memory or the lender goes.
-class Lender {
+// Thread-safe. Must outlive its slices: call wait_returned() before the memory or the pins go.
+class SlicePins {
  public:
-  grpc::Slice lend(std::span<const std::byte> memory);
+  grpc::Slice pin(std::span<const std::byte> memory);
   int out() const;
   // False when slices are still out after `limit`.
   bool wait_returned(Duration limit);
 
  private:
-  static void returned(void* lender);
+  static void returned(void* pins);
   mutable Mutex mutex_;
   CondVar changed_;
   int out_ SHOAL_GUARDED_BY(mutex_) = 0;

@@ -1,4 +1,4 @@
-// Lent memory is returned when the last slice goes; received messages keep their bytes in order.
+// Memory is unpinned when the last slice goes; received messages keep their bytes in order.
 #include "wire/slices.h"
 
 #include <array>
@@ -15,39 +15,38 @@ std::span<const std::byte> as_span(const char* text) {
   return {reinterpret_cast<const std::byte*>(text), std::strlen(text)};
 }
 
-TEST(Lender, WaitsForTheLastReference) {
-  Lender lender;
+TEST(SlicePins, WaitsForTheLastReference) {
+  SlicePins pins;
   const char* memory = "tensor";
   {
-    grpc::Slice slice = lender.lend(as_span(memory));
+    grpc::Slice slice = pins.pin(as_span(memory));
     EXPECT_EQ(static_cast<const void*>(slice.begin()), memory);  // no copy
     const grpc::ByteBuffer buffer(&slice, 1);
     slice = grpc::Slice();
-    EXPECT_EQ(lender.out(), 1);
-    EXPECT_FALSE(lender.wait_returned(Duration{}));
+    EXPECT_EQ(pins.out(), 1);
+    EXPECT_FALSE(pins.wait_returned(Duration{}));
   }
-  EXPECT_EQ(lender.out(), 0);
-  EXPECT_TRUE(lender.wait_returned(Duration{}));
+  EXPECT_EQ(pins.out(), 0);
+  EXPECT_TRUE(pins.wait_returned(Duration{}));
 }
 
 // Many times, so that some of them come while it waits.
-TEST(Lender, WakesWhenTheLastSliceIsReturned) {
-  Lender lender;
+TEST(SlicePins, WakesWhenTheLastSliceIsReturned) {
+  SlicePins pins;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < 200; ++i) {
-    std::thread other(
-        [slice = lender.lend(as_span("tensor"))]() mutable { slice = grpc::Slice(); });
-    EXPECT_TRUE(lender.wait_returned(seconds(30)));
+    std::thread other([slice = pins.pin(as_span("tensor"))]() mutable { slice = grpc::Slice(); });
+    EXPECT_TRUE(pins.wait_returned(seconds(30)));
     other.join();
   }
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 TEST(Received, HeaderAndPiecesOverSliceBorders) {
-  Lender lender;
+  SlicePins pins;
   {
-    const grpc::Slice slices[] = {lender.lend(as_span("ab")), lender.lend(as_span("cdef")),
-                                  lender.lend(as_span("gh"))};
+    const grpc::Slice slices[] = {pins.pin(as_span("ab")), pins.pin(as_span("cdef")),
+                                  pins.pin(as_span("gh"))};
     const grpc::ByteBuffer buffer(slices, 3);
     Received message;
     ASSERT_TRUE(message.take(buffer));
@@ -63,7 +62,7 @@ TEST(Received, HeaderAndPiecesOverSliceBorders) {
     EXPECT_EQ(message.pieces(2).size(), 2u);
     EXPECT_TRUE(message.pieces(8).empty());
   }
-  EXPECT_TRUE(lender.wait_returned(Duration{}));
+  EXPECT_TRUE(pins.wait_returned(Duration{}));
 }
 
 TEST(Received, RefusesNothing) {

@@ -64,7 +64,7 @@ void Agent::State::attached_again(const TrainerAttached& input) {
   const std::int32_t slot = input.trainer.slot;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   trainer.attached = true;
-  trainer.releasing = trainer.frozen = false;  // what it holds, it says
+  trainer.releasing = trainer.unresponsive = false;  // what it holds, it says
   if (trainer.state == TrainerState::kStopping) {
     return emit(SendTrainer{trainer_id(slot), StopTrainer{}});
   }

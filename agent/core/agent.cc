@@ -22,7 +22,7 @@ void add_to(Digester& digester, const Trainer& trainer) {
   digester.add(ns_of(trainer.due))
       .add(trainer.attached)
       .add(trainer.releasing)
-      .add(trainer.frozen)
+      .add(trainer.unresponsive)
       .add(trainer.left)
       .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)
@@ -94,7 +94,7 @@ void Agent::State::hand_over() {
     move(link, LinkEvent::kLost);
   }
   move(daemon, DaemonEvent::kFinish);
-  emit(ExitProcess{0, "ended; its trainers go on and wait for the next start", true});
+  emit(ExitProcess{0, "ended; its trainers continue and wait for the next start", true});
 }
 
 void Agent::State::finish(int code, std::string message) {
@@ -204,7 +204,7 @@ Digest Agent::digest() const {
   for (const auto& trainer : s.trainers) add_to(digester, trainer);
   for (const auto& [id, replica] : s.replicas) {
     digester.add(id.n).add(static_cast<std::int32_t>(replica.state)).add(replica.slot);
-    digester.add(ns_of(replica.due)).add(replica.held.key.lineage).add(replica.held.key.round);
+    digester.add(ns_of(replica.due)).add(replica.held.key.epoch).add(replica.held.key.round);
     digester.add(replica.held.anchor).add(replica.held.momentum);
   }
   for (const ReplicaId id : s.released) digester.add(id.n);

@@ -71,10 +71,10 @@ struct Options {
   Duration restart_reset = seconds(60);  // a trainer that lived this long starts its back-off anew
   Duration attach_limit = seconds(60);   // StartTrainer until TrainerAttached
   Duration gather_limit = seconds(5);    // Booted until trainers that were left have attached
-  Duration detach_limit = seconds(1);    // its stream ended until it counts as frozen
+  Duration detach_limit = seconds(1);    // its stream ended until it counts as unresponsive
   // From then on, while what it holds may be the only copy: until the coordinator lets its replica
   // go, and at most this.
-  Duration frozen_limit = seconds(60);
+  Duration unresponsive_limit = seconds(60);
   Duration assign_limit = seconds(90);    // Assign until its trainer is ready
   Duration transfer_limit = seconds(60);  // a fetch or an upload in which nothing moves
   Duration load_limit = seconds(120);     // likewise a load; longer, as the state takes to read

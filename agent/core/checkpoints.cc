@@ -132,7 +132,7 @@ void Agent::State::give_up_fetch(CheckpointPartId part, const Error& error) {
     if (loads_from(replica, part)) waiting.push_back(id);
   }
   for (const ReplicaId id : waiting) {
-    fail_replica(id, damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kDonorLost,
+    fail_replica(id, damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kSourceLost,
                  "cannot fetch " + to_string(part.checkpoint) + ": " + to_string(error));
   }
 }

@@ -298,7 +298,7 @@ TEST_F(FetchTest, ABrokenOneGoesOnUntilNothingMoves) {
   const Instant begun = now_;
   for (fail(kGone), go_on(); said<ReplicaFailed>().empty(); go_on()) fail(kGone);
   EXPECT_EQ(now_ - begun, test_options().transfer_limit);
-  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kDonorLost);
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kSourceLost);
 }
 
 TEST_F(FetchTest, OneThatMovesIsGoneOnWithHoweverLongItTakes) {

@@ -24,14 +24,22 @@ void check_identity(const Options& options, std::vector<FieldError>& errors) {
 
 void check_times(const Options& options, std::vector<FieldError>& errors) {
   const std::pair<const char*, Duration> times[] = {
-      {"/reconnect_first", options.reconnect_first}, {"/link_limit", options.link_limit},
-      {"/welcome_limit", options.welcome_limit},     {"/gather_limit", options.gather_limit},
-      {"/restart_first", options.restart_first},     {"/restart_reset", options.restart_reset},
-      {"/attach_limit", options.attach_limit},       {"/detach_limit", options.detach_limit},
-      {"/frozen_limit", options.frozen_limit},       {"/assign_limit", options.assign_limit},
-      {"/transfer_limit", options.transfer_limit},   {"/load_limit", options.load_limit},
-      {"/release_limit", options.release_limit},     {"/drain_limit", options.drain_limit},
-      {"/settled_after", options.settled_after},     {"/upload_first", options.upload_first}};
+      {"/reconnect_first", options.reconnect_first},
+      {"/link_limit", options.link_limit},
+      {"/welcome_limit", options.welcome_limit},
+      {"/gather_limit", options.gather_limit},
+      {"/restart_first", options.restart_first},
+      {"/restart_reset", options.restart_reset},
+      {"/attach_limit", options.attach_limit},
+      {"/detach_limit", options.detach_limit},
+      {"/unresponsive_limit", options.unresponsive_limit},
+      {"/assign_limit", options.assign_limit},
+      {"/transfer_limit", options.transfer_limit},
+      {"/load_limit", options.load_limit},
+      {"/release_limit", options.release_limit},
+      {"/drain_limit", options.drain_limit},
+      {"/settled_after", options.settled_after},
+      {"/upload_first", options.upload_first}};
   for (const auto& [pointer, time] : times) {
     if (time.ns <= 0) errors.push_back({pointer, "must be above 0"});
   }

@@ -136,7 +136,7 @@ void Agent::State::release(const Release& message) {
 void Agent::State::await_release(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (trainer.state != TrainerState::kReady) return;
-  if (trainer.frozen) return kill_trainer(slot, "it hung, and its replica was let go");
+  if (trainer.unresponsive) return kill_trainer(slot, "it hung, and its replica was let go");
   if (!trainer.attached) return;
   trainer.releasing = true;
   trainer.due = now + options.release_limit;

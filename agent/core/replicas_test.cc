@@ -56,7 +56,7 @@ TEST_F(ReplicasTest, WhatFailedAfterARepeatedLoadIsLetGo) {
   join.source.kind = SourceKind::kPeer;
   hear(join);
   hear(join);
-  trainer_says(0, ReplicaFailed{ReplicaId(1), ReplicaFailure::kDonorLost, "gone"});
+  trainer_says(0, ReplicaFailed{ReplicaId(1), ReplicaFailure::kSourceLost, "gone"});
   EXPECT_THAT(told<Release>(0), SizeIs(1));
   hear(assign(2));
   EXPECT_THAT(told<LoadReplica>(0), IsEmpty());

@@ -27,7 +27,7 @@ struct Trainer {
   std::optional<Instant> due;  // down: start it; otherwise: kill it
   bool attached = false;       // its stream is open
   bool releasing = false;      // it has yet to let go of a replica; `due` says until when
-  bool frozen = false;         // it said nothing for so long that the coordinator was told
+  bool unresponsive = false;   // it said nothing for so long that the coordinator was told
   bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
   Backoff backoff{seconds(1), seconds(1)};
   std::string killed_because;  // by us; empty: it ended by itself
@@ -147,7 +147,7 @@ struct Agent::State {
   void trainer_said(const TrainerSaid& input);
   void kill_trainer(std::int32_t slot, std::string because);
   void trainer_due(std::int32_t slot);
-  void freezes(std::int32_t slot);
+  void silenced(std::int32_t slot);
   void stop_trainer(std::int32_t slot);
   void stop_trainers();
   bool is_first(std::int32_t slot) const;                     // the one that its device always has

@@ -24,86 +24,87 @@
 
 #include <optional>
 
-#include "base/words.h"
+#include "base/enumerators.h"
 
 namespace shoal::agent {
 
 using shoal::to_string;
 
 enum class DaemonState { kRunning, kDraining, kStopped };
-constexpr auto words_of(Of<DaemonState>) {
+constexpr auto enumerators_of(Of<DaemonState>) {
   using enum DaemonState;
-  return words<DaemonState>(
+  return enumerators<DaemonState>(
       {{kRunning, "running"}, {kDraining, "draining"}, {kStopped, "stopped"}});
 }
 
 enum class DaemonEvent { kStop, kFinish };
-constexpr auto words_of(Of<DaemonEvent>) {
+constexpr auto enumerators_of(Of<DaemonEvent>) {
   using enum DaemonEvent;
-  return words<DaemonEvent>({{kStop, "stop"}, {kFinish, "finish"}});
+  return enumerators<DaemonEvent>({{kStop, "stop"}, {kFinish, "finish"}});
 }
 
 enum class LinkState { kDown, kOpening, kGreeting, kActive };
-constexpr auto words_of(Of<LinkState>) {
+constexpr auto enumerators_of(Of<LinkState>) {
   using enum LinkState;
-  return words<LinkState>(
+  return enumerators<LinkState>(
       {{kDown, "down"}, {kOpening, "opening"}, {kGreeting, "greeting"}, {kActive, "active"}});
 }
 
 enum class LinkEvent { kOpen, kUp, kWelcome, kLost };
-constexpr auto words_of(Of<LinkEvent>) {
+constexpr auto enumerators_of(Of<LinkEvent>) {
   using enum LinkEvent;
-  return words<LinkEvent>({{kOpen, "open"}, {kUp, "up"}, {kWelcome, "welcome"}, {kLost, "lost"}});
+  return enumerators<LinkEvent>(
+      {{kOpen, "open"}, {kUp, "up"}, {kWelcome, "welcome"}, {kLost, "lost"}});
 }
 
 enum class TrainerState { kDown, kStarting, kReady, kStopping };
-constexpr auto words_of(Of<TrainerState>) {
+constexpr auto enumerators_of(Of<TrainerState>) {
   using enum TrainerState;
-  return words<TrainerState>(
+  return enumerators<TrainerState>(
       {{kDown, "down"}, {kStarting, "starting"}, {kReady, "ready"}, {kStopping, "stopping"}});
 }
 
 enum class TrainerEvent { kStart, kAttached, kStop, kExited };
-constexpr auto words_of(Of<TrainerEvent>) {
+constexpr auto enumerators_of(Of<TrainerEvent>) {
   using enum TrainerEvent;
-  return words<TrainerEvent>(
+  return enumerators<TrainerEvent>(
       {{kStart, "start"}, {kAttached, "attached"}, {kStop, "stop"}, {kExited, "exited"}});
 }
 
 enum class ReplicaState { kWaiting, kLoading, kServing, kGone };
-constexpr auto words_of(Of<ReplicaState>) {
+constexpr auto enumerators_of(Of<ReplicaState>) {
   using enum ReplicaState;
-  return words<ReplicaState>(
+  return enumerators<ReplicaState>(
       {{kWaiting, "waiting"}, {kLoading, "loading"}, {kServing, "serving"}, {kGone, "gone"}});
 }
 
 enum class ReplicaEvent { kLoad, kLoaded, kEnd };
-constexpr auto words_of(Of<ReplicaEvent>) {
+constexpr auto enumerators_of(Of<ReplicaEvent>) {
   using enum ReplicaEvent;
-  return words<ReplicaEvent>({{kLoad, "load"}, {kLoaded, "loaded"}, {kEnd, "end"}});
+  return enumerators<ReplicaEvent>({{kLoad, "load"}, {kLoaded, "loaded"}, {kEnd, "end"}});
 }
 
 // A checkpoint on its way from the trainer through this host to the coordinator.
 enum class UploadState { kWriting, kHashing, kSending, kRetrying, kStored, kGone };
-constexpr auto words_of(Of<UploadState>) {
+constexpr auto enumerators_of(Of<UploadState>) {
   using enum UploadState;
-  return words<UploadState>({{kWriting, "writing"},
-                             {kHashing, "hashing"},
-                             {kSending, "sending"},
-                             {kRetrying, "retrying"},
-                             {kStored, "stored"},
-                             {kGone, "gone"}});
+  return enumerators<UploadState>({{kWriting, "writing"},
+                                   {kHashing, "hashing"},
+                                   {kSending, "sending"},
+                                   {kRetrying, "retrying"},
+                                   {kStored, "stored"},
+                                   {kGone, "gone"}});
 }
 
 enum class UploadEvent { kWritten, kHashed, kSent, kFailed, kRetry, kDrop };
-constexpr auto words_of(Of<UploadEvent>) {
+constexpr auto enumerators_of(Of<UploadEvent>) {
   using enum UploadEvent;
-  return words<UploadEvent>({{kWritten, "written"},
-                             {kHashed, "hashed"},
-                             {kSent, "sent"},
-                             {kFailed, "failed"},
-                             {kRetry, "retry"},
-                             {kDrop, "drop"}});
+  return enumerators<UploadEvent>({{kWritten, "written"},
+                                   {kHashed, "hashed"},
+                                   {kSent, "sent"},
+                                   {kFailed, "failed"},
+                                   {kRetry, "retry"},
+                                   {kDrop, "drop"}});
 }
 
 // The state after the event; nothing when the table has no such row.

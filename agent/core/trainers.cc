@@ -63,7 +63,7 @@ void Agent::State::start_trainer(std::int32_t slot) {
   ++trainer.generation;
   trainer.started_at = now;
   trainer.due = now + options.attach_limit;
-  trainer.attached = trainer.releasing = trainer.frozen = false;
+  trainer.attached = trainer.releasing = trainer.unresponsive = false;
   trainer.killed_because.clear();
   const auto beside = std::count_if(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
@@ -183,6 +183,7 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
       keep(m.replica, m);
     }
     void operator()(const FromReplica<Evaluated>& m) { keep(m.replica, m); }
+    void operator()(const FromReplica<CopiesHeld>& m) { keep(m.replica, m); }
     void operator()(const CheckpointReady& m) { s.checkpoint_ready(m); }
     void operator()(const CheckpointFailed& m) { s.checkpoint_failed(m); }
   } visitor{*this, input.trainer.slot};
@@ -213,7 +214,7 @@ void Agent::State::trainer_due(std::int32_t slot) {
         return kill_trainer(
             slot, "it did not let go of a replica within " + seconds_text(options.release_limit));
       }
-      return freezes(slot);
+      return silenced(slot);
     case TrainerState::kStopping:
       return kill_trainer(slot, "it was told to stop, but its process did not end");
   }
@@ -221,17 +222,17 @@ void Agent::State::trainer_due(std::int32_t slot) {
 
 // Its stream ended, and its process did not. Whether what it holds is waited for the coordinator
 // decides: it may be all that there is of a stage, or be back before the round is over.
-void Agent::State::freezes(std::int32_t slot) {
+void Agent::State::silenced(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const std::string why = "its stream ended, but its process did not";
   const bool serves = std::ranges::any_of(replicas, [&](const auto& entry) {
     return entry.second.slot == slot && entry.second.state == ReplicaState::kServing;
   });
-  if (!serves || std::exchange(trainer.frozen, true)) return kill_trainer(slot, why);
-  trainer.due = now + options.frozen_limit;
+  if (!serves || std::exchange(trainer.unresponsive, true)) return kill_trainer(slot, why);
+  trainer.due = now + options.unresponsive_limit;
   for (const auto& [id, replica] : replicas) {
     if (replica.slot != slot || replica.state != ReplicaState::kServing) continue;
-    say_failed(id, ReplicaFailure::kFrozen,
+    say_failed(id, ReplicaFailure::kUnresponsive,
                "the trainer of device " + std::to_string(trainer.device.index) + " hangs: " + why);
   }
 }

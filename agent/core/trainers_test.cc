@@ -73,7 +73,7 @@ TEST_F(TrainersTest, ATrainerThatHangsIsKilledWhenItsReplicaIsLetGo) {
   EXPECT_THAT(all<SendTrainer>(), IsEmpty());
   advance(seconds(1));
   ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
-  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kFrozen);
+  EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kUnresponsive);
   EXPECT_THAT(said<ReplicaFailed>()[0].detail, HasSubstr("its stream ended"));
   EXPECT_THAT(all<KillTrainer>(), IsEmpty());
   advance(seconds(50));

@@ -162,7 +162,7 @@ Status CheckpointWorker::ended(const Job& job, const grpc::Status& status) const
     return Error{Code::kDeadlineExceeded,
                  "nothing moved after " + std::to_string(job.done) + " of " +
                      std::to_string(job.total) + " bytes",
-                 "", "it goes on there"};
+                 "", "it continues there"};
   }
   return status.ok() ? Status() : Status(error_of(status, endpoint_.address));
 }

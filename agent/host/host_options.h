@@ -15,7 +15,7 @@ struct HostOptions {
   std::string data_dir;
   std::string trainer;                   // program
   int threads = 1;                       // of each CPU trainer
-  int cell = 1;                          // devices that train one replica together; 1: each its own
+  int replica_group = 1;                 // devices that train one replica together; 1: each its own
   double speed = 1;                      // trainers pretend to be this share of their device
   std::string emulated_link;             // what trainers pretend to have; empty: the real line
   Duration trainer_ping = seconds(2);    // one hangs after two of these and detach_limit

@@ -139,8 +139,9 @@ LogPage Journal::read(const LogQuery& query) const {
 
 LogLevel take_level(std::string_view& line) {
   const std::size_t colon = line.find(": ");
-  const auto named =
-      colon == std::string_view::npos ? std::nullopt : parse_word<LogLevel>(line.substr(0, colon));
+  const auto named = colon == std::string_view::npos
+                         ? std::nullopt
+                         : parse_enumerator<LogLevel>(line.substr(0, colon));
   if (named) {
     line.remove_prefix(colon + 2);
     return *named;
@@ -158,7 +159,7 @@ std::string format_line(const LogLine& line) {
 
 std::optional<LogLine> parse_line(std::string_view text) {
   const auto at = parse_instant(std::string(take_word(text)));
-  const auto level = parse_word<LogLevel>(take_word(text));
+  const auto level = parse_enumerator<LogLevel>(take_word(text));
   const std::string_view source = take_word(text), replica = take_word(text);
   if (!at || !level || source.empty() || replica.empty()) return std::nullopt;
   const auto id = replica == "-" ? std::optional(ReplicaId()) : parse_id<ReplicaTag>(replica);

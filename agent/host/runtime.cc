@@ -157,7 +157,8 @@ class Runtime::Impl {
           const bool final = i.error.code == Code::kUnauthenticated ||  // told once, at the end
                              i.error.code == Code::kPermissionDenied ||
                              i.error.code == Code::kIncompatible;
-          if (!final) note(LogLevel::kWarning, {}, "no session: " + to_string(i.error));
+          if (final || stopping_) return;  // whoever stops, hangs up
+          note(LogLevel::kWarning, {}, "no session: " + to_string(i.error));
         },
         [this](const CoordinatorSaid& i) { log_said(i.message); },
         [this](const TrainerAttached& i) {
@@ -175,7 +176,12 @@ class Runtime::Impl {
         },
         [this](const TrainerExited& i) {
           const bool in_order = i.exit.code == 0 && i.exit.signal == 0;
-          note(in_order ? LogLevel::kInfo : LogLevel::kWarning, replica_on(i.trainer.slot),
+          if (in_order) {  // its last line may be an old one, of something that it outlived
+            return note(
+                LogLevel::kInfo, replica_on(i.trainer.slot),
+                fmt::format("trainer {} ended{}", i.trainer.slot, i.exit.known ? " in order" : ""));
+          }
+          note(LogLevel::kWarning, replica_on(i.trainer.slot),
                fmt::format("trainer {} ended{}{}{}", i.trainer.slot, how(i.exit),
                            i.exit.last_line.empty() ? "" : ": ", i.exit.last_line));
         },
@@ -190,7 +196,10 @@ class Runtime::Impl {
               broken_off ? LogLevel::kDebug : LogLevel::kWarning, {},
               fmt::format("{} not uploaded: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
-        [this](const StopRequested&) { note(LogLevel::kInfo, {}, "asked to stop"); },
+        [this](const StopRequested&) {
+          if (!stopping_) note(LogLevel::kInfo, {}, "asked to stop");
+          stopping_ = true;
+        },
         [this](const HandOverRequested&) {
           note(LogLevel::kInfo, {}, "asked to end and to leave its trainers to the next start");
         },
@@ -300,6 +309,7 @@ class Runtime::Impl {
   std::unique_ptr<TrainerProcesses> trainers_;
   std::vector<LeftTrainer> left_;  // by the last start
   Instant measure_at_ = clock_.now();
+  bool stopping_ = false;  // told once, and the noise of stopping is no news
   std::optional<ExitProcess> exit_;
 };
 

@@ -291,6 +291,10 @@ class RuntimeTest : public testing::Test {
     runtime_.reset();
     return end;
   }
+  std::string journal() const {
+    std::ifstream file(folder_.path() + "/agent/logs/agent.log");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   std::vector<RosterEntry> roster() const {
     const auto read = read_roster(folder_.path() + "/agent/trainers");
     EXPECT_TRUE(read.ok());
@@ -373,7 +377,7 @@ TEST_F(RuntimeTest, AFrozenTrainerIsKilledAndReplaced) {
   EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
   coordinator_.say(ToReplica<Evaluate>{ReplicaId(1), {kKey, {0, 1, 1}}});
   const auto failed = coordinator_.next<ReplicaFailed>();
-  EXPECT_EQ(failed.failure, ReplicaFailure::kFrozen);
+  EXPECT_EQ(failed.failure, ReplicaFailure::kUnresponsive);
   EXPECT_THAT(failed.detail, HasSubstr("its stream ended, but its process did not"));
   unsetenv("SCRIPT");
   coordinator_.say(Release{ReplicaId(1), ReleaseReason::kReplaced});
@@ -426,6 +430,30 @@ TEST_F(RuntimeTest, StopSaysGoodbye) {
   runtime_->stop();
   EXPECT_FALSE(coordinator_.next<Goodbye>().reason.empty());
   EXPECT_EQ(ended().code, 0);
+}
+
+// An old line of the trainer must not look like news, nor must a session that ends with the stop.
+TEST_F(RuntimeTest, TheNoiseOfAStopIsNotLogged) {
+  serve();
+  runtime_->stop();
+  coordinator_.next<Goodbye>();
+  ended();
+  const std::string lines = journal();
+  const auto asked = lines.find("asked to stop\n");
+  ASSERT_NE(asked, std::string::npos) << lines;
+  EXPECT_NE(lines.find("trainer 0 ended in order\n", asked), std::string::npos) << lines;
+  EXPECT_EQ(lines.find("no session", asked), std::string::npos) << lines;
+}
+
+TEST_F(RuntimeTest, ASecondStopIsNotLoggedAgain) {
+  serve();
+  runtime_->stop();
+  runtime_->stop();
+  ended();
+  const std::string lines = journal();
+  const auto asked = lines.find("asked to stop\n");
+  ASSERT_NE(asked, std::string::npos) << lines;
+  EXPECT_EQ(lines.find("asked to stop\n", asked + 1), std::string::npos) << lines;
 }
 
 TEST_F(RuntimeTest, ATrainerThatDoesNotStopIsKilled) {

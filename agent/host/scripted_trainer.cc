@@ -13,8 +13,8 @@
 
 #include <unistd.h>
 
-#include "attached/control.h"
-#include "attached/environment.h"
+#include "agent_channel/control.h"
+#include "agent_channel/environment.h"
 
 extern char** environ;
 
@@ -29,15 +29,15 @@ std::string variable(const char* name) {
 class Script {
  public:
   int run() {
-    const auto options = attached::control_options("scripted_trainer");
+    const auto options = agent_channel::control_options("scripted_trainer");
     if (!options.ok()) return std::cerr << to_string(options.error()) << "\n", 1;
-    auto control = attached::Control::dial(*options, {.command =
-                                                          [this](ToTrainer command) {
-                                                            obey_any(command);
-                                                            return true;
-                                                          },
-                                                      .ended = [this] { end(); },
-                                                      .closing = [] {}});
+    auto control = agent_channel::Control::dial(*options, {.command =
+                                                               [this](ToTrainer command) {
+                                                                 obey_any(command);
+                                                                 return true;
+                                                               },
+                                                           .ended = [this] { end(); },
+                                                           .closing = [] {}});
     if (!control.ok()) return std::cerr << to_string(control.error()) << "\n", 1;
     control_ = std::move(control).value();
     Device device{std::stoi(variable("SHOAL_TRAINER_DEVICE")),
@@ -93,7 +93,7 @@ class Script {
   }
   void obey(const auto&) {}
 
-  std::unique_ptr<attached::Control> control_;
+  std::unique_ptr<agent_channel::Control> control_;
   TrainerReady ready_;
   std::promise<void> over_;
   std::atomic<bool> ended_ = false;

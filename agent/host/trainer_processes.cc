@@ -60,7 +60,10 @@ std::string TrainerProcesses::settings() const {
   for (const Device& device : options_.core.devices) {
     digester.add(static_cast<std::int32_t>(device.kind)).add(device.name);
   }
-  digester.add(options_.core.host).add(options_.threads).add(options_.cell).add(options_.speed);
+  digester.add(options_.core.host)
+      .add(options_.threads)
+      .add(options_.replica_group)
+      .add(options_.speed);
   digester.add(options_.emulated_link).add(options_.peer_ports.first).add(options_.peer_ports.last);
   return to_hex(digester.finish());
 }
@@ -149,7 +152,7 @@ Result<std::vector<std::string>> TrainerProcesses::environment(const StartTraine
       "SHOAL_TRAINER_DEVICE=" + std::to_string(effect.device),
       std::string("SHOAL_TRAINER_KIND=") + to_string(device.kind),
       "SHOAL_TRAINER_THREADS=" + threads,
-      "SHOAL_TRAINER_CELL=" + std::to_string(options_.cell),
+      "SHOAL_TRAINER_REPLICA_GROUP=" + std::to_string(options_.replica_group),
       "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
       "SHOAL_TRAINER_LINK=" + options_.emulated_link,
       "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),

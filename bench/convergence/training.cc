@@ -203,7 +203,7 @@ class Swarm {
     return plan;
   }
 
-  // What the coordinator seals and the replicas do with it.
+  // What the coordinator freezes and the replicas do with it.
   bool synchronise(Steps to) {
     number_ = outer_opt::fragment_of(spec_, ++round_, to);
     overlap_ = outer_opt::overlap_at(spec_, to);

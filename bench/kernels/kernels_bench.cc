@@ -70,7 +70,7 @@ std::size_t bytes_moved(const KernelVariant& variant, std::size_t n) {
       return 3 * vector;
     case KernelTask::kScale:
       return 2 * vector;
-    case KernelTask::kFacts:
+    case KernelTask::kStatistics:
       return vector;
   }
   return 0;
@@ -144,8 +144,8 @@ Sample expected_of(const KernelVariant& variant, const Sample& before) {
     case KernelTask::kScale:
       for (float& value : after.sum) value *= kBenchFactor;
       break;
-    case KernelTask::kFacts:
-      break;  // check_facts()
+    case KernelTask::kStatistics:
+      break;  // check_statistics()
   }
   return after;
 }
@@ -173,13 +173,13 @@ bool holds(const void* on_device, const std::vector<T>& expected) {
 }
 
 // The sum of squares may be made in any order.
-bool holds_facts(const void* on_device, const std::vector<float>& values) {
-  std::vector<outer_opt::cuda::PartialFacts> parts(outer_opt::cuda::kFactsParts);
+bool holds_statistics(const void* on_device, const std::vector<float>& values) {
+  std::vector<outer_opt::cuda::PartialStatistics> parts(outer_opt::cuda::kStatisticsParts);
   const std::size_t size = parts.size() * sizeof parts[0];
   if (cudaMemcpy(parts.data(), on_device, size, cudaMemcpyDeviceToHost) != cudaSuccess) {
     return false;
   }
-  const outer_opt::VectorStatistics facts = outer_opt::cuda::statistics_of(parts);
+  const outer_opt::VectorStatistics statistics = outer_opt::cuda::statistics_of(parts);
   double squares = 0, most = 0;
   for (const float value : values) {
     const auto v = static_cast<double>(value);
@@ -187,8 +187,8 @@ bool holds_facts(const void* on_device, const std::vector<float>& values) {
     most = std::max(most, std::abs(v));
   }
   const double norm = std::sqrt(squares);
-  return facts.nonfinite == 0 && facts.max_abs == most &&
-         std::abs(facts.norm - norm) <= 1e-12 * norm;
+  return statistics.nonfinite == 0 && statistics.max_abs == most &&
+         std::abs(statistics.norm - norm) <= 1e-12 * norm;
 }
 
 Status check_bytes(const KernelVariant& variant, const Arena& arena) {
@@ -204,8 +204,9 @@ Status check_bytes(const KernelVariant& variant, const Arena& arena) {
         told(cudaDeviceSynchronize())}) {
     if (!status) return status;
   }
-  const bool result = variant.task == KernelTask::kFacts ? holds_facts(v.encoded, before.in)
-                                                         : holds(v.encoded, after.encoded);
+  const bool result = variant.task == KernelTask::kStatistics
+                          ? holds_statistics(v.encoded, before.in)
+                          : holds(v.encoded, after.encoded);
   if (result && holds(v.sum, after.sum) && holds(v.momentum, after.momentum)) return {};
   return Error{Code::kDataLoss,
                variant.kernel + ", " + variant.shape + ": not the bytes of the CPU", "", ""};

@@ -116,9 +116,9 @@ void add_maps(std::vector<KernelVariant>& all) {
   Kernel{all, "scale", KernelTask::kScale}.add_in_use([](const Vectors& v, cudaStream_t stream) {
     return scale(kBenchFactor, v.n, v.sum, stream);
   });
-  const Kernel facts{all, "facts", KernelTask::kFacts};
-  facts.add_in_use([](const Vectors& v, cudaStream_t stream) {
-    return measure(v.in, v.n, reinterpret_cast<PartialFacts*>(v.encoded), stream);
+  const Kernel statistics{all, "statistics", KernelTask::kStatistics};
+  statistics.add_in_use([](const Vectors& v, cudaStream_t stream) {
+    return measure(v.in, v.n, reinterpret_cast<PartialStatistics*>(v.encoded), stream);
   });
 }
 

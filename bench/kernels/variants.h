@@ -30,7 +30,7 @@ enum class KernelTask {
   kDifference,  // sum = in - momentum
   kAdopt,       // sum by in
   kScale,       // sum
-  kFacts        // of in, to encoded
+  kStatistics   // of in, to encoded
 };
 
 struct KernelVariant {

@@ -42,11 +42,11 @@ struct VerifiedRounds::Attempt {
 };
 
 VerifiedRounds::VerifiedRounds(const LiarSetting& setting, std::size_t members, std::uint64_t seed)
-    : setting_(setting), members_(members), seed_(seed), strikes_(members), out_(members) {}
+    : setting_(setting), members_(members), seed_(seed), violations_(members), out_(members) {}
 
 void VerifiedRounds::blame(std::size_t member, std::int64_t round, bool for_average) {
   const coordinator::Options usual;
-  out_[member] = for_average || ++strikes_[member] >= usual.quarantine_strikes;
+  out_[member] = for_average || ++violations_[member] >= usual.quarantine_violations;
   std::int64_t& since = for_average ? named_.average : named_.norm;
   const bool right = setting_.lie && member == (for_average ? false_owner() : norm_liar());
   if (!right) ++named_.others;

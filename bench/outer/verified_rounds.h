@@ -54,7 +54,7 @@ class VerifiedRounds {
   const LiarSetting setting_;
   const std::size_t members_;
   const std::uint64_t seed_;
-  std::vector<int> strikes_;
+  std::vector<int> violations_;
   std::vector<bool> out_;  // quarantined
   Named named_;
 };

@@ -184,7 +184,7 @@ Status TimedHost::write_checkpoint(const std::filesystem::path& folder,
   std::filesystem::create_directories(folder);
   Json json = {{"spec", proto::spec_to_json(content.spec)},
                {"job", content.key.job.n},
-               {"lineage", content.key.lineage},
+               {"epoch", content.key.epoch},
                {"round", content.key.round},
                {"step", content.step.count()},
                {"adam_step", content.adam_step}};
@@ -213,7 +213,7 @@ Result<replica::Checkpoint> TimedHost::read_checkpoint(const std::filesystem::pa
   replica::Checkpoint checkpoint;
   checkpoint.spec = std::move(read.spec);
   for (const Json& range : json.at("cut")) checkpoint.cut.push_back({range.at(0), range.at(1)});
-  checkpoint.key = {JobId(json.at("job")), json.at("lineage"), json.at("round")};
+  checkpoint.key = {JobId(json.at("job")), json.at("epoch"), json.at("round")};
   checkpoint.step = Steps(json.at("step"));
   checkpoint.adam_step = json.at("adam_step");
   std::size_t next = 0;

@@ -1,7 +1,9 @@
 // One agent, and taking it out of work and back.
 #include <ctime>
+#include <utility>
 
 #include "cli/api.h"
+#include "cli/commands/agent_text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/load_text.h"
 #include "cli/format.h"
@@ -28,16 +30,18 @@ std::string device_text(const Json& agent, const Json& device) {
   return text;
 }
 
-std::string standing_text(const Json& agent) {
+std::string violations_text(const Json& agent) {
   if (!agent.at("quarantine").is_null()) {
     return "quarantined until " + text_at(agent, "quarantine/until") + ": " +
            text_at(agent, "quarantine/reason");
   }
-  const std::string strikes = text_at(agent, "strikes");
-  return strikes == "0" ? "good" : strikes + " contributions rejected lately";
+  const std::string violations = text_at(agent, "violations");
+  return violations == "0" ? "none" : violations + " lately";
 }
 
-constexpr const char* kJobsWithReplicas = "/jobs?phase=gathering,warming,training,stalled,sealing";
+constexpr double kAskEveryS = 0.5;
+constexpr const char* kJobsWithReplicas =
+    "/jobs?phase=gathering,warming,training,stalled,finalizing";
 
 // "mine, stage 0: rep_2 serving" of each replica that it holds.
 Result<std::string> work_of(const Context& context, const std::string& agent_id) {
@@ -62,10 +66,9 @@ Result<std::string> work_of(const Context& context, const std::string& agent_id)
 
 void show(const Json& agent, const std::string& work) {
   std::string text = line("name", text_at(agent, "name") + "  (" + text_at(agent, "id") + ")");
-  const bool cordoned = text_at(agent, "cordoned", "false") == "true";
-  text += line("state", text_at(agent, "state") + (cordoned ? ", cordoned" : ""));
+  text += line("state", state_of(agent));
   text += line("health", text_at(agent, "health"));
-  text += line("standing", standing_text(agent));
+  text += line("violations", violations_text(agent));
   text += line("availability", fixed(100 * number_at(agent, "availability", 0), 1) + " %");
   text += line("host", text_at(agent, "host"));
   text += line("version", text_at(agent, "version"));
@@ -73,9 +76,37 @@ void show(const Json& agent, const std::string& work) {
     text += line("device " + text_at(device, "index"), device_text(agent, device));
   }
   text += work;
-  text += line("last seen",
-               human_age(text_at(agent, "last_seen_at"), static_cast<double>(::time(nullptr))));
+  text += line("last seen", human_age(last_seen(agent), static_cast<double>(::time(nullptr))));
   print(text);
+}
+
+// The agent when it has no replica any more, or is gone.
+Result<Json> wait_until_drained(const Context& context, Json agent, double timeout_s) {
+  catch_interrupts();
+  const std::string name = text_at(agent, "name");
+  const double started = now_s();
+  while (!is_drained(agent)) {
+    if (timeout_s > 0 && now_s() - started > timeout_s) {
+      return Error{Code::kDeadlineExceeded,
+                   "agent " + name + " is not drained after " + human_duration(timeout_s),
+                   "--timeout", "it continues; `shoal agent get " + name + "` shows what it holds"};
+    }
+    if (!pause_for(kAskEveryS)) {
+      return Error{Code::kCancelled, "stopped waiting; the drain continues", "", ""};
+    }
+    auto asked = context.api.get(path_of(text_at(agent, "id")));
+    if (!asked) return asked.error();
+    agent = std::move(*asked);
+    if (at_path(agent, "drained") == nullptr) {
+      return Error{Code::kIncompatible, "this coordinator does not say when a drain is done", "",
+                   "look with `shoal events --agent " + name + "`"};
+    }
+    if (text_at(agent, "state") == "gone") return agent;
+    if (text_at(agent, "state") != "draining") {
+      return Error{Code::kConflict, "agent " + name + " was put back to work", "", ""};
+    }
+  }
+  return agent;
 }
 
 }  // namespace
@@ -90,14 +121,16 @@ Result<int> agent_get(const Context& context, const std::string& agent) {
   return kExitOk;
 }
 
-Result<int> agent_command(const Context& context, const std::string& agent,
-                          const std::string& verb) {
+Result<int> agent_command(const Context& context, const std::string& agent, const std::string& verb,
+                          const WaitOptions& options) {
   auto changed = context.api.post(path_of(agent) + "/" + verb, "", "application/json");
   if (!changed) return changed.error();
+  if (options.wait) {
+    changed = wait_until_drained(context, *changed, options.timeout_s);
+    if (!changed) return changed.error();
+  }
   if (context.json) return print(changed->dump(2) + "\n"), kExitOk;
-  const bool cordoned = text_at(*changed, "cordoned", "false") == "true";
-  say("Agent " + text_at(*changed, "name", agent) + " is " + text_at(*changed, "state") +
-      (cordoned ? ", cordoned." : "."));
+  say(after_command(*changed, verb));
   return kExitOk;
 }
 

@@ -44,9 +44,9 @@ Result<int> job_set(const Context& context, const std::string& job, double outer
 
 Result<int> agent_ls(const Context& context, bool with_gone);
 Result<int> agent_get(const Context& context, const std::string& agent);
-// cordon, uncordon or drain.
-Result<int> agent_command(const Context& context, const std::string& agent,
-                          const std::string& verb);
+// cordon, uncordon or drain. With wait: until it is drained.
+Result<int> agent_command(const Context& context, const std::string& agent, const std::string& verb,
+                          const WaitOptions& options);
 Result<int> network(const Context& context);
 // Of this binary, and of the coordinator when it answers.
 Result<int> version(const Context& context, const std::string& own);
@@ -94,7 +94,10 @@ struct BackupOptions {
 // fails.
 Result<int> admin_backup(const BackupOptions& options, bool json);
 Result<int> admin_restore_check(const std::string& folder, bool json);
-// Becomes `shoal-trainer generate`; returns only when that fails.
+// The command line of `shoal-trainer generate` for a folder with a checkpoint.
+std::vector<std::string> generate_arguments(const std::string& binary, const std::string& folder,
+                                            const GenerateOptions& options);
+// Becomes it; returns only when that fails.
 Result<int> generate(const Context& context, const GenerateOptions& options);
 
 }  // namespace shoal::cli

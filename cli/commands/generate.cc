@@ -25,6 +25,20 @@ std::string cache_folder(const std::string& checkpoint) {
 
 }  // namespace
 
+// The prompt is a word of its own: it may be empty, or look like an option.
+std::vector<std::string> generate_arguments(const std::string& binary, const std::string& folder,
+                                            const GenerateOptions& options) {
+  return {binary,
+          "generate",
+          "--checkpoint=" + folder,
+          "--prompt",
+          options.prompt,
+          "--tokens=" + std::to_string(options.tokens),
+          "--temperature=" + std::to_string(options.temperature),
+          "--top-k=" + std::to_string(options.top_k),
+          "--seed=" + std::to_string(options.seed)};
+}
+
 Result<int> generate(const Context& context, const GenerateOptions& options) {
   std::string folder = options.checkpoint;
   std::error_code failure;
@@ -44,21 +58,14 @@ Result<int> generate(const Context& context, const GenerateOptions& options) {
       return done.error();
     }
   }
-  const std::string binary = own_folder() + "/shoal-trainer";
-  std::vector<std::string> command = {binary,
-                                      "generate",
-                                      "--checkpoint=" + folder,
-                                      "--prompt=" + options.prompt,
-                                      "--tokens=" + std::to_string(options.tokens),
-                                      "--temperature=" + std::to_string(options.temperature),
-                                      "--top-k=" + std::to_string(options.top_k),
-                                      "--seed=" + std::to_string(options.seed)};
+  std::vector<std::string> command =
+      generate_arguments(own_folder() + "/shoal-trainer", folder, options);
   if (context.json) command.push_back("--json");
   std::vector<char*> arguments;
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
-  execv(binary.c_str(), arguments.data());
-  return Error{Code::kInternal, binary + " does not start: " + std::strerror(errno), "",
+  execv(command[0].c_str(), arguments.data());
+  return Error{Code::kInternal, command[0] + " does not start: " + std::strerror(errno), "",
                "build it with `./dev build`"};
 }
 

@@ -2,6 +2,8 @@
 #include <time.h>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/dry_run_text.h"
+#include "cli/commands/job_text.h"
 #include "cli/commands/watch.h"
 #include "cli/format.h"
 #include "cli/progress.h"
@@ -13,41 +15,12 @@ namespace {
 
 std::string loss_cell(const std::optional<double>& loss) { return loss ? fixed(*loss, 3) : "-"; }
 
-// From the first round that it trained to its end; empty before.
-std::string time_taken(const Json& job) {
-  const auto started = parse_rfc3339(text_at(job, "status/started_at", ""));
-  const auto finished = parse_rfc3339(text_at(job, "status/finished_at", ""));
-  return started && finished ? human_duration(*finished - *started) : "";
-}
+double now_unix_s() { return static_cast<double>(::time(nullptr)); }
 
-void show_job(const Json& job) {
-  const JobProgress progress = read_progress(job);
-  const auto line = [](const std::string& label, const std::string& value) {
-    if (!value.empty() && value != "-")
-      print(label + std::string(18 - label.size(), ' ') + value + "\n");
-  };
-  const bool colour = terminal().stdout_colour;
-  line("name", progress.name);
-  line("id", progress.id);
-  line("phase", paint(progress.phase, colour_of_state(progress.phase), colour));
-  line("reason", progress.reason == "none" ? "" : words(progress.reason));
-  line("detail", progress.detail);
-  line("round",
-       fixed(progress.round, 0) + (progress.rounds ? " of " + fixed(*progress.rounds, 0) : ""));
-  line("outer lr", text_at(job, "status/outer_lr"));
-  line("inner step", fixed(progress.step, 0) + " of " + fixed(progress.steps, 0));
-  line("tokens", human_count(progress.tokens));
-  if (progress.tokens_per_s) line("speed", human_count(*progress.tokens_per_s) + " tokens/s");
-  line("last commit",
-       human_age(text_at(job, "status/committed_at"), static_cast<double>(::time(nullptr))));
-  line("took", time_taken(job));
-  line("train loss", loss_cell(progress.train_loss));
-  line("validation loss", loss_cell(progress.validation_loss));
-  if (progress.bytes_sent > 0) line("sent", human_bytes(progress.bytes_sent));
-  if (progress.bytes_data_parallel && *progress.bytes_data_parallel > 0) {
-    line("data parallel", human_bytes(*progress.bytes_data_parallel) + " would have been sent");
-  }
-  line("created", text_at(job, "created_at"));
+// What cannot be asked is left out: the job itself was answered.
+void show_job(const Context& context, const Json& job) {
+  const auto around = ask_around(context.api, job);
+  print(job_text(job, around.ok() ? *around : JobAround(), now_unix_s(), terminal().stdout_colour));
 }
 
 Result<Json> command_job(const Context& context, const std::string& job, const std::string& verb) {
@@ -70,28 +43,32 @@ Result<int> wait_for(const Context& context, const std::string& job, const std::
 Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
   auto file = JobFile::load(options.file, options.changes);
   if (!file) return file.error();
+  const auto post = [&](bool dry) {
+    const std::string path = "/jobs?folder=" + url_escape(file->folder());
+    return context.api.post(path + (dry ? "&dry_run=true" : ""), file->text(), file->media_type(),
+                            [&](const std::string& pointer) { return file->locate(pointer); });
+  };
   // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
-  if (context.api.is_loopback()) {
-    if (auto here = file->check_data_is_here(); !here) return here.error();
-  }
-  const std::string path = "/jobs?folder=" + url_escape(file->folder());
-  return context.api.post(path + (dry_run ? "&dry_run=true" : ""), file->text(), file->media_type(),
-                          [&](const std::string& pointer) { return file->locate(pointer); });
+  if (!context.api.is_loopback()) return post(dry_run);
+  const Status here = file->check_data_is_here();
+  auto checked = post(true);
+  if (!checked) return here.ok() ? checked : with_refusal(checked.error(), here.error());
+  if (!here.ok()) return here.error();
+  if (const Status good = file->check_data(*checked); !good.ok()) return good.error();
+  return dry_run ? checked : post(false);
 }
 
 Result<int> job_validate(const Context& context, const SubmitOptions& options) {
   auto checked = post_job(context, options, true);
   if (!checked) return checked.error();
   if (context.json) return print(checked->dump(2) + "\n"), kExitOk;
-  print("parameters       " + human_count(number_at(*checked, "estimate/parameters")) +
-        "\ntraining memory  " + human_bytes(number_at(*checked, "estimate/training_memory_bytes")) +
-        " per replica\nrounds           " +
-        text_at(*checked, "estimate/rounds", "not known before") + "\n");
+  print(estimate_text(*checked));
   if (text_at(*checked, "plan/placeable", "true") != "true") {
     say("It would have to wait: " + text_at(*checked, "plan/detail"));
   }
-  say("The job " + text_at(*checked, "spec/name") + " is good. Start it with: shoal job submit " +
-      options.file);
+  say_notes(*checked);
+  say("The job " + text_at(*checked, "spec/name") +
+      " is good. Start it with: " + submit_command(options));
   return kExitOk;
 }
 
@@ -113,7 +90,7 @@ Result<int> job_submit(const Context& context, const SubmitOptions& options) {
   if (context.json) {
     print(end->dump(2) + "\n");
   } else {
-    show_job(*end);
+    show_job(context, *end);
   }
   return outcome_of(*end);
 }
@@ -123,7 +100,7 @@ Result<int> job_ls(const Context& context) {
   if (!jobs) return jobs.error();
   if (context.json) return print(jobs->dump(2) + "\n"), kExitOk;
   Table table({"NAME", "PHASE", ">ROUND", ">STEP", ">TRAIN", ">VALIDATION", "CREATED", "ID"});
-  const auto now = static_cast<double>(::time(nullptr));
+  const double now = now_unix_s();
   for (const Json& job : jobs->at("items")) {
     const JobProgress progress = read_progress(job);
     table.add({progress.name,
@@ -144,7 +121,7 @@ Result<int> job_get(const Context& context, const std::string& job) {
   auto found = context.api.get("/jobs/" + url_escape(job));
   if (!found) return found.error();
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
-  show_job(*found);
+  show_job(context, *found);
   return kExitOk;
 }
 
@@ -176,7 +153,7 @@ Result<int> job_set(const Context& context, const std::string& job, double outer
   if (!changed) return changed.error();
   if (context.json) return print(changed->dump(2) + "\n"), kExitOk;
   say("Job " + text_at(*changed, "name", job) + ": outer learning rate " +
-      text_at(*changed, "status/outer_lr") + " from the next round that is sealed.");
+      text_at(*changed, "status/outer_lr") + " from the next round that is frozen.");
   return kExitOk;
 }
 
@@ -196,15 +173,19 @@ Result<int> job_resume(const Context& context, const std::string& job, const Wai
   if (!answer) return answer.error();
   if (options.wait) return wait_for(context, job, "training", options.timeout_s);
   if (context.json) return print(answer->dump(2) + "\n"), kExitOk;
-  say("Job " + text_at(*answer, "name", job) + " goes on.");
+  say("Job " + text_at(*answer, "name", job) + " continues.");
   return kExitOk;
 }
 
 Result<int> job_cancel(const Context& context, const std::string& job) {
+  const auto before = context.api.get("/jobs/" + url_escape(job));
+  if (!before) return before.error();
   auto cancelled = command_job(context, job, "cancel");
   if (!cancelled) return cancelled.error();
   if (context.json) return print(cancelled->dump(2) + "\n"), kExitOk;
-  say("Job " + text_at(*cancelled, "name", job) + " will be cancelled.");
+  const bool over = text_at(*before, "status/phase") == "cancelled";
+  say("Job " + text_at(*cancelled, "name", job) +
+      (over ? " was cancelled before; nothing has changed." : " is cancelled."));
   return kExitOk;
 }
 

@@ -1,6 +1,9 @@
 // shoal agent ls, shoal events.
+#include <algorithm>
+
 #include <time.h>
 
+#include "cli/commands/agent_text.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/table.h"
@@ -49,22 +52,33 @@ std::string query_of(const EventsOptions& options) {
 }  // namespace
 
 Result<int> agent_ls(const Context& context, bool with_gone) {
-  auto agents = context.api.list(with_gone ? "/agents?gone=true" : "/agents");
-  if (!agents) return agents.error();
-  if (context.json) return print(agents->dump(2) + "\n"), kExitOk;
+  if (context.json) {
+    auto agents = context.api.list(with_gone ? "/agents?gone=true" : "/agents");
+    if (!agents) return agents.error();
+    return print(agents->dump(2) + "\n"), kExitOk;
+  }
+  auto all = context.api.list("/agents?gone=true");
+  if (!all) return all.error();
+  Json& items = all->at("items");
+  std::stable_sort(items.begin(), items.end(), [](const Json& one, const Json& other) {
+    return comes_before(text_at(one, "name"), text_at(other, "name"));
+  });
   Table table({"NAME", "STATE", "HEALTH", "DEVICES", "HOST", "VERSION", "LAST SEEN"});
-  for (const Json& agent : agents->at("items")) {
-    const std::string state = text_at(agent, "state"), health = text_at(agent, "health");
+  for (const Json& agent : items) {
+    if (!with_gone && text_at(agent, "state") == "gone") continue;
+    const std::string state = state_of(agent), health = text_at(agent, "health");
     table.add({text_at(agent, "name"),
-               {state, colour_of_state(state)},
+               {state, colour_of_state(text_at(agent, "state"))},
                {health, colour_of_state(health)},
                devices_of(agent),
                text_at(agent, "host"),
                text_at(agent, "version"),
-               human_age(text_at(agent, "last_seen_at"), now_unix_s())});
+               human_age(last_seen(agent), now_unix_s())});
   }
   if (table.empty()) say("No agents. `shoal up --agents 4` starts some on this host.");
   print(table.render(terminal().stdout_colour));
+  const std::string gone = with_gone ? "" : gone_text(items, now_unix_s());
+  if (!gone.empty()) say(gone);
   return kExitOk;
 }
 

@@ -47,8 +47,8 @@ std::string path_of(const LogsOptions& options) {
 
 Result<int> logs(const Context& context, const LogsOptions& options) {
   if (options.job.empty() && options.agent.empty()) {
-    return Error{Code::kInvalidArgument, "whose logs is not said", "",
-                 "name a JOB, or an agent with --agent"};
+    return Error{Code::kInvalidArgument, "nothing says whose logs to show", "",
+                 "give a JOB, or an agent with --agent"};
   }
   const std::string path = path_of(options);
   std::string cursor, told;

@@ -11,7 +11,7 @@ namespace {
 
 std::string rate_of(const Json& link) {
   const double bytes = number_at(link, "bytes_per_second", 0);
-  return bytes > 0 ? fixed(bytes * 8e-6, bytes < 1e6 ? 2 : 0) + " Mbit/s" : "-";
+  return bytes > 0 ? human_bit_rate(8 * bytes) : "-";
 }
 
 std::string round_trip_of(const Json& link) {

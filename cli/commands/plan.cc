@@ -1,5 +1,7 @@
 // shoal job plan, shoal job topology: how a job lies on the agents, before and while it runs.
 #include "cli/commands/commands.h"
+#include "cli/commands/dry_run_text.h"
+#include "cli/commands/job_text.h"
 #include "cli/commands/plan_tables.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
@@ -17,6 +19,7 @@ Result<int> job_plan(const Context& context, const SubmitOptions& options) {
   }
   print(plan_text(*plan, terminal().stdout_colour));
   if (text_at(*plan, "placeable") != "true") say("It would be accepted, and wait.");
+  say_notes(*checked);
   return kExitOk;
 }
 
@@ -28,6 +31,9 @@ Result<int> job_topology(const Context& context, const std::string& job) {
   if (text.empty())
     say("No replicas: it waits for agents or is over; see `shoal job get " + job + "`.");
   print(text);
+  const Json* replicas = at_path(*topology, "replicas");
+  const std::string lone = replicas == nullptr ? "" : lone_stages(*replicas);
+  if (!lone.empty()) say("note: " + lone + ": without it the job goes back to a checkpoint.");
   return kExitOk;
 }
 

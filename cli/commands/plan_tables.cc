@@ -20,7 +20,7 @@ std::string cell(const Json& object, std::string_view path, Format format) {
 
 std::string count(double value) { return fixed(value, 0); }
 std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
-std::string per_second(double bytes) { return human_bytes(bytes) + "/s"; }
+std::string bits(double bytes_per_second) { return human_bit_rate(8 * bytes_per_second); }
 std::string two_digits(double value) { return fixed(value, 2); }
 
 const Json& list_at(const Json& object, const char* name) {
@@ -86,8 +86,7 @@ std::string links_table(const Json& topology, bool colour) {
   Table table({"FROM", "TO", ">SENT", ">RECEIVED", ">ROUND TRIP"});
   for (const Json& link : list_at(topology, "links")) {
     table.add({agents[text_at(link, "from")], agents[text_at(link, "to")],
-               cell(link, "sent_per_second", per_second),
-               cell(link, "received_per_second", per_second),
+               cell(link, "sent_per_second", bits), cell(link, "received_per_second", bits),
                cell(link, "round_trip_s", human_duration)});
   }
   return table.empty() ? "" : "\n" + table.render(colour);

@@ -43,7 +43,7 @@ TEST(PlanTables, ATopologyShowsReplicasAndLinksByAgent) {
                "received_per_second": null, "round_trip_s": 0.01}]})");
   const std::string text = topology_text(topology, false);
   EXPECT_THAT(text, HasSubstr("7.50"));
-  EXPECT_THAT(text, HasSubstr("one   two  2.00 MB/s"));
+  EXPECT_THAT(text, HasSubstr("one   two  16.0 Mbit/s"));
   EXPECT_THAT(text, HasSubstr("loading"));
 }
 

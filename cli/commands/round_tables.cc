@@ -50,9 +50,9 @@ Groups groups_of(const Json& round, const RoundContext& context) {
 }
 
 bool gave_up(const Json& round, int group) {
-  const Json& stages = list_at(round, "stages");
+  const Json& reduces = list_at(round, "reduces");
   const auto at = static_cast<std::size_t>(group);
-  return at < stages.size() && text_at(stages[at], "given_up", "false") == "true";
+  return at < reduces.size() && text_at(reduces[at], "given_up", "false") == "true";
 }
 
 // "4", "4, 1 gave up".
@@ -118,7 +118,7 @@ std::string group_lines(const Json& round, const RoundContext& context) {
 // How the values travelled, of each reduce where they differ.
 std::string topology_lines(const Json& round) {
   std::string text;
-  const Json& reduces = list_at(round, "stages");
+  const Json& reduces = list_at(round, "reduces");
   for (std::size_t i = 0; i < reduces.size(); ++i) {
     const std::string topology = text_at(reduces[i], "topology", "");
     std::string way = topology + ": " + text_at(reduces[i], "topology_reason", "");

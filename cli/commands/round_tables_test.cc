@@ -46,7 +46,7 @@ TEST(RoundTables, GroupsNeedNotAgreeWithEachOther) {
 TEST(RoundTables, ARoundInGroupsShowsWhoWasWithWhom) {
   Json round = round_of({member("1", 0, 0, "aa"), member("2", 0, 1, nullptr),
                          member("3", 0, 0, "aa"), member("4", 0, 1, nullptr)});
-  round["stages"] = Json::parse(R"([{"given_up": false}, {"given_up": true}])");
+  round["reduces"] = Json::parse(R"([{"given_up": false}, {"given_up": true}])");
   const Json agents =
       Json::parse(R"([{"id": "agt_1", "name": "one"}, {"id": "agt_3", "name": "three"}])");
   const std::string text = round_text(round, {agents, Json::array()}, false);
@@ -63,15 +63,15 @@ TEST(RoundTables, WithoutGroupsThereIsNoWordOfThem) {
 
 TEST(RoundTables, TheTopologyIsShownWithItsReason) {
   Json round = round_of({member("1", 0, nullptr, "aa"), member("2", 1, nullptr, "bb")});
-  round["stages"] = Json::parse(R"([
+  round["reduces"] = Json::parse(R"([
     {"topology": "ring", "topology_reason": "few streams"},
     {"topology": "ring", "topology_reason": "few streams"},
     {"topology": null, "topology_reason": null}])");
   EXPECT_THAT(round_text(round, {}, false), HasSubstr("\nsent by ring: few streams\n\n"));
-  round["stages"][0]["entropy_coding"] = round["stages"][1]["entropy_coding"] = true;
+  round["reduces"][0]["entropy_coding"] = round["reduces"][1]["entropy_coding"] = true;
   EXPECT_THAT(round_text(round, {}, false),
               HasSubstr("\nsent by ring: few streams; entropy coded\n\n"));
-  round["stages"] = Json::array();
+  round["reduces"] = Json::array();
   EXPECT_THAT(round_text(round, {}, false), Not(HasSubstr("sent by")));
 }
 

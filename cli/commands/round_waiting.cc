@@ -7,9 +7,9 @@
 namespace shoal::cli {
 namespace {
 
-// Between the last report and the seal usually nothing passes; longer than this somebody else was
+// Between the last report and the freeze usually nothing passes; longer than this somebody else was
 // waited for, in vain.
-constexpr double kSealedAtOnceS = 1;
+constexpr double kFrozenAtOnceS = 1;
 
 const Json& list_at(const Json& object, const char* name) {
   static const Json kEmpty = Json::array();
@@ -37,7 +37,7 @@ const char* due(const std::string& round_state, const std::string& state) {
   if (round_state == "open") return state == "training" ? "trains" : nullptr;
   if (state != "member" && state != "reported") return nullptr;
   if (round_state == "voting") return "has not voted";
-  return round_state == "sealed" || round_state == "reducing" ? "averages" : nullptr;
+  return round_state == "frozen" || round_state == "reducing" ? "averages" : nullptr;
 }
 
 std::string doing(const Json& round, const Json& contribution, const char* what,
@@ -63,7 +63,7 @@ std::string line_of_open(const Json& round, const RoundContext& context) {
 }
 
 struct Reports {
-  const Json* first = nullptr;  // who waited longest for the seal
+  const Json* first = nullptr;  // who waited longest for the freeze
   const Json* last = nullptr;
   double first_wait_s = 0, last_wait_s = 0;
 };
@@ -74,7 +74,7 @@ Reports reports_of(const Json& round) {
     const Json* wait = at_path(member, "phases/wait_s");
     if (wait == nullptr || !wait->is_number()) continue;
     const double wait_s = wait->get<double>();
-    if (wait_s < 0) continue;  // of an asynchronous round: it came after the seal
+    if (wait_s < 0) continue;  // of an asynchronous round: it came after the freeze
     if (reports.first == nullptr || wait_s > reports.first_wait_s) {
       reports.first = &member;
       reports.first_wait_s = wait_s;
@@ -87,13 +87,13 @@ Reports reports_of(const Json& round) {
   return reports;
 }
 
-std::string line_of_sealed(const Json& round, const RoundContext& context) {
+std::string line_of_frozen(const Json& round, const RoundContext& context) {
   const Reports reports = reports_of(round);
   if (reports.first == reports.last) return "";
   std::string text = agent_name(context, text_at(*reports.last, "agent")) + " reported last, " +
                      human_duration(reports.first_wait_s - reports.last_wait_s) + " after " +
                      agent_name(context, text_at(*reports.first, "agent"));
-  if (reports.last_wait_s >= kSealedAtOnceS) {
+  if (reports.last_wait_s >= kFrozenAtOnceS) {
     text += "; the others were waited for " + human_duration(reports.last_wait_s) + " more";
   }
   return text + "\n";
@@ -124,7 +124,7 @@ std::optional<double> steps_now(const Json& round, const Json& contribution,
 
 std::string waiting_line(const Json& round, const RoundContext& context) {
   const std::string open = line_of_open(round, context);
-  return open.empty() ? line_of_sealed(round, context) : open;
+  return open.empty() ? line_of_frozen(round, context) : open;
 }
 
 }  // namespace shoal::cli

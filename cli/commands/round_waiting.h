@@ -1,6 +1,6 @@
 // Whom a round waits for, or waited for, in one line for people: the first thing to ask of a round
 // that is late. Pure functions of the API's objects; the dashboard answers the same in
-// web/src/reduce.ts.
+// web/src/status.ts.
 #pragma once
 
 #include <optional>

@@ -44,7 +44,7 @@ TEST(RoundWaiting, WhoIsNotHeardFromIsSaidToBe) {
             "waits for rep_1 of one (trains, not heard from), rep_2 of two (trains, gone)\n");
 }
 
-TEST(RoundWaiting, AfterTheSealItWaitsForAveragesAndVotes) {
+TEST(RoundWaiting, AfterTheFreezeItWaitsForAveragesAndVotes) {
   EXPECT_EQ(waiting_line(round_of("reducing", {member(1, "voted"), member(2, "member")}), {}),
             "waits for rep_2 of agt_2 (averages)\n");
   EXPECT_EQ(waiting_line(round_of("voting", {member(1, "voted"), member(2, "member")}), {}),
@@ -63,7 +63,7 @@ TEST(RoundWaiting, ACommittedRoundSaysWhoReportedLast) {
             "two reported last, 4.0 s after one; the others were waited for 8.0 s more\n");
 }
 
-TEST(RoundWaiting, WhoCameAfterTheSealWasNotWaitedFor) {
+TEST(RoundWaiting, WhoCameAfterTheFreezeWasNotWaitedFor) {
   EXPECT_EQ(
       waiting_line(round_of("committed", {member(1, "committed", 5.0), member(2, "committed", 0.0),
                                           member(3, "late", -3.0)}),

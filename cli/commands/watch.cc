@@ -1,11 +1,13 @@
 // The redrawing of the two-line block and the choice of what is news.
 #include "cli/commands/watch.h"
 
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
-#include <time.h>
-
+#include "cli/commands/job_text.h"
 #include "cli/format.h"
+#include "cli/http_client.h"
 #include "cli/progress.h"
 #include "cli/terminal.h"
 
@@ -14,12 +16,6 @@ namespace {
 
 constexpr double kAskEveryS = 0.5;
 constexpr double kLineEveryS = 10;  // a plain line at least this often while it trains
-
-double now_s() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
 
 class Display {
  public:
@@ -72,9 +68,49 @@ class Display {
   std::string phase_, reason_;
 };
 
+// What has gone wrong with the job since the watching began: a phase and numbers do not show that
+// an agent was lost, or that round 4 comes after round 6.
+class Warnings {
+ public:
+  // What is new, the oldest first. Nothing while they cannot be asked.
+  std::vector<std::string> news(const Api& api, const std::string& job_id) {
+    const auto answer =
+        api.list("/events?job=" + url_escape(job_id) + "&severity=warning&order=desc", kMost);
+    if (!answer.ok()) return {};
+    return fresh_warnings(answer->at("items"), seen_);
+  }
+
+ private:
+  static constexpr std::size_t kMost = 20;
+  std::optional<double> seen_;  // the newest that was there at the last look
+};
+
+// Of a pipeline that trains: a stage that one agent holds is lost with it.
+class Lone {
+ public:
+  std::optional<std::string> news(const Api& api, const Json& job, double now) {
+    const bool piped = text_at(job, "spec/swarm/stages", "1") != "1";
+    if (!piped || text_at(job, "status/phase") != "training" || now < ask_at_) return std::nullopt;
+    ask_at_ = now + kLookEveryS;
+    const auto answer = api.get("/jobs/" + url_escape(text_at(job, "id")) + "/topology");
+    const Json* replicas = answer.ok() ? at_path(*answer, "replicas") : nullptr;
+    if (replicas == nullptr) return std::nullopt;
+    std::string text = lone_stages(*replicas);
+    if (text == said_) return std::nullopt;
+    said_ = std::move(text);
+    return said_.empty() ? "note: no stage hangs on one agent any more"
+                         : "note: " + said_ + ": without it the job goes back to a checkpoint";
+  }
+
+ private:
+  static constexpr double kLookEveryS = 5;
+  double ask_at_ = 0;
+  std::string said_;
+};
+
 Error detached(const std::string& job) {
   return {
-      Code::kCancelled, "stopped watching; the job goes on", "",
+      Code::kCancelled, "stopped watching; the job continues", "",
       "watch again with `shoal job watch " + job + "`, end it with `shoal job cancel " + job + "`"};
 }
 
@@ -83,6 +119,8 @@ Error detached(const std::string& job) {
 Result<Json> watch_job(const Api& api, const std::string& job, const WatchOptions& options) {
   catch_interrupts();
   Display display(options.output);
+  Warnings warnings;
+  Lone lone;
   const double started = now_s();
   double heard = started;
   bool lost = false;
@@ -94,6 +132,12 @@ Result<Json> watch_job(const Api& api, const std::string& job, const WatchOption
       if (lost) display.interject("The coordinator is back.");
       lost = false;
       heard = now;
+      if (options.output != WatchOutput::kJson) {
+        for (const std::string& warning : warnings.news(api, text_at(*answer, "id"))) {
+          display.interject(warning);
+        }
+        if (const auto note = lone.news(api, *answer, now)) display.interject(*note);
+      }
       display.show(*answer, now);
       const JobProgress progress = read_progress(*answer);
       if (progress.finished() || progress.phase == options.until) return answer;
@@ -109,16 +153,30 @@ Result<Json> watch_job(const Api& api, const std::string& job, const WatchOption
       return Error{Code::kDeadlineExceeded,
                    "the job is not " + (options.until.empty() ? "over" : options.until) +
                        " after " + human_duration(options.timeout_s),
-                   "--timeout", "it goes on; watch again with `shoal job watch " + job + "`"};
+                   "--timeout", "it continues; watch again with `shoal job watch " + job + "`"};
     }
     if (!pause_for(kAskEveryS)) return detached(job);
   }
 }
 
+std::vector<std::string> fresh_warnings(const Json& newest_first, std::optional<double>& seen) {
+  std::vector<std::string> fresh;
+  double newest = seen.value_or(0);
+  for (const Json& event : newest_first) {
+    const double seq = number_at(event, "seq");
+    newest = std::max(newest, seq);
+    if (!seen || seq <= *seen) continue;
+    fresh.push_back("warning: " + text_at(event, "at") + "  " + text_at(event, "message"));
+  }
+  seen = newest;
+  std::reverse(fresh.begin(), fresh.end());
+  return fresh;
+}
+
 int outcome_of(const Json& job) {
   const JobProgress end = read_progress(job);
   if (end.phase == "completed") return kExitOk;
-  say("Job " + end.name + " is " + end.phase + ": " +
+  say("Job " + end.name + (end.phase == "failed" ? " has failed: " : " was cancelled: ") +
       (end.detail.empty() ? words(end.reason) : end.detail));
   return kExitJobFailed;
 }

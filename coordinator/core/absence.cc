@@ -4,6 +4,7 @@
 
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/naming.h"
@@ -18,106 +19,119 @@ std::string name_of_cut(const CheckpointRecord* cut) {
   return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
 }
 
-std::string explain(const Turn& turn, const JobRecord& job, StageIndex stage,
-                    const std::vector<ReplicaId>& absent) {
-  const std::string where = job.stages.size() == 1 ? "" : "stage " + std::to_string(stage) + ": ";
-  return where + "round " + std::to_string(job.committed_round) + " is held by " +
-         called(turn.state(), absent) + ", out of reach; without them within " +
-         std::to_string(rollback_wait(turn, job).ms() / 1000) + " s it goes on from " +
-         name_of_cut(newest_stored(turn.state(), job.id));
+// Who may have the committed state of a stage that nobody present has.
+struct WaitedFor {
+  std::vector<ReplicaId> absent;   // replicas of the stage
+  std::vector<ReplicaId> keepers;  // of copies
+  bool anybody() const { return !absent.empty() || !keepers.empty(); }
+};
+
+WaitedFor waited_for(const Transaction& tx, const JobRecord& job, StageIndex stage) {
+  return {absent_in_sync_replicas(tx.state(), job, stage), keepers_unheard(tx.state(), job, stage)};
 }
 
-std::vector<ReplicaId> all_absent_holders(const State& state, const JobRecord& job) {
+std::string explain(const Transaction& tx, const JobRecord& job, StageIndex stage,
+                    const WaitedFor& whom) {
+  const std::string where = job.stages.size() == 1 ? "" : "stage " + std::to_string(stage) + ": ";
+  const std::string held = whom.absent.empty() ? " may be held by copies at " : " is held by ";
+  const std::vector<ReplicaId>& named = whom.absent.empty() ? whom.keepers : whom.absent;
+  return where + "round " + std::to_string(job.committed_round) + held +
+         display_name(tx.state(), named) + ", out of reach; without them within " +
+         std::to_string(rollback_wait(tx, job).ms() / 1000) + " s it continues from " +
+         name_of_cut(newest_stored(tx.state(), job.id));
+}
+
+std::vector<ReplicaId> all_absent_in_sync_replicas(const State& state, const JobRecord& job) {
   std::vector<ReplicaId> all;
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    const std::vector<ReplicaId> here = absent_holders(state, job, stage);
+    const std::vector<ReplicaId> here = absent_in_sync_replicas(state, job, stage);
     all.insert(all.end(), here.begin(), here.end());
   }
   return all;
 }
 
 // Of the time before this start the record knows (put_off_rollbacks).
-Instant rollback_due(const Turn& turn, const JobRecord& job) {
-  const Instant since =
-      std::max(job.rollback_at - rollback_wait(turn, job), turn.state().booted_at);
-  return turn.deadline(since, job.rollback_at - since);
+Instant rollback_due(const Transaction& tx, const JobRecord& job) {
+  const Instant since = std::max(job.rollback_at - rollback_wait(tx, job), tx.state().booted_at);
+  return tx.deadline(since, job.rollback_at - since);
 }
 
 }  // namespace
 
-void put_off_rollbacks(Turn& turn, Duration nobody_listened) {
-  for (const auto& [id, timers] : turn.state().timers) {
-    const JobRecord& job = turn.state().jobs.at(id);
+void put_off_rollbacks(Transaction& tx, Duration nobody_listened) {
+  for (const auto& [id, timers] : tx.state().timers) {
+    const JobRecord& job = tx.state().jobs.at(id);
     if (job.rollback_at.ns == 0) continue;
     const Instant put_off = job.rollback_at + nobody_listened;
-    turn.job(id).rollback_at = put_off;
+    tx.job(id).rollback_at = put_off;
   }
 }
 
-Duration rollback_wait(const Turn& turn, const JobRecord& job) {
-  const CheckpointRecord* cut = newest_stored(turn.state(), job.id);
+Duration rollback_wait(const Transaction& tx, const JobRecord& job) {
+  const CheckpointRecord* cut = newest_stored(tx.state(), job.id);
   const Instant since = cut == nullptr ? job.started_at : cut->created_at;
   const Duration at_stake = job.committed_at - since;
-  const Options& options = turn.options();
+  const Options& options = tx.options();
   return std::min(std::max(at_stake, options.rollback_wait_min), options.rollback_wait_max);
 }
 
-bool waits_for_absent(Turn& turn, JobId id, StageIndex stage) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  const std::vector<ReplicaId> absent = absent_holders(turn.state(), job, stage);
-  if (absent.empty()) return false;
-  const Duration wait = rollback_wait(turn, job);
+bool waits_for_absent(Transaction& tx, JobId id, StageIndex stage) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  const WaitedFor whom = waited_for(tx, job, stage);
+  if (!whom.anybody()) return false;
+  const Duration wait = rollback_wait(tx, job);
   if (job.rollback_at.ns == 0) {
-    turn.job(id).rollback_at = turn.now() + wait;
-    set_reason(turn, id, JobReason::kWaitingForAbsent, explain(turn, job, stage, absent));
+    tx.job(id).rollback_at = tx.now() + wait;
+    set_reason(tx, id, JobReason::kWaitingForAbsent, explain(tx, job, stage, whom));
   }
-  const Instant due = rollback_due(turn, job);
-  if (turn.now() >= due) return false;
-  turn.look_again(id, due);
+  const Instant due = rollback_due(tx, job);
+  if (tx.now() >= due) return false;
+  tx.schedule_wakeup(id, due);
   return true;
 }
 
-bool may_wait_for_absent(const Turn& turn, JobId id, StageIndex stage) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  if (absent_holders(turn.state(), job, stage).empty()) return false;
-  return job.rollback_at.ns == 0 || turn.now() < rollback_due(turn, job);
+bool may_wait_for_absent(const Transaction& tx, JobId id, StageIndex stage) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  if (!waited_for(tx, job, stage).anybody()) return false;
+  return job.rollback_at.ns == 0 || tx.now() < rollback_due(tx, job);
 }
 
-void ask_absent(Turn& turn, JobId id) {
-  std::vector<ReplicaId> within_reach = all_absent_holders(turn.state(), turn.state().jobs.at(id));
+void ask_absent(Transaction& tx, JobId id) {
+  std::vector<ReplicaId> within_reach =
+      all_absent_in_sync_replicas(tx.state(), tx.state().jobs.at(id));
   std::erase_if(within_reach,
-                [&](ReplicaId replica) { return !is_within_reach(turn.state(), replica); });
-  std::optional<Instant>& asked_at = turn.volatile_state().timers[id].asked_at;
+                [&](ReplicaId replica) { return !is_within_reach(tx.state(), replica); });
+  std::optional<Instant>& asked_at = tx.volatile_state().timers[id].asked_at;
   if (within_reach.empty()) return;
-  if (!asked_at || turn.now() >= *asked_at + kAskEvery) {
-    asked_at = turn.now();
-    for (const ReplicaId replica : within_reach) catch_up(turn, replica);
+  if (!asked_at || tx.now() >= *asked_at + kAskEvery) {
+    asked_at = tx.now();
+    for (const ReplicaId replica : within_reach) catch_up(tx, replica);
   }
-  turn.look_again(id, *asked_at + kAskEvery);
+  tx.schedule_wakeup(id, *asked_at + kAskEvery);
 }
 
-bool waited_in_vain(const Turn& turn, JobId id) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  if (job.rollback_at.ns == 0 || turn.now() < rollback_due(turn, job)) return false;
-  return std::ranges::any_of(all_absent_holders(turn.state(), job), [&](ReplicaId replica) {
-    return is_within_reach(turn.state(), replica);
+bool waited_in_vain(const Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  if (job.rollback_at.ns == 0 || tx.now() < rollback_due(tx, job)) return false;
+  return std::ranges::any_of(all_absent_in_sync_replicas(tx.state(), job), [&](ReplicaId replica) {
+    return is_within_reach(tx.state(), replica);
   });
 }
 
-bool waits_for_others(Turn& turn, JobId id) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  if (job.rollback_at.ns == 0 || all_absent_holders(turn.state(), job).empty()) return false;
-  JobTimers& timers = turn.volatile_state().timers[id];
-  if (!timers.returned_at) timers.returned_at = turn.now();
-  const Instant due = turn.deadline(*timers.returned_at, turn.options().return_grace);
-  if (turn.now() >= due) return false;
-  turn.look_again(id, due);
+bool waits_for_others(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  if (job.rollback_at.ns == 0 || all_absent_in_sync_replicas(tx.state(), job).empty()) return false;
+  JobTimers& timers = tx.volatile_state().timers[id];
+  if (!timers.returned_at) timers.returned_at = tx.now();
+  const Instant due = tx.deadline(*timers.returned_at, tx.options().return_grace);
+  if (tx.now() >= due) return false;
+  tx.schedule_wakeup(id, due);
   return true;
 }
 
-void end_waiting(Turn& turn, JobId id) {
-  turn.volatile_state().timers[id].returned_at.reset();
-  if (turn.state().jobs.at(id).rollback_at.ns != 0) turn.job(id).rollback_at = {};
+void end_waiting(Transaction& tx, JobId id) {
+  tx.volatile_state().timers[id].returned_at.reset();
+  if (tx.state().jobs.at(id).rollback_at.ns != 0) tx.job(id).rollback_at = {};
 }
 
 }  // namespace shoal::coordinator

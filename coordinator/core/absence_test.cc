@@ -25,7 +25,7 @@ struct AbsenceRig : PairRig {
     finish(round);
     ASSERT_EQ(job(id).committed_round, round);
   }
-  // b leaves, and a is the last holder of round 1.
+  // b leaves, and a is the last in-sync replica of round 1.
   void commit_alone() {
     say(b, Goodbye{"stopped"});
     report(a, rep_a, key(1));
@@ -154,7 +154,7 @@ TEST(Absence, WaitsAsLongAsTheWorkAtStakeTookBeforeItRollsBack) {
   EXPECT_NE(said->message.find("of a, "), std::string::npos) << said->message;
   EXPECT_NE(said->message.find("of b"), std::string::npos) << said->message;
   EXPECT_EQ(rig.job(rig.id).rollback_at, Instant{});
-  EXPECT_EQ(rig.job(rig.id).lineage, 1);
+  EXPECT_EQ(rig.job(rig.id).epoch, 1);
   EXPECT_EQ(rig.last<Assign>(c)->source.kind, SourceKind::kSeed);
 }
 
@@ -239,7 +239,7 @@ TEST(Absence, WhoLeavesOfItsOwnWillIsNotWaitedFor) {
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);
 }
 
-TEST(Absence, TheLastHolderThatDoesNotAnswerIsWaitedFor) {
+TEST(Absence, TheLastInSyncReplicaThatDoesNotAnswerIsWaitedFor) {
   AbsenceRig rig(1);
   rig.commit_alone();
   rig.report(rig.a, rig.rep_a, rig.key(2));  // and then no vote
@@ -311,7 +311,7 @@ TEST(Absence, StartsOfTheCoordinatorDoNotShortenTheWait) {
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);
 }
 
-// Who was left out of a reduce has nothing to say of its own accord.
+// Who was excluded from a reduce has nothing to say of its own accord.
 TEST(Absence, WhoIsWithinReachIsAskedUntilItAnswers) {
   AbsenceRig rig(1);
   rig.commit_alone();

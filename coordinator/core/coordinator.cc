@@ -9,6 +9,7 @@
 #include "coordinator/core/job_commands.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/membership.h"
+#include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -19,7 +20,7 @@
 #include "coordinator/core/rounds/rounds.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/state.h"
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -48,62 +49,63 @@ bool changes_nothing(const Input& input) {
                              std::holds_alternative<PipelineStats>(said->message));
 }
 
-void dispatch(Turn& turn, AgentId agent, const FromAgent& message) {
+void dispatch(Transaction& tx, AgentId agent, const FromAgent& message) {
   std::visit(
       Overloaded{
           [](const Heartbeat&) {},
           [](const Progress&) {},
           [](const PipelineStats&) {},
           [](const LoadProgress&) {},
-          [&](const DeviceMeasured& body) { on_device_measured(turn, agent, body); },
-          [&](const Loaded& body) { on_loaded(turn, body); },
-          [&](const ReplicaFailed& body) { on_replica_failed(turn, body); },
-          [&](const FromReplica<RoundReport>& m) { on_report(turn, m.replica, m.body); },
-          [&](const FromReplica<Vote>& m) { on_vote(turn, m.replica, m.body); },
-          [&](const FromReplica<ReduceFailed>& m) { on_reduce_failed(turn, m.replica, m.body); },
-          [&](const FromReplica<Applied>& m) { on_applied(turn, m.replica, m.body); },
-          [&](const FromReplica<Evaluated>& m) { on_evaluated(turn, m.replica, m.body); },
-          [&](const CheckpointWritten& body) { on_checkpoint_written(turn, body); },
-          [&](const CheckpointFailed& body) { on_checkpoint_failed(turn, body); },
-          [&](const Goodbye& body) { on_goodbye(turn, agent, body); },
+          [&](const DeviceMeasured& body) { on_device_measured(tx, agent, body); },
+          [&](const Loaded& body) { on_loaded(tx, body); },
+          [&](const ReplicaFailed& body) { on_replica_failed(tx, body); },
+          [&](const FromReplica<RoundReport>& m) { on_report(tx, m.replica, m.body); },
+          [&](const FromReplica<Vote>& m) { on_vote(tx, m.replica, m.body); },
+          [&](const FromReplica<ReduceFailed>& m) { on_reduce_failed(tx, m.replica, m.body); },
+          [&](const FromReplica<Applied>& m) { on_applied(tx, m.replica, m.body); },
+          [&](const FromReplica<Evaluated>& m) { on_evaluated(tx, m.replica, m.body); },
+          [&](const FromReplica<CopiesHeld>& m) { on_copies_held(tx, m.replica, m.body); },
+          [&](const CheckpointWritten& body) { on_checkpoint_written(tx, body); },
+          [&](const CheckpointFailed& body) { on_checkpoint_failed(tx, body); },
+          [&](const Goodbye& body) { on_goodbye(tx, agent, body); },
       },
       message);
 }
 
-// It was taken for frozen, and speaks.
-void welcome_back(Turn& turn, ReplicaId replica) {
-  come_back(turn, replica);
-  catch_up(turn, replica);
+// It was taken for unresponsive, and speaks.
+void welcome_back(Transaction& tx, ReplicaId replica) {
+  come_back(tx, replica);
+  catch_up(tx, replica);
 }
 
-void on_said(Turn& turn, const AgentSaid& said) {
-  const State& state = turn.state();
-  VolatileState& process = turn.volatile_state();
+void on_said(Transaction& tx, const AgentSaid& said) {
+  const State& state = tx.state();
+  VolatileState& process = tx.volatile_state();
   const AgentId* known = state.by_connection.find(said.connection);
   if (known == nullptr) return;  // an older stream
   const AgentId agent = *known;
-  process.presence.at(agent).last_seen = turn.now();
+  process.presence.at(agent).last_seen = tx.now();
   if (const auto* stats = std::get_if<PipelineStats>(&said.message)) {
     if (is_live(state, stats->replica)) process.service.put(stats->replica, stats->service);
   }
   const ReplicaId replica = replica_of(said.message);
   const ReplicaRecord* record = replica ? state.replicas.find(replica) : nullptr;
   if (record != nullptr && record->agent == agent) {
-    hear(turn, replica, said.message);
+    hear(tx, replica, said.message);
     const bool speaks = !std::holds_alternative<ReplicaFailed>(said.message);
-    if (speaks && record->state == ReplicaState::kAbsent) welcome_back(turn, replica);
+    if (speaks && record->state == ReplicaState::kAbsent) welcome_back(tx, replica);
     record = state.replicas.find(replica);
   }
   if (changes_nothing(said)) return;
   if (replica) {
-    if (std::holds_alternative<ReplicaFailed>(said.message)) withdraw_claim(turn, agent, replica);
+    if (std::holds_alternative<ReplicaFailed>(said.message)) withdraw_claim(tx, agent, replica);
     if (is_claimed(state, agent, replica)) return;
     if (record == nullptr || record->agent != agent) {
-      turn.send(agent, Release{replica, ReleaseReason::kReplaced});
+      tx.send(agent, Release{replica, ReleaseReason::kReplaced});
       return;
     }
   }
-  dispatch(turn, agent, said.message);
+  dispatch(tx, agent, said.message);
 }
 
 // It wanted to be woken earlier than it was: it stood still meanwhile.
@@ -111,21 +113,21 @@ void note_lateness(VolatileState& state, Instant now, std::optional<Instant> dea
   if (deadline && now > *deadline + kLatenessMin) state.lost_time.add(*deadline, now);
 }
 
-void apply(Turn& turn, const Input& input) {
+void apply(Transaction& tx, const Input& input) {
   std::visit(Overloaded{
-                 [&](const Booted& i) { on_booted(turn, i); },
-                 [&](const AgentHello& i) { on_hello(turn, i.connection, i.hello); },
-                 [&](const AgentSaid& i) { on_said(turn, i); },
-                 [&](const AgentHungUp& i) { on_hung_up(turn, i.connection); },
-                 [&](const SubmitJob& i) { on_submit(turn, i); },
-                 [&](const CancelJob& i) { on_cancel(turn, i); },
-                 [&](const PauseJob& i) { on_pause(turn, i); },
-                 [&](const ResumeJob& i) { on_resume(turn, i); },
-                 [&](const ChangeJob& i) { on_change(turn, i); },
-                 [&](const CommandAgent& i) { on_command_agent(turn, i); },
-                 [&](const CheckpointMoved& i) { note_store(turn, i.checkpoint, i.received); },
-                 [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(turn, i); },
-                 [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(turn, i); },
+                 [&](const Booted& i) { on_booted(tx, i); },
+                 [&](const AgentHello& i) { on_hello(tx, i.connection, i.hello); },
+                 [&](const AgentSaid& i) { on_said(tx, i); },
+                 [&](const AgentHungUp& i) { on_hung_up(tx, i.connection); },
+                 [&](const SubmitJob& i) { on_submit(tx, i); },
+                 [&](const CancelJob& i) { on_cancel(tx, i); },
+                 [&](const PauseJob& i) { on_pause(tx, i); },
+                 [&](const ResumeJob& i) { on_resume(tx, i); },
+                 [&](const ChangeJob& i) { on_change(tx, i); },
+                 [&](const CommandAgent& i) { on_command_agent(tx, i); },
+                 [&](const CheckpointMoved& i) { note_store(tx, i.checkpoint, i.received); },
+                 [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(tx, i); },
+                 [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(tx, i); },
                  [](const Tick&) {},
              },
              input);
@@ -143,20 +145,20 @@ Coordinator::~Coordinator() = default;
 void Coordinator::step(Instant now, const Input& input, Effects& out) {
   const auto deadline = next_deadline();
   note_lateness(*state_, now, deadline);
-  Turn turn(*state_, now);
-  apply(turn, input);
+  Transaction tx(*state_, now);
+  apply(tx, input);
   // Most messages are heartbeats; they must not cost a look at every job.
   if (!changes_nothing(input) || (deadline && now >= *deadline)) {
-    scan_leases(turn);
-    advance_jobs(turn);
+    scan_leases(tx);
+    advance_jobs(tx);
   }
-  turn.finish(out);
+  tx.finish(out);
 }
 
 std::optional<Instant> Coordinator::next_deadline() const {
   std::optional<Instant> due = state_->next_lease_scan;
   for (const auto& [id, timers] : state_->timers) {
-    if (timers.look_again_at && (!due || *timers.look_again_at < *due)) due = timers.look_again_at;
+    if (timers.wakeup_at && (!due || *timers.wakeup_at < *due)) due = timers.wakeup_at;
   }
   return due;
 }

@@ -60,14 +60,14 @@ TEST(CoordinatorCore, TrainsAJobToItsEnd) {
   EXPECT_EQ(asked.key, rig.key);
 
   rig.commit_round({rig.id, 0, 2}, {12, 12});
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   EXPECT_TRUE(rig.last<ToReplica<CommitRound>>(rig.b)->body.last);
   const auto final = rig.last<ToReplica<WriteCheckpoint>>(rig.a).value().body;
   EXPECT_EQ(final.key.round, 2);
   rig.say(rig.a, CheckpointWritten{rig.rep_a, final.checkpoint, final.key, {}, "Ahab"});
   rig.input(CheckpointUploaded{final.checkpoint});
   EXPECT_EQ(rig.state().checkpoints.at(final.checkpoint).sample, "Ahab");
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);  // the evaluation is still out
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);  // the evaluation is still out
   rig.say(rig.a, FromReplica<Evaluated>{rig.rep_a, {final.key, {0, 2, 2}, 30.0, Tokens(10)}});
   rig.say(rig.b, FromReplica<Evaluated>{rig.rep_b, {final.key, {1, 2, 2}, 10.0, Tokens(10)}});
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
@@ -78,7 +78,7 @@ TEST(CoordinatorCore, TrainsAJobToItsEnd) {
 TEST(CoordinatorCore, ATrainerLostInTheReduceCostsOneAttempt) {
   Running rig;
   const ConnectionId c = rig.join("c");
-  rig.load(c);  // joins with weight 0 at the seal
+  rig.load(c);  // joins with weight 0 at the freeze
   rig.report_all(rig.key);
   EXPECT_EQ(rig.last<ToReplica<ReducePlan>>(rig.a)->body.members.size(), 3u);
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, "SIGKILL"});

@@ -36,7 +36,7 @@ std::vector<HeldReplica> held_replicas(const State& state, const std::vector<Rep
       held.job = record->job;
       held.stage = record->stage;
       held.device = record->device;
-      held.key = {record->job, record->lineage, record->held_round};
+      held.key = {record->job, record->epoch, record->held_round};
       held.anchor = record->anchor;
       held.momentum = record->momentum;
       held.address = record->address;
@@ -184,10 +184,10 @@ void Rig::report_broken(ConnectionId connection, ReplicaId replica, RoundKey key
 }
 
 void Rig::vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
-               Digest average, const std::vector<ReplicaId>& left_out) {
+               Digest average, const std::vector<ReplicaId>& excluded) {
   say(connection,
       FromReplica<Vote>{
-          replica, Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}, {left_out, {}, {}}}});
+          replica, Vote{key, attempt, average, {Bytes(100), Bytes(200), 0.5}, {excluded, {}, {}}}});
 }
 
 void Rig::applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor) {

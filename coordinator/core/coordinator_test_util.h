@@ -66,7 +66,7 @@ class Rig {
   // A pseudo-gradient that nobody can use.
   void report_broken(ConnectionId connection, ReplicaId replica, RoundKey key);
   void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,
-            Digest average = {5, 5}, const std::vector<ReplicaId>& left_out = {});
+            Digest average = {5, 5}, const std::vector<ReplicaId>& excluded = {});
   void applied(ConnectionId connection, ReplicaId replica, RoundKey key, Digest anchor);
 
   const JobRecord& job(JobId id) const { return core_->state().jobs.at(id); }

@@ -14,42 +14,47 @@
 namespace shoal::coordinator {
 namespace {
 
-std::vector<FieldError> refused_fields(const Turn& turn, const JobSpec& spec) {
+std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec) {
   auto fields = validate(options_of(spec));
   if (!fields.empty()) return fields;
-  const std::string why = why_no_device_fits(turn, with_derived_fields(spec));
+  const std::string why = why_no_device_fits(tx, with_derived_fields(spec));
   if (!why.empty()) fields.push_back({"/model", why});
   return fields;
 }
 
+// Empty: the name is free.
+std::string why_name_taken(const Transaction& tx, const JobSpec& spec) {
+  const JobRecord* other = live_job_by_name(tx.state(), spec.name);
+  if (other == nullptr) return {};
+  return "job " + to_string(other->id) + " named " + spec.name + " is still " +
+         to_string(other->phase);
+}
+
 // Why a job that is as it should be cannot be taken beside those that are live.
-std::optional<Error> no_place_for(const Turn& turn, const JobSpec& spec) {
-  if (const JobRecord* other = live_job_by_name(turn.state(), spec.name)) {
-    return Error{Code::kConflict,
-                 "job " + to_string(other->id) + " named " + spec.name + " is still " +
-                     to_string(other->phase),
-                 "/name", "choose another name, or cancel that job first"};
+std::optional<Error> no_place_for(const Transaction& tx, const JobSpec& spec) {
+  if (const std::string taken = why_name_taken(tx, spec); !taken.empty()) {
+    return Error{Code::kConflict, taken, "/name", "choose another name, or cancel that job first"};
   }
-  if (static_cast<std::int64_t>(turn.state().timers.size()) >= turn.options().jobs_max) {
+  if (static_cast<std::int64_t>(tx.state().timers.size()) >= tx.options().jobs_max) {
     return Error{Code::kResourceExhausted, "too many live jobs", "",
                  "wait for one to end, or cancel one"};
   }
   return std::nullopt;
 }
 
-JobId accept(Turn& turn, const SubmitJob& command, const JobSpec& spec) {
+JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   JobRecord record;
-  record.id = JobId(turn.counters().next_job++);
+  record.id = JobId(tx.counters().next_job++);
   record.spec = spec;
   record.outer_lr = spec.sync.outer().lr;
-  record.created_at = turn.now();
-  const JobId id = turn.add(std::move(record)).id;
+  record.created_at = tx.now();
+  const JobId id = tx.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
-    turn.keep({id, command.submitted.media_type, command.submitted.text});
+    tx.keep({id, command.submitted.media_type, command.submitted.text});
   }
-  turn.volatile_state().timers.put(id, {});
-  turn.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
-             "job " + spec.name + " submitted as " + to_string(id));
+  tx.volatile_state().timers.put(id, {});
+  tx.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
+           "job " + spec.name + " submitted as " + to_string(id));
   return id;
 }
 
@@ -67,16 +72,16 @@ std::vector<FieldError> refused_outer_lr(const JobSpec& spec, double outer_lr) {
 }
 
 // Null, and answered: there is no such job, or it has ended.
-const JobRecord* live_job(Turn& turn, RequestId request, JobId id, const char* hint) {
-  const JobRecord* job = turn.state().jobs.find(id);
+const JobRecord* live_job(Transaction& tx, RequestId request, JobId id, const char* hint) {
+  const JobRecord* job = tx.state().jobs.find(id);
   if (job == nullptr) {
-    turn.reply(request, Error{Code::kNotFound, "there is no " + to_string(id), "job", ""});
+    tx.reply(request, Error{Code::kNotFound, "there is no " + to_string(id), "job", ""});
     return nullptr;
   }
   if (!is_terminal(job->phase)) return job;
-  turn.reply(request,
-             Error{Code::kConflict,
-                   "job " + job->spec.name + " is already " + to_string(job->phase), "job", hint});
+  tx.reply(request,
+           Error{Code::kConflict, "job " + job->spec.name + " is already " + to_string(job->phase),
+                 "job", hint});
   return nullptr;
 }
 
@@ -87,13 +92,13 @@ bool pauses_at_once(const State& state, const JobRecord& job) {
   return job.committed_round == 0 || (begins && checkpoint_of_committed(state, job) != nullptr);
 }
 
-void say_changed(Turn& turn, JobId id, const std::string& what) {
-  turn.event(Severity::kInfo, event_kind::kJobChanged, {.job = id}, what);
+void say_changed(Transaction& tx, JobId id, const std::string& what) {
+  tx.event(Severity::kInfo, event_kind::kJobChanged, {.job = id}, what);
 }
 
 // A replica that trains behind its boundary is ahead of an order that begins there: it is let go.
 bool goes_on_at_once(const JobRecord& job) {
-  return job.phase == JobPhase::kSealing && !is_trained(job) &&
+  return job.phase == JobPhase::kFinalizing && !is_trained(job) &&
          job.spec.sync.overlap_steps() == Steps(0);
 }
 
@@ -105,89 +110,93 @@ std::string short_text(double value) {
 
 }  // namespace
 
-void on_submit(Turn& turn, const SubmitJob& command) {
-  auto fields = refused_fields(turn, command.spec);
+void on_submit(Transaction& tx, const SubmitJob& command) {
+  auto fields = refused_fields(tx, command.spec);
   if (!fields.empty()) {
+    // All that is to be changed is said at once.
+    const std::string taken = why_name_taken(tx, command.spec);
+    if (!taken.empty()) fields.push_back({"/name", taken});
     const Error error{Code::kValidation, "the job is not accepted", fields.front().pointer, ""};
-    return turn.reply(command.request, error, std::move(fields));
+    return tx.reply(command.request, error, std::move(fields));
   }
   const JobSpec spec = with_derived_fields(command.spec);
-  if (auto error = no_place_for(turn, spec)) return turn.reply(command.request, *error);
-  if (command.dry_run) return turn.reply_plan(command.request, plan_job(turn, spec));
-  turn.reply(command.request, accept(turn, command, spec));
+  // What stands in the way of a job today says nothing about the job.
+  if (command.dry_run) return tx.reply_plan(command.request, plan_job(tx, spec));
+  if (auto error = no_place_for(tx, spec)) return tx.reply(command.request, *error);
+  tx.reply(command.request, accept(tx, command, spec));
 }
 
-void on_cancel(Turn& turn, const CancelJob& command) {
-  const JobRecord* job = turn.state().jobs.find(command.job);
+void on_cancel(Transaction& tx, const CancelJob& command) {
+  const JobRecord* job = tx.state().jobs.find(command.job);
   if (job == nullptr) {
-    return turn.reply(command.request,
-                      Error{Code::kNotFound, "there is no " + to_string(command.job), "job", ""});
+    return tx.reply(command.request,
+                    Error{Code::kNotFound, "there is no " + to_string(command.job), "job", ""});
   }
   if (is_terminal(job->phase) && job->phase != JobPhase::kCancelled) {
-    return turn.reply(
+    return tx.reply(
         command.request,
         Error{Code::kConflict, "job " + job->spec.name + " is already " + to_string(job->phase),
               "job", ""});
   }
   if (!is_terminal(job->phase)) {
-    turn.job(command.job).desired = JobDesired::kCancel;
-    finish_job(turn, command.job, JobPhase::kCancelled, JobReason::kCancelledByUser);
+    tx.job(command.job).desired = JobDesired::kCancel;
+    finish_job(tx, command.job, JobPhase::kCancelled, JobReason::kCancelledByUser);
   }
-  turn.reply(command.request, command.job);
+  tx.reply(command.request, command.job);
 }
 
-void on_pause(Turn& turn, const PauseJob& command) {
+void on_pause(Transaction& tx, const PauseJob& command) {
   const JobRecord* job =
-      live_job(turn, command.request, command.job, "only a job that has not ended can be paused");
+      live_job(tx, command.request, command.job, "only a job that has not ended can be paused");
   if (job == nullptr) return;
   if (job->desired == JobDesired::kRun) {
-    say_changed(turn, command.job, "job " + job->spec.name + " is to pause");
-    turn.job(command.job).desired = JobDesired::kPause;
-    if (pauses_at_once(turn.state(), *job) && !turn.state().restoring.contains(command.job)) {
-      pause_job(turn, command.job);
+    say_changed(tx, command.job, "job " + job->spec.name + " is to pause");
+    tx.job(command.job).desired = JobDesired::kPause;
+    if (pauses_at_once(tx.state(), *job) && !tx.state().restoring.contains(command.job)) {
+      pause_job(tx, command.job);
     } else if (job->phase == JobPhase::kTraining) {
-      set_reason(turn, command.job, JobReason::kPausing,
+      set_reason(tx, command.job, JobReason::kPausing,
                  "round " + std::to_string(next_key(*job).round) + " is finished first");
     }
   }
-  turn.reply(command.request, command.job);
+  tx.reply(command.request, command.job);
 }
 
-void on_resume(Turn& turn, const ResumeJob& command) {
+void on_resume(Transaction& tx, const ResumeJob& command) {
   const JobRecord* job =
-      live_job(turn, command.request, command.job, "only a job that has not ended can go on");
+      live_job(tx, command.request, command.job, "only a job that has not ended can continue");
   if (job == nullptr) return;
   if (job->desired == JobDesired::kPause) {
-    say_changed(turn, command.job, "job " + job->spec.name + " is to go on");
-    turn.job(command.job).desired = JobDesired::kRun;
+    say_changed(tx, command.job, "job " + job->spec.name + " is to continue");
+    tx.job(command.job).desired = JobDesired::kRun;
     if (job->phase == JobPhase::kPaused) {
-      queue_again(turn, command.job);
+      queue_again(tx, command.job);
     } else if (job->phase == JobPhase::kTraining) {
-      set_reason(turn, command.job, JobReason::kRunning);
+      set_reason(tx, command.job, JobReason::kRunning);
     } else if (goes_on_at_once(*job)) {
-      transition(turn, command.job, JobPhase::kTraining, JobReason::kRunning);
+      transition(tx, command.job, JobPhase::kTraining, JobReason::kRunning);
     }
   }
-  turn.reply(command.request, command.job);
+  tx.reply(command.request, command.job);
 }
 
-void on_change(Turn& turn, const ChangeJob& command) {
+void on_change(Transaction& tx, const ChangeJob& command) {
   const JobRecord* job =
-      live_job(turn, command.request, command.job, "only a job that runs can be changed");
+      live_job(tx, command.request, command.job, "only a job that runs can be changed");
   if (job == nullptr) return;
   auto fields = refused_outer_lr(job->spec, command.outer_lr);
   if (!fields.empty()) {
     const Error error{Code::kValidation, "the change is not accepted", fields.front().pointer, ""};
-    return turn.reply(command.request, error, std::move(fields));
+    return tx.reply(command.request, error, std::move(fields));
   }
   if (job->outer_lr != command.outer_lr) {
     const double before = job->outer_lr;
-    turn.job(command.job).outer_lr = command.outer_lr;
-    say_changed(turn, command.job,
+    tx.job(command.job).outer_lr = command.outer_lr;
+    say_changed(tx, command.job,
                 "outer learning rate " + short_text(before) + " -> " +
-                    short_text(command.outer_lr) + " from the next round that is sealed");
+                    short_text(command.outer_lr) + " from the next round that is frozen");
   }
-  turn.reply(command.request, command.job);
+  tx.reply(command.request, command.job);
 }
 
 }  // namespace shoal::coordinator

@@ -3,25 +3,25 @@
 // jobs.cc.
 #pragma once
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // A dry run is answered with the plan and changes nothing. kValidation, kConflict (a live job has
 // the name), kResourceExhausted.
-void on_submit(Turn& turn, const SubmitJob& command);
+void on_submit(Transaction& tx, const SubmitJob& command);
 // Idempotent. kNotFound; kConflict: it has ended otherwise.
-void on_cancel(Turn& turn, const CancelJob& command);
+void on_cancel(Transaction& tx, const CancelJob& command);
 // The round that is open is finished and counts, no further one is opened, the committed state is
 // stored, and the job lets all its devices go; at once where nothing was committed since it was
 // given devices. One that commits its last inner step meanwhile completes. Idempotent. kNotFound;
 // kConflict: it has ended.
-void on_pause(Turn& turn, const PauseJob& command);
+void on_pause(Transaction& tx, const PauseJob& command);
 // A paused job is queued and goes on from its checkpoint; one that is about to pause trains on,
 // with sync.overlap_steps after it has let its replicas go. Idempotent. kNotFound; kConflict: it
 // has ended.
-void on_resume(Turn& turn, const ResumeJob& command);
-// From the next round that is sealed. kNotFound, kConflict (it has ended), kValidation.
-void on_change(Turn& turn, const ChangeJob& command);
+void on_resume(Transaction& tx, const ResumeJob& command);
+// From the next round that is frozen. kNotFound, kConflict (it has ended), kValidation.
+void on_change(Transaction& tx, const ChangeJob& command);
 
 }  // namespace shoal::coordinator

@@ -44,6 +44,30 @@ TEST(JobCommands, RefusesWhatItCannotDo) {
   EXPECT_EQ(rig.replies.back().result.error().code, Code::kNotFound);
 }
 
+TEST(JobCommands, ADryRunOfATakenNameIsPlannedAllTheSame) {
+  Rig rig;
+  rig.join("a");
+  ASSERT_TRUE(rig.submit(small_job()).ok());
+  rig.input(SubmitJob{RequestId{2}, small_job(), true, {}});
+  EXPECT_TRUE(rig.replies.back().result.ok());
+  EXPECT_EQ(rig.state().jobs.size(), 1u);
+}
+
+TEST(JobCommands, ATakenNameIsSaidBesideTheOtherMistakes) {
+  Rig rig;
+  rig.join("a");
+  ASSERT_TRUE(rig.submit(small_job()).ok());
+  JobSpec spec = small_job();
+  spec.model.heads = 5;
+  for (const bool dry_run : {false, true}) {
+    rig.input(SubmitJob{RequestId{2}, spec, dry_run, {}});
+    EXPECT_EQ(rig.replies.back().result.error().code, Code::kValidation);
+    ASSERT_EQ(rig.replies.back().fields.size(), 2u);
+    EXPECT_EQ(rig.replies.back().fields[0].pointer, "/model/heads");
+    EXPECT_EQ(rig.replies.back().fields[1].pointer, "/name");
+  }
+}
+
 TEST(JobCommands, CancelReleasesEverybody) {
   PairRig rig(small_job());
   rig.input(CancelJob{RequestId{5}, rig.id});
@@ -71,10 +95,10 @@ TEST(Pause, IsDoneAlreadyOrRefused) {
   EXPECT_NE(rig.replies.back().result.error().message.find("cancelled"), std::string::npos);
 }
 
-TEST(OuterRate, TakesEffectAtTheNextSealAndEverybodyHearsIt) {
+TEST(OuterRate, TakesEffectAtTheNextFreezeAndEverybodyHearsIt) {
   StepPair rig(job_of_steps());
   rig.report_steps(rig.a, rig.rep_a, 1, Steps(10), 1);
-  rig.report_steps(rig.b, rig.rep_b, 1, Steps(10), 1);  // sealed
+  rig.report_steps(rig.b, rig.rep_b, 1, Steps(10), 1);  // frozen
   rig.input(ChangeJob{RequestId{9}, rig.id, 0.4});
   EXPECT_TRUE(rig.replies.back().result.ok());
   EXPECT_EQ(rig.events.back().kind, event_kind::kJobChanged);

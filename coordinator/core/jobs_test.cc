@@ -69,7 +69,7 @@ TEST_F(JobsTest, OneThatFailsWhileItLoadsIsLackedAgain) {
   EXPECT_EQ(job(id).phase, JobPhase::kGathering);
 }
 
-TEST_F(JobsTest, TooFewHoldersStallItAndANewOneEndsThat) {
+TEST_F(JobsTest, TooFewInSyncReplicasStallItAndANewOneEndsThat) {
   PairRig pair(small_job());
   const auto c = pair.join("c");
   pair.say(pair.b, ReplicaFailed{pair.rep_b, ReplicaFailure::kDeviceLost, ""});

@@ -4,17 +4,17 @@
 // absent, and go on with what they hold when it is back.
 #pragma once
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
-void on_booted(Turn& turn, const Booted& booted);
-void on_hello(Turn& turn, ConnectionId connection, const Hello& hello);
-void on_hung_up(Turn& turn, ConnectionId connection);
-void on_goodbye(Turn& turn, AgentId agent, const Goodbye& goodbye);
-void on_device_measured(Turn& turn, AgentId agent, const DeviceMeasured& measured);
+void on_booted(Transaction& tx, const Booted& booted);
+void on_hello(Transaction& tx, ConnectionId connection, const Hello& hello);
+void on_hung_up(Transaction& tx, ConnectionId connection);
+void on_goodbye(Transaction& tx, AgentId agent, const Goodbye& goodbye);
+void on_device_measured(Transaction& tx, AgentId agent, const DeviceMeasured& measured);
 
 // Looks at every lease; cheap enough for once a second, too dear for every message.
-void scan_leases(Turn& turn);
+void scan_leases(Transaction& tx);
 
 }  // namespace shoal::coordinator

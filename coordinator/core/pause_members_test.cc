@@ -124,7 +124,7 @@ TEST(Pause, ShardedMomentumOutlivesAnOwnerThatIsLostWhileItIsGathered) {
   const CheckpointId first = rig.newest(rig.id);
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
   rig.say(rig.a, CheckpointFailed{rig.rep_a, first, "a part of the momentum could not be fetched"});
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   rig.stay(seconds(15));  // after which it is asked for again
   const WriteCheckpoint again = rig.last<ToReplica<WriteCheckpoint>>(rig.a)->body;
   EXPECT_NE(again.checkpoint, first);
@@ -156,7 +156,7 @@ TEST(Pause, KeepsACutOfWhichThePartOfALostStageIsStored) {
   const CheckpointId cut = rig.newest(rig.id);
   rig.upload(cut, rig.stage_b);
   rig.lose(rig.b);
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the other part may still arrive";
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing) << "the other part may still arrive";
   rig.upload(cut, rig.stage_a);
   rig.expect_paused_at(rig.id, 2);
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0);
@@ -268,7 +268,7 @@ TEST(Pause, CanBecomeACancellationInEveryPhase) {
     rig.report_both(2);
     rig.vote(rig.a, rig.rep_a, rig.key(2), 1);
   };
-  const auto seals = [](Pair& rig) { rig.commit(2); };
+  const auto finishes = [](Pair& rig) { rig.commit(2); };
   const auto evaluates = [](Pair& rig) { rig.commit(2), rig.store(rig.id); };
   const auto stalls = [](Pair& rig) { rig.say(rig.b, Goodbye{"stopped"}); };
   const auto pauses = [](Pair& rig) { rig.commit(2), rig.evaluate(2), rig.store(rig.id); };
@@ -278,8 +278,8 @@ TEST(Pause, CanBecomeACancellationInEveryPhase) {
   };
   const std::vector<std::pair<std::function<void(Pair&)>, JobPhase>> cases{
       {[](Pair&) {}, JobPhase::kTraining}, {reports, JobPhase::kTraining},
-      {votes, JobPhase::kTraining},        {seals, JobPhase::kSealing},
-      {evaluates, JobPhase::kSealing},     {stalls, JobPhase::kSealing},
+      {votes, JobPhase::kTraining},        {finishes, JobPhase::kFinalizing},
+      {evaluates, JobPhase::kFinalizing},  {stalls, JobPhase::kFinalizing},
       {pauses, JobPhase::kPaused},         {gathers, JobPhase::kGathering}};
   for (const auto& [go, phase] : cases) {
     JobSpec spec = long_job();
@@ -313,7 +313,7 @@ TEST(Resume, PausedAgainWhileItLoadsLosesNothing) {
     ASSERT_TRUE(rig.pause(rig.id).ok());
     rig.expect_paused_at(rig.id, 2);
   }
-  EXPECT_EQ(rig.job(rig.id).lineage, 0);
+  EXPECT_EQ(rig.job(rig.id).epoch, 0);
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 0);
   ASSERT_TRUE(rig.resume(rig.id).ok());
   rig.load_again();

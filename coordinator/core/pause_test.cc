@@ -22,7 +22,7 @@ TEST(Pause, FinishesTheRoundThatIsOpenAndOpensNoOther) {
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(4 * 1280));
   EXPECT_TRUE(rig.last<ToReplica<CommitRound>>(rig.a)->body.last);
   EXPECT_FALSE(rig.state().rounds.contains(rig.key(3)));
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   EXPECT_EQ(rig.job(rig.id).reason, JobReason::kPausing);
 }
 
@@ -34,7 +34,7 @@ TEST(Pause, KeepsTheCommittedStateBeforeItLetsGo) {
   const auto asked = rig.last<ToReplica<WriteCheckpoint>>(rig.a)->body;
   EXPECT_EQ(asked.key, rig.key(2));
   rig.evaluate(2);
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "it is not stored yet";
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing) << "it is not stored yet";
   EXPECT_FALSE(rig.last<Release>(rig.a));
   EXPECT_EQ(rig.store(rig.id), asked.checkpoint) << "it is asked for once";
   rig.expect_paused_at(rig.id, 2);
@@ -57,7 +57,7 @@ TEST(Pause, StoresWhatADamagedCheckpointHadBeforeItLetsGo) {
   ASSERT_FALSE(rig.state().checkpoints.contains(rig.checkpoint));
   rig.load_what_is_told(rig.a);  // it had fetched the files before they were damaged
   ASSERT_TRUE(rig.pause(rig.id).ok());
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   EXPECT_GT(rig.newest(rig.id), rig.checkpoint);
   rig.store(rig.id);
   rig.expect_paused_at(rig.id, 2);
@@ -82,7 +82,7 @@ TEST(Pause, WaitsForOneThatLoadsWhatNobodyElseHolds) {
       rig.load_what_is_told(c);
       rig.store(rig.id);
     } else {
-      rig.say(c, ReplicaFailed{assign.replica, ReplicaFailure::kDonorLost, ""});
+      rig.say(c, ReplicaFailed{assign.replica, ReplicaFailure::kSourceLost, ""});
     }
     rig.expect_paused_at(rig.id, loads ? 1 : 0);
   }
@@ -99,7 +99,7 @@ TEST(Pause, AsksForACheckpointWhereTheJobWritesNone) {
   const CheckpointId first = rig.newest(rig.id);
   rig.input(CheckpointUploadFailed{first, 0, "disk full"});
   rig.input(CheckpointUploadFailed{first, 0, "disk full"});
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "asked for until one is stored";
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing) << "asked for until one is stored";
   EXPECT_EQ(rig.job(rig.id).reason, JobReason::kCheckpointFailing);
   rig.stay(seconds(10));
   EXPECT_GT(rig.newest(rig.id), first);
@@ -113,7 +113,7 @@ TEST(Pause, WaitsForTheEvaluationOfTheLastRound) {
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2);
   rig.store(rig.id);
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   rig.evaluate(2);
   rig.expect_paused_at(rig.id, 2);
 }
@@ -150,8 +150,8 @@ TEST(Pause, OutlivesTheCoordinator) {
   };
   return_both();  // while its round is open
   rig.commit(2);
-  return_both();  // while it seals
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  return_both();  // while it finalizes
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   rig.evaluate(2);
   rig.store(rig.id);
   return_both();  // while it is paused
@@ -181,10 +181,10 @@ TEST(Pause, StoresWhatAStalledJobHasCommitted) {
   rig.say(rig.b, Goodbye{"stopped"});
   ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
   ASSERT_TRUE(rig.pause(rig.id).ok());
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   rig.store(rig.id);
   rig.expect_paused_at(rig.id, 1);
-  EXPECT_EQ(rig.job(rig.id).lineage, 1) << "round 2 was given up";
+  EXPECT_EQ(rig.job(rig.id).epoch, 1) << "round 2 was given up";
   EXPECT_EQ(rig.job(rig.id).next_sequence, 80) << "what round 2 had leased is to be trained";
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
 }
@@ -213,7 +213,7 @@ TEST(Resume, BeginsWithTheCommittedRoundOnWhateverIsThere) {
   rig.load_again();
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
   const auto open = rig.last<ToReplica<OpenRound>>(rig.a)->body;
-  EXPECT_EQ(open.key, rig.key(3)) << "the same lineage: nothing was lost";
+  EXPECT_EQ(open.key, rig.key(3)) << "the same epoch: nothing was lost";
   EXPECT_EQ(open.from_step, Steps(20));
   EXPECT_EQ(open.leases.at(0).first, 160) << "behind all that was trained";
   rig.commit(3);
@@ -242,12 +242,12 @@ TEST(Resume, BeforeItsRoundCommitsChangesNothing) {
   EXPECT_TRUE(rig.state().rounds.contains(rig.key(3)));
 }
 
-TEST(Resume, WhileItSealsTrainsOn) {
+TEST(Resume, WhileItFinalizesTrainsOn) {
   Pair rig;
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2);
-  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   ASSERT_TRUE(rig.resume(rig.id).ok());
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.key, rig.key(3));
@@ -258,7 +258,7 @@ TEST(Resume, WhileItSealsTrainsOn) {
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(30));
 }
 
-TEST(Resume, LetsReplicasGoThatTrainAheadWhileItSeals) {
+TEST(Resume, LetsReplicasGoThatTrainAheadWhileItFinalizes) {
   JobSpec spec = long_job();
   change_sync(spec, [](SyncOptions& sync) { sync.overlap_steps = Steps(2); });
   Pair rig(spec);
@@ -266,7 +266,7 @@ TEST(Resume, LetsReplicasGoThatTrainAheadWhileItSeals) {
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2);
   ASSERT_TRUE(rig.resume(rig.id).ok());
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   rig.evaluate(2);
   rig.store(rig.id);
   EXPECT_EQ(rig.last<Release>(rig.a)->reason, ReleaseReason::kPaused);
@@ -352,9 +352,9 @@ TEST(Resume, OfAPipelineLoadsEveryStage) {
   const std::vector<UnitRange> cut = cut_of(rig.job(rig.id));
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2), rig.evaluate(2);
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   rig.upload(rig.newest(rig.id), 0);
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the part of stage 1 is out";
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing) << "the part of stage 1 is out";
   rig.store(rig.id);
   rig.expect_paused_at(rig.id, 2);
   ASSERT_TRUE(rig.resume(rig.id).ok());

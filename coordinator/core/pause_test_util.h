@@ -66,7 +66,7 @@ struct Operated : Base {
     EXPECT_THAT(live_replicas(this->state(), id), testing::IsEmpty());
     EXPECT_THAT(live_reducers(this->state(), id), testing::IsEmpty());
     EXPECT_EQ(current_round(this->state(), job), nullptr) << "no round is open";
-    EXPECT_FALSE(this->state().timers.at(id).look_again_at) << "nothing is waited for";
+    EXPECT_FALSE(this->state().timers.at(id).wakeup_at) << "nothing is waited for";
   }
 };
 

@@ -14,19 +14,19 @@
 namespace shoal::coordinator {
 namespace {
 
-void release_all(Turn& turn, JobId id, ReleaseReason reason) {
+void release_all(Transaction& tx, JobId id, ReleaseReason reason) {
   std::vector<ReplicaRecord> ended;
-  std::vector<ReplicaId> all = live_replicas(turn.state(), id);
-  const std::vector<ReplicaId> absent = absent_replicas(turn.state(), id);
+  std::vector<ReplicaId> all = live_replicas(tx.state(), id);
+  const std::vector<ReplicaId> absent = absent_replicas(tx.state(), id);
   all.insert(all.end(), absent.begin(), absent.end());
   for (const ReplicaId replica : all) {
-    ended.push_back(turn.state().replicas.at(replica));
-    release_replica(turn, replica, reason);
+    ended.push_back(tx.state().replicas.at(replica));
+    release_replica(tx, replica, reason);
   }
-  for (const ReplicaId reducer : live_reducers(turn.state(), id)) {
-    release_replica(turn, reducer, reason);
+  for (const ReplicaId reducer : live_reducers(tx.state(), id)) {
+    release_replica(tx, reducer, reason);
   }
-  for (const ReplicaRecord& replica : ended) leave_checkpoints(turn, replica);
+  for (const ReplicaRecord& replica : ended) leave_checkpoints(tx, replica);
 }
 
 // What is committed is what the cut has; null: the seed.
@@ -50,78 +50,78 @@ std::string name_of(const CheckpointRecord* cut) {
 }
 
 // Its rounds are history: what follows the cut is numbered anew.
-void begin_lineage(Turn& turn, JobId id) {
-  end_round(turn, id);
-  end_waiting(turn, id);
-  ++turn.job(id).lineage;
+void begin_epoch(Transaction& tx, JobId id) {
+  end_round(tx, id);
+  end_waiting(tx, id);
+  ++tx.job(id).epoch;
 }
 
 // Who holds what a roll-back gives up, and was asked for it in vain.
-std::string asked_in_vain(const Turn& turn, JobId id) {
-  const std::vector<ReplicaId> absent = absent_replicas(turn.state(), id);
+std::string asked_in_vain(const Transaction& tx, JobId id) {
+  const std::vector<ReplicaId> absent = absent_replicas(tx.state(), id);
   if (absent.empty()) return "";
   return "; in vain it waited " +
-         std::to_string(rollback_wait(turn, turn.state().jobs.at(id)).ms() / 1000) + " s for " +
-         called(turn.state(), absent);
+         std::to_string(rollback_wait(tx, tx.state().jobs.at(id)).ms() / 1000) + " s for " +
+         display_name(tx.state(), absent);
 }
 
-void say_rolled_back(Turn& turn, JobId id, RoundNumber lost, const CheckpointRecord* cut,
+void say_rolled_back(Transaction& tx, JobId id, RoundNumber lost, const CheckpointRecord* cut,
                      const std::string& asked = "") {
-  const JobRecord& job = turn.state().jobs.at(id);
-  turn.event(
+  const JobRecord& job = tx.state().jobs.at(id);
+  tx.event(
       Severity::kWarning, event_kind::kJobRolledBack, {.job = id, .round = job.committed_round},
       "round " + std::to_string(lost) +
-          " is lost with the last replica of a stage; going on from " + name_of(cut) + asked);
+          " is lost with the last replica of a stage; continuing from " + name_of(cut) + asked);
 }
 
 }  // namespace
 
-void go_forward(Turn& turn, JobId id) {
-  release_all(turn, id, ReleaseReason::kReplaced);
-  begin_lineage(turn, id);
-  stand_at(turn.job(id), newest_stored(turn.state(), id));
+void go_forward(Transaction& tx, JobId id) {
+  release_all(tx, id, ReleaseReason::kReplaced);
+  begin_epoch(tx, id);
+  stand_at(tx.job(id), newest_stored(tx.state(), id));
 }
 
-void roll_back(Turn& turn, JobId id) {
-  const std::string asked = asked_in_vain(turn, id);
-  const RoundNumber lost = turn.state().jobs.at(id).committed_round;
-  go_forward(turn, id);
-  say_rolled_back(turn, id, lost, newest_stored(turn.state(), id), asked);
+void roll_back(Transaction& tx, JobId id) {
+  const std::string asked = asked_in_vain(tx, id);
+  const RoundNumber lost = tx.state().jobs.at(id).committed_round;
+  go_forward(tx, id);
+  say_rolled_back(tx, id, lost, newest_stored(tx.state(), id), asked);
 }
 
-void pause_job(Turn& turn, JobId id) {
-  const std::string asked = asked_in_vain(turn, id);
-  release_all(turn, id, ReleaseReason::kPaused);
-  const JobRecord& job = turn.state().jobs.at(id);
-  const CheckpointRecord* cut = checkpoint_of_committed(turn.state(), job);
-  if (cut == nullptr) cut = newest_stored(turn.state(), id);
+void pause_job(Transaction& tx, JobId id) {
+  const std::string asked = asked_in_vain(tx, id);
+  release_all(tx, id, ReleaseReason::kPaused);
+  const JobRecord& job = tx.state().jobs.at(id);
+  const CheckpointRecord* cut = checkpoint_of_committed(tx.state(), job);
+  if (cut == nullptr) cut = newest_stored(tx.state(), id);
   const RoundNumber committed = job.committed_round;
   const bool lost = committed != (cut == nullptr ? 0 : cut->key.round);
-  if (lost || current_round(turn.state(), job) != nullptr) begin_lineage(turn, id);
-  stand_at(turn.job(id), cut);
-  if (lost) say_rolled_back(turn, id, committed, cut, asked);
-  forget_refusals(turn, id);  // its devices may be others by then
-  turn.volatile_state().timers[id] = {};
-  transition(turn, id, JobPhase::kPaused, JobReason::kPausedByUser,
-             "it goes on from " + name_of(cut));
+  if (lost || current_round(tx.state(), job) != nullptr) begin_epoch(tx, id);
+  stand_at(tx.job(id), cut);
+  if (lost) say_rolled_back(tx, id, committed, cut, asked);
+  forget_refusals(tx, id);  // its devices may be others by then
+  tx.volatile_state().timers[id] = {};
+  transition(tx, id, JobPhase::kPaused, JobReason::kPausedByUser,
+             "it continues from " + name_of(cut));
 }
 
-void queue_again(Turn& turn, JobId id) {
-  turn.job(id).failures_in_row = 0;
-  transition(turn, id, JobPhase::kQueued, JobReason::kWaitingForReplicas);
+void queue_again(Transaction& tx, JobId id) {
+  tx.job(id).failures_in_row = 0;
+  transition(tx, id, JobPhase::kQueued, JobReason::kWaitingForReplicas);
 }
 
-void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::string detail) {
+void finish_job(Transaction& tx, JobId id, JobPhase phase, JobReason reason, std::string detail) {
   SHOAL_CHECK(is_terminal(phase), std::string("a job does not end ") + to_string(phase));
   const ReleaseReason release = phase == JobPhase::kCompleted   ? ReleaseReason::kCompleted
                                 : phase == JobPhase::kCancelled ? ReleaseReason::kCancelled
                                                                 : ReleaseReason::kJobFailed;
-  release_all(turn, id, release);
-  forget_claims(turn, id, release);
-  end_round(turn, id);
-  transition(turn, id, phase, reason, std::move(detail));
-  turn.volatile_state().timers.erase(id);
-  forget_refusals(turn, id);  // its devices may be others by then
+  release_all(tx, id, release);
+  forget_claims(tx, id, release);
+  end_round(tx, id);
+  transition(tx, id, phase, reason, std::move(detail));
+  tx.volatile_state().timers.erase(id);
+  forget_refusals(tx, id);  // its devices may be others by then
 }
 
 }  // namespace shoal::coordinator

@@ -5,25 +5,26 @@
 
 #include <string>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // Of some stage no live replica holds the committed state and no checkpoint of exactly that round
 // exists: all go back to the newest consistent cut, which may be the seed.
-void roll_back(Turn& turn, JobId id);
+void roll_back(Transaction& tx, JobId id);
 
 // Likewise, to a cut that is as new as what was committed, or newer.
-void go_forward(Turn& turn, JobId id);
+void go_forward(Transaction& tx, JobId id);
 
 // Now, to go on from the newest cut: that of the committed round, where the caller saw to it. An
-// unfinished round is given up, which begins a new lineage.
-void pause_job(Turn& turn, JobId id);
+// unfinished round is given up, which begins a new epoch.
+void pause_job(Transaction& tx, JobId id);
 
 // A paused job waits for devices again, with a clean slate of failures.
-void queue_again(Turn& turn, JobId id);
+void queue_again(Transaction& tx, JobId id);
 
 // `phase` is a terminal one.
-void finish_job(Turn& turn, JobId id, JobPhase phase, JobReason reason, std::string detail = {});
+void finish_job(Transaction& tx, JobId id, JobPhase phase, JobReason reason,
+                std::string detail = {});
 
 }  // namespace shoal::coordinator

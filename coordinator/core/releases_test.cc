@@ -5,7 +5,7 @@
 
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
-#include "coordinator/core/turn_test_util.h"
+#include "coordinator/core/transaction_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -15,7 +15,7 @@ TEST(Releases, APauseIsAtOnceBeforeAnythingIsCommitted) {
   const JobId id = *queued.submit(long_job());
   queued.input(PauseJob{RequestId{1}, id});
   EXPECT_EQ(queued.job(id).phase, JobPhase::kPaused);
-  EXPECT_EQ(queued.job(id).lineage, 0);
+  EXPECT_EQ(queued.job(id).epoch, 0);
 
   Operated<Rig> gathering;
   const auto a = gathering.join("a");
@@ -50,17 +50,17 @@ TEST(Releases, APauseGivesUpAFirstRoundThatIsNotCommitted) {
   }
 }
 
-TEST(Releases, APauseGoesBackToTheNewestCutWhenTheLastHolderDiesWhileItSeals) {
+TEST(Releases, APauseGoesBackToTheNewestCutWhenTheLastInSyncReplicaDiesWhileItFinalizes) {
   Pair rig;
   rig.commit(1), rig.evaluate(1), rig.store(rig.id);
   ASSERT_TRUE(rig.pause(rig.id).ok());
   rig.commit(2);
   rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing) << "the other one writes it";
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing) << "the other one writes it";
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});
   rig.expect_paused_at(rig.id, 1);
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 1);
-  EXPECT_EQ(rig.job(rig.id).lineage, 1);
+  EXPECT_EQ(rig.job(rig.id).epoch, 1);
 }
 
 TEST(Releases, APipelineThatLostAStageGoesBackToTheNewestCut) {
@@ -75,15 +75,15 @@ TEST(Releases, APipelineThatLostAStageGoesBackToTheNewestCut) {
   EXPECT_EQ(rig.count_events(event_kind::kJobRolledBack), 1);
 }
 
-// Nothing was committed: the cut is the seed, and what was trained is given up with its lineage.
+// Nothing was committed: the cut is the seed, and what was trained is given up with its epoch.
 TEST(Releases, WithoutACheckpointARollBackBeginsWithTheSeed) {
   PairRig rig(small_job());
   State state = rig.state();
-  Turn turn(state, rig.now);
-  roll_back(turn, rig.id);
+  Transaction tx(state, rig.now);
+  roll_back(tx, rig.id);
   const JobRecord& job = state.jobs.at(rig.id);
   EXPECT_EQ(job.committed_round, 0);
-  EXPECT_EQ(job.lineage, 1);
+  EXPECT_EQ(job.epoch, 1);
   EXPECT_EQ(job.next_sequence, 0);
   EXPECT_TRUE(live_replicas(state, rig.id).empty());
   EXPECT_EQ(current_round(state, job), nullptr);
@@ -95,26 +95,26 @@ TEST(Releases, ARollBackStandsAtTheNewestStoredCut) {
   const CheckpointId cut = rig.store(rig.id);
   rig.commit(2);
   State state = rig.state();
-  Turn turn(state, rig.now);
-  roll_back(turn, rig.id);
+  Transaction tx(state, rig.now);
+  roll_back(tx, rig.id);
   const JobRecord& job = state.jobs.at(rig.id);
   const CheckpointRecord& stored = state.checkpoints.at(cut);
   EXPECT_EQ(job.committed_round, 1);
   EXPECT_EQ(job.committed_step, stored.step);
   EXPECT_EQ(job.next_sequence, stored.next_sequence);
   EXPECT_EQ(job.stages[0].anchor, stored.parts[0].anchor);
-  EXPECT_EQ(job.lineage, 1);
+  EXPECT_EQ(job.epoch, 1);
 }
 
 TEST(Releases, AJobThatEndsLeavesNothing) {
   Pair rig;
   State state = rig.state();
-  Turn turn(state, rig.now);
-  finish_job(turn, rig.id, JobPhase::kFailed, JobReason::kTooManyFailures, "twenty");
+  Transaction tx(state, rig.now);
+  finish_job(tx, rig.id, JobPhase::kFailed, JobReason::kTooManyFailures, "twenty");
   EXPECT_TRUE(live_replicas(state, rig.id).empty());
   EXPECT_FALSE(state.timers.contains(rig.id));
   EXPECT_TRUE(state.rounds.empty());
-  const auto released = messages<Release>(effects_of(turn));
+  const auto released = messages<Release>(effects_of(tx));
   ASSERT_EQ(released.size(), 2u);
   EXPECT_EQ(released[0].reason, ReleaseReason::kJobFailed);
 }

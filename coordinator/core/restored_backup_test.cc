@@ -20,14 +20,14 @@ TEST(RestoredBackup, TheEpochIsRaisedWhereNobodyHoldsAnything) {
   rig.restore(backup);
   rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {})});
   for (int i = 0; i < 90; ++i) rig.wait(seconds(2)), rig.say(ConnectionId{801}, Heartbeat{});
-  EXPECT_GT(rig.job(rig.id).lineage, 100) << "whatever the lost history counted";
+  EXPECT_GT(rig.job(rig.id).epoch, 100) << "whatever the lost history counted";
   EXPECT_EQ(rig.count(event_kind::kJobRestored), 1);
   EXPECT_EQ(rig.state().counters.backup_at, Instant()) << "it is a database like any other now";
-  const std::int64_t epoch = rig.job(rig.id).lineage;
+  const std::int64_t epoch = rig.job(rig.id).epoch;
   rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {late})});
   rig.beat(3);
   EXPECT_TRUE(rig.last<Welcome>(ConnectionId{802})->keep.empty()) << "it comes from that history";
-  EXPECT_EQ(rig.job(rig.id).lineage, epoch);
+  EXPECT_EQ(rig.job(rig.id).epoch, epoch);
   const auto told = std::ranges::find_if(rig.events, [&](const EventRecord& event) {
     return event.kind == event_kind::kReplicaReturned && event.replica == rig.rep_b;
   });
@@ -83,7 +83,7 @@ TEST(RestoredBackup, WhoHoldsWhatItKnowsGoesOnInANewEpoch) {
   put_back_under_round_1(rig);
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
-  EXPECT_GT(rig.job(rig.id).lineage, 100);
+  EXPECT_GT(rig.job(rig.id).epoch, 100);
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(ConnectionId{801})->body.key.round, 2);
 }
@@ -93,7 +93,7 @@ TEST(RestoredBackup, WhoHasOtherDataIsRefusedAfterwards) {
   BackupRig rig;
   HeldReplica of_a = put_back_under_round_1(rig, {7, 7});
   ASSERT_EQ(rig.job(rig.id).data, (Digest{7, 7}));
-  of_a.key.lineage = rig.job(rig.id).lineage;
+  of_a.key.epoch = rig.job(rig.id).epoch;
   const auto say_loaded = [&](Digest data) {
     rig.say(ConnectionId{801}, Loaded{.replica = rig.rep_a,
                                       .key = of_a.key,
@@ -133,7 +133,7 @@ TEST(RestoredBackup, WhoTakesTheOuterStepBeforeTheDecisionHoldsIt) {
 TEST(RestoredBackup, WhoHasNotHeardOfTheNewEpochIsToldAgain) {
   BackupRig rig;
   const HeldReplica of_a = put_back_under_round_1(rig);
-  const RoundKey now{rig.id, rig.job(rig.id).lineage, 1};
+  const RoundKey now{rig.id, rig.job(rig.id).epoch, 1};
   ASSERT_EQ(rig.last<ToReplica<ResumeAt>>(ConnectionId{801})->body.key, now);
   rig.input(AgentHello{ConnectionId{803}, rig.hello("a", {of_a})});
   ASSERT_TRUE(rig.last<ToReplica<ResumeAt>>(ConnectionId{803}));

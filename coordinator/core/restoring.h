@@ -8,29 +8,29 @@
 // for the one that follows; ids that were given out in it are not given out again.
 #pragma once
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // A new Hello says all that its agent holds: what an earlier one said is of the past.
-void begin_claims(Turn& turn, AgentId agent);
+void begin_claims(Transaction& tx, AgentId agent);
 // It does not hold it any more.
-void withdraw_claim(Turn& turn, AgentId agent, ReplicaId replica);
+void withdraw_claim(Transaction& tx, AgentId agent, ReplicaId replica);
 // Of a replica that this agent holds. True: it is kept, and the job waits for the decision.
-bool claim_newer_state(Turn& turn, AgentId agent, const HeldReplica& held);
+bool claim_newer_state(Transaction& tx, AgentId agent, const HeldReplica& held);
 
 // What such a replica says before the decision is of a round that nobody knows here.
 bool is_claimed(const State& state, AgentId agent, ReplicaId replica);
 
 // True while the job stands still for the decision; makes it when it is due.
-bool is_restoring(Turn& turn, JobId id);
+bool is_restoring(Transaction& tx, JobId id);
 
 // At start: where the database says of itself that it is a backup, or is older than the checkpoints
 // that were found on disk, all live jobs stand still until each has its decision, ids that were
 // given out since are left out, and epochs go on where no other history has counted.
-void begin_restoring(Turn& turn, const std::vector<CheckpointRecord>& found);
+void begin_restoring(Transaction& tx, const std::vector<CheckpointRecord>& found);
 
 // Its job ends before the decision.
-void forget_claims(Turn& turn, JobId id, ReleaseReason reason);
+void forget_claims(Transaction& tx, JobId id, ReleaseReason reason);
 
 }  // namespace shoal::coordinator

@@ -48,16 +48,16 @@ TEST(Restoring, GoesOnFromTheNewestRoundOfItsAgents) {
   rig.stay(seconds(12));
   const JobRecord& job = rig.job(rig.id);
   EXPECT_EQ(job.committed_round, 9);
-  EXPECT_GT(job.lineage, 100) << "the past cannot be mistaken for what follows";
+  EXPECT_GT(job.epoch, 100) << "the past cannot be mistaken for what follows";
   EXPECT_EQ(job.committed_step, newest.step);
   EXPECT_EQ(job.committed_tokens, newest.tokens);
   EXPECT_EQ(job.phase, JobPhase::kTraining);
   EXPECT_EQ(job.reason, JobReason::kRunning);
   EXPECT_EQ(rig.count(event_kind::kJobRestored), 1);
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
-  EXPECT_EQ(rig.last<ToReplica<ResumeAt>>(rig.a)->body.key, (RoundKey{rig.id, job.lineage, 9}));
+  EXPECT_EQ(rig.last<ToReplica<ResumeAt>>(rig.a)->body.key, (RoundKey{rig.id, job.epoch, 9}));
   const OpenRound next = rig.last<ToReplica<OpenRound>>(rig.a)->body;
-  EXPECT_EQ(next.key, (RoundKey{rig.id, job.lineage, 10}));
+  EXPECT_EQ(next.key, (RoundKey{rig.id, job.epoch, 10}));
   EXPECT_EQ(next.leases.at(0).first, newest.next_sequence) << "nothing is trained twice";
 }
 

@@ -8,7 +8,7 @@
 
 #include "coordinator/service/agent_session.h"
 #include "coordinator/service/checkpoint_transfer.h"
-#include "coordinator/service/log_desk.h"
+#include "coordinator/service/log_query_broker.h"
 #include "coordinator/service/token_file.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
@@ -45,16 +45,17 @@ bool shows_token(const grpc::ServerContextBase& context, const std::string& toke
 
 class LogServiceImpl final : public v1::LogService::CallbackService {
  public:
-  LogServiceImpl(const std::string& token, LogDesk& desk) : token_(token), desk_(desk) {}
+  LogServiceImpl(const std::string& token, LogQueryBroker& broker)
+      : token_(token), broker_(broker) {}
 
-  LogDesk::Reactor* Answer(grpc::CallbackServerContext* context) override {
-    if (!shows_token(*context, token_)) return new Refused<LogDesk::Reactor>(kWrongToken);
-    return desk_.open();
+  LogQueryBroker::Reactor* Answer(grpc::CallbackServerContext* context) override {
+    if (!shows_token(*context, token_)) return new Refused<LogQueryBroker::Reactor>(kWrongToken);
+    return broker_.open();
   }
 
  private:
   const std::string& token_;
-  LogDesk& desk_;
+  LogQueryBroker& broker_;
 };
 
 // "host:port" with another port; the host part keeps its brackets.
@@ -197,7 +198,7 @@ struct AgentService::Impl final
   const AgentServiceOptions options;
   InputPort& inputs;
   CheckpointTransfer transfer;
-  LogDesk logs{options.log_limit};
+  LogQueryBroker logs{options.log_limit};
   LogServiceImpl log_service{options.token, logs};
   std::string address;
   std::unique_ptr<grpc::Server> server;

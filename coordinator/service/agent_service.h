@@ -1,7 +1,7 @@
 // The gRPC side of the coordinator: the streams of agents, the transfer of checkpoint files and
-// questions about logs (log_desk.h), on one port, behind the join token. It keeps no rule of the
-// cluster: messages go to the runtime as inputs, what the runtime wants sent comes back through
-// AgentPort.
+// questions about logs (log_query_broker.h), on one port, behind the join token. It keeps no rule
+// of the cluster: messages go to the runtime as inputs, what the runtime wants sent comes back
+// through AgentPort.
 //
 // Traffic is not encrypted yet; an address beyond loopback is the operator's decision (main.cc
 // warns).

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/flat_map.h"
 #include "base/log_lines.h"
 #include "base/result.h"
-#include "base/words.h"
 #include "coordinator/core/decisions/join_share.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/io.h"
@@ -24,15 +24,16 @@
 namespace shoal::coordinator {
 
 enum class Health { kGreen, kYellow, kRed };  // heard in time; late; stream closed
-constexpr auto words_of(Of<Health>) {
+constexpr auto enumerators_of(Of<Health>) {
   using enum Health;
-  return words<Health>({{kGreen, "green"}, {kYellow, "yellow"}, {kRed, "red"}});
+  return enumerators<Health>({{kGreen, "green"}, {kYellow, "yellow"}, {kRed, "red"}});
 }
 
 struct AgentLive {
   Health health = Health::kRed;
   Instant last_seen;
   Bytes resident;
+  std::int32_t replicas = 0;  // that have not ended
 };
 
 // The newest Progress of each replica, and how old it is.
@@ -43,8 +44,16 @@ struct ReplicaLive {
 
 // How far a replica is that loads, and how fast it comes further.
 struct LoadLive {
-  JoinWord last;
+  JoinReport last;
   JoinShare share;
+};
+
+// A copy of a stage that a replica of another one keeps.
+struct CopyLive {
+  JobId job;
+  StageIndex stage = 0;
+  ReplicaId keeper;
+  RoundNumber round = -1;  // that it holds, as its keeper said last; -1: none
 };
 
 // The same for a replica's pipeline traffic, and how fast its counters grow (moving averages).
@@ -65,6 +74,7 @@ struct LiveView {
   FlatMap<ReplicaId, ReplicaLive> replicas;
   FlatMap<ReplicaId, PipelineLive> pipeline;  // stages > 1 only
   FlatMap<ReplicaId, LoadLive> loads;         // that have moved
+  FlatMap<ReplicaId, CopyLive> copies;        // by copy
 };
 
 // Why the coordinator cannot serve right now; empty: ready.
@@ -77,32 +87,35 @@ struct RuntimeStats {  // for /metrics, since the process started
   double step_seconds_sum = 0, step_seconds_max = 0;
   std::int64_t input_queue_depth = 0;
   // Told by members, by reason.
-  std::array<std::int64_t, word_count<ReduceFailure>()> reduce_failures{};
+  std::array<std::int64_t, enumerator_count<ReduceFailure>()> reduce_failures{};
 };
 
 // Events that an operator may want to be told of; counted from zero, so that the first one is an
 // increase.
 inline constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected, event_kind::kAgentGone,        event_kind::kAgentRefused,
-    event_kind::kAgentQuarantined,  event_kind::kJobRolledBack,    event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,      event_kind::kRoundAborted,     event_kind::kRoundStragglers,
-    event_kind::kMomentumLost,      event_kind::kCheckpointFailed, event_kind::kReplicaAbsent,
-    event_kind::kJobRestored,       event_kind::kMemberDistrusted};
+    event_kind::kAgentDisconnected,    event_kind::kAgentGone,
+    event_kind::kAgentRefused,         event_kind::kAgentQuarantined,
+    event_kind::kJobRolledBack,        event_kind::kReplicaFailed,
+    event_kind::kRoundAttempt,         event_kind::kRoundAborted,
+    event_kind::kRoundStragglers,      event_kind::kMomentumLost,
+    event_kind::kCheckpointFailed,     event_kind::kReplicaAbsent,
+    event_kind::kJobRestored,          event_kind::kMemberDistrusted,
+    event_kind::kStageRestoredFromCopy};
 
-// Counted as it became durable, since the process started (tally.h).
+// Counted as it became durable, since the process started (durable_counters.h).
 struct RoundCounts {
   std::int64_t committed = 0, aborted = 0;
-  std::array<std::int64_t, word_count<ContributionState>()>
+  std::array<std::int64_t, enumerator_count<ContributionState>()>
       contributions{};  // to committed rounds, by state
-  std::array<std::int64_t, word_count<RejectReason>()> rejected{};
+  std::array<std::int64_t, enumerator_count<RejectReason>()> rejected{};
   Steps skipped;  // inner steps whose loss or gradient was not finite
 };
 struct Counts {
   Counts() {
     for (const char* kind : kIncidents) incidents[kind] = 0;
   }
-  std::array<std::int64_t, word_count<Severity>()> events{};   // by severity
-  std::map<std::string, std::int64_t, std::less<>> incidents;  // by kind
+  std::array<std::int64_t, enumerator_count<Severity>()> events{};  // by severity
+  std::map<std::string, std::int64_t, std::less<>> incidents;       // by kind
   FlatMap<JobId, RoundCounts> rounds;
 };
 

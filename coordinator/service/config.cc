@@ -59,7 +59,7 @@ constexpr LimitFlag kLimitFlags[] = {
     {"/load_limit", "--load-limit-s", &Options::load_limit,
      "Nothing was heard of a replica that loads its state"},
     {"/transfer_limit", "--transfer-limit-s", &Options::transfer_limit,
-     "Nothing moved of checkpoint files to or from an agent: they go on later"},
+     "Nothing moved of checkpoint files to or from an agent: they continue later"},
     {"/checkpoint_limit", "--checkpoint-limit-s", &Options::checkpoint_limit,
      "Nothing moved of a checkpoint that is written or uploaded"},
     {"/step_limit", "--step-limit-s", &Options::step_limit,
@@ -88,6 +88,19 @@ void describe_limits(CLI::App& app, Options& options) {
       ->default_str((std::ostringstream() << options.reduce_bytes_per_s * 8 / 1e6).str());
 }
 
+void describe_copies(CLI::App& app, Options& options) {
+  constexpr double kGib = 1 << 30;
+  app.add_option_function<double>(
+         "--copies-max-gib",
+         [&options](const double& gib) {
+           options.copies_max = Bytes(static_cast<std::int64_t>(gib * kGib));
+         },
+         "Memory that each agent lends to copies of other stages (checkpoint.buddies); 0: none")
+      ->check([](const std::string& text) { return number_problem(text, 0, 1e5); })
+      ->default_str(
+          (std::ostringstream() << static_cast<double>(options.copies_max.count()) / kGib).str());
+}
+
 void describe(CLI::App& app, Config& config) {
   app.add_option("--data-dir", config.data_dir, "Folder of the cluster's state; made when missing")
       ->envname("SHOAL_COORDINATOR_DATA_DIR")
@@ -113,13 +126,14 @@ void describe(CLI::App& app, Config& config) {
                "their state and exit");
   add_seconds(app, "--heartbeat-s", config.core.heartbeat_every, "How often agents report");
   add_seconds(app, "--lease-s", config.core.lease,
-              "Silence after which an agent is absent: rounds go on without it");
+              "Silence after which an agent is absent: rounds continue without it");
   add_seconds(app, "--rollback-wait-s", config.core.rollback_wait_max,
               "How long a job waits at most for absent replicas that hold newer state than any "
               "checkpoint, before it goes back to that");
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
   describe_limits(app, config.core);
+  describe_copies(app, config.core);
 }
 
 // Before anything is started that would have to be stopped again.
@@ -142,6 +156,7 @@ std::string flag_of(const std::string& pointer) {
     if (pointer == limit.pointer) return limit.flag;
   }
   if (pointer == "/reduce_bytes_per_s") return "--reduce-mbit";
+  if (pointer == "/copies_max") return "--copies-max-gib";
   const auto found = flags.find(pointer);
   return found == flags.end() ? pointer : found->second;
 }

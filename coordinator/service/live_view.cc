@@ -1,5 +1,7 @@
 #include "coordinator/service/live_view.h"
 
+#include <algorithm>
+
 namespace shoal::coordinator {
 namespace {
 
@@ -56,7 +58,13 @@ void LiveBoard::note(const JobRecord& job) {
 }
 
 void LiveBoard::note(const ReplicaRecord& replica) {
-  if (is_terminal(replica.state)) {
+  note_copies(replica);
+  const bool ended = is_terminal(replica.state);
+  if (ended == (held_.find(replica.id) != nullptr)) {
+    ended ? (void)held_.erase(replica.id) : (void)held_.put(replica.id, replica.agent);
+    view_.reset();  // whether its agent works is seen at once
+  }
+  if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
   }
@@ -65,6 +73,28 @@ void LiveBoard::note(const ReplicaRecord& replica) {
     loads_[replica.id].job = replica.job;
   else if (!away)
     loads_.erase(replica.id);
+}
+
+void LiveBoard::note_copies(const ReplicaRecord& keeper) {
+  std::vector<ReplicaId> gone;
+  for (const auto& [id, copy] : copies_) {
+    const bool kept =
+        !is_terminal(keeper.state) && std::ranges::count(keeper.copies, id, &KeptCopy::id) > 0;
+    if (copy.keeper == keeper.id && !kept) gone.push_back(id);
+  }
+  for (const ReplicaId id : gone) copies_.erase(id);
+  if (is_terminal(keeper.state)) return;
+  for (const KeptCopy& copy : keeper.copies) {
+    if (!copies_.contains(copy.id)) copies_.put(copy.id, {keeper.job, copy.stage, keeper.id});
+  }
+}
+
+void LiveBoard::note(ReplicaId keeper, const CopiesHeld& held) {
+  for (auto& [id, copy] : copies_) {
+    if (copy.keeper != keeper) continue;
+    const auto said = std::ranges::find(held.copies, id, &HeldCopy::copy);
+    copy.round = said == held.copies.end() ? -1 : said->key.round;
+  }
 }
 
 void LiveBoard::note(const LoadProgress& progress, Instant now) {
@@ -84,6 +114,9 @@ void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
     agent.resident = heartbeat->resident;
   if (const auto* load = std::get_if<LoadProgress>(&message)) note(*load, now);
+  if (const auto* copies = std::get_if<FromReplica<CopiesHeld>>(&message)) {
+    note(copies->replica, copies->body);
+  }
   if (const auto* progress = std::get_if<Progress>(&message)) {
     replicas_.put(progress->replica, {*progress, now});
   }
@@ -131,10 +164,14 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   for (const auto& [id, agent] : agents_) {
     const Health heard = now - agent.last_seen > late_after_ ? Health::kYellow : Health::kGreen;
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
-    fresh->agents.put(id, {health, agent.last_seen, agent.resident});
+    fresh->agents.put(id, {health, agent.last_seen, agent.resident, 0});
+  }
+  for (const auto& [replica, id] : held_) {
+    if (AgentLive* agent = fresh->agents.find(id)) ++agent->replicas;
   }
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;
+  fresh->copies = copies_;
   for (const auto& [id, load] : loads_) {
     if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});
   }

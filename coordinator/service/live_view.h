@@ -37,6 +37,8 @@ class LiveBoard {
   void note(const JobRecord& job) SHOAL_REQUIRES(mutex_);
   void note(const ReplicaRecord& replica) SHOAL_REQUIRES(mutex_);
   void note(const LoadProgress& progress, Instant now) SHOAL_REQUIRES(mutex_);
+  void note_copies(const ReplicaRecord& keeper) SHOAL_REQUIRES(mutex_);
+  void note(ReplicaId keeper, const CopiesHeld& held) SHOAL_REQUIRES(mutex_);
 
   const Duration late_after_;
   Mutex mutex_;
@@ -46,7 +48,9 @@ class LiveBoard {
   FlatMap<ReplicaId, ReplicaLive> replicas_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, PipelineLive> pipeline_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<JobId, RoundNumber> rounds_ SHOAL_GUARDED_BY(mutex_);  // committed, of live jobs
+  FlatMap<ReplicaId, AgentId> held_ SHOAL_GUARDED_BY(mutex_);    // replicas that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);      // of replicas that load
+  FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };
 

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/service/series_tap.h"
+#include "coordinator/service/telemetry_exporter.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -56,6 +56,22 @@ TEST(LiveBoard, AgentsKnownFromBeforeAreRedUntilTheyReturn) {
   EXPECT_EQ(board.view(kStart)->boot_epoch, 2);
 }
 
+TEST(LiveBoard, CountsTheReplicasOfAnAgentAtOnce) {
+  Snapshot snapshot;
+  snapshot.agents.push_back({.id = AgentId(1), .state = AgentState::kActive});
+  snapshot.replicas.push_back({.id = ReplicaId(5), .agent = AgentId(1)});
+  LiveBoard board(seconds(2), snapshot);
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).replicas, 1);
+  ReplicaRecord second{.id = ReplicaId(6), .agent = AgentId(1)};
+  board.stored(second);
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).replicas, 2);
+  second.state = ReplicaState::kReleased;
+  board.stored(second);
+  second.id = ReplicaId(5), second.state = ReplicaState::kFailed;
+  board.stored(second);
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).replicas, 0);
+}
+
 TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
@@ -89,6 +105,30 @@ TEST(LiveBoard, HowFarALoadIsStaysUntilItsReplicaHasLoaded) {
   EXPECT_TRUE(board.view(kStart + seconds(22))->loads.empty());
 }
 
+TEST(LiveBoard, WhatCopiesHoldIsKnownUntilTheirKeeperEnds) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  const ReplicaId keeper(8), copy(21);
+  ReplicaRecord replica{.id = keeper, .job = JobId(1), .state = ReplicaState::kServing};
+  replica.copies = {{copy, 1}};
+  board.stored(replica);
+  EXPECT_EQ(board.view(kStart)->copies.at(copy).round, -1) << "it is on its way";
+  board.said(kStart, kStream,
+             FromReplica<CopiesHeld>{keeper, {{{copy, {JobId(1), 0, 5}, {1, 2}, {3, 4}}}}});
+  const CopyLive held = board.view(kStart + seconds(1))->copies.at(copy);
+  EXPECT_EQ(held.round, 5);
+  EXPECT_EQ(held.stage, 1);
+  EXPECT_EQ(held.job, JobId(1));
+  board.said(kStart, kStream, FromReplica<CopiesHeld>{keeper, {}});
+  EXPECT_EQ(board.view(kStart + seconds(2))->copies.at(copy).round, -1) << "it failed";
+  replica.copies = {{ReplicaId(22), 0}};
+  board.stored(replica);
+  EXPECT_FALSE(board.view(kStart + seconds(3))->copies.contains(copy));
+  replica.state = ReplicaState::kReleased;
+  board.stored(replica);
+  EXPECT_TRUE(board.view(kStart + seconds(4))->copies.empty());
+}
+
 TEST(LiveBoard, RatesOfAPipelineFollowItsCounters) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
@@ -117,8 +157,8 @@ TEST(LiveBoard, AViewIsSharedForHalfASecond) {
   EXPECT_NE(board.view(kStart + milliseconds(600)), first);
 }
 
-TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
-  SeriesTap tap({});
+TEST(TelemetryExporter, ACommittedRoundGivesItsNumbers) {
+  TelemetryExporter exporter({});
   JobRecord job{.id = JobId(1), .committed_round = 1};
   job.committed_step = Steps(50);
   job.bytes_sent = Bytes(700);
@@ -130,7 +170,7 @@ TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
   round.tokens = round.job_tokens = Tokens(6000);
   std::vector<std::pair<std::string, double>> seen;
   for (const Record& record : {Record(job), Record(round)}) {
-    for (const SeriesPoint& point : tap.from_record(kStart, record)) {
+    for (const SeriesPoint& point : exporter.from_record(kStart, record)) {
       EXPECT_EQ(point.step, 50);
       EXPECT_FALSE(point.replica);
       seen.emplace_back(point.name, point.value);
@@ -139,45 +179,46 @@ TEST(SeriesTap, ACommittedRoundGivesItsNumbers) {
   EXPECT_THAT(seen, UnorderedElementsAre(
                         std::pair("round_bytes", 700.0), std::pair("train_loss", 2.5),
                         std::pair("round_seconds", 4.0), std::pair("tokens_per_second", 1500.0)));
-  EXPECT_TRUE(tap.from_record(kStart, job).empty());
+  EXPECT_TRUE(exporter.from_record(kStart, job).empty());
 }
 
 // The tokens of its own round are what its point stands at, however far the job is by then.
-TEST(SeriesTap, ALateEvaluationLeavesItsRoundWhereItIs) {
-  SeriesTap tap({});
+TEST(TelemetryExporter, ALateEvaluationLeavesItsRoundWhereItIs) {
+  TelemetryExporter exporter({});
   RoundRecord round{.key = {JobId(1), 0, 1}, .state = RoundState::kCommitted};
   round.job_tokens = Tokens(6000);
   round.train_loss = 2.5;
-  EXPECT_EQ(tap.from_record(kStart, round).at(0).tokens, Tokens(6000));
+  EXPECT_EQ(exporter.from_record(kStart, round).at(0).tokens, Tokens(6000));
   JobRecord job{.id = JobId(1), .committed_round = 2};
   job.committed_tokens = Tokens(9000);
-  tap.from_record(kStart, job);
+  exporter.from_record(kStart, job);
   round.validation_loss = 2.75;
-  const auto again = tap.from_record(kStart, round);
+  const auto again = exporter.from_record(kStart, round);
   EXPECT_EQ(again.back().name, "validation_loss");
   for (const SeriesPoint& point : again) EXPECT_EQ(point.tokens, Tokens(6000)) << point.name;
 }
 
-TEST(SeriesTap, AJobThatWentBackSaysFromWhereOnce) {
-  SeriesTap tap({});
+TEST(TelemetryExporter, AJobThatWentBackSaysFromWhereOnce) {
+  TelemetryExporter exporter({});
   JobRecord job{.id = JobId(1), .committed_round = 9};
-  EXPECT_FALSE(tap.went_back_to(job));
-  tap.from_record(kStart, job);
-  job.lineage = 1;
+  EXPECT_FALSE(exporter.went_back_to(job));
+  exporter.from_record(kStart, job);
+  job.epoch = 1;
   job.committed_round = 4;
-  EXPECT_EQ(tap.went_back_to(job), 4);
-  tap.from_record(kStart, job);
-  EXPECT_FALSE(tap.went_back_to(job));
+  EXPECT_EQ(exporter.went_back_to(job), 4);
+  exporter.from_record(kStart, job);
+  EXPECT_FALSE(exporter.went_back_to(job));
   const Progress former{.replica = ReplicaId(2), .key = {JobId(1), 0, 10}, .train_loss = 2.5};
-  EXPECT_TRUE(tap.from_progress(kStart, former).empty());
+  EXPECT_TRUE(exporter.from_progress(kStart, former).empty());
 }
 
-TEST(SeriesTap, ProgressGivesFourSeriesOfItsReplica) {
-  SeriesTap tap({});
+TEST(TelemetryExporter, ProgressGivesFourSeriesOfItsReplica) {
+  TelemetryExporter exporter({});
   Progress progress{.replica = ReplicaId(2), .key = {JobId(1), 0, 1}};
-  EXPECT_EQ(tap.from_progress(kStart, progress).size(), 3u) << "later stages do not know the loss";
+  EXPECT_EQ(exporter.from_progress(kStart, progress).size(), 3u)
+      << "later stages do not know the loss";
   progress.train_loss = 2.5;
-  const auto points = tap.from_progress(kStart, progress);
+  const auto points = exporter.from_progress(kStart, progress);
   ASSERT_EQ(points.size(), 4u);
   EXPECT_EQ(points[0].replica, ReplicaId(2));
 }

@@ -55,8 +55,8 @@ Runtime::Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot)
       checkpoints_(snapshot.checkpoints),
       core_(std::make_unique<Coordinator>(options_.core, snapshot)),
       board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot)),
-      tap_(snapshot),
-      tally_(snapshot),
+      exporter_(snapshot),
+      counters_(snapshot),
       subscribers_(std::make_shared<Subscribers>()) {
   // Points are not durable with their rounds: those of the last ones may have been lost.
   for (const RoundRecord& round : snapshot.rounds) tell_series(round);
@@ -151,7 +151,7 @@ void Runtime::observe(Instant now, const Input& input) {
     ++stats_.reduce_failures[static_cast<std::size_t>(failed->body.failure)];
   }
   if (const auto* progress = std::get_if<Progress>(&said->message)) {
-    store_.append(tap_.from_progress(now, *progress));
+    store_.append(exporter_.from_progress(now, *progress));
   }
 }
 
@@ -159,7 +159,7 @@ void Runtime::observe(Instant now, const Input& input) {
 
 void Runtime::perform(Delivery::Group group) {
   std::int64_t newest_event = 0;
-  tally_.count(group.records);
+  counters_.count(group.records);
   for (const Record& record : group.records) {
     board_->stored(record);
     tell_series(record);
@@ -177,9 +177,9 @@ void Runtime::perform(Delivery::Group group) {
 
 void Runtime::tell_series(const Record& record) {
   if (const auto* job = std::get_if<JobRecord>(&record)) {
-    if (const auto round = tap_.went_back_to(*job)) store_.forget_after(job->id, *round);
+    if (const auto round = exporter_.went_back_to(*job)) store_.forget_after(job->id, *round);
   }
-  auto points = tap_.from_record(clock_.now(), record);
+  auto points = exporter_.from_record(clock_.now(), record);
   if (!points.empty()) store_.append(std::move(points));
 }
 

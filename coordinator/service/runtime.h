@@ -17,9 +17,9 @@
 #include "coordinator/service/clock.h"
 #include "coordinator/service/cluster.h"
 #include "coordinator/service/delivery.h"
+#include "coordinator/service/durable_counters.h"
 #include "coordinator/service/live_view.h"
-#include "coordinator/service/series_tap.h"
-#include "coordinator/service/tally.h"
+#include "coordinator/service/telemetry_exporter.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
@@ -64,7 +64,7 @@ class Runtime final : public Cluster, public InputPort {
   std::shared_ptr<const LiveView> live() const override { return board_->view(clock_.now()); }
   Readiness readiness() const override;
   RuntimeStats stats() const override;
-  Counts counts() const override { return tally_.counts(); }
+  Counts counts() const override { return counters_.counts(); }
   Store& store() override { return store_; }
   std::string checkpoint_folder(CheckpointId checkpoint) const override;
   std::shared_ptr<void> on_events(std::function<void(std::int64_t newest_seq)> wake) override;
@@ -97,8 +97,8 @@ class Runtime final : public Cluster, public InputPort {
   const std::vector<CheckpointRecord> checkpoints_;
   std::unique_ptr<Coordinator> core_;  // core thread only, once started
   std::unique_ptr<LiveBoard> board_;
-  SeriesTap tap_;
-  Tally tally_;
+  TelemetryExporter exporter_;
+  DurableCounters counters_;
   std::atomic<AgentPort*> agents_{nullptr};  // none before start()
   std::shared_ptr<Subscribers> subscribers_;
 

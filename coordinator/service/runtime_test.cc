@@ -75,7 +75,7 @@ TEST_F(RuntimeTest, TheLastRoundIsInTheSeriesAfterARestart) {
   job.committed_round = 3;
   job.stages.resize(1);
   RoundRecord round{.key = {JobId(1), 0, 3}, .state = RoundState::kCommitted};
-  round.stages.resize(1);
+  round.reduces.resize(1);
   round.job_tokens = Tokens(900);
   round.train_loss = 2.5;
   ASSERT_TRUE(write_and_wait(**Store::open(folder_.path()), {job, round}).ok());

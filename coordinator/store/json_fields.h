@@ -81,7 +81,7 @@ void read_json(const Json& json, T& value) {
   } else if constexpr (std::is_same_v<T, Label>) {
     value = {json.at("key").get<std::string>(), json.at("value").get<std::string>()};
   } else if constexpr (std::is_enum_v<T>) {
-    const auto word = parse_word<T>(json.get<std::string>());
+    const auto word = parse_enumerator<T>(json.get<std::string>());
     if (!word) refuse_json("unknown word " + json.dump());
     value = *word;
   } else if constexpr (Time<T>) {

@@ -61,7 +61,7 @@ TEST(JsonFields, Stages) {
 }
 
 TEST(JsonFields, Reduces) {
-  expect_stored<std::vector<RoundStage>>(
+  expect_stored<std::vector<Reduce>>(
       std::string(R"([{"attempt":2,"attempt_started_at_ns":77,"average":")") + kOne +
           R"(","anchor":"","momentum":"","topology":"ring","topology_reason":"many_streams",)" +
           R"("frame_values":262144,"entropy_coding":true,"momentum_holders":[{"replica":7,)" +
@@ -102,12 +102,12 @@ TEST(JsonFields, PartsOfACheckpoint) {
 
 TEST(JsonFields, WhereAReplicaGotItsStateFrom) {
   expect_stored<StateSource>(
-      std::string(R"({"kind":"peer","job":3,"lineage":1,"round":40,"donor_address":"h:1",)") +
-          R"("donor":7,"checkpoint":0,"anchor":")" + kOne + R"(","momentum":""})",
+      std::string(R"({"kind":"peer","job":3,"epoch":1,"round":40,"address":"h:1",)") +
+          R"("replica":7,"checkpoint":0,"anchor":")" + kOne + R"(","momentum":""})",
       {.kind = SourceKind::kPeer,
        .key = {JobId(3), 1, 40},
-       .donor_address = "h:1",
-       .donor = ReplicaId(7),
+       .address = "h:1",
+       .replica = ReplicaId(7),
        .anchor = {1, 2}});
 }
 

@@ -1,6 +1,7 @@
 #include "coordinator/store/manifest.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/store/json_fields.h"
 #include "transfer/sha256.h"
@@ -27,8 +28,16 @@ Status check_digest(const Json& json) {
   return Error{Code::kDataLoss, "it is not what was written (another digest)"};
 }
 
+// Version 0.1.0 called the epoch otherwise.
+Json with_todays_names(Json json) {
+  if (!json.contains("lineage")) return json;
+  Json epoch = json.at("lineage");
+  json["epoch"] = std::move(epoch);
+  return json;
+}
+
 bool is_plausible(const CheckpointRecord& checkpoint) {
-  const auto counts = {checkpoint.key.lineage, std::int64_t{checkpoint.key.round},
+  const auto counts = {checkpoint.key.epoch, std::int64_t{checkpoint.key.round},
                        checkpoint.step.count(), checkpoint.tokens.count(),
                        checkpoint.next_sequence};
   return checkpoint.id.n > 0 && checkpoint.key.job.n > 0 &&
@@ -65,7 +74,7 @@ Result<CheckpointRecord> read_manifest(std::string_view text) {
     }
     if (Status s = check_digest(json); !s.ok()) return none(s.error().message);
     CheckpointRecord checkpoint;
-    read_json(json, checkpoint);
+    read_json(with_todays_names(json), checkpoint);
     if (!is_plausible(checkpoint)) return none("its numbers are beyond any run");
     if (!is_stored(checkpoint)) return none("it was not stored");
     return checkpoint;

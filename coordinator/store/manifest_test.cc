@@ -82,6 +82,14 @@ std::string without_digest(const CheckpointRecord& record) {
   return text.substr(0, digest) + "\n}\n";
 }
 
+TEST(Manifest, TheOldNameOfTheEpochIsRead) {
+  std::string old = without_digest(stored());
+  old.replace(old.find("\"epoch\""), 7, "\"lineage\"");
+  const auto read = read_manifest(old);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(*read, stored());
+}
+
 TEST(Manifest, OneOfTheFirstVersionIsReadUnlessItsNumbersAreAbsurd) {
   const auto read = read_manifest(without_digest(stored()));
   ASSERT_TRUE(read.ok()) << to_string(read.error());

@@ -2,6 +2,7 @@
 // untouched.
 #include "coordinator/store/migrator.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -103,8 +104,7 @@ TEST_F(MigratorTest, WhatWasOneValueBecomesThatOfTheOnlyStage) {
   const RoundRecord& round = snapshot->rounds.at(0);
   EXPECT_EQ(round.tokens, Tokens(640));
   EXPECT_EQ(round.job_tokens, Tokens(9000));
-  EXPECT_EQ(round.stages,
-            (std::vector<RoundStage>{{4, Instant{13}, average, anchor, Digest{}, {}}}));
+  EXPECT_EQ(round.reduces, (std::vector<Reduce>{{4, Instant{13}, average, anchor, Digest{}, {}}}));
   const ContributionRecord& contribution = snapshot->contributions.at(0);
   EXPECT_EQ(contribution.stage, 0);
   EXPECT_EQ(contribution.report.drawn, Tokens(640));
@@ -151,6 +151,43 @@ TEST_F(MigratorTest, WhoIsLateOrHasNothingIsNoLongerRejected) {
   EXPECT_EQ(state_of("diloco", "joiner"), ContributionState::kFollowed);
   EXPECT_EQ(state_of("diloco", "no_tokens"), ContributionState::kFollowed);
   EXPECT_EQ(state_of("diloco", "outlier"), ContributionState::kRejected);
+}
+
+TEST_F(MigratorTest, WhatHadAnotherNameIsCarriedOver) {
+  const auto all = embedded_migrations();
+  const auto names = std::ranges::find(all, 26, &Migration::version);
+  ASSERT_NE(names, all.end());
+  migrate_old_rows_to(static_cast<std::size_t>(names - all.begin()));
+  const Status old = open()->exec(R"SQL(
+    UPDATE jobs SET phase = 'sealing', committed_round = 6;
+    UPDATE rounds SET state = 'sealed';
+    UPDATE contributions SET state = 'rejected', reject_reason = 'left_out', left_out = 1,
+      report_stood_s = 1.5;
+    INSERT INTO replicas (id, job, agent, incarnation, device, stage, state, failure, detail, source,
+        address, lineage, held_round, anchor, created_at_ns, updated_at_ns)
+      VALUES (21, 3, 5, 1, 0, 0, 'loading', 'donor_lost', '',
+        '{"kind":"peer","job":3,"lineage":1,"round":6,"donor_address":"h:1","donor":7,'
+        || '"checkpoint":0,"anchor":"","momentum":""}', '', 1, -1, '', 1, 1);
+    INSERT INTO events VALUES (1, 1, 'info', 'round_sealed', 3, 0, 0, 7, 'round 7 sealed');
+  )SQL");
+  ASSERT_TRUE(old.ok()) << to_string(old.error());
+  ASSERT_TRUE(migrate_to({all.begin(), all.end()}).ok());
+  const auto snapshot = read_snapshot(*open());
+  ASSERT_TRUE(snapshot.ok()) << to_string(snapshot.error());
+  EXPECT_EQ(snapshot->jobs.at(0).phase, JobPhase::kFinalizing);
+  EXPECT_EQ(snapshot->jobs.at(0).epoch, 1);
+  EXPECT_EQ(snapshot->rounds.at(0).state, RoundState::kFrozen);
+  EXPECT_EQ(snapshot->rounds.at(0).frozen_at, Instant{11});
+  const ContributionRecord& contribution = snapshot->contributions.at(0);
+  EXPECT_TRUE(contribution.excluded);
+  EXPECT_EQ(contribution.reject_reason, RejectReason::kExcluded);
+  EXPECT_EQ(contribution.report.stall_s, 1.5);
+  const ReplicaRecord& replica = snapshot->replicas.at(0);
+  EXPECT_EQ(replica.failure, ReplicaFailure::kSourceLost);
+  EXPECT_EQ(replica.source.key, (RoundKey{JobId(3), 1, 6}));
+  EXPECT_EQ(replica.source.replica, ReplicaId(7));
+  EXPECT_EQ(replica.source.address, "h:1");
+  EXPECT_EQ(*open()->integer("SELECT count(*) FROM events WHERE kind = 'round_frozen'"), 1);
 }
 
 TEST_F(MigratorTest, ASecondRunChangesNothing) {

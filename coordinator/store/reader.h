@@ -64,7 +64,7 @@ class Reader {
   virtual Result<std::vector<LinkRecord>> links() = 0;  // of all agents, by from and to
 
   virtual Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) = 0;
-  // Keys are round numbers; after a roll-back the newest lineage of each round that still counts.
+  // Keys are round numbers; after a roll-back the newest epoch of each round that still counts.
   virtual Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) = 0;
   virtual Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) = 0;
   virtual Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) = 0;

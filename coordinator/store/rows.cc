@@ -16,9 +16,9 @@ constexpr TableName name_of(Of<CounterRecord>) { return {"counters", "id"}; }
 constexpr TableName name_of(Of<JobRecord>) { return {"jobs", "id"}; }
 constexpr TableName name_of(Of<AgentRecord>) { return {"agents", "id"}; }
 constexpr TableName name_of(Of<ReplicaRecord>) { return {"replicas", "id"}; }
-constexpr TableName name_of(Of<RoundRecord>) { return {"rounds", "job, lineage, round"}; }
+constexpr TableName name_of(Of<RoundRecord>) { return {"rounds", "job, epoch, round"}; }
 constexpr TableName name_of(Of<ContributionRecord>) {
-  return {"contributions", "job, lineage, round, replica"};
+  return {"contributions", "job, epoch, round, replica"};
 }
 constexpr TableName name_of(Of<CheckpointRecord>) { return {"checkpoints", "id"}; }
 constexpr TableName name_of(Of<EventRecord>) { return {"events", ""}; }
@@ -71,7 +71,7 @@ Status read_value(const Statement& row, int column, T& value) {
         .remedy = "restore state.db from a backup (docs/backup.md)"};
   };
   if constexpr (std::is_enum_v<T>) {
-    const auto word = parse_word<T>(row.text(column));
+    const auto word = parse_enumerator<T>(row.text(column));
     if (!word) return unreadable("word");
     value = *word;
   } else if constexpr (std::is_integral_v<T>) {

@@ -141,10 +141,10 @@ class SqliteReader final : public Reader {
   Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) override {
     if (!state_) return state_.error();
     Where where = by_job(job);
-    // After a roll-back a round number stands in several lineages: the newest is the job's history,
+    // After a roll-back a round number stands in several epochs: the newest is the job's history,
     // and what lies beyond its next round was given up.
     where.add(
-        "t.lineage = (SELECT max(r.lineage) FROM rounds AS r WHERE r.job = t.job"
+        "t.epoch = (SELECT max(r.epoch) FROM rounds AS r WHERE r.job = t.job"
         " AND r.round = t.round)");
     where.add("t.round <= (SELECT committed_round + 1 FROM jobs WHERE id = t.job)");
     return read_page<RoundRecord>(**state_, where, "round", page);
@@ -153,7 +153,7 @@ class SqliteReader final : public Reader {
   Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) override {
     if (!state_) return state_.error();
     Where where = by_job(key.job);
-    where.add("t.lineage = ?", key.lineage);
+    where.add("t.epoch = ?", key.epoch);
     where.add("t.round = ?", key.round);
     return read_where<ContributionRecord>(**state_, where, " ORDER BY t.replica");
   }
@@ -210,8 +210,8 @@ class SqliteReader final : public Reader {
 
 // Of each live job the last committed round and the one it works on.
 constexpr const char* kWantedRounds =
-    "(SELECT r.job, r.lineage, r.round FROM jobs AS j JOIN rounds AS r ON r.job = j.id"
-    " AND r.lineage = j.lineage AND r.round BETWEEN j.committed_round AND j.committed_round + 1"
+    "(SELECT r.job, r.epoch, r.round FROM jobs AS j JOIN rounds AS r ON r.job = j.id"
+    " AND r.epoch = j.epoch AND r.round BETWEEN j.committed_round AND j.committed_round + 1"
     " WHERE j.phase NOT IN ('completed', 'cancelled', 'failed'))";
 
 template <typename R>
@@ -234,7 +234,7 @@ std::unique_ptr<Reader> open_sqlite_reader(const std::string& state_path,
 Result<Snapshot> read_snapshot(Database& database) {
   Snapshot snapshot;
   std::vector<CounterRecord> counters;
-  const std::string wanted = std::string("WHERE (t.job, t.lineage, t.round) IN ") + kWantedRounds;
+  const std::string wanted = std::string("WHERE (t.job, t.epoch, t.round) IN ") + kWantedRounds;
   Status status = load_into(database, "", counters);
   if (status.ok()) status = load_into(database, "ORDER BY t.id", snapshot.jobs);
   if (status.ok()) status = load_into(database, "ORDER BY t.id", snapshot.agents);
@@ -243,10 +243,10 @@ Result<Snapshot> read_snapshot(Database& database) {
                        snapshot.replicas);
   }
   if (status.ok()) {
-    status = load_into(database, wanted + " ORDER BY t.job, t.lineage, t.round", snapshot.rounds);
+    status = load_into(database, wanted + " ORDER BY t.job, t.epoch, t.round", snapshot.rounds);
   }
   if (status.ok()) {
-    status = load_into(database, wanted + " ORDER BY t.job, t.lineage, t.round, t.replica",
+    status = load_into(database, wanted + " ORDER BY t.job, t.epoch, t.round, t.replica",
                        snapshot.contributions);
   }
   if (status.ok()) {

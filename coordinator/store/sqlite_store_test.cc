@@ -51,7 +51,7 @@ TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
   for (std::uint64_t id = 1; id <= 40; ++id) {
     JobRecord job = random.job(id);
     if (is_terminal(job.phase)) job.phase = JobPhase::kStalled;
-    job.lineage = 0;
+    job.epoch = 0;
     job.committed_round = static_cast<RoundNumber>(id % 2);  // its round 1 is committed or next
     records.push_back(job);
     records.push_back(random.agent(id));
@@ -115,7 +115,7 @@ TEST_F(SqliteStoreTest, TheSnapshotHoldsTheRoundsThatALiveJobWorksOn) {
   RandomRecords random(14);
   JobRecord job = random.job(1);
   job.phase = JobPhase::kTraining;
-  job.lineage = 0;
+  job.epoch = 0;
   job.committed_round = 3;
   std::vector<Record> records{job};
   for (RoundNumber n = 1; n <= 4; ++n) {
@@ -291,7 +291,7 @@ TEST_F(SqliteStoreTest, JobsAreFoundByNumberNameAndPhase) {
 TEST_F(SqliteStoreTest, RoundsAreOneHistoryOverRollbacks) {
   RandomRecords random(19);
   JobRecord job = random.job(1);
-  job.lineage = 1;  // rolled back to round 1, round 2 was committed again
+  job.epoch = 1;  // rolled back to round 1, round 2 was committed again
   job.committed_round = 2;
   const RoundRecord kept = random.round({JobId(1), 0, 1});
   const RoundRecord redone = random.round({JobId(1), 0, 2});

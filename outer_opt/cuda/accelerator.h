@@ -4,8 +4,9 @@
 // machine whether somebody looks at a result too early.
 //
 // float* and std::byte* name memory of the device unless `pinned` is said; values may begin at any
-// multiple of 4 bytes, encodings and PartialFacts begin where allocate() put them. What is queued
-// gives the bits of outer_opt/core. An operation that cannot be queued makes the next wait() fail.
+// multiple of 4 bytes, encodings and PartialStatistics begin where allocate() put them. What is
+// queued gives the bits of outer_opt/core. An operation that cannot be queued makes the next wait()
+// fail.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,7 @@
 
 #include "base/result.h"
 #include "job/job_spec.h"
-#include "outer_opt/cuda/facts.h"
+#include "outer_opt/cuda/partial_statistics.h"
 
 namespace shoal::outer_opt {
 
@@ -45,7 +46,7 @@ class DeviceQueue {
   virtual void adopt(double blend, const float* anchor, std::size_t n, float* local) = 0;
   virtual void nesterov_step(const OuterSpec& options, const float* average, std::size_t n,
                              float* momentum, float* anchor) = 0;
-  virtual void measure(const float* values, std::size_t n, cuda::PartialFacts* partial) = 0;
+  virtual void measure(const float* values, std::size_t n, cuda::PartialStatistics* partial) = 0;
 
   // Until all that was queued is done, for a minute at most (kUnavailable); what went wrong with it
   // (kInternal).

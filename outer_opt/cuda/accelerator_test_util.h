@@ -71,10 +71,10 @@ class HostQueue final : public DeviceQueue {
                                std::span(anchor, n));
     });
   }
-  void measure(const float* values, std::size_t n, cuda::PartialFacts* partial) override {
+  void measure(const float* values, std::size_t n, cuda::PartialStatistics* partial) override {
     work_.push_back([=] {
-      std::fill_n(partial, cuda::kFactsParts, cuda::PartialFacts{});
-      for (std::size_t i = 0; i < n; ++i) take(values[i], partial[i % cuda::kFactsParts]);
+      std::fill_n(partial, cuda::kStatisticsParts, cuda::PartialStatistics{});
+      for (std::size_t i = 0; i < n; ++i) take(values[i], partial[i % cuda::kStatisticsParts]);
     });
   }
   Status wait() override {
@@ -89,7 +89,7 @@ class HostQueue final : public DeviceQueue {
   static std::span<Byte> bytes(CodecKind kind, Byte* data, std::size_t n) {
     return {data, codec(kind).encoded_size(n)};
   }
-  static void take(float value, cuda::PartialFacts& part) {
+  static void take(float value, cuda::PartialStatistics& part) {
     if (!std::isfinite(value)) {
       ++part.nonfinite;
       return;

@@ -64,7 +64,7 @@ class CudaQueue final : public DeviceQueue {
                      float* anchor) override {
     queue([&] { return cuda::nesterov_step(options, average, n, momentum, anchor, stream_); });
   }
-  void measure(const float* values, std::size_t n, cuda::PartialFacts* partial) override {
+  void measure(const float* values, std::size_t n, cuda::PartialStatistics* partial) override {
     queue([&] { return cuda::measure(values, n, partial, stream_); });
   }
   Status wait() override;

@@ -129,7 +129,7 @@ Status DeviceButterfly::run_in(Lane& lane, const Work& work, Pieces payload, Wor
   }
   if (work.kind == FrameKind::kContribution) {
     queue_sum(lane, work);
-    if (work.last) queue_seal(lane, work);
+    if (work.last) queue_encode(lane, work);
   } else {
     queue.decode(plan_.codec, lane.encoded.data(), static_cast<std::size_t>(work.count),
                  average_at(work), &lane.flags.data()->payload);
@@ -156,35 +156,36 @@ void DeviceButterfly::queue_sum(Lane& lane, const Work& work) {
   if (work.fresh) queue.clear(sum, count * sizeof(float));
   for (int i = 0; i < work.term_count; ++i) {
     const auto [member, factor] = work.terms[static_cast<std::size_t>(i)];
-    cuda::PartialFacts* facts = lane.facts.data() + static_cast<std::size_t>(i) * cuda::kFactsParts;
+    cuda::PartialStatistics* statistics =
+        lane.statistics.data() + static_cast<std::size_t>(i) * cuda::kStatisticsParts;
     const float* own = pseudo_gradient_.data() + work.first;
     if (member != self_) {
       queue.accumulate(plan_.codec, lane.encoded.data(), count, factor, sum,
                        &lane.flags.data()->payload);
-      queue_squares(lane, lane.encoded.data(), count, &lane.flags.data()->payload, facts);
+      queue_squares(lane, lane.encoded.data(), count, &lane.flags.data()->payload, statistics);
     } else if (plan_.codes_own) {
       queue.encode(plan_.codec, own, count, lane.coded.data());
       queue.accumulate(plan_.codec, lane.coded.data(), count, factor, sum, &lane.flags.data()->own);
-      queue_squares(lane, lane.coded.data(), count, &lane.flags.data()->own, facts);
+      queue_squares(lane, lane.coded.data(), count, &lane.flags.data()->own, statistics);
     } else {
       queue.add(own, count, factor, sum, &lane.flags.data()->own);
-      queue.measure(own, count, facts);
+      queue.measure(own, count, statistics);
     }
   }
   if (work.term_count == 0) return;
-  queue.download(
-      lane.facts.data(),
-      static_cast<std::size_t>(work.term_count) * cuda::kFactsParts * sizeof(cuda::PartialFacts),
-      lane.pinned_facts.data());
+  queue.download(lane.statistics.data(),
+                 static_cast<std::size_t>(work.term_count) * cuda::kStatisticsParts *
+                     sizeof(cuda::PartialStatistics),
+                 lane.pinned_statistics.data());
 }
 
 void DeviceButterfly::queue_squares(Lane& lane, const std::byte* encoded, std::size_t count,
-                                    int* damaged, cuda::PartialFacts* facts) {
+                                    int* damaged, cuda::PartialStatistics* statistics) {
   lane.queue->decode(plan_.codec, encoded, count, lane.decoded.data(), damaged);
-  lane.queue->measure(lane.decoded.data(), count, facts);
+  lane.queue->measure(lane.decoded.data(), count, statistics);
 }
 
-void DeviceButterfly::queue_seal(Lane& lane, const Work& work) {
+void DeviceButterfly::queue_encode(Lane& lane, const Work& work) {
   DeviceQueue& queue = *lane.queue;
   float* sum = average_at(work);
   const auto count = static_cast<std::size_t>(work.count);
@@ -197,17 +198,17 @@ void DeviceButterfly::queue_seal(Lane& lane, const Work& work) {
 
 Status DeviceButterfly::collect(Lane& lane, const Work& work, WorkResult& result) {
   for (int i = 0; i < work.term_count; ++i) {
-    const auto facts = lane.pinned_facts.span().subspan(
-        static_cast<std::size_t>(i) * cuda::kFactsParts, cuda::kFactsParts);
-    const double norm = cuda::statistics_of(facts).norm;
+    const auto statistics = lane.pinned_statistics.span().subspan(
+        static_cast<std::size_t>(i) * cuda::kStatisticsParts, cuda::kStatisticsParts);
+    const double norm = cuda::statistics_of(statistics).norm;
     result.squares[static_cast<std::size_t>(i)] = norm * norm;
   }
   if (work.kind == FrameKind::kAverage) {
     result.payload_checksum = work.header->checksum;
   } else if (work.last) {
-    const auto sealed = bytes_of(lane.pinned_out, work);
-    std::ranges::copy(sealed, encoded_at(work.chunk, work.count).begin());
-    const std::span<const std::byte> pieces[] = {sealed};
+    const auto encoded = bytes_of(lane.pinned_out, work);
+    std::ranges::copy(encoded, encoded_at(work.chunk, work.count).begin());
+    const std::span<const std::byte> pieces[] = {encoded};
     result.payload_checksum = payload_checksum(pieces);
   } else {
     return {};

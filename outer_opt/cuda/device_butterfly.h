@@ -45,8 +45,8 @@ class DeviceButterfly final : public ButterflySession {
   Status run_in(Lane& lane, const Work& work, Pieces payload, WorkResult& result);
   void queue_sum(Lane& lane, const Work& work);
   void queue_squares(Lane& lane, const std::byte* encoded, std::size_t count, int* damaged,
-                     cuda::PartialFacts* facts);
-  void queue_seal(Lane& lane, const Work& work);
+                     cuda::PartialStatistics* statistics);
+  void queue_encode(Lane& lane, const Work& work);
   Status collect(Lane& lane, const Work& work, WorkResult& result);
   void give_checksums(Lane& lane, const Work& work, std::span<const std::byte> payload,
                       WorkResult& result) const;

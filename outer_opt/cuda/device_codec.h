@@ -11,7 +11,7 @@
 
 #include "base/result.h"
 #include "job/job_spec.h"
-#include "outer_opt/cuda/facts.h"
+#include "outer_opt/cuda/partial_statistics.h"
 
 namespace shoal::outer_opt::cuda {
 
@@ -44,7 +44,7 @@ Status scale(float factor, std::size_t n, float* values, cudaStream_t stream);
 // As outer_opt::adopt() (fragments.h) on one range.
 Status adopt(double blend, const float* anchor, std::size_t n, float* local, cudaStream_t stream);
 
-// kFactsParts of them, to be put together by statistics_of().
-Status measure(const float* values, std::size_t n, PartialFacts* partial, cudaStream_t stream);
+// kStatisticsParts of them, to be put together by statistics_of().
+Status measure(const float* values, std::size_t n, PartialStatistics* partial, cudaStream_t stream);
 
 }  // namespace shoal::outer_opt::cuda

@@ -194,18 +194,18 @@ TEST_F(DeviceCodecTest, ValuesNeedNoAlignment) {
   }
 }
 
-TEST_F(DeviceCodecTest, FactsAreThoseOfTheValues) {
+TEST_F(DeviceCodecTest, StatisticsAreThoseOfTheValues) {
   std::vector<float> values = normal(1'000'003, 6);
   values[17] = -0.5f, values[1'000'000] = std::nanf("");
   double squares = 0;
   for (const float v : values) squares += std::isfinite(v) ? static_cast<double>(v) * v : 0;
   OnDevice<float> in(values);
-  OnDevice<PartialFacts> partial{std::vector<PartialFacts>(kFactsParts)};
+  OnDevice<PartialStatistics> partial{std::vector<PartialStatistics>(kStatisticsParts)};
   ASSERT_TRUE(measure(in.data(), values.size(), partial.data(), nullptr).ok());
-  const VectorStatistics facts = statistics_of(partial.back());
-  EXPECT_NEAR(facts.norm, std::sqrt(squares), 1e-9);
-  EXPECT_EQ(facts.max_abs, 0.5);
-  EXPECT_EQ(facts.nonfinite, 1);
+  const VectorStatistics statistics = statistics_of(partial.back());
+  EXPECT_NEAR(statistics.norm, std::sqrt(squares), 1e-9);
+  EXPECT_EQ(statistics.max_abs, 0.5);
+  EXPECT_EQ(statistics.nonfinite, 1);
 }
 
 TEST_F(DeviceCodecTest, ValuesOneByOneHaveTheBitsOfTheCpu) {

@@ -32,10 +32,10 @@ Result<std::shared_ptr<DeviceVectors>> DeviceVectors::create(Accelerator& device
     if (!memory) return memory.error();
     *vector = std::move(*memory);
   }
-  using Partial = DeviceMemory<cuda::PartialFacts>;
-  auto partial = Partial::allocate(device, MemoryKind::kDevice, cuda::kFactsParts);
+  using Partial = DeviceMemory<cuda::PartialStatistics>;
+  auto partial = Partial::allocate(device, MemoryKind::kDevice, cuda::kStatisticsParts);
   if (!partial) return partial.error();
-  auto pinned = Partial::allocate(device, MemoryKind::kPinned, cuda::kFactsParts);
+  auto pinned = Partial::allocate(device, MemoryKind::kPinned, cuda::kStatisticsParts);
   if (!pinned) return pinned.error();
   auto ferry = Ferry::create(device);
   if (!ferry) return ferry.error();
@@ -56,7 +56,7 @@ Status DeviceVectors::load(std::span<const float> anchor, std::span<const float>
 
 Result<VectorStatistics> DeviceVectors::measure(const float* values, std::size_t count) {
   queue_->measure(values, count, partial_.data());
-  queue_->download(partial_.data(), partial_.size() * sizeof(cuda::PartialFacts),
+  queue_->download(partial_.data(), partial_.size() * sizeof(cuda::PartialStatistics),
                    pinned_partial_.data());
   if (Status done = queue_->wait(); !done) return done.error();
   return cuda::statistics_of(pinned_partial_.span());
@@ -70,12 +70,12 @@ Result<VectorStatistics> DeviceVectors::take_pseudo_gradient(const float* local,
                        pseudo_gradient_.data() + packed);
     packed += size(range.count);
   }
-  auto facts = measure(pseudo_gradient_.data(), packed);
-  if (!facts || packed == anchor_.size()) return facts;
+  auto statistics = measure(pseudo_gradient_.data(), packed);
+  if (!statistics || packed == anchor_.size()) return statistics;
   const auto everywhere = measure(local, anchor_.size());
   if (!everywhere) return everywhere.error();
-  facts->nonfinite += everywhere->nonfinite;
-  return facts;
+  statistics->nonfinite += everywhere->nonfinite;
+  return statistics;
 }
 
 Result<std::unique_ptr<ReduceSession>> DeviceVectors::make_session(const ReducePlan& plan,

@@ -58,7 +58,7 @@ class DeviceVectors : public std::enable_shared_from_this<DeviceVectors> {
   Result<VectorStatistics> measure(const float* values, std::size_t count);
 
   DeviceMemory<float> anchor_, momentum_, pseudo_gradient_, average_;
-  DeviceMemory<cuda::PartialFacts> partial_, pinned_partial_;
+  DeviceMemory<cuda::PartialStatistics> partial_, pinned_partial_;
   std::unique_ptr<Ferry> ferry_;
   LaneShelf lanes_;
   std::unique_ptr<DeviceQueue> queue_;  // last: it ends before the memory that it uses

@@ -143,7 +143,7 @@ TEST(DeviceButterfly, OnAGpuToo) {
   expect_members_of_both_kinds_to_agree(*device);
 }
 
-TEST(DeviceButterfly, ALostSenderIsLeftOut) {
+TEST(DeviceButterfly, ALostSenderIsExcluded) {
   HostAccelerator device;
   ReducePlan plan = make_plan(CodecKind::kInt8, 2000, {1, 1, 1}, {1, 1, 0});
   plan.frame_values = 256;
@@ -262,8 +262,8 @@ void expect_fragments_as_on_the_host(Accelerator& device, std::size_t n) {
   std::vector<float> packed(static_cast<std::size_t>(value_count(fragment))), apart(n);
   for (std::size_t i = 0; i < n; ++i) apart[i] = anchor[i] - local[i];
   gather(fragment, apart, packed);
-  const auto facts = vectors->take_pseudo_gradient(on_device.data(), fragment);
-  ASSERT_TRUE(facts.ok());
+  const auto statistics = vectors->take_pseudo_gradient(on_device.data(), fragment);
+  ASSERT_TRUE(statistics.ok());
   std::vector<float> read(packed.size());
   ASSERT_TRUE(vectors->read_pseudo_gradient(read));
   expect_bits(read, packed, "pseudo-gradient");
@@ -292,18 +292,18 @@ TEST(DeviceVectors, FragmentsOnAGpu) {
   expect_fragments_as_on_the_host(*device, 10'000'001);
 }
 
-TEST(DeviceVectors, FactsNameWhatIsNotFiniteBeyondTheFragment) {
+TEST(DeviceVectors, StatisticsNameWhatIsNotFiniteBeyondTheFragment) {
   HostAccelerator device;
   auto vectors = vectors_on(device, 100);
   std::vector<float> zeros(100), local(100);
   ASSERT_TRUE(vectors->load(zeros, zeros));
   local[10] = -3, local[11] = 4, local[90] = NAN;
   Local on_device(device, local);
-  const auto facts = vectors->take_pseudo_gradient(on_device.data(), {{0, 50}});
-  ASSERT_TRUE(facts.ok());
-  EXPECT_DOUBLE_EQ(facts->norm, 5);
-  EXPECT_DOUBLE_EQ(facts->max_abs, 4);
-  EXPECT_EQ(facts->nonfinite, 1);
+  const auto statistics = vectors->take_pseudo_gradient(on_device.data(), {{0, 50}});
+  ASSERT_TRUE(statistics.ok());
+  EXPECT_DOUBLE_EQ(statistics->norm, 5);
+  EXPECT_DOUBLE_EQ(statistics->max_abs, 4);
+  EXPECT_EQ(statistics->nonfinite, 1);
 }
 
 TEST(DeviceVectors, NoRoomIsSaidAndGivenBack) {

@@ -5,7 +5,7 @@ namespace shoal::outer_opt::cuda {
 namespace {
 
 constexpr Shape kShape;
-constexpr unsigned kSparseThreads = 128, kFactsThreads = 256;
+constexpr unsigned kSparseThreads = 128, kStatisticsThreads = 256;
 // Of what a thread or warp loads before it works: quads, blocks.
 constexpr unsigned kAhead = 2;
 
@@ -63,9 +63,10 @@ Status adopt(double blend, const float* anchor, std::size_t n, float* local, cud
   return launch_each<kAhead>(kShape, n, each, stream);
 }
 
-Status measure(const float* values, std::size_t n, PartialFacts* partial, cudaStream_t stream) {
-  measure_kernel<kAhead, kFactsThreads>
-      <<<kFactsParts, kFactsThreads, 0, stream>>>(values, n, partial);
+Status measure(const float* values, std::size_t n, PartialStatistics* partial,
+               cudaStream_t stream) {
+  measure_kernel<kAhead, kStatisticsThreads>
+      <<<kStatisticsParts, kStatisticsThreads, 0, stream>>>(values, n, partial);
   return told(cudaGetLastError());
 }
 

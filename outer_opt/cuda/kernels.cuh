@@ -112,9 +112,9 @@ __global__ void decode_flat_kernel(Decoding decoding, std::size_t n, int* damage
   if (!decoding.good) *damaged = 1;
 }
 
-// One PartialFacts per thread block; kSize threads.
+// One PartialStatistics per thread block; kSize threads.
 template <unsigned kAhead, unsigned kSize>
-__global__ void measure_kernel(const float* values, std::size_t n, PartialFacts* partial) {
+__global__ void measure_kernel(const float* values, std::size_t n, PartialStatistics* partial) {
   __shared__ BlockSums<kSize> sums;
   __shared__ std::uint32_t most;
   ThreadBlock<kSize> group(sums);

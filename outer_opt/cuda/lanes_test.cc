@@ -24,7 +24,7 @@
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/nesterov.h"
 #include "outer_opt/cuda/blocks.h"
-#include "outer_opt/cuda/facts.h"
+#include "outer_opt/cuda/partial_statistics.h"
 #include "outer_opt/cuda/sparse_lanes.h"
 #include "outer_opt/cuda/streams.h"
 
@@ -454,7 +454,7 @@ TEST(CudaLanes, TheOuterStepHasTheBitsOfTheCpu) {
   }
 }
 
-TEST(CudaLanes, FactsAreThoseOfTheValues) {
+TEST(CudaLanes, StatisticsAreThoseOfTheValues) {
   for (const auto& [n, shift] : cases()) {
     std::vector<float> values = input(n, 4);
     if (n > 2) values[1] = -std::numeric_limits<float>::infinity(), values[2] = std::nanf("");
@@ -465,14 +465,14 @@ TEST(CudaLanes, FactsAreThoseOfTheValues) {
       most = std::max(most, std::abs(static_cast<double>(v)));
     }
     Placed<float> in(values, shift);
-    std::vector<PartialFacts> parts;
+    std::vector<PartialStatistics> parts;
     for (const Measuring& one : walk_grid(n, Measuring{in.data()})) {
       parts.push_back({one.squares, one.largest, one.nonfinite});
     }
-    const VectorStatistics facts = statistics_of(parts);
-    EXPECT_NEAR(facts.norm, std::sqrt(squares), 1e-12 * std::sqrt(squares));
-    EXPECT_EQ(facts.max_abs, most);
-    EXPECT_EQ(facts.nonfinite, n > 2 ? 2 : 0);
+    const VectorStatistics statistics = statistics_of(parts);
+    EXPECT_NEAR(statistics.norm, std::sqrt(squares), 1e-12 * std::sqrt(squares));
+    EXPECT_EQ(statistics.max_abs, most);
+    EXPECT_EQ(statistics.nonfinite, n > 2 ? 2 : 0);
   }
 }
 

@@ -26,9 +26,10 @@ struct Lane {
   DeviceMemory<std::byte> pinned_in, pinned_out;
   DeviceMemory<float> pinned_values;
   DeviceMemory<FrameFlags> pinned_flags;
-  DeviceMemory<cuda::PartialFacts> pinned_facts;  // of each term of a work, as the next one
+  DeviceMemory<cuda::PartialStatistics>
+      pinned_statistics;  // of each term of a work, as the next one
   // On the device. `coded` is what was encoded here, `decoded` values whose squares are summed.
-  DeviceMemory<cuda::PartialFacts> facts;
+  DeviceMemory<cuda::PartialStatistics> statistics;
   DeviceMemory<std::byte> encoded, coded;
   DeviceMemory<float> decoded;
   DeviceMemory<FrameFlags> flags;

@@ -195,7 +195,7 @@ struct OuterStep {
   }
 };
 
-// ---- what a report says of a vector (facts.h), as far as one thread sees it
+// ---- what a report says of a vector (partial_statistics.h), as far as one thread sees it
 
 struct Measuring {
   const float* from;

@@ -11,11 +11,11 @@
 namespace shoal::outer_opt {
 namespace {
 
-OutgoingMessage loan_of(FrameHeader header, std::span<const std::byte> payload) {
-  header.borrows = true;
-  const auto loan = encode_loan({std::bit_cast<std::uintptr_t>(payload.data()), header});
-  const grpc::Slice slice(loan.data(), loan.size());
-  return {grpc::ByteBuffer(&slice, 1), loan.size() + kFramingSize + payload.size()};
+OutgoingMessage reference_to(FrameHeader header, std::span<const std::byte> payload) {
+  header.cross_memory = true;
+  const auto reference = encode_reference({std::bit_cast<std::uintptr_t>(payload.data()), header});
+  const grpc::Slice slice(reference.data(), reference.size());
+  return {grpc::ByteBuffer(&slice, 1), reference.size() + kFramingSize + payload.size()};
 }
 
 // A message under construction: room for the header, then for `payload` bytes.
@@ -57,7 +57,7 @@ OutgoingMessage encoded(const ReduceSession& session, const FrameRef& frame, Sen
   Draft draft(session.payload_size(frame));
   session.encode(frame, draft.payload());
   FrameHeader header = session.header(frame, draft.payload());
-  header.borrows = terms.borrow;
+  header.cross_memory = terms.cross_memory;
   if (terms.coder != nullptr) {
     if (auto smaller = entropy_coded(header, draft.payload(), *terms.coder)) return *smaller;
   }
@@ -67,16 +67,16 @@ OutgoingMessage encoded(const ReduceSession& session, const FrameRef& frame, Sen
 }  // namespace
 
 OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, SendTerms terms,
-                           wire::Lender& lender) {
+                           wire::SlicePins& pins) {
   const auto resident = session.resident(frame);
   if (resident.empty()) return encoded(session, frame, terms);
-  if (terms.borrow) return loan_of(session.header(frame, resident, true), resident);
+  if (terms.cross_memory) return reference_to(session.header(frame, resident, true), resident);
   const FrameHeader header = session.header(frame, resident);
   if (terms.coder != nullptr) {
     if (auto smaller = entropy_coded(header, resident, *terms.coder)) return *smaller;
   }
   const auto front = encode_header(header);
-  const grpc::Slice slices[] = {grpc::Slice(front.data(), front.size()), lender.lend(resident)};
+  const grpc::Slice slices[] = {grpc::Slice(front.data(), front.size()), pins.pin(resident)};
   return {grpc::ByteBuffer(slices, 2), front.size() + resident.size() + kFramingSize};
 }
 
@@ -85,17 +85,17 @@ Result<ReceivedFrame> ReceivedFrame::read(const grpc::ByteBuffer& message, Frame
   if (!frame.message_.take(message) || frame.message_.size() < kFrameHeaderSize) {
     return Error{Code::kInvalidArgument, "a message shorter than a frame header"};
   }
-  std::array<std::byte, kLoanSize> bytes;
+  std::array<std::byte, kReferenceSize> bytes;
   const auto front = std::span(bytes).first(std::min(frame.message_.size(), bytes.size()));
   frame.message_.copy_front(front);
-  if (is_loan(front)) {
-    const auto loan = decode_loan(front);
-    if (!loan.ok()) return loan.error();
-    if (frame.message_.size() != kLoanSize) {
-      return Error{Code::kInvalidArgument, "a loan that a payload follows"};
+  if (is_reference(front)) {
+    const auto reference = decode_reference(front);
+    if (!reference.ok()) return reference.error();
+    if (frame.message_.size() != kReferenceSize) {
+      return Error{Code::kInvalidArgument, "a reference that a payload follows"};
     }
-    frame.header_ = loan->header;
-    frame.lent_at_ = loan->address;
+    frame.header_ = reference->header;
+    frame.address_ = reference->address;
   } else {
     const auto header = decode_header(front.first(kFrameHeaderSize));
     if (!header.ok()) return header.error();
@@ -108,11 +108,11 @@ Result<ReceivedFrame> ReceivedFrame::read(const grpc::ByteBuffer& message, Frame
 }
 
 std::size_t ReceivedFrame::size() const {
-  return message_.size() + kFramingSize + (header_.lent ? header_.payload_size : 0);
+  return message_.size() + kFramingSize + (header_.by_reference ? header_.payload_size : 0);
 }
 
-Status ReceivedFrame::fetch(const wire::BorrowedMemory& memory, std::vector<std::byte> buffer) {
-  return memory.read(lent_at_, keep(std::move(buffer)));
+Status ReceivedFrame::fetch(const wire::PeerMemory& memory, std::vector<std::byte> buffer) {
+  return memory.read(address_, keep(std::move(buffer)));
 }
 
 Status ReceivedFrame::expand(EntropyCoder& coder, std::vector<std::byte> buffer) {
@@ -127,7 +127,7 @@ std::span<std::byte> ReceivedFrame::keep(std::vector<std::byte> buffer) {
 }
 
 std::vector<std::span<const std::byte>> ReceivedFrame::payload() const {
-  if (!header_.lent && !header_.entropy_coded) return message_.pieces(kFrameHeaderSize);
+  if (!header_.by_reference && !header_.entropy_coded) return message_.pieces(kFrameHeaderSize);
   return {std::span(buffer_).first(header_.payload_size)};
 }
 

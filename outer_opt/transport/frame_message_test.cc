@@ -1,4 +1,5 @@
-// Frames of a session as messages: with their payload, encoded, or lent to who can read it.
+// Frames of a session as messages: with their payload, encoded, or by reference for who can read
+// memory.
 #include "outer_opt/transport/frame_message.h"
 
 #include <array>
@@ -26,14 +27,14 @@ struct Sender {
     session = make_session(plan, ReplicaId(1), kValues, {input, {}}, average).value();
     frame = session->next_frame(1, FrameKind::kContribution).value();
   }
-  OutgoingMessage message(bool borrow, EntropyCoder* coder = nullptr) {
-    return message_of(*session, frame, {borrow, coder}, lender);
+  OutgoingMessage message(bool cross_memory, EntropyCoder* coder = nullptr) {
+    return message_of(*session, frame, {cross_memory, coder}, pins);
   }
 
   std::vector<float> input, average;
   std::unique_ptr<ReduceSession> session;
   FrameRef frame;
-  wire::Lender lender;
+  wire::SlicePins pins;
 };
 
 std::vector<float> values_of(const ReceivedFrame& frame) {
@@ -64,23 +65,23 @@ TEST(FrameMessage, CarriesItsPayload) {
   const auto frame = ReceivedFrame::read(message.bytes, FrameKind::kContribution);
   ASSERT_TRUE(frame.ok());
   EXPECT_FALSE(frame->must_fetch());
-  EXPECT_FALSE(frame->header().borrows);
+  EXPECT_FALSE(frame->header().cross_memory);
   EXPECT_EQ(frame->size(), message.size);
   EXPECT_EQ(values_of(*frame), second_half());
 }
 
-TEST(FrameMessage, LentItCostsAsMuchAndIsFetched) {
+TEST(FrameMessage, ByReferenceItCostsAsMuchAndIsFetched) {
   Sender sender(CodecKind::kFp32);
-  const wire::LentMemory lent;
-  const auto memory = wire::BorrowedMemory::open(getpid(), lent.token());
+  const wire::ReadableMemory readable;
+  const auto memory = wire::PeerMemory::open(getpid(), readable.token());
   ASSERT_TRUE(memory);
   const OutgoingMessage message = sender.message(true);
-  EXPECT_EQ(message.bytes.Length(), kLoanSize);
-  EXPECT_EQ(sender.lender.out(), 0);
+  EXPECT_EQ(message.bytes.Length(), kReferenceSize);
+  EXPECT_EQ(sender.pins.out(), 0);
   auto frame = ReceivedFrame::read(message.bytes, FrameKind::kContribution);
   ASSERT_TRUE(frame.ok());
   EXPECT_TRUE(frame->must_fetch());
-  EXPECT_TRUE(frame->header().borrows);
+  EXPECT_TRUE(frame->header().cross_memory);
   EXPECT_EQ(frame->size(), message.size);
   ASSERT_TRUE(frame->fetch(*memory, std::vector<std::byte>(5000)).ok());  // of a larger frame
   EXPECT_FALSE(frame->must_fetch());
@@ -88,12 +89,12 @@ TEST(FrameMessage, LentItCostsAsMuchAndIsFetched) {
   EXPECT_EQ(frame->give_back().size(), 5000u);
 }
 
-TEST(FrameMessage, WhatIsEncodedIsNotLent) {
+TEST(FrameMessage, WhatIsEncodedIsNotSentByReference) {
   Sender sender(CodecKind::kInt8);
   const auto frame = ReceivedFrame::read(sender.message(true).bytes, FrameKind::kContribution);
   ASSERT_TRUE(frame.ok());
   EXPECT_FALSE(frame->must_fetch());
-  EXPECT_TRUE(frame->header().borrows);  // averages may be
+  EXPECT_TRUE(frame->header().cross_memory);  // averages may be
   EXPECT_TRUE(check_payload(frame->header(), frame->payload()).ok());
 }
 
@@ -117,10 +118,10 @@ TEST(FrameMessage, EntropyCodedItIsSmallerAndIsExpanded) {
   }
 }
 
-TEST(FrameMessage, WhatIsLentIsNotEntropyCoded) {
+TEST(FrameMessage, WhatIsSentByReferenceIsNotEntropyCoded) {
   Sender sender(CodecKind::kFp32);
   EntropyCoder coder;
-  EXPECT_EQ(sender.message(true, &coder).bytes.Length(), kLoanSize);
+  EXPECT_EQ(sender.message(true, &coder).bytes.Length(), kReferenceSize);
 }
 
 TEST(FrameMessage, RefusesWhatIsNoFrameOfItsStream) {
@@ -130,8 +131,8 @@ TEST(FrameMessage, RefusesWhatIsNoFrameOfItsStream) {
   EXPECT_TRUE(refused(raw(3), FrameKind::kContribution));
   EXPECT_TRUE(refused(raw(100), FrameKind::kContribution));
   Sender sender(CodecKind::kFp32);
-  for (const bool borrow : {false, true}) {
-    EXPECT_TRUE(refused(sender.message(borrow).bytes, FrameKind::kAverage));
+  for (const bool cross_memory : {false, true}) {
+    EXPECT_TRUE(refused(sender.message(cross_memory).bytes, FrameKind::kAverage));
   }
   std::vector<grpc::Slice> slices;
   ASSERT_TRUE(sender.message(true).bytes.Dump(&slices).ok());

@@ -84,17 +84,17 @@ Error error_of(const grpc::Status& status) {
   };
   switch (status.error_code()) {
     case grpc::StatusCode::NOT_FOUND:
-      return with(Code::kNotFound, "ask for another donor");
+      return with(Code::kNotFound, "ask for another source");
     case grpc::StatusCode::FAILED_PRECONDITION:
       return with(Code::kConflict, "ask for its newest round");
     case grpc::StatusCode::CANCELLED:
       return with(Code::kCancelled, "");
     case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return with(Code::kDeadlineExceeded, "try another donor");
+      return with(Code::kDeadlineExceeded, "try another source");
     case grpc::StatusCode::UNAVAILABLE:
-      return with(Code::kUnavailable, "try another donor");
+      return with(Code::kUnavailable, "try another source");
     default:
-      return with(Code::kInternal, "try another donor");
+      return with(Code::kInternal, "try another source");
   }
 }
 
@@ -142,11 +142,11 @@ class Assembler {
   bool fresh_ = true;
 };
 
-RoundKey key_of(const v1::RoundKey& key) { return {JobId(key.job()), key.lineage(), key.round()}; }
+RoundKey key_of(const v1::RoundKey& key) { return {JobId(key.job()), key.epoch(), key.round()}; }
 
 void put(const RoundKey& key, v1::RoundKey& to) {
   to.set_job(key.job.n);
-  to.set_lineage(key.lineage);
+  to.set_epoch(key.epoch);
   to.set_round(key.round);
 }
 
@@ -230,16 +230,16 @@ grpc::Status ended(const Status& status, bool sent) {
 
 }  // namespace
 
-grpc::Status serve_momentum(const MomentumDonor& donor, const v1::FetchMomentumRequest& request,
+grpc::Status serve_momentum(const MomentumHandler& handler, const v1::FetchMomentumRequest& request,
                             grpc::ServerWriter<v1::MomentumChunk>* writer) {
-  if (!donor) return {grpc::StatusCode::NOT_FOUND, "this trainer keeps no momentum"};
+  if (!handler) return {grpc::StatusCode::NOT_FOUND, "this trainer keeps no momentum"};
   bool sent = true;
   const ValueRange range{request.first(), request.count()};
   const auto from =
       static_cast<std::size_t>(std::clamp<std::int64_t>(request.from(), 0, range.count));
-  const Status status =
-      donor(ReplicaId(request.replica()), key_of(request.key()), range,
-            [&](std::span<const float> values) { sent = ChunkWriter(writer).write(values, from); });
+  const Status status = handler(
+      ReplicaId(request.replica()), key_of(request.key()), range,
+      [&](std::span<const float> values) { sent = ChunkWriter(writer).write(values, from); });
   return ended(status, sent);
 }
 

@@ -19,7 +19,7 @@
 namespace shoal::outer_opt {
 
 // The holder's side; blocks until everything is handed to the connection.
-grpc::Status serve_momentum(const MomentumDonor& donor, const v1::FetchMomentumRequest& request,
+grpc::Status serve_momentum(const MomentumHandler& handler, const v1::FetchMomentumRequest& request,
                             grpc::ServerWriter<v1::MomentumChunk>* writer);
 
 // The other side; blocks. `dial` is asked for a channel at the first try and after each break.

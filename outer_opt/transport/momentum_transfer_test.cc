@@ -28,8 +28,8 @@ class MomentumTransfer : public testing::Test {
 };
 
 TEST_F(MomentumTransfer, RangesOfMomentumFromSeveralHolders) {
-  holder_->set_momentum_donor([this](ReplicaId replica, const RoundKey& key,
-                                     const ValueRange& range, const auto& serve) -> Status {
+  holder_->set_momentum_handler([this](ReplicaId replica, const RoundKey& key,
+                                       const ValueRange& range, const auto& serve) -> Status {
     const bool mine = replica == ReplicaId(5) && key == kKey && range.first >= 100;
     if (!mine) return Error{Code::kConflict, "I do not keep that"};
     serve(std::span<const float>(momentum_).subspan(range.first, range.count));
@@ -51,7 +51,7 @@ TEST_F(MomentumTransfer, RangesOfMomentumFromSeveralHolders) {
   const Gathered refused = gather_momentum(*node_, kKey, staged, {});
   EXPECT_EQ(refused.status.error().code, Code::kConflict);
   EXPECT_EQ(refused.lost, ReplicaId(6));
-  holder_->set_momentum_donor(nullptr);
+  holder_->set_momentum_handler(nullptr);
   EXPECT_EQ(gather_momentum(*node_, kKey, staged, {}).status.error().code, Code::kNotFound);
 }
 

@@ -84,8 +84,8 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
-  void set_state_donor(StateDonor donor) override;
-  void set_momentum_donor(MomentumDonor donor) override;
+  void set_state_handler(StateHandler handler) override;
+  void set_momentum_handler(MomentumHandler handler) override;
   Status fetch_momentum(const MomentumHolder& holder, const RoundKey& key, std::span<float> out,
                         std::stop_token stop) override;
   Status join(JoinSession& session, JoinNews& news,
@@ -99,13 +99,13 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   void arrived(AcceptedStream* stream);
   bool forget(AcceptedStream* stream) override;
   void gave_up(const v1::GaveUp& request);
-  StateDonor state_donor();
+  StateHandler state_handler();
   void let_reduces_pass(const StateAsk& ask, const grpc::ServerContext& context)
       SHOAL_EXCLUDES(mutex_);
-  MomentumDonor momentum_donor();
+  MomentumHandler momentum_handler();
   ProbeGate& gate() { return gate_; }
   DialHolder dialler_to(const std::string& address) const;
-  bool borrows() const { return options_.local_sockets && !options_.line; }
+  bool cross_memory() const { return options_.local_sockets && !options_.line; }
   void answered(const LinkEstimate& asker) {
     const MutexLock lock(mutex_);
     links_.answered(steady_now(), asker);
@@ -143,8 +143,8 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
   using ChannelKey = std::pair<std::string, int>;  // address and lane
   std::map<ChannelKey, wire::PeerChannel> channels_ SHOAL_GUARDED_BY(mutex_);
-  StateDonor state_donor_ SHOAL_GUARDED_BY(mutex_);
-  MomentumDonor momentum_donor_ SHOAL_GUARDED_BY(mutex_);
+  StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
+  MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
   // By attempts since the last one that ended well.
   Bytes sent_ SHOAL_GUARDED_BY(mutex_);
   Bytes received_ SHOAL_GUARDED_BY(mutex_);
@@ -164,7 +164,8 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
     grpc::CallbackServerContext* context) {
   const auto name = name_of(*context);
-  auto* stream = new AcceptedStream(context, node_, name.value_or(StreamName{}), node_->borrows());
+  auto* stream =
+      new AcceptedStream(context, node_, name.value_or(StreamName{}), node_->cross_memory());
   if (name)
     node_->arrived(stream);
   else
@@ -177,16 +178,16 @@ grpc::Status Service::AskState(grpc::ServerContext* context, const v1::StateAsk*
   const auto ask = from_wire(*request);
   if (!ask) return {grpc::StatusCode::INVALID_ARGUMENT, to_string(ask.error())};
   node_->let_reduces_pass(*ask, *context);
-  const StateDonor donor = node_->state_donor();
+  const StateHandler handler = node_->state_handler();
   StateAnswer nothing;
   nothing.refusal = StateRefusal::kNotHere;
-  to_wire(donor ? donor(*ask) : nothing, request->compact(), *answer);
+  to_wire(handler ? handler(*ask) : nothing, request->compact(), *answer);
   return grpc::Status::OK;
 }
 
 grpc::Status Service::FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
                                     grpc::ServerWriter<v1::MomentumChunk>* writer) {
-  return serve_momentum(node_->momentum_donor(), *request, writer);
+  return serve_momentum(node_->momentum_handler(), *request, writer);
 }
 
 grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) {
@@ -322,7 +323,7 @@ bool PeerNodeImpl::forget(AcceptedStream* stream) {
 
 // Before or after the attempt there is nothing to give up: the end of the stream says enough.
 void PeerNodeImpl::gave_up(const v1::GaveUp& request) {
-  const AttemptKey key{{JobId(request.key().job()), request.key().lineage(), request.key().round()},
+  const AttemptKey key{{JobId(request.key().job()), request.key().epoch(), request.key().round()},
                        request.attempt()};
   std::shared_ptr<ReduceCall> call;
   {
@@ -452,19 +453,19 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  return {true, {call->digest(), {}, call->seen(), call->streams(), call->borrowed()}, {}};
+  return {true, {call->digest(), {}, call->seen(), call->streams(), call->read_directly()}, {}};
 }
 
 // ---- state
 
-void PeerNodeImpl::set_state_donor(StateDonor donor) {
+void PeerNodeImpl::set_state_handler(StateHandler handler) {
   const MutexLock lock(mutex_);
-  state_donor_ = std::move(donor);
+  state_handler_ = std::move(handler);
 }
 
-StateDonor PeerNodeImpl::state_donor() {
+StateHandler PeerNodeImpl::state_handler() {
   const MutexLock lock(mutex_);
-  return state_donor_;
+  return state_handler_;
 }
 
 // A reduce wants the line for itself. Averages are what a joiner needs to keep up, and are little.
@@ -494,14 +495,14 @@ Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
   return run_join(session, news, drive, stop);
 }
 
-void PeerNodeImpl::set_momentum_donor(MomentumDonor donor) {
+void PeerNodeImpl::set_momentum_handler(MomentumHandler handler) {
   const MutexLock lock(mutex_);
-  momentum_donor_ = std::move(donor);
+  momentum_handler_ = std::move(handler);
 }
 
-MomentumDonor PeerNodeImpl::momentum_donor() {
+MomentumHandler PeerNodeImpl::momentum_handler() {
   const MutexLock lock(mutex_);
-  return momentum_donor_;
+  return momentum_handler_;
 }
 
 Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey& key,

@@ -52,12 +52,12 @@ struct PeerNodeOptions {
 };
 
 // Answers what a joiner asks, from any thread; waits a few seconds at most.
-using StateDonor = std::function<StateAnswer(const StateAsk& ask)>;
+using StateHandler = std::function<StateAnswer(const StateAsk& ask)>;
 
 // Called from a gRPC thread for FetchMomentum, a range of sharded outer momentum. Must call `serve`
 // once while the values cannot change, or return an error (kNotFound: not my replica; kConflict: I
 // do not hold that round, or do not keep that range).
-using MomentumDonor =
+using MomentumHandler =
     std::function<Status(ReplicaId replica, const RoundKey& key, const ValueRange& range,
                          const std::function<void(std::span<const float>)>& serve)>;
 
@@ -67,7 +67,7 @@ struct ReduceOutcome {
   ReduceStats stats;
   PartSeen seen;            // of the own part (ReduceSession::seen)
   std::size_t streams = 0;  // to and from all peers
-  Bytes borrowed;           // of those received: read in the memory of other processes of this host
+  Bytes read_directly;      // of those received: read in the memory of other processes of this host
 };
 
 struct ReduceError {
@@ -99,8 +99,8 @@ class PeerNode {
   virtual ReduceResult reduce_with(std::unique_ptr<ReduceSession> session,
                                    std::stop_token stop) = 0;
 
-  virtual void set_state_donor(StateDonor donor) = 0;
-  virtual void set_momentum_donor(MomentumDonor donor) = 0;
+  virtual void set_state_handler(StateHandler handler) = 0;
+  virtual void set_momentum_handler(MomentumHandler handler) = 0;
 
   // Measures the lines from `self` to these peers in the background, never beside a reduce; in
   // place of those that an earlier call named and that are not measured yet.

@@ -205,13 +205,13 @@ TEST_F(PeerProcess, WhoMayNotReadMemoryTakesMessages) {
   expect_equal_digests(*strict_, first);
   const ReduceResult result = first.self.reduce(first.plan);
   ASSERT_TRUE(result.ok) << result.error.detail;
-  EXPECT_EQ(result.outcome.borrowed, Bytes(0));
+  EXPECT_EQ(result.outcome.read_directly, Bytes(0));
 }
 TEST_F(PeerProcess, WhoMayReadsWhatTheOtherLends) {
   First first = meet(*open_);
   const ReduceResult result = first.self.reduce(first.plan);
   ASSERT_TRUE(result.ok) << result.error.detail;
-  EXPECT_GT(result.outcome.borrowed, Bytes(2 << 20));
+  EXPECT_GT(result.outcome.read_directly, Bytes(2 << 20));
 }
 
 }  // namespace

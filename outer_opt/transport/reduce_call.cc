@@ -127,7 +127,7 @@ std::unique_ptr<EntropyCoder> ReduceCall::take_coder() {
   return coder;
 }
 
-// Gets at the payload of a frame that was lent or entropy coded.
+// Gets at the payload of a frame that came by reference or entropy coded.
 bool ReduceCall::open(Link* link) {
   const bool expand = link->pending->must_expand();
   std::unique_ptr<EntropyCoder> coder;
@@ -144,7 +144,7 @@ bool ReduceCall::open(Link* link) {
   {
     const MutexUnlock meanwhile(mutex_);
     status = expand ? link->pending->expand(*coder, std::move(buffer))
-                    : link->pending->fetch(*link->borrowed, std::move(buffer));
+                    : link->pending->fetch(*link->peer_memory, std::move(buffer));
   }
   --working_;
   --link->starting;
@@ -156,7 +156,7 @@ bool ReduceCall::open(Link* link) {
 // Before the session admits the frame: one that cannot be read any more has not come.
 bool ReduceCall::opened(Link* link, bool expanded, const Status& status) {
   if (status.ok()) {
-    if (!expanded) borrowed_ += link->pending->header().payload_size;
+    if (!expanded) read_directly_ += link->pending->header().payload_size;
     return true;
   }
   if (expanded) {
@@ -209,11 +209,11 @@ bool ReduceCall::send_next(Link* link) {
   link->writing = true;
   ++link->starting;
   std::unique_ptr<EntropyCoder> coder;
-  if (session_->plan().entropy_coding && !link->borrows) coder = take_coder();
-  const SendTerms terms = {link->borrows, coder.get()};
+  if (session_->plan().entropy_coding && !link->cross_memory) coder = take_coder();
+  const SendTerms terms = {link->cross_memory, coder.get()};
   {
     const MutexUnlock meanwhile(mutex_);
-    const OutgoingMessage message = message_of(*session_, *frame, terms, lender_);
+    const OutgoingMessage message = message_of(*session_, *frame, terms, pins_);
     link->write_size = message.size;
     link->start_write(message.bytes);
   }
@@ -257,7 +257,7 @@ bool ReduceCall::settle(Link* link) {
 }
 
 bool ReduceCall::has_fetched_all(const Link* link) const {
-  return !link->borrowed || !still_owes(*link);
+  return !link->peer_memory || !still_owes(*link);
 }
 
 // A dialled stream can only be cancelled; an accepted one is, when its write does not come back: at
@@ -302,12 +302,12 @@ StreamEnd ReduceCall::refusal() {
 
 // ---- events
 
-void ReduceCall::on_answer(Link* link, std::optional<wire::BorrowedMemory> borrowed) {
+void ReduceCall::on_answer(Link* link, std::optional<wire::PeerMemory> peer_memory) {
   {
     const MutexLock lock(mutex_);
     link->asking = false;
-    link->borrows = borrowed.has_value();
-    link->borrowed = std::move(borrowed);
+    link->cross_memory = peer_memory.has_value();
+    link->peer_memory = std::move(peer_memory);
   }
   drive();
 }
@@ -333,11 +333,12 @@ void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
   drive();
 }
 
-// What a frame says of loans.
+// What a frame says of memory that is read.
 Status ReduceCall::take_terms(Link& link, const FrameHeader& header) {
-  if (!link.dialled && header.borrows && link.borrowed) link.borrows = true;
-  if (!header.lent || link.borrows) return {};
-  return Error{Code::kInvalidArgument, "a loan to somebody who does not borrow"};
+  if (!link.dialled && header.cross_memory && link.peer_memory) link.cross_memory = true;
+  if (!header.by_reference || link.cross_memory) return {};
+  return Error{Code::kInvalidArgument,
+               "a payload by reference, to a member that cannot read memory"};
 }
 
 void ReduceCall::count_received(const Link& link, std::size_t size) {
@@ -390,7 +391,7 @@ void ReduceCall::told(ReplicaId from, ReplicaId replica, const std::string& deta
     const int peer = member(from);
     if (peer < 0 || over() || session_->state() == SessionState::kDone) return;
     const std::string news = to_string(from) + ": " + detail;
-    if (session_->can_spare(peer))
+    if (session_->tolerates_loss(peer))
       lost(peer, news);
     else
       fail_by_name(replica, peer, news);
@@ -403,7 +404,7 @@ void ReduceCall::told(ReplicaId from, ReplicaId replica, const std::string& deta
 bool ReduceCall::hears_of(int peer) const {
   if (find(peer, true)) return true;
   const bool dialled = session_->dials(session_->self(), peer);
-  return !dialled && !session_->can_spare(peer) &&
+  return !dialled && !session_->tolerates_loss(peer) &&
          std::ranges::any_of(links_, [](const Link* link) { return link->dialled; });
 }
 
@@ -494,9 +495,8 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
 }
 
 void ReduceCall::wait_returned() {
-  loans_.end();
-  SHOAL_CHECK(lender_.wait_returned(kReturnLimit),
-              "the transport keeps memory of a finished reduce");
+  readable_.end();
+  SHOAL_CHECK(pins_.wait_returned(kReturnLimit), "the transport keeps memory of a finished reduce");
 }
 
 std::optional<SessionFailure> ReduceCall::failure() {
@@ -516,9 +516,9 @@ ReduceStats ReduceCall::stats() {
   return {Bytes(sent_), Bytes(received_), spent.count()};
 }
 
-Bytes ReduceCall::borrowed() {
+Bytes ReduceCall::read_directly() {
   const MutexLock lock(mutex_);
-  return Bytes(borrowed_);
+  return Bytes(read_directly_);
 }
 
 std::size_t ReduceCall::streams() {

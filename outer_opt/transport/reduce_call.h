@@ -9,13 +9,13 @@
 // stream merely ends may itself have lost somebody, of whom we shall hear another way; so it is
 // called lost only after kBelieve, unless there is no other stream to hear from.
 //
-// Loans: two members on one host that may read each other's memory leave payloads that are resident
-// where they are. The dialling end offers it with the stream's opening, the accepting end tries and
-// answers, the dialling end tries, and says in its frames that it could. A dialled stream is
-// half-closed only when all that is lent to it was fetched, so nobody goes before the others have
-// read; who must go early ends its loans (wait_returned()).
+// Cross-memory attach: two members on one host that may read each other's memory leave payloads
+// that are resident where they are. The dialling end offers it with the stream's opening, the
+// accepting end tries and answers, the dialling end tries, and says in its frames that it could. A
+// dialled stream is half-closed only when all that it was referred to was fetched, so nobody goes
+// before the others have read; who must go early ends the permission (wait_returned()).
 //
-// Slow lines: with such a plan frames are entropy coded, where they are not lent, and expanded
+// Slow lines: with such a plan frames are entropy coded, unless they go by reference, and expanded
 // where they arrive, before the session sees them.
 //
 // Lanes: on a long fat line one connection does not carry what the line does, so a pair may have
@@ -37,7 +37,7 @@
 #include "outer_opt/transport/frame_message.h"
 #include "outer_opt/transport/peer_node.h"
 #include "threads/mutex.h"
-#include "wire/lent_memory.h"
+#include "wire/cross_memory.h"
 #include "wire/slices.h"
 
 namespace shoal::outer_opt {
@@ -91,9 +91,9 @@ class Link {
        finished = false;
   std::optional<ReceivedFrame> pending;  // waiting for its turn
   bool opening = false;                  // getting at its payload, without the lock
-  bool asking = false;                   // dialled: whether the peer borrows is not known yet
-  bool borrows = false;                  // the two ends read each other's memory
-  std::optional<wire::BorrowedMemory> borrowed;  // what the peer lends
+  bool asking = false;        // dialled: whether the peer reads our memory is not known yet
+  bool cross_memory = false;  // the two ends read each other's memory
+  std::optional<wire::PeerMemory> peer_memory;  // of the peer
   Clock::time_point heard = Clock::now();
 
   FrameKind sends() const { return dialled ? FrameKind::kContribution : FrameKind::kAverage; }
@@ -108,17 +108,17 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   int member(ReplicaId replica) const;  // -1: not a member
 
   // For streams that offer or answer to read this member's memory.
-  std::string loan_token() const { return loans_.token(); }
+  std::string memory_token() const { return readable_.token(); }
 
-  // Takes a link in; its `call`, `peer`, `dialled` and `lane` are set, and `asking` or `borrowed`.
-  // Refused (false) when the attempt is over or the peer had a stream of this direction and lane
-  // already: the caller ends the link then, with refusal().
+  // Takes a link in; its `call`, `peer`, `dialled` and `lane` are set, and `asking` or
+  // `peer_memory`. Refused (false) when the attempt is over or the peer had a stream of this
+  // direction and lane already: the caller ends the link then, with refusal().
   bool attach(Link* link);
   StreamEnd refusal();
 
   // Watches until everything ended: done or broken, and all links closed. After that, and when
   // connections with unsent frames were dropped, wait_returned() waits until nobody reads the
-  // caller's memory any more, here or in a process that borrowed it.
+  // caller's memory any more, here or in a process that reads it.
   void watch(Duration time_limit, std::stop_token stop);
   void wait_returned();
   std::optional<SessionFailure> failure();
@@ -129,7 +129,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   // and what TCP sends again are not in. The time: until the last link closed, or now.
   ReduceStats stats();
   std::size_t streams();  // that came to be
-  Bytes borrowed();
+  Bytes read_directly();
 
   // `from` gave up because of `lost`.
   void told(ReplicaId from, ReplicaId lost, const std::string& detail);
@@ -143,8 +143,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   };
   std::vector<Flow> flows();
 
-  // From the links' reactors. Asked once: what the peer said of loans, nothing when it wants none.
-  void on_answer(Link* link, std::optional<wire::BorrowedMemory> borrowed);
+  // From the links' reactors. Asked once: what the peer said of its memory, nothing when it wants
+  // none.
+  void on_answer(Link* link, std::optional<wire::PeerMemory> peer_memory);
   void on_read(Link* link, bool ok, const grpc::ByteBuffer& message);
   void on_written(Link* link, bool ok);
   void on_closed(Link* link, const StreamEnd& end);  // the link goes away afterwards
@@ -187,8 +188,8 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
 
   const Clock::time_point started_ = Clock::now();
   const double patience_s_;  // with a peer that owes us a frame
-  wire::Lender lender_;
-  wire::LentMemory loans_;
+  wire::SlicePins pins_;
+  wire::ReadableMemory readable_;
   Mutex mutex_;
   CondVar changed_;
   // Asked and told with the lock; run() is for whoever was handed work, without it.
@@ -225,7 +226,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   // In bytes.
   std::int64_t sent_ SHOAL_GUARDED_BY(mutex_) = 0;
   std::int64_t received_ SHOAL_GUARDED_BY(mutex_) = 0;
-  std::int64_t borrowed_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::int64_t read_directly_ SHOAL_GUARDED_BY(mutex_) = 0;
   std::optional<Clock::time_point> over_since_ SHOAL_GUARDED_BY(mutex_);
   std::optional<Clock::time_point> ended_ SHOAL_GUARDED_BY(mutex_);
   bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;  // cancelled by the caller, or the time is up

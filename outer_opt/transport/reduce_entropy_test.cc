@@ -36,7 +36,7 @@ TEST(ReduceEntropy, WhatIsReadInMemoryIsNotEntropyCoded) {
   swarm.plan.entropy_coding = true;
   const auto results = swarm.reduce_all();
   expect_equal(swarm, results);
-  EXPECT_EQ(results[0].outcome.borrowed.count(), 400'000);
+  EXPECT_EQ(results[0].outcome.read_directly.count(), 400'000);
 }
 
 // Plays the first member, whose frame says that it is entropy coded and is not.
@@ -46,7 +46,7 @@ class Garbler final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byt
       : stub_(wire::dial_peer(plan.members[1].address, seconds(4), nullptr).channel) {
     const std::pair<const char*, std::int64_t> names[] = {{"shoal-replica", 1},
                                                           {"shoal-job", 1},
-                                                          {"shoal-lineage", 0},
+                                                          {"shoal-epoch", 0},
                                                           {"shoal-round", plan.key.round},
                                                           {"shoal-attempt", plan.attempt},
                                                           {"shoal-lane", 0},

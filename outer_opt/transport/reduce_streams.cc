@@ -15,9 +15,9 @@ namespace shoal::outer_opt {
 namespace {
 
 constexpr char kMethod[] = "/shoal.v1.PeerService/Reduce";
-constexpr char kReplica[] = "shoal-replica", kJob[] = "shoal-job", kLineage[] = "shoal-lineage",
+constexpr char kReplica[] = "shoal-replica", kJob[] = "shoal-job", kEpoch[] = "shoal-epoch",
                kRound[] = "shoal-round", kAttempt[] = "shoal-attempt", kLane[] = "shoal-lane",
-               kLanes[] = "shoal-lanes", kLost[] = "shoal-lost", kLoans[] = "shoal-loans";
+               kLanes[] = "shoal-lanes", kLost[] = "shoal-lost", kMemory[] = "shoal-memory";
 
 using wire::read_number;
 
@@ -54,7 +54,7 @@ class DialledStream final : public Link,
     asking = process_ > 0;
     context_.AddMetadata(kReplica, std::to_string(self.n));
     context_.AddMetadata(kJob, std::to_string(key.key.job.n));
-    context_.AddMetadata(kLineage, std::to_string(key.key.lineage));
+    context_.AddMetadata(kEpoch, std::to_string(key.key.epoch));
     context_.AddMetadata(kRound, std::to_string(key.key.round));
     context_.AddMetadata(kAttempt, std::to_string(key.attempt));
     context_.AddMetadata(kLane, std::to_string(lane.index));
@@ -65,7 +65,7 @@ class DialledStream final : public Link,
   }
 
   void start() {
-    if (asking) context_.AddMetadata(kLoans, call->loan_token());
+    if (asking) context_.AddMetadata(kMemory, call->memory_token());
     stub_.PrepareBidiStreamingCall(&context_, kMethod, {}, this);
     AddHold();
     StartCall();
@@ -85,12 +85,12 @@ class DialledStream final : public Link,
 
   void OnReadInitialMetadataDone(bool ok) override {
     if (process_ <= 0) return;
-    std::optional<wire::BorrowedMemory> borrowed;
+    std::optional<wire::PeerMemory> peer_memory;
     if (ok) {
       const wire::Metadata& answer = context_.GetServerInitialMetadata();
-      borrowed = wire::BorrowedMemory::open(process_, wire::read_text(answer, kLoans));
+      peer_memory = wire::PeerMemory::open(process_, wire::read_text(answer, kMemory));
     }
-    call->on_answer(this, std::move(borrowed));
+    call->on_answer(this, std::move(peer_memory));
   }
   void OnReadDone(bool ok) override {
     grpc::ByteBuffer message;
@@ -119,7 +119,7 @@ class DialledStream final : public Link,
     v1::GaveUp request;
     request.set_replica(self_.n);
     request.mutable_key()->set_job(key_.key.job.n);
-    request.mutable_key()->set_lineage(key_.key.lineage);
+    request.mutable_key()->set_epoch(key_.key.epoch);
     request.mutable_key()->set_round(key_.key.round);
     request.set_attempt(key_.attempt);
     request.set_lost(why.lost.n);
@@ -128,7 +128,7 @@ class DialledStream final : public Link,
   }
 
   std::shared_ptr<grpc::Channel> channel_;
-  const pid_t process_;  // of the peer, 0 when its memory cannot be lent
+  const pid_t process_;  // of the peer, 0 when its memory cannot be read
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   const ReplicaId self_;
   const AttemptKey key_;
@@ -155,13 +155,13 @@ std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
   StreamName name;
   const bool complete = read_number(metadata, kReplica, name.from.n) &&
                         read_number(metadata, kJob, name.key.key.job.n) &&
-                        read_number(metadata, kLineage, name.key.key.lineage) &&
+                        read_number(metadata, kEpoch, name.key.key.epoch) &&
                         read_number(metadata, kRound, name.key.key.round) &&
                         read_number(metadata, kAttempt, name.key.attempt) &&
                         read_number(metadata, kLane, name.lane.index) &&
                         read_number(metadata, kLanes, name.lane.count) && name.lane.index >= 0 &&
                         name.lane.index < name.lane.count && name.lane.count <= kLanesMax;
-  name.loans = wire::read_text(metadata, kLoans);
+  name.memory = wire::read_text(metadata, kMemory);
   return complete ? std::optional(name) : std::nullopt;
 }
 
@@ -176,7 +176,7 @@ void AcceptedStream::join(const std::shared_ptr<ReduceCall>& reduce) {
   peer = member;
   lane = name_.lane;
   call = reduce;
-  if (!name_.loans.empty()) answer_offer();
+  if (!name_.memory.empty()) answer_offer();
   if (reduce->attach(this)) return;
   call = nullptr;
   finish(reduce->refusal());
@@ -187,13 +187,13 @@ void AcceptedStream::answer_offer() {
   constexpr std::string_view kDescriptor = "fd:";
   const std::string connection = context_->peer();
   int fd = -1;
-  if (borrows_ && connection.starts_with(kDescriptor)) {
+  if (cross_memory_ && connection.starts_with(kDescriptor)) {
     const char* end = connection.data() + connection.size();
     std::from_chars(connection.data() + kDescriptor.size(), end, fd);
   }
   const auto process = wire::process_behind(fd);
-  if (process) borrowed = wire::BorrowedMemory::open(*process, name_.loans);
-  if (borrowed) context_->AddInitialMetadata(kLoans, call->loan_token());
+  if (process) peer_memory = wire::PeerMemory::open(*process, name_.memory);
+  if (peer_memory) context_->AddInitialMetadata(kMemory, call->memory_token());
   StartSendInitialMetadata();
 }
 

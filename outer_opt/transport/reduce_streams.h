@@ -25,7 +25,7 @@ struct StreamName {
   ReplicaId from;
   AttemptKey key;
   Lane lane;
-  std::string loans;  // the token of the memory that it offers to lend; empty: none
+  std::string memory;  // the token of the memory that it lets the other end read; empty: none
 };
 std::optional<StreamName> name_of(const grpc::CallbackServerContext& context);
 
@@ -43,10 +43,10 @@ class StreamKeeper {
 class AcceptedStream final : public Link,
                              public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // Takes loans only when it `borrows`.
+  // Reads the peer's memory only where `cross_memory`.
   AcceptedStream(grpc::CallbackServerContext* context, StreamKeeper* keeper, StreamName name,
-                 bool borrows)
-      : context_(context), keeper_(keeper), name_(std::move(name)), borrows_(borrows) {}
+                 bool cross_memory)
+      : context_(context), keeper_(keeper), name_(std::move(name)), cross_memory_(cross_memory) {}
   const StreamName& name() const { return name_; }
 
   // Each at most once, and only one of them; the stream may be gone when they return.
@@ -70,7 +70,7 @@ class AcceptedStream final : public Link,
   grpc::CallbackServerContext* context_;
   StreamKeeper* keeper_;
   const StreamName name_;
-  const bool borrows_;
+  const bool cross_memory_;
   grpc::ByteBuffer incoming_, outgoing_;
 };
 

@@ -120,9 +120,9 @@ TEST(Reduce, MembersOfOneHostReadEachOthersMemory) {
                          : codec == CodecKind::kFp32 ? 4 * 4.0 / 3 * 100'000
                                                      : 2.0 / 3 * 100'000;
     for (std::size_t i = 0; i < 3; ++i) {
-      EXPECT_GE(static_cast<double>(results[i].outcome.borrowed.count()), least - 100);
-      EXPECT_LE(results[i].outcome.borrowed, results[i].outcome.stats.received);
-      EXPECT_EQ(others[i].outcome.borrowed, Bytes(0));
+      EXPECT_GE(static_cast<double>(results[i].outcome.read_directly.count()), least - 100);
+      EXPECT_LE(results[i].outcome.read_directly, results[i].outcome.stats.received);
+      EXPECT_EQ(others[i].outcome.read_directly, Bytes(0));
       EXPECT_NEAR(static_cast<double>(results[i].outcome.stats.received.count()),
                   static_cast<double>(others[i].outcome.stats.received.count()), 20'000);
     }
@@ -133,14 +133,14 @@ TEST(Reduce, NobodyReadsMemoryPastAnEmulatedLine) {
   Swarm swarm(2, 10'000, CodecKind::kFp32, {}, Topology::kButterfly, {true, "rtt=2ms"});
   for (const ReduceResult& result : swarm.reduce_all()) {
     ASSERT_TRUE(result.ok) << result.error.detail;
-    EXPECT_EQ(result.outcome.borrowed, Bytes(0));
+    EXPECT_EQ(result.outcome.read_directly, Bytes(0));
   }
 }
 
 TEST(Reduce, BytesOfOtherTrafficAreNotItsOwn) {
   Swarm swarm(2, 100'000, CodecKind::kFp32);
   const std::vector<float> momentum(500'000, 1.0f);
-  swarm.nodes[0]->set_momentum_donor(
+  swarm.nodes[0]->set_momentum_handler(
       [&](ReplicaId, const RoundKey&, const ValueRange&, const auto& serve) {
         serve(std::span<const float>(momentum));
         return Status();
@@ -258,7 +258,7 @@ TEST(Reduce, AStreamThatNamesNoAttemptIsRefused) {
   const auto dialled = wire::dial_peer(node->address(), seconds(4));
   const auto stub = v1::PeerService::NewStub(dialled.channel);
   const std::map<std::string, std::string> complete = {
-      {"shoal-replica", "1"}, {"shoal-job", "1"},  {"shoal-lineage", "0"}, {"shoal-round", "1"},
+      {"shoal-replica", "1"}, {"shoal-job", "1"},  {"shoal-epoch", "0"}, {"shoal-round", "1"},
       {"shoal-attempt", "1"}, {"shoal-lane", "0"}, {"shoal-lanes", "1"}};
   const auto refused = [&](const std::map<std::string, std::string>& metadata) {
     grpc::ClientContext context;
@@ -392,7 +392,7 @@ TEST(Reduce, TheOutcomeNamesWhomThePartIsWithout) {
   for (auto* running : {&one, &two}) {
     const ReduceResult result = running->get();
     ASSERT_TRUE(result.ok) << result.error.detail;
-    EXPECT_EQ(result.outcome.seen.left_out, std::vector{ReplicaId(3)});
+    EXPECT_EQ(result.outcome.seen.excluded, std::vector{ReplicaId(3)});
   }
 }
 

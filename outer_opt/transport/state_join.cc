@@ -109,7 +109,7 @@ void hand_over(const Call& call, JoinSession& session) {
 std::chrono::system_clock::time_point wake_at(const JoinSession& session) {
   const Instant now = steady_now();
   auto wait = std::chrono::nanoseconds(kLookAtNews);
-  if (const auto look = session.look_again_at(now)) {
+  if (const auto look = session.wakeup_at(now)) {
     wait = std::clamp(std::chrono::nanoseconds((*look - now).ns),
                       std::chrono::nanoseconds(std::chrono::milliseconds(1)), wait);
   }

@@ -25,7 +25,7 @@ class StateJoin : public testing::Test {
   StateJoin() {
     for (int i = 0; i < 2; ++i) {
       nodes_.push_back(PeerNode::start({}).value());
-      nodes_.back()->set_state_donor([this, i](const StateAsk& ask) {
+      nodes_.back()->set_state_handler([this, i](const StateAsk& ask) {
         const MutexLock lock(mutex_);
         ++asked_[static_cast<std::size_t>(i)];
         StateAnswer answer = *sources_[static_cast<std::size_t>(i)].answer(ask, {});
@@ -129,8 +129,8 @@ TEST_F(StateJoin, GoesOnWithTheOtherSourceWhenOneIsGone) {
 }
 
 TEST_F(StateJoin, GivesUpWithASentenceWhenNobodyAnswers) {
-  nodes_[0]->set_state_donor({});
-  nodes_[1]->set_state_donor({});
+  nodes_[0]->set_state_handler({});
+  nodes_[1]->set_state_handler({});
   JoinOptions options;
   options.broken = milliseconds(500);
   JoinSession s = session(options);

@@ -178,7 +178,7 @@ Result<std::vector<float>> values_of(const v1::StateAnswer& answer) {
 void to_wire(const StateAsk& ask, bool compact, v1::StateAsk& out) {
   out.set_replica(ask.replica.n);
   out.mutable_key()->set_job(ask.key.job.n);
-  out.mutable_key()->set_lineage(ask.key.lineage);
+  out.mutable_key()->set_epoch(ask.key.epoch);
   out.mutable_key()->set_round(ask.key.round);
   out.set_kind(wire_kind(ask.kind));
   out.set_first(ask.run.first);
@@ -187,6 +187,7 @@ void to_wire(const StateAsk& ask, bool compact, v1::StateAsk& out) {
   out.set_adam_step(ask.adam_step);
   out.set_compact(compact);
   out.set_piece(ask.piece);
+  out.set_stays(ask.stays);
 }
 
 Result<StateAsk> from_wire(const v1::StateAsk& ask) {
@@ -196,12 +197,13 @@ Result<StateAsk> from_wire(const v1::StateAsk& ask) {
     return Error{Code::kInvalidArgument, "too many values", "count", ""};
   StateAsk out;
   out.replica = ReplicaId(ask.replica());
-  out.key = {JobId(ask.key().job()), ask.key().lineage(), ask.key().round()};
+  out.key = {JobId(ask.key().job()), ask.key().epoch(), ask.key().round()};
   out.kind = *kind;
   out.run = {ask.first(), ask.count()};
   out.pinned = ask.pinned();
   out.adam_step = ask.adam_step();
   out.piece = ask.piece();
+  out.stays = ask.stays();
   return out;
 }
 

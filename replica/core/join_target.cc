@@ -30,7 +30,7 @@ JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
 
 std::vector<PeerAddress> sources_of(const Assign& assign) {
   if (!assign.sources.empty()) return assign.sources;
-  return {{assign.source.donor, assign.source.donor_address}};
+  return {{assign.source.replica, assign.source.address}};
 }
 
 void OuterStateTarget::place(const ValueRange& run, std::span<const float> values) {

@@ -10,16 +10,16 @@
 
 namespace shoal::replica {
 
+using outer_opt::CommitOutcome;
 using outer_opt::Fragment;
-using outer_opt::Settled;
 
 namespace {
 
-Settled settled_by(const CommitRound& commit, bool contributed) {
-  if (commit.outcome == RoundOutcome::kKept) return Settled::kCounted;
-  if (commit.outcome == RoundOutcome::kDropped) return Settled::kDropped;
-  if (contributed) return Settled::kCounted;
-  return commit.keeps ? Settled::kKept : Settled::kDropped;
+CommitOutcome commit_outcome(const CommitRound& commit, bool contributed) {
+  if (commit.outcome == RoundOutcome::kKept) return CommitOutcome::kCounted;
+  if (commit.outcome == RoundOutcome::kDropped) return CommitOutcome::kDropped;
+  if (contributed) return CommitOutcome::kCounted;
+  return commit.keeps ? CommitOutcome::kKept : CommitOutcome::kDropped;
 }
 
 // The parts of the members, where each owned one.
@@ -228,12 +228,12 @@ std::vector<ReplicaId> OuterLoop::disputed(const ReducePlan& plan) const {
 // ---- the commit
 
 OuterLoop::Committed OuterLoop::commit(const CommitRound& commit, bool goes_on) {
-  Committed committed{before_step(commit), settled_by(commit, contributed_), false};
+  Committed committed{before_step(commit), commit_outcome(commit, contributed_), false};
   if (commit.outcome == RoundOutcome::kAveraged) {
-    adopt_average(commit, committed.settled, goes_on);
-    committed.adopts_later = committed.settled == Settled::kCounted && goes_on;
+    adopt_average(commit, committed.outcome, goes_on);
+    committed.adopts_later = committed.outcome == CommitOutcome::kCounted && goes_on;
   } else {
-    stay(committed.settled == Settled::kCounted);
+    stay(committed.outcome == CommitOutcome::kCounted);
   }
   held_ = commit.key;
   digests_ = digests_of(*state_);
@@ -257,17 +257,17 @@ Applied OuterLoop::before_step(const CommitRound& commit) {
   return applied;
 }
 
-void OuterLoop::adopt_average(const CommitRound& commit, Settled settled, bool goes_on) {
+void OuterLoop::adopt_average(const CommitRound& commit, CommitOutcome outcome, bool goes_on) {
   keep_unsent();
   if (state_.use_count() > 1) state_ = std::make_shared<OuterState>(*state_);  // somebody reads it
   // Nothing of this replica is being averaged: the room of its contribution is free.
-  if (settled == Settled::kKept) {
+  if (outcome == CommitOutcome::kKept) {
     algorithm_->contribution(local_, *state_, whole_, vectors_->contribution(), {});
   }
   take_step(commit);
   show_average(commit);
   learn_average(commit);
-  settle_local(settled, goes_on);
+  settle_local(outcome, goes_on);
   algorithm_->forget_trained(local_);
 }
 
@@ -306,8 +306,8 @@ void OuterLoop::learn_average(const CommitRound& commit) {
 }
 
 // A replica without a part in the result has nothing of its own that counts, unless it is kept.
-void OuterLoop::settle_local(Settled settled, bool goes_on) {
-  if (settled == Settled::kKept) return move_with_anchor();
+void OuterLoop::settle_local(CommitOutcome outcome, bool goes_on) {
+  if (outcome == CommitOutcome::kKept) return move_with_anchor();
   count_tokens_behind();
   if (!contributed_) return local_.write_parameters(state_->anchor);
   adopting_fragment_ = averaged_fragment_;

@@ -32,7 +32,7 @@
 #include "job/job_spec.h"
 #include "outer_opt/core/codec/sparse2.h"
 #include "outer_opt/core/joining/average_log.h"
-#include "outer_opt/core/participant/lease_walk.h"
+#include "outer_opt/core/participant/step_cursor.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/eager.h"
@@ -103,7 +103,7 @@ class OuterLoop {
 
   struct Committed {
     Applied applied;
-    outer_opt::Settled settled = outer_opt::Settled::kCounted;
+    outer_opt::CommitOutcome outcome = outer_opt::CommitOutcome::kCounted;
     bool adopts_later = false;  // the driver calls adopt()
   };
   // `goes_on`: training has gone on behind the boundary of this round.
@@ -152,10 +152,10 @@ class OuterLoop {
  private:
   std::string mismatch_of(const ReducePlan& plan, bool contributes) const;
   Applied before_step(const CommitRound& commit);
-  void adopt_average(const CommitRound& commit, outer_opt::Settled settled, bool goes_on);
+  void adopt_average(const CommitRound& commit, outer_opt::CommitOutcome outcome, bool goes_on);
   void show_average(const CommitRound& commit);
   void learn_average(const CommitRound& commit);
-  void settle_local(outer_opt::Settled settled, bool goes_on);
+  void settle_local(outer_opt::CommitOutcome outcome, bool goes_on);
   void adopt_fragment(double blend);
   double encode_contribution();
   void count_tokens_behind();
@@ -194,7 +194,7 @@ class OuterLoop {
   std::optional<outer_opt::EagerUpdates> eager_;
   // With sparse2: what was not sent yet, from the first boundary on, the encoding of the
   // contribution, and that which the newest attempt takes, empty when it contributes nothing. Like
-  // the inner moments they belong to this replica alone: one that starts from a donor or a
+  // the inner moments they belong to this replica alone: one that starts from a source or a
   // checkpoint has sent all it owes.
   std::optional<outer_opt::ErrorFeedback> feedback_;
   std::vector<std::byte> at_boundary_, encoded_;

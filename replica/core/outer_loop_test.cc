@@ -15,7 +15,7 @@
 namespace shoal::replica {
 namespace {
 
-using outer_opt::Settled;
+using outer_opt::CommitOutcome;
 using testing::ElementsAre;
 
 class OuterLoopTest : public testing::Test {
@@ -97,7 +97,7 @@ TEST_F(OuterLoopTest, ARoundAveragesAndAdopts) {
   reduce({0, 0});
   const Digest before = loop_->digests().anchor;
   const auto committed = commit();
-  EXPECT_EQ(committed.settled, Settled::kCounted);
+  EXPECT_EQ(committed.outcome, CommitOutcome::kCounted);
   EXPECT_EQ(committed.applied.base, before);
   EXPECT_EQ(committed.applied.anchor, loop_->digests().anchor);
   EXPECT_THAT(loop_->state().anchor, ElementsAre(9, 22));
@@ -109,7 +109,7 @@ TEST_F(OuterLoopTest, WithoutAPartItDropsWhatItTrained) {
   start();
   local_.values = {0, 0};
   reduce({2, 2}, false);
-  EXPECT_EQ(commit().settled, Settled::kDropped);
+  EXPECT_EQ(commit().outcome, CommitOutcome::kDropped);
   EXPECT_THAT(local_.values, ElementsAre(8, 18));
 }
 
@@ -120,7 +120,7 @@ TEST_F(OuterLoopTest, ALateReplicaMovesWithTheAnchor) {
   reduce({2, 4}, false);
   CommitRound told = commit_of(1, 1);
   told.keeps = true;
-  EXPECT_EQ(loop_->commit(told, false).settled, Settled::kKept);
+  EXPECT_EQ(loop_->commit(told, false).outcome, CommitOutcome::kKept);
   EXPECT_THAT(loop_->state().anchor, ElementsAre(8, 16));
   EXPECT_THAT(local_.values, ElementsAre(5, 16)) << "still 3 and 0 away from it";
 }
@@ -238,12 +238,12 @@ TEST_F(OuterLoopTest, AGroupThatGaveUpKeepsOrDrops) {
   report();
   CommitRound told = commit_of(1, 1);
   told.outcome = RoundOutcome::kKept;
-  EXPECT_EQ(loop_->commit(told, false).settled, Settled::kCounted);
+  EXPECT_EQ(loop_->commit(told, false).outcome, CommitOutcome::kCounted);
   EXPECT_THAT(local_.values, ElementsAre(8, 20));
   EXPECT_THAT(loop_->state().anchor, ElementsAre(10, 20));
   told = commit_of(2, 1);
   told.outcome = RoundOutcome::kDropped;
-  EXPECT_EQ(loop_->commit(told, false).settled, Settled::kDropped);
+  EXPECT_EQ(loop_->commit(told, false).outcome, CommitOutcome::kDropped);
   EXPECT_THAT(local_.values, ElementsAre(10, 20));
 }
 

@@ -21,8 +21,10 @@ StateCopy::StateCopy(CopiedStage stage, const CopiedRound& first,
   SHOAL_CHECK(follows && !coming_.shares_adam() && !algorithm_->gathers_momentum(),
               "a state that cannot be copied");
   source_.keep_no_moments();
+  outer_opt::JoinOptions staying = options;
+  staying.stays = true;
   session_.emplace(first.key, join_shape(*algorithm_, coming_, stage_.fragments, 0), first.sources,
-                   target_, options, seed, now);
+                   target_, staying, seed, now);
 }
 
 void StateCopy::follow(const CopiedRound& round, Instant now) {

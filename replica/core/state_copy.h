@@ -5,7 +5,7 @@
 // belong to a replica, and one that begins from a copy begins without.
 //
 //   follow()  a newer round was committed, or other replicas have the state now
-//   next(), answered(), failed(), look_again_at()   as of a JoinSession, for the driver
+//   next(), answered(), failed(), wakeup_at()   as of a JoinSession, for the driver
 //   settle()  after each of them: whether the copy has come to the round that it was to hold
 //   answer()  what a joiner asks; of the last round that was held, also while the next one comes
 //
@@ -52,7 +52,7 @@ class StateCopy {
             std::uint64_t seed, Instant now);
   StateCopy(const StateCopy&) = delete;
 
-  // Older rounds are ignored. Another lineage is another copy.
+  // Older rounds are ignored. Another epoch is another copy.
   void follow(const CopiedRound& round, Instant now);
 
   outer_opt::JoinSession& session() { return *session_; }

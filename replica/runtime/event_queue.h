@@ -1,11 +1,11 @@
 // What reaches the compute thread of a trainer beside the commands of its agent; the queue itself
-// is attached/event_queue.h.
+// is agent_channel/event_queue.h.
 #pragma once
 
 #include <cstdint>
 #include <variant>
 
-#include "attached/event_queue.h"
+#include "agent_channel/event_queue.h"
 #include "base/result.h"
 #include "messages/trainer_messages.h"
 #include "outer_opt/transport/peer_node.h"
@@ -29,12 +29,16 @@ struct JoinEnded {  // ok: the session is level
 struct MomentumGathered {  // for a checkpoint
   std::uint64_t work = 0;
 };
+struct CopiesKept {  // what the copies of other stages hold now
+  ReplicaId keeper;
+  CopiesHeld held;
+};
 struct MomentsWanted {};  // a joiner takes our state and waits for Adam's moments
 struct Woken {};          // something arrived from a neighbour in the pipeline
-using attached::StreamEnded;
+using agent_channel::StreamEnded;
 
 using Event = std::variant<ToTrainer, ReduceEnded, JoinMoved, JoinEnded, MomentumGathered,
-                           MomentsWanted, Woken, StreamEnded>;
-using EventQueue = attached::EventQueue<Event>;
+                           CopiesKept, MomentsWanted, Woken, StreamEnded>;
+using EventQueue = agent_channel::EventQueue<Event>;
 
 }  // namespace shoal::replica

@@ -23,14 +23,14 @@ Trained beyond(const Trained& all, const Trained& part) {
   rest.loss_sum = all.loss_sum - part.loss_sum;
   rest.skipped = all.skipped - part.skipped;
   rest.compute_s = all.compute_s - part.compute_s;
-  rest.stood_s = all.stood_s - part.stood_s;
+  rest.stall_s = all.stall_s - part.stall_s;
   return rest;
 }
 
 }  // namespace
 
 LocalTraining::LocalTraining(TrainingContext context)
-    : context_(std::move(context)), spec_(context_.spec), walk_(spec_) {}
+    : context_(std::move(context)), spec_(context_.spec), cursor_(spec_) {}
 
 MaybeFailure LocalTraining::open(const OpenRound& round) {
   if (!outer_opt::well_formed(round.leases, spec_.train.batch)) {
@@ -38,46 +38,46 @@ MaybeFailure LocalTraining::open(const OpenRound& round) {
                    "a lease of " + std::to_string(count_sequences(round.leases)) +
                        " sequences is not one of steps of " + std::to_string(spec_.train.batch)};
   }
-  if (standing_since_) trained_.stood_s += std::max(0.0, since(*standing_since_) - other_work_s_);
-  standing_since_.reset();
+  if (stalled_since_) trained_.stall_s += std::max(0.0, since(*stalled_since_) - other_work_s_);
+  stalled_since_.reset();
   key_ = round.key;
-  walk_.open(round);
+  cursor_.open(round);
   speed_.go_on(Clock::now());
   // After an abort that waits what there is stands.
-  if (walk_.next() == outer_opt::LeaseWalk::Next::kBoundary) reach_boundary();
+  if (cursor_.next() == outer_opt::StepCursor::Next::kBoundary) reach_boundary();
   return std::nullopt;
 }
 
 // Alone there is nobody to agree with: the next boundary is the one between two inner steps.
 void LocalTraining::stop(outer_opt::StopAt) {
-  walk_.stop();
-  if (walk_.next() == outer_opt::LeaseWalk::Next::kAdopt) {
+  cursor_.stop();
+  if (cursor_.next() == outer_opt::StepCursor::Next::kAdopt) {
     context_.adopt();
-    walk_.adopted();
+    cursor_.adopted();
   }
-  if (walk_.next() == outer_opt::LeaseWalk::Next::kBoundary) reach_boundary();
+  if (cursor_.next() == outer_opt::StepCursor::Next::kBoundary) reach_boundary();
 }
 
 void LocalTraining::reach_boundary() {
   at_boundary_ = trained_;
-  walk_.reported();
-  if (walk_.next() == outer_opt::LeaseWalk::Next::kStand) stand();
-  trained_.unused = walk_.unused();
+  cursor_.reported();
+  if (cursor_.next() == outer_opt::StepCursor::Next::kStand) stand();
+  trained_.unused = cursor_.unused();
   context_.boundary(trained_);
 }
 
 void LocalTraining::stand() {
-  standing_since_ = Clock::now();
-  speed_.pause(*standing_since_);
+  stalled_since_ = Clock::now();
+  speed_.pause(*stalled_since_);
   other_work_s_ = 0;
 }
 
-void LocalTraining::committed(RoundNumber, Steps, outer_opt::Settled settled) {
+void LocalTraining::committed(RoundNumber, Steps, outer_opt::CommitOutcome outcome) {
   end_sample();
   evaluations_.clear();  // those of the former anchor
-  walk_.committed(settled);
-  if (settled == outer_opt::Settled::kKept) return;
-  const bool tail = settled == outer_opt::Settled::kCounted && goes_on();
+  cursor_.committed(outcome);
+  if (outcome == outer_opt::CommitOutcome::kKept) return;
+  const bool tail = outcome == outer_opt::CommitOutcome::kCounted && goes_on();
   trained_ = tail ? beyond(trained_, at_boundary_) : Trained{};
 }
 
@@ -135,7 +135,7 @@ MaybeFailure LocalTraining::on_anchor(const Work& work) {
 }
 
 Duration LocalTraining::idle() const {
-  const bool stands = walk_.next() == outer_opt::LeaseWalk::Next::kStand;
+  const bool stands = cursor_.next() == outer_opt::StepCursor::Next::kStand;
   return !stands || !evaluations_.empty() || draft_ ? Duration{} : seconds(1);
 }
 
@@ -150,16 +150,16 @@ MaybeFailure LocalTraining::work() {
 }
 
 MaybeFailure LocalTraining::take_next() {
-  using Next = outer_opt::LeaseWalk::Next;
-  if (walk_.next() == Next::kAdopt) {
+  using Next = outer_opt::StepCursor::Next;
+  if (cursor_.next() == Next::kAdopt) {
     context_.adopt();
-    walk_.adopted();
+    cursor_.adopted();
   }
-  if (walk_.next() == Next::kStep) {
+  if (cursor_.next() == Next::kStep) {
     if (auto failure = train_one_step()) return failure;
-    if (walk_.next() == Next::kStand) stand();
+    if (cursor_.next() == Next::kStand) stand();
   }
-  if (walk_.next() == Next::kBoundary) reach_boundary();
+  if (cursor_.next() == Next::kBoundary) reach_boundary();
   return std::nullopt;
 }
 
@@ -167,8 +167,8 @@ MaybeFailure LocalTraining::train_one_step() {
   const auto start = Clock::now();
   StepResult result;
   const std::int64_t batch = spec_.train.batch;
-  const Steps step = walk_.at();
-  if (auto failure = context_.compute.train_step(step, walk_.take_step().first, result))
+  const Steps step = cursor_.at();
+  if (auto failure = context_.compute.train_step(step, cursor_.take_step().first, result))
     return failure;
   const Tokens tokens(batch * spec_.model.context);
   trained_.steps += Steps(1);
@@ -188,7 +188,7 @@ MaybeFailure LocalTraining::train_one_step() {
 void LocalTraining::say_progress(const StepResult& step) {
   const auto now = Clock::now();
   if (!speed_.due(now)) return;
-  newest_ = Progress{context_.replica,   key_,    walk_.at(),      trained_.tokens, step.loss,
+  newest_ = Progress{context_.replica,   key_,    cursor_.at(),    trained_.tokens, step.loss,
                      step.gradient_norm, step.lr, speed_.read(now)};
   said_at_ = now;
   context_.say(*newest_);

@@ -6,7 +6,7 @@
 #include <deque>
 #include <optional>
 
-#include "outer_opt/core/participant/lease_walk.h"
+#include "outer_opt/core/participant/step_cursor.h"
 #include "replica/runtime/sample_draft.h"
 #include "replica/runtime/training.h"
 #include "replica/runtime/training_speed.h"
@@ -19,8 +19,8 @@ class LocalTraining : public Training {
 
   MaybeFailure open(const OpenRound& round) override;
   void stop(outer_opt::StopAt at) override;
-  bool goes_on() const override { return walk_.adopts_later(); }
-  void committed(RoundNumber round, Steps next_step, outer_opt::Settled settled) override;
+  bool goes_on() const override { return cursor_.adopts_later(); }
+  void committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome outcome) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;
   void sample(RoundNumber round) override;
@@ -49,14 +49,14 @@ class LocalTraining : public Training {
 
   TrainingContext context_;
   const JobSpec& spec_;
-  outer_opt::LeaseWalk walk_;
+  outer_opt::StepCursor cursor_;
   RoundKey key_;  // of the round that is open
   std::deque<Evaluation> evaluations_;
   std::optional<SampleDraft> draft_;  // while it is written
   Trained trained_;
   Trained at_boundary_;  // what of it was reported
   // Since when there is nothing to train, and how long of that other work took.
-  std::optional<std::chrono::steady_clock::time_point> standing_since_;
+  std::optional<std::chrono::steady_clock::time_point> stalled_since_;
   double other_work_s_ = 0;
   TrainingSpeed speed_;
   std::optional<Progress> newest_;  // that was said

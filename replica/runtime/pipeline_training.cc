@@ -31,7 +31,7 @@ swarm::StageRuntimeOptions options_of(const JobSpec& spec, ReplicaId replica,
   options.session.wiring = spec.swarm.wiring;
   options.session.seed = mix_seed(spec.train.seed, replica.n);
   options.job = place.held.job;
-  options.lineage = place.held.lineage;
+  options.epoch = place.held.epoch;
   options.codec = spec.swarm.activations;
   options.batch = spec.train.batch;
   return options;
@@ -59,8 +59,8 @@ MaybeFailure PipelineTraining::open(const OpenRound& round) {
   }
   open_ = true;
   speed_.go_on(Clock::now());
-  if (standing_since_) trained_.stood_s += since(*standing_since_);
-  standing_since_.reset();
+  if (stalled_since_) trained_.stall_s += since(*stalled_since_);
+  stalled_since_.reset();
   key_ = round.key;
   progress_.key = round.key;
   runtime_->open(round);
@@ -73,7 +73,7 @@ void PipelineTraining::stop(outer_opt::StopAt at) {
   if (is_router()) runtime_->close();
 }
 
-void PipelineTraining::committed(RoundNumber round, Steps next_step, outer_opt::Settled) {
+void PipelineTraining::committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome) {
   end_sample();
   open_ = false;
   speed_.pause(Clock::now());
@@ -144,8 +144,8 @@ void PipelineTraining::stepped(std::int64_t step, Tokens tokens,
 void PipelineTraining::boundary(const swarm::ReachBoundary& boundary,
                                 const outer_opt::LeaseRuns& unused) {
   open_ = false;
-  standing_since_ = Clock::now();
-  speed_.pause(*standing_since_);
+  stalled_since_ = Clock::now();
+  speed_.pause(*stalled_since_);
   since_boundary_ = Tokens();
   trained_.tokens += boundary.tokens;
   trained_.drawn += boundary.drawn_tokens;

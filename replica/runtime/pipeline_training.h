@@ -33,7 +33,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
 
   MaybeFailure open(const OpenRound& round) override;
   void stop(outer_opt::StopAt at) override;
-  void committed(RoundNumber round, Steps next_step, outer_opt::Settled settled) override;
+  void committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome outcome) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;
   void sample(RoundNumber round) override;
@@ -62,8 +62,8 @@ class PipelineTraining : public Training, private swarm::StageListener {
   Tokens since_boundary_;
   TrainingSpeed speed_;
   std::chrono::steady_clock::time_point told_at_;
-  std::optional<std::chrono::steady_clock::time_point> standing_since_;  // the newest boundary
-  std::optional<SampleDraft> draft_;                                     // while it is written
+  std::optional<std::chrono::steady_clock::time_point> stalled_since_;  // the newest boundary
+  std::optional<SampleDraft> draft_;                                    // while it is written
   Duration idle_;
   std::unique_ptr<swarm::StageRuntime> runtime_;  // last: it calls the others
 };

@@ -24,7 +24,7 @@ Replica::~Replica() {
   training_.reset();
   background_.stop();
   gatherer_.stop();
-  context_.shelf.withdraw();
+  context_.state_server.withdraw();
 }
 
 // ---- work between commands
@@ -75,7 +75,7 @@ void Replica::moments_wanted() {
   copy->second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   compute_->read_adam(copy->first, copy->second);
   copy->step = compute_->adam_step();
-  context_.shelf.provide_moments(std::move(copy));
+  context_.state_server.provide_moments(std::move(copy));
 }
 
 // ---- actions
@@ -129,7 +129,7 @@ RoundReport Replica::make_report(const Trained& trained) {
   report.unused = trained.unused;
   report.compute_s = trained.compute_s;
   report.drawn = trained.drawn;
-  report.stood_s = trained.stood_s;
+  report.stall_s = trained.stall_s;
   report.links = context_.node.take_links();
   return report;
 }
@@ -213,13 +213,13 @@ MaybeFailure Replica::perform_one(const outer_opt::StopReduce&) {
 MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   const CommitRound& commit = action.commit;
   held_step_ = commit.record.step;
-  context_.shelf.begin_step();
+  context_.state_server.begin_step();
   const auto committed = loop_->commit(commit, training_->goes_on());
   if (auto failure = device_failure()) return failure;
-  training_->committed(commit.key.round, held_step_, committed.settled);
+  training_->committed(commit.key.round, held_step_, committed.outcome);
   come_to_cut(commit.key);
   participant_->outer_step_taken(committed.applied, actions_);
-  context_.shelf.publish(id_, commit.key, loop_->shared_state());
+  context_.state_server.publish(id_, commit.key, loop_->shared_state());
   sample(commit);
   return evaluate({commit.key, commit.evaluate});
 }
@@ -244,7 +244,7 @@ MaybeFailure Replica::perform_one(const outer_opt::ReturnToAnchor& action) {
   training_.reset();  // its neighbours know one of this name only
   training_ = make_training();
   come_to_cut(command.key);
-  context_.shelf.publish(id_, command.key, loop_->shared_state());
+  context_.state_server.publish(id_, command.key, loop_->shared_state());
   say_loaded();
   return std::nullopt;
 }

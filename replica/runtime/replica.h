@@ -26,9 +26,9 @@
 #include "replica/core/outer_loop.h"
 #include "replica/runtime/background.h"
 #include "replica/runtime/device_outer_vectors.h"
-#include "replica/runtime/donor_shelf.h"
 #include "replica/runtime/event_queue.h"
 #include "replica/runtime/pipeline_training.h"
+#include "replica/runtime/state_server.h"
 #include "replica/runtime/training.h"
 
 namespace shoal::replica {
@@ -37,7 +37,7 @@ struct ReplicaContext {  // what outlives a replica
   ComputeHost& compute;
   EventQueue& queue;
   outer_opt::PeerNode& node;
-  DonorShelf& shelf;
+  StateServer& state_server;
   MakeRuntime make_runtime;
   std::function<void(const FromTrainer&)> say;
   TrainerReady ready = {};  // said again after each Release: the compute thread has obeyed
@@ -49,6 +49,7 @@ class Replica {
   ~Replica();  // stops work in the background
 
   ReplicaId id() const { return id_; }
+  const JobSpec& spec() const { return spec_; }
 
   MaybeFailure load();  // says Loaded, at once or after join_ended()
   void join_moved(const JoinMoved& event);

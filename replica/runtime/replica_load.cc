@@ -1,4 +1,4 @@
-// How a replica comes to its state: from the seed, from a checkpoint's files, or from a donor. A
+// How a replica comes to its state: from the seed, from a checkpoint's files, or from a source. A
 // state that does not have the announced digests is refused.
 #include <chrono>
 #include <functional>
@@ -149,7 +149,7 @@ void Replica::join_moved(const JoinMoved& event) {
 MaybeFailure Replica::join_ended(const JoinEnded& event) {
   if (event.work != background_.current() || !joining_) return std::nullopt;
   background_.stop();
-  if (!event.status) return Failure{ReplicaFailure::kDonorLost, to_string(event.status.error())};
+  if (!event.status) return Failure{ReplicaFailure::kSourceLost, to_string(event.status.error())};
   RoundKey held = command_.assign.source.key;
   held.round = joining_->session->round();
   const StateSource& source = command_.assign.source;
@@ -200,12 +200,12 @@ MaybeFailure Replica::loaded(const RoundKey& held) {
                        nullptr};
   if (auto failure = place_vectors(*loading->state, setup.vectors)) return failure;
   loop_ = std::make_unique<OuterLoop>(std::move(setup), *compute_, loading->state, held);
-  loop_->watch_averages(context_.shelf.watch());
+  loop_->watch_averages(context_.state_server.watch());
   participant_.emplace(id_, held, outer_opt::when_late(spec_.sync.algorithm()));
   training_ = make_training();
   come_to_cut(held);
   if (view_) training_->view(*view_);
-  context_.shelf.publish(id_, held, loop_->shared_state());
+  context_.state_server.publish(id_, held, loop_->shared_state());
   if (!joins) say_loaded();
   return std::nullopt;
 }

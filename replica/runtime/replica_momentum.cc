@@ -14,7 +14,7 @@ std::optional<outer_opt::ReduceError> Replica::fetch_momentum(const ReducePlan& 
   }
   if (!*missing) return std::nullopt;
   outer_opt::Restaged& restaged = **missing;
-  const RoundKey held{plan.key.job, plan.key.lineage, plan.key.round - 1};
+  const RoundKey held{plan.key.job, plan.key.epoch, plan.key.round - 1};
   const outer_opt::Gathered gathered =
       outer_opt::gather_momentum(context_.node, held, restaged, stop);
   if (!gathered.status) {

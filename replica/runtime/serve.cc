@@ -4,10 +4,10 @@
 #include <csignal>
 #include <iostream>
 
-#include "attached/control.h"
-#include "attached/environment.h"
+#include "agent_channel/control.h"
+#include "agent_channel/environment.h"
 #include "replica/runtime/worker.h"
-#include "wire/lent_memory.h"
+#include "wire/cross_memory.h"
 
 namespace shoal::replica {
 namespace {
@@ -30,23 +30,25 @@ struct Process {  // what this one was started for
   int slot = 0;
 };
 
-void give_to_joiners(outer_opt::PeerNode& node, DonorShelf& shelf) {
-  node.set_state_donor([&shelf](const outer_opt::StateAsk& ask) { return shelf.answer(ask); });
-  node.set_momentum_donor(
-      [&shelf](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
-               const auto& send) { return shelf.serve_momentum(replica, key, range, send); });
+void give_to_joiners(outer_opt::PeerNode& node, StateServer& state_server) {
+  node.set_state_handler(
+      [&state_server](const outer_opt::StateAsk& ask) { return state_server.answer(ask); });
+  node.set_momentum_handler([&state_server](ReplicaId replica, const RoundKey& key,
+                                            const outer_opt::ValueRange& range, const auto& send) {
+    return state_server.serve_momentum(replica, key, range, send);
+  });
 }
 
 int run_attached(const Process& process, outer_opt::PeerNode& node,
-                 swarm::PipelineService& pipeline, const attached::ControlOptions& line) {
+                 swarm::PipelineService& pipeline, const agent_channel::ControlOptions& line) {
   EventQueue queue(kCommandsMax);
-  auto control = attached::Control::dial(
+  auto control = agent_channel::Control::dial(
       line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
              .ended = [&] { queue.push(StreamEnded{}); },
              .closing = [&] { queue.close(); }});
   if (!control) return complain(process.program, control.error());
-  DonorShelf shelf([&queue] { queue.push(MomentsWanted{}); });
-  give_to_joiners(node, shelf);
+  StateServer state_server([&queue] { queue.push(MomentsWanted{}); });
+  give_to_joiners(node, state_server);
   TrainerReady ready{
       .slot = process.slot, .device = {}, .peer_address = node.address(), .libraries = {}};
   if (const auto failure = process.measure(ready)) {
@@ -54,11 +56,11 @@ int run_attached(const Process& process, outer_opt::PeerNode& node,
                                       "look at the device with nvidia-smi"});
   }
   (*control)->start(ready);
-  Worker worker({process.host, queue, node, shelf, runtimes_of(pipeline, queue),
+  Worker worker({process.host, queue, node, state_server, runtimes_of(pipeline, queue),
                  [&](const FromTrainer& message) { (*control)->say(message); }, ready});
   const WorkerEnd end = worker.run();
-  node.set_state_donor({});
-  node.set_momentum_donor({});
+  node.set_state_handler({});
+  node.set_momentum_handler({});
   return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
 }
 
@@ -74,11 +76,11 @@ int serve(const std::string& program, ComputeHost& host,
   // Ctrl-C on a terminal reaches every process of it; the agent decides when its trainers end.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  const auto line = attached::control_options(program);
+  const auto line = agent_channel::control_options(program);
   if (!line) return complain(program, line.error());
-  const auto slot = attached::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotMax);
+  const auto slot = agent_channel::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotMax);
   if (!slot) return complain(program, slot.error());
-  auto options = attached::peer_options();
+  auto options = agent_channel::peer_options();
   if (!options) return complain(program, options.error());
   const auto pipeline = swarm::PipelineService::create(options->line);
   options->services = {pipeline->grpc_service()};

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "messages/trainer_messages.h"
-#include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/participant/participant.h"
+#include "outer_opt/core/participant/step_cursor.h"
 #include "outer_opt/core/round/lease_runs.h"
 #include "replica/runtime/compute.h"
 
@@ -27,7 +27,7 @@ struct Trained {
   double loss_sum = 0;       // nats, over `drawn`
   std::int64_t skipped = 0;  // steps that were not finite
   double compute_s = 0;
-  double stood_s = 0;           // with nothing to train, from the end of a round to the next
+  double stall_s = 0;           // with nothing to train, from the end of a round to the next
   outer_opt::LeaseRuns unused;  // at the boundary: leased, and not to be trained
 };
 
@@ -54,7 +54,7 @@ class Training {
   virtual bool goes_on() const { return false; }
   // The outer step was taken. What was counted is void but for steps behind the boundary, unless it
   // is kept; the parameters are those of `round`, or will be (goes_on()), or have moved with it.
-  virtual void committed(RoundNumber round, Steps next_step, outer_opt::Settled settled) = 0;
+  virtual void committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome outcome) = 0;
   virtual void evaluate(
       const Evaluate& command) = 0;  // of the committed parameters; says Evaluated
   virtual void view(const PipelineView& view) = 0;

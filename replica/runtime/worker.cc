@@ -13,7 +13,8 @@ constexpr Duration kIdleWait = seconds(1);
 
 }  // namespace
 
-Worker::Worker(ReplicaContext context) : context_(std::move(context)) {}
+Worker::Worker(ReplicaContext context)
+    : context_(std::move(context)), copies_(context_.node, context_.queue, context_.state_server) {}
 
 WorkerEnd Worker::run() {
   bool changed = false;  // by an event: there may be work that idle() does not know of
@@ -50,6 +51,10 @@ void Worker::handle(Event event) {
                           [&](const MomentumGathered& e) {
                             if (replica_) replica_->momentum_gathered(e);
                           },
+                          [&](const CopiesKept& e) {
+                            if (!holds(e.keeper)) return;
+                            context_.say(FromReplica<CopiesHeld>{e.keeper, e.held});
+                          },
                           [&](const MomentsWanted&) {
                             if (replica_) replica_->moments_wanted();
                           },
@@ -73,6 +78,10 @@ void Worker::obey(const ToTrainer& command) {
                         [&](const ToReplica<PipelineView>& c) {
                           if (holds(c.replica)) settle(replica_->view(c.body));
                         },
+                        [&](const ToReplica<KeepCopies>& c) {
+                          if (!holds(c.replica)) return;
+                          copies_.keep(c.replica, replica_->spec(), c.body);
+                        },
                         [&](const StopTrainer&) { end_ = WorkerEnd::kStopped; },
                         [&](const auto& c) {  // the round commands
                           if (holds(c.replica)) settle(replica_->obey(c.body));
@@ -87,7 +96,10 @@ void Worker::load(const LoadReplica& command) {
   settle(replica_->load());
 }
 
-void Worker::drop_replica() { replica_.reset(); }
+void Worker::drop_replica() {
+  copies_.drop();
+  replica_.reset();
+}
 
 void Worker::write_checkpoint_to(const WriteCheckpointTo& command) {
   if (holds(command.replica)) return settle(replica_->write_checkpoint_to(command));

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "messages/trainer_messages.h"
+#include "replica/runtime/copy_keeper.h"
 #include "replica/runtime/event_queue.h"
 #include "replica/runtime/replica.h"
 
@@ -35,6 +36,7 @@ class Worker {
   bool holds(ReplicaId replica) const { return replica_ && replica_->id() == replica; }
 
   ReplicaContext context_;
+  CopyKeeper copies_;  // of other stages, as long as there is a replica
   std::unique_ptr<Replica> replica_;
   std::optional<WorkerEnd> end_;
 };

@@ -1,7 +1,7 @@
-// What the devices of a cell add their gradients with: NCCL for GPUs (nccl_library.h), and the host
-// itself for tests (communicator_test_util.h). Nothing here blocks; whoever began something polls
-// until it is done or gives the communicator up (device_group.h). A communicator that failed, or
-// whose operation was given up, is of no use any more but to be destroyed.
+// What the devices of a replica group add their gradients with: NCCL for GPUs (nccl_library.h), and
+// the host itself for tests (communicator_test_util.h). Nothing here blocks; whoever began
+// something polls until it is done or gives the communicator up (device_group.h). A communicator
+// that failed, or whose operation was given up, is of no use any more but to be destroyed.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "swarm/core/cell/cell_group.h"
+#include "swarm/core/replica_group/group_communicator.h"
 
 namespace shoal::swarm {
 

@@ -1,7 +1,7 @@
-// Drives one end of a cell's communicator (swarm/core/cell/cell_group.h): makes it for a generation
-// of the cell, adds with it, gives it up. Both waits end within the limit, and at once when
-// `interrupted` says that the cell has moved on. Whoever gets an error has no communicator any
-// more, and what was to be added is undefined. One thread.
+// Drives one end of a replica group's communicator (swarm/core/replica_group/group_communicator.h):
+// makes it for a generation of the replica group, adds with it, gives it up. Both waits end within
+// the limit, and at once when `interrupted` says that the replica group has moved on. Whoever gets
+// an error has no communicator any more, and what was to be added is undefined. One thread.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ class DeviceGroup {
   Status give_up(Status why);
 
   const std::unique_ptr<CommunicatorLibrary> library_;
-  CellGroup group_;
+  GroupCommunicator group_;
   std::unique_ptr<Communicator> communicator_;  // null: group_ is in kNone
 };
 

@@ -27,13 +27,13 @@ std::uint64_t tokens_size(const FrameHeader& h) {
 }
 
 std::uint64_t size_for(const FrameHeader& h) {
-  if (h.kind == FrameKind::kWord) return std::uint64_t{h.tokens} * kRouterSize;
+  if (h.kind == FrameKind::kGossip) return std::uint64_t{h.tokens} * kRouterSize;
   return tokens_size(h) + encoded_size(h.codec, h.values());
 }
 
 bool has_right_size(const FrameHeader& h) {
   if (!h.entropy_coded) return h.body_size == size_for(h);
-  return h.kind != FrameKind::kWord && h.body_size > tokens_size(h) && h.body_size < size_for(h);
+  return h.kind != FrameKind::kGossip && h.body_size > tokens_size(h) && h.body_size < size_for(h);
 }
 
 CodecKind kind_of(ActivationCodec codec) {
@@ -52,10 +52,10 @@ CodecKind kind_of(ActivationCodec codec) {
 Status check(const FrameHeader& h) {
   if (h.values() > kFrameBodyMax) return refuse("tensor of values", h.values());
   if (h.body_size > kFrameBodyMax) return refuse("body of bytes", h.body_size);
-  if (h.kind == FrameKind::kWord && h.tokens > kRoutersMax) return refuse("routers", h.tokens);
+  if (h.kind == FrameKind::kGossip && h.tokens > kRoutersMax) return refuse("routers", h.tokens);
   if (!has_right_size(h)) return refuse("body of bytes", h.body_size);
-  const bool has_body =
-      h.kind == FrameKind::kForward || h.kind == FrameKind::kBackward || h.kind == FrameKind::kWord;
+  const bool has_body = h.kind == FrameKind::kForward || h.kind == FrameKind::kBackward ||
+                        h.kind == FrameKind::kGossip;
   if (!has_body && h.body_size > 0) return refuse("body where none belongs, of bytes", h.body_size);
   if (!std::isfinite(h.loss_sum)) return refuse("loss that is not finite, tokens", h.loss_tokens);
   if (h.loss_tokens < 0) return refuse("tokens", static_cast<std::uint64_t>(h.loss_tokens));
@@ -204,21 +204,21 @@ BackwardHeader backward_of(const FrameHeader& h) {
   return {h.microbatch, h.attempt, nanoseconds(h.service_ns), h.loss_sum, Tokens(h.loss_tokens)};
 }
 
-FrameHeader header_of(const StepWord& word) {
-  SHOAL_CHECK(word.routers.size() <= kRoutersMax);
+FrameHeader header_of(const ProgressGossip& gossip) {
+  SHOAL_CHECK(gossip.routers.size() <= kRoutersMax);
   FrameHeader h;
-  h.kind = FrameKind::kWord;
-  h.microbatch.round = word.round;
-  h.microbatch.step = word.step;
-  h.tokens = static_cast<std::uint32_t>(word.routers.size());
+  h.kind = FrameKind::kGossip;
+  h.microbatch.round = gossip.round;
+  h.microbatch.step = gossip.step;
+  h.tokens = static_cast<std::uint32_t>(gossip.routers.size());
   h.body_size = h.tokens * kRouterSize;
   return h;
 }
 
-std::vector<std::byte> body_of(const StepWord& word) {
-  std::vector<std::byte> bytes(word.routers.size() * kRouterSize);
+std::vector<std::byte> body_of(const ProgressGossip& gossip) {
+  std::vector<std::byte> bytes(gossip.routers.size() * kRouterSize);
   std::byte* at = bytes.data();
-  for (const RouterProgress& router : word.routers) {
+  for (const RouterProgress& router : gossip.routers) {
     put_little_endian(at, router.router.n);
     put_little_endian(at, router.done_through);
     put_little_endian(at, static_cast<std::uint64_t>(router.last));
@@ -226,11 +226,11 @@ std::vector<std::byte> body_of(const StepWord& word) {
   return bytes;
 }
 
-Result<StepWord> word_of(const FrameHeader& header, Pieces body) {
+Result<ProgressGossip> gossip_of(const FrameHeader& header, Pieces body) {
   std::vector<std::byte> bytes;
   for (const auto& piece : body) bytes.insert(bytes.end(), piece.begin(), piece.end());
-  if (bytes.size() != header.tokens * kRouterSize) return refuse("word of bytes", bytes.size());
-  StepWord word{header.microbatch.round, header.microbatch.step, {}};
+  if (bytes.size() != header.tokens * kRouterSize) return refuse("gossip of bytes", bytes.size());
+  ProgressGossip gossip{header.microbatch.round, header.microbatch.step, {}};
   const std::byte* at = bytes.data();
   for (std::uint32_t i = 0; i < header.tokens; ++i) {
     RouterProgress router;
@@ -239,9 +239,9 @@ Result<StepWord> word_of(const FrameHeader& header, Pieces body) {
     const auto last = take_little_endian<std::uint64_t>(at);
     if (last > 1) return refuse("end of a round", last);
     router.last = last == 1;
-    word.routers.push_back(router);
+    gossip.routers.push_back(router);
   }
-  return word;
+  return gossip;
 }
 
 }  // namespace shoal::swarm

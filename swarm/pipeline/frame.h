@@ -21,11 +21,11 @@
 //                 then 2 bytes of zero
 //       68     4  rows
 //       72     4  columns; rows x columns values, none when either is 0
-//       76     4  tokens that follow; of a word, the routers that follow
+//       76     4  tokens that follow; of gossip, the routers that follow
 //       80     8  size of all that follows
 //       88     8  XXH3-64 of all that follows, before it was entropy coded; 0 when nothing does
 //
-// A word's routers follow in 24 bytes each: router, done through, last (0 or 1). Pure and
+// The routers of gossip follow in 24 bytes each: router, done through, last (0 or 1). Pure and
 // thread-safe.
 #pragma once
 
@@ -48,7 +48,7 @@ enum class FrameKind : std::uint8_t {
   kBackward,
   kCancel,
   kRefusal,
-  kWord,
+  kGossip,
   kPing,
   kPong,
 };
@@ -56,7 +56,7 @@ enum class FrameKind : std::uint8_t {
 struct FrameHeader {
   FrameKind kind = FrameKind::kPing;
   RefusalReason reason = RefusalReason::kPast;
-  Microbatch microbatch;  // of a word: round and step only
+  Microbatch microbatch;  // of gossip: round and step only
   std::int32_t attempt = 0;
   std::int64_t service_ns = 0;
   double loss_sum = 0;
@@ -96,8 +96,8 @@ FrameHeader header_of(const ForwardHeader& forward, FrameKind kind);
 FrameHeader header_of(const BackwardHeader& backward);
 ForwardHeader forward_of(const FrameHeader& header);
 BackwardHeader backward_of(const FrameHeader& header);
-FrameHeader header_of(const StepWord& word);
-std::vector<std::byte> body_of(const StepWord& word);
-Result<StepWord> word_of(const FrameHeader& header, Pieces body);
+FrameHeader header_of(const ProgressGossip& gossip);
+std::vector<std::byte> body_of(const ProgressGossip& gossip);
+Result<ProgressGossip> gossip_of(const FrameHeader& header, Pieces body);
 
 }  // namespace shoal::swarm

@@ -140,16 +140,16 @@ TEST(Frame, ABodyThatCannotBeExpandedIsDamaged) {
 }
 
 TEST(Frame, WordsSurviveTheWire) {
-  const StepWord word{5, 12, {{ReplicaId(1), 11, false}, {ReplicaId(8), -1, true}}};
-  const auto header = decode_header(encode_header(header_of(word)));
+  const ProgressGossip gossip{5, 12, {{ReplicaId(1), 11, false}, {ReplicaId(8), -1, true}}};
+  const auto header = decode_header(encode_header(header_of(gossip)));
   ASSERT_TRUE(header.ok());
-  auto body = body_of(word);
+  auto body = body_of(gossip);
   const std::span<const std::byte> cut[] = {std::span(body).first(5), std::span(body).subspan(5)};
-  const auto read = word_of(*header, cut);
+  const auto read = gossip_of(*header, cut);
   ASSERT_TRUE(read.ok());
-  EXPECT_EQ(*read, word);
+  EXPECT_EQ(*read, gossip);
   body[16] = std::byte{2};
-  EXPECT_FALSE(word_of(*header, cut).ok());
+  EXPECT_FALSE(gossip_of(*header, cut).ok());
 }
 
 }  // namespace

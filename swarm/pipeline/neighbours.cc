@@ -126,8 +126,7 @@ void Neighbours::dial_now(ReplicaId peer) {
     const MutexLock lock(mutex_);
     const auto it = wanted_.find(peer);
     if (closed_ || it == wanted_.end() || it->second.stream) return;
-    const StreamName name{options_.job, options_.lineage, options_.self, peer,
-                          options_.facts.stage};
+    const StreamName name{options_.job, options_.epoch, options_.self, peer, options_.facts.stage};
     stream = stream_to(it->second.member.address, name, context_, options_.keepalive);
     it->second.stream = stream;
   }
@@ -137,10 +136,10 @@ void Neighbours::dial_now(ReplicaId peer) {
 grpc::Status Neighbours::take_over(const std::shared_ptr<AcceptedStream>& stream,
                                    std::shared_ptr<Stream>& replaced) {
   const StreamName& name = stream->name();
-  if (name.job != options_.job || name.lineage != options_.lineage) {
+  if (name.job != options_.job || name.epoch != options_.epoch) {
     return {grpc::StatusCode::FAILED_PRECONDITION, to_string(name.to) + " works for " +
-                                                       to_string(options_.job) + ", lineage " +
-                                                       std::to_string(options_.lineage)};
+                                                       to_string(options_.job) + ", epoch " +
+                                                       std::to_string(options_.epoch)};
   }
   const MutexLock lock(mutex_);
   if (closed_) return {grpc::StatusCode::NOT_FOUND, to_string(name.to) + " has left"};
@@ -241,15 +240,15 @@ bool Neighbours::received(Stream& stream, const FrameHeader& header, Pieces body
       return push(stream, ArrivedCancel{forward_of(header)});
     case FrameKind::kRefusal:
       return push(stream, ArrivedRefusal{forward_of(header), header.reason});
-    case FrameKind::kWord:
+    case FrameKind::kGossip:
       break;
     case FrameKind::kPing:
     case FrameKind::kPong:
       return false;  // the stream's own
   }
-  auto word = word_of(header, body);
-  if (!word.ok()) return stream.break_off(word.error().message, true), false;
-  return push(stream, std::move(*word));
+  auto gossip = gossip_of(header, body);
+  if (!gossip.ok()) return stream.break_off(gossip.error().message, true), false;
+  return push(stream, std::move(*gossip));
 }
 
 bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::string& why) {

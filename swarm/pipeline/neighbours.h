@@ -51,7 +51,7 @@ struct ArrivedRefusal {
 struct Arrival {
   ReplicaId from;
   std::variant<Connected, Lost, ArrivedForward, ArrivedBackward, ArrivedCancel, ArrivedRefusal,
-               StepWord>
+               ProgressGossip>
       news;
   std::shared_ptr<Stream> stream;  // a frame's: taken() is due
 };
@@ -68,7 +68,7 @@ Status check_facts(const StageFacts& facts, const FrameHeader& header);
 
 struct NeighboursOptions {
   JobId job;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   ReplicaId self;
   StageFacts facts;
   Duration keepalive = seconds(4);

@@ -37,9 +37,9 @@ struct Station {
   }
   ~Station() { leave(); }
 
-  void enter(ReplicaId self, StageIndex stage, std::int64_t context = 8, std::int64_t lineage = 0) {
+  void enter(ReplicaId self, StageIndex stage, std::int64_t context = 8, std::int64_t epoch = 0) {
     id = self;
-    NeighboursOptions options{JobId(1), lineage, self, facts(stage, context)};
+    NeighboursOptions options{JobId(1), epoch, self, facts(stage, context)};
     neighbours = Neighbours::create(options, PipelineHost::of(*service).context(), [this] {
       const MutexLock lock(mutex);
       woken = true;
@@ -93,7 +93,7 @@ struct Frame {
   Slices slices() const {
     return body.empty() ? Slices{} : Slices{grpc::Slice(body.data(), body.size())};
   }
-  void seal() {
+  void finish() {
     const std::span<const std::byte> pieces[] = {body};
     header.body_size = body.size();
     header.checksum = body_checksum(pieces);
@@ -122,7 +122,7 @@ Frame frame(const StageFacts& facts, FrameKind kind, std::int32_t index = 0) {
   const std::size_t front = frame.header.tokens * sizeof(std::uint32_t);
   frame.body.assign(front + encoded_size(facts.codec, tensor.size()), std::byte{});
   EXPECT_TRUE(encode(facts.codec, tensor, std::span(frame.body).subspan(front)));
-  frame.seal();
+  frame.finish();
   return frame;
 }
 
@@ -171,11 +171,11 @@ TEST(Neighbours, SmallFramesCross) {
   refusal.reason = RefusalReason::kNotInView;
   pair.second.neighbours->send(kFirst, refusal, {});
   EXPECT_EQ(pair.first.expect<ArrivedRefusal>().reason, RefusalReason::kNotInView);
-  const StepWord word{1, 2, {{kFirst, 1, true}}};
-  Frame said{header_of(word), body_of(word)};
-  said.seal();
+  const ProgressGossip gossip{1, 2, {{kFirst, 1, true}}};
+  Frame said{header_of(gossip), body_of(gossip)};
+  said.finish();
   send(pair.second, kFirst, said);
-  EXPECT_EQ(pair.first.expect<StepWord>(), word);
+  EXPECT_EQ(pair.first.expect<ProgressGossip>(), gossip);
 }
 
 TEST(Neighbours, AStreamWaitsForItsReplica) {
@@ -188,7 +188,7 @@ TEST(Neighbours, AStreamWaitsForItsReplica) {
   second.expect<Connected>();
 }
 
-TEST(Neighbours, AnotherLineageIsRefused) {
+TEST(Neighbours, AnotherEpochIsRefused) {
   Station first, second;
   second.enter(kSecond, 1, 8, 7);
   first.enter(kFirst, 0);
@@ -242,14 +242,14 @@ TEST(Neighbours, BadForwardsAreRefusedAndCounted) {
   };
   bad([](Frame& f) { f.header.checksum ^= 1; });
   bad([](Frame& f) { std::swap(f.header.rows, f.header.columns); });
-  bad([](Frame& f) { f.body[3] = std::byte{1}, f.seal(); });  // a token above the vocabulary
-  bad([](Frame& f) { f.body.back() = f.body[f.body.size() - 2] = std::byte{0xff}, f.seal(); });
+  bad([](Frame& f) { f.body[3] = std::byte{1}, f.finish(); });  // a token above the vocabulary
+  bad([](Frame& f) { f.body.back() = f.body[f.body.size() - 2] = std::byte{0xff}, f.finish(); });
   bad([](Frame& f) {
     f.header.codec = ActivationCodec::kFp32;
     f.body.resize(f.header.tokens * 4 + f.header.values() * 4);
-    f.seal();
+    f.finish();
   });
-  bad([](Frame& f) { f.body.pop_back(), f.seal(), f.header.entropy_coded = true; });
+  bad([](Frame& f) { f.body.pop_back(), f.finish(), f.header.entropy_coded = true; });
   bad([](Frame& f) {
     f.header.rows = f.header.columns = f.header.tokens = 0;
     f.body.clear();
@@ -298,7 +298,7 @@ class Stranger : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
     const std::string protocol = std::to_string(kProtocolVersion);
     for (const auto& [name, value] : {std::pair{"shoal-protocol", protocol.c_str()},
                                       {"shoal-job", "1"},
-                                      {"shoal-lineage", "0"},
+                                      {"shoal-epoch", "0"},
                                       {"shoal-from", "9"},
                                       {"shoal-stage", "0"},
                                       {"shoal-to", "2"}}) {

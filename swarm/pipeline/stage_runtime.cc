@@ -111,7 +111,7 @@ class Runtime final : public StageRuntime {
   void on(const SendBackward& send);
   void on(const SendCancel& send);
   void on(const SendRefusal& send);
-  void on(const SendWord& send);
+  void on(const SendGossip& send);
   void on(const Forget& forget);
   void on(const TakeStep& take);
   void on(const ReachBoundary& boundary);
@@ -157,7 +157,7 @@ class Runtime final : public StageRuntime {
 };
 
 NeighboursOptions neighbours_of(const StageRuntimeOptions& o, const StageShape& shape) {
-  NeighboursOptions n{o.job, o.lineage, o.session.self};
+  NeighboursOptions n{o.job, o.epoch, o.session.self};
   n.facts = {o.session.stage, o.session.stages, shape, o.codec};
   n.keepalive = o.keepalive;
   n.seed = mix_seed(o.session.seed, o.session.self.n);
@@ -310,7 +310,7 @@ void Runtime::took(Instant at, Arrival& arrival, SessionActions& out) {
           [&](const ArrivedRefusal& refusal) {
             session_.refused(at, from, refusal.header, refusal.reason, out);
           },
-          [&](const StepWord& word) { session_.word(at, from, word, out); },
+          [&](const ProgressGossip& gossip) { session_.gossip(at, from, gossip, out); },
       },
       arrival.news);
 }
@@ -360,9 +360,9 @@ void Runtime::on(const SendRefusal& send) {
   neighbours_->send(send.to, header, {});
 }
 
-void Runtime::on(const SendWord& send) {
-  const auto bytes = body_of(send.word);
-  FrameHeader header = header_of(send.word);
+void Runtime::on(const SendGossip& send) {
+  const auto bytes = body_of(send.gossip);
+  FrameHeader header = header_of(send.gossip);
   Slices body;
   if (!bytes.empty()) {
     const std::span<const std::byte> pieces[] = {bytes};

@@ -38,7 +38,7 @@ class PipelineService {
 struct StageRuntimeOptions {
   SessionOptions session;
   JobId job;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   ActivationCodec codec = ActivationCodec::kBf16;
   std::int64_t batch = 1;           // sequences of one evaluated batch: whole microbatches
   Duration keepalive = seconds(4);  // a frozen neighbour is noticed after about two of these

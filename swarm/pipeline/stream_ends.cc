@@ -11,7 +11,7 @@ namespace shoal::swarm {
 namespace {
 
 constexpr char kMethod[] = "/shoal.v1.PipelineService/Exchange";
-constexpr char kProtocol[] = "shoal-protocol", kJob[] = "shoal-job", kLineage[] = "shoal-lineage",
+constexpr char kProtocol[] = "shoal-protocol", kJob[] = "shoal-job", kEpoch[] = "shoal-epoch",
                kFrom[] = "shoal-from", kStage[] = "shoal-stage", kTo[] = "shoal-to";
 
 using wire::read_number;
@@ -24,7 +24,7 @@ class DialledStream final : public Stream,
       : Stream(context, name.to, true), stub_(channel) {
     call_.AddMetadata(kProtocol, std::to_string(name.protocol));
     call_.AddMetadata(kJob, std::to_string(name.job.n));
-    call_.AddMetadata(kLineage, std::to_string(name.lineage));
+    call_.AddMetadata(kEpoch, std::to_string(name.epoch));
     call_.AddMetadata(kFrom, std::to_string(name.from.n));
     call_.AddMetadata(kStage, std::to_string(name.from_stage));
     call_.AddMetadata(kTo, std::to_string(name.to.n));
@@ -77,7 +77,7 @@ std::optional<StreamName> name_of(const grpc::CallbackServerContext& context) {
   StreamName name;
   const bool complete =
       read_number(metadata, kProtocol, name.protocol) && read_number(metadata, kJob, name.job.n) &&
-      read_number(metadata, kLineage, name.lineage) && read_number(metadata, kFrom, name.from.n) &&
+      read_number(metadata, kEpoch, name.epoch) && read_number(metadata, kFrom, name.from.n) &&
       read_number(metadata, kStage, name.from_stage) && read_number(metadata, kTo, name.to.n);
   return complete ? std::optional(name) : std::nullopt;
 }

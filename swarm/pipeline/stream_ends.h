@@ -16,7 +16,7 @@ namespace shoal::swarm {
 
 struct StreamName {
   JobId job;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   ReplicaId from, to;
   StageIndex from_stage = 0;
   std::int32_t protocol = kProtocolVersion;

@@ -46,16 +46,16 @@ bool all_finite(std::span<const float> values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-bool try_loan(Bytes bytes) {
-  const auto loan = outer_opt::decode_loan(bytes);
-  if (!loan.ok()) return false;
-  const auto again = outer_opt::encode_loan(*loan);
-  SHOAL_CHECK(std::ranges::equal(again, bytes), "a loan in two forms");
+bool try_reference(Bytes bytes) {
+  const auto reference = outer_opt::decode_reference(bytes);
+  if (!reference.ok()) return false;
+  const auto again = outer_opt::encode_reference(*reference);
+  SHOAL_CHECK(std::ranges::equal(again, bytes), "a reference in two forms");
   return true;
 }
 
 bool try_reduce_frame(Bytes bytes) {
-  if (outer_opt::is_loan(bytes)) return try_loan(bytes);
+  if (outer_opt::is_reference(bytes)) return try_reference(bytes);
   const Bytes front = take(bytes, outer_opt::kFrameHeaderSize);
   const auto header = outer_opt::decode_header(front);
   if (!header.ok()) return false;
@@ -84,9 +84,9 @@ bool try_pipeline_frame(Bytes bytes) {
   const auto again = swarm::encode_header(*header);
   SHOAL_CHECK(std::equal(again.begin(), again.end(), front.begin()), "a header in two forms");
   const std::array pieces = {bytes.first(bytes.size() / 3), bytes.subspan(bytes.size() / 3)};
-  if (header->kind == swarm::FrameKind::kWord) {
-    const auto word = swarm::word_of(*header, pieces);
-    SHOAL_CHECK(!word.ok() || swarm::body_of(*word).size() == bytes.size());
+  if (header->kind == swarm::FrameKind::kGossip) {
+    const auto gossip = swarm::gossip_of(*header, pieces);
+    SHOAL_CHECK(!gossip.ok() || swarm::body_of(*gossip).size() == bytes.size());
   }
   if (header->body_size == 0) return bytes.empty();  // there is no checksum to look at
   if (header->entropy_coded) return try_coded_body(*header, bytes);

@@ -54,26 +54,26 @@ Named reduce_frame(CodecKind codec) {
   return {std::string("reduce_") + to_string(codec), input};
 }
 
-Named loan() {
+Named frame_reference() {
   const auto front = reduce_frame(CodecKind::kInt8).input;
   const auto header = std::span(front).subspan(1, outer_opt::kFrameHeaderSize);
   Input input = begin({0});
-  append(input, outer_opt::encode_loan({0x7fff00001000, *outer_opt::decode_header(header)}));
-  return {"loan", input};
+  append(input, outer_opt::encode_reference({0x7fff00001000, *outer_opt::decode_header(header)}));
+  return {"frame_reference", input};
 }
 
-Named pipeline_word() {
-  swarm::StepWord word;
-  word.step = 7;
-  word.routers.push_back({});
-  swarm::FrameHeader header = swarm::header_of(word);
-  const Input body = swarm::body_of(word);
+Named pipeline_gossip() {
+  swarm::ProgressGossip gossip;
+  gossip.step = 7;
+  gossip.routers.push_back({});
+  swarm::FrameHeader header = swarm::header_of(gossip);
+  const Input body = swarm::body_of(gossip);
   header.body_size = body.size();
   header.checksum = swarm::body_checksum(std::array{std::span<const std::byte>(body)});
   Input input = begin({1});
   append(input, swarm::encode_header(header));
   append(input, body);
-  return {"pipeline_word", input};
+  return {"pipeline_gossip", input};
 }
 
 Named pipeline_ping() {
@@ -162,7 +162,7 @@ Named entropy_coded(int codec, int count) {
 }
 
 std::vector<Named> valid_inputs() {
-  std::vector<Named> inputs = {pipeline_word(), pipeline_ping(), loan()};
+  std::vector<Named> inputs = {pipeline_gossip(), pipeline_ping(), frame_reference()};
   for (const CodecKind codec : outer_opt::kDenseCodecs) inputs.push_back(reduce_frame(codec));
   const int codecs = static_cast<int>(std::size(outer_opt::kDenseCodecs));
   for (const int shape : {0, 1, 3, 4, 8, 12}) {

@@ -124,8 +124,7 @@ inline History simulated(const JobSpec& spec) {
   History history;
   Cluster cluster(2);
   Sim& sim = cluster.world().sim();
-  const Checker::Context context{sim.options, sim.queue.now(), sim.violation, sim.tainted,
-                                 sim.census};
+  const Checker::Context context{sim.options, sim.queue.now(), sim.broken, sim.tainted, sim.census};
   sim.checkers.push_back(std::make_unique<Recorder>(context, history));
   cluster.submit(spec);
   EXPECT_TRUE(cluster.until_round(4)) << cluster.objection();

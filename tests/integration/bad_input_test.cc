@@ -128,7 +128,7 @@ TEST(Flags, OfTheAgentAreRefusedBeforeItStarts) {
                                                        {"--speed", "1.5"},
                                                        {"--host", "127.0.0.1:7100"},
                                                        {"--host", "no such host"},
-                                                       {"--cell", "--devices=cpu:1"},
+                                                       {"--replica-group", "--devices=cpu:1"},
                                                        {"--threads", "2", "--role=reducer"},
                                                        {"--label", "a=1", "--label", "a=2"},
                                                        {"--label", "region"},

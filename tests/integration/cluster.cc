@@ -16,14 +16,14 @@ namespace fs = std::filesystem;
 
 // Words in a seeded order: enough structure for a loss that falls, made in no time.
 std::string sample_text() {
-  static constexpr const char* kWords[] = {"shoal ", "swims ", "along ", "the ",  "coast ",
-                                           "where ", "small ", "fish ",  "find ", "food ",
-                                           "and\n",  "shade ", "in ",    "deep ", "water.\n"};
+  static constexpr const char* kEnumerators[] = {"shoal ", "swims ", "along ", "the ",  "coast ",
+                                                 "where ", "small ", "fish ",  "find ", "food ",
+                                                 "and\n",  "shade ", "in ",    "deep ", "water.\n"};
   std::string text;
   std::uint64_t state = 1;
   while (text.size() < 60'000) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    text += kWords[(state >> 33) % std::size(kWords)];
+    text += kEnumerators[(state >> 33) % std::size(kEnumerators)];
   }
   return text;
 }

@@ -39,7 +39,7 @@ TEST(EmulatedLine, IsWhatTrainersHaveAndWhatTheirFramesAreCodedFor) {
   const auto coded = [&]() -> Json {
     for (const Json& round : cluster.items("/jobs/tiny/rounds")) {
       const bool done = text_at(round, "state") == "committed";
-      if (done && round.at("stages")[0].at("entropy_coding") == true) return round;
+      if (done && round.at("reduces")[0].at("entropy_coding") == true) return round;
     }
     return {};
   };

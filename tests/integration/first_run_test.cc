@@ -157,7 +157,7 @@ TEST_F(FirstRun, OneRoundAndTheSubmittedTextAreShown) {
 TEST_F(FirstRun, OneObjectIsShownWithoutSayingMuch) {
   const std::pair<std::vector<std::string>, const char*> commands[] = {
       {{"round", "get", "tiny"}, "round 3 "},
-      {{"agent", "get", "agent-1"}, "standing"},
+      {{"agent", "get", "agent-1"}, "violations"},
       {{"job", "get", "tiny"}, "took"},
       {{"version"}, "coordinator  "}};
   for (const auto& [command, shown] : commands) {

@@ -34,7 +34,7 @@ void expect_unbroken(const std::vector<Json>& rounds) {
   ASSERT_EQ(rounds.size(), static_cast<std::size_t>(kSteps / 10));
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     EXPECT_EQ(number_at(rounds[i], "round"), static_cast<double>(i + 1));
-    EXPECT_EQ(number_at(rounds[i], "lineage"), 0);
+    EXPECT_EQ(number_at(rounds[i], "epoch"), 0);
     EXPECT_EQ(text_at(rounds[i], "state"), "committed");
     EXPECT_EQ(number_at(rounds[i], "from_step"), static_cast<double>(10 * i));
   }

@@ -24,7 +24,7 @@ enum class Bug {
   kMinReplicasIgnored,  // the core is told that one replica is enough
   kDoubleCount,         // a report counts its tokens twice
   kLeaseTwice,          // a replica is told to train the sequences of the round before
-  kStaleDonor,          // a joiner gets an older state and does not compare digests
+  kStaleSource,         // a joiner gets an older state and does not compare digests
   kReleaseIgnored,      // a trainer keeps a replica that was released
   kDeafCoordinator,     // the core hears nothing more once a job has lost a replica it needs
   kLostReports,         // reports never reach the core
@@ -46,7 +46,7 @@ enum class Bug {
   kOwnTwice,            // a replica counts its own part in its estimates twice
   kForgetfulAbort,      // an eager replica goes back to the anchor when its round is aborted
   kTailTwice,           // the steps behind a boundary count with both rounds
-  kSilentOwners,        // votes do not say whom they left out
+  kSilentOwners,        // votes do not say whom they excluded
   kForgottenAnchor,     // members of a group exchange pseudo-gradients without their anchors
   kForgottenProgress,   // a member whose group gave up starts from its anchor
   kForgottenMomentum,   // a range of sharded momentum is fetched and not kept
@@ -71,6 +71,7 @@ enum class Bug {
   kUnreadSums,          // the core does not look at the sums that owners vote with
   kBlamesAnother,       // a joiner names another source than the one that gave it wrong bytes
   kUnreadAudits,        // the core does not look at what audits dispute
+  kUnreadCopies,        // the core does not hear what copies hold
 };
 
 struct PlantedBug {

@@ -60,13 +60,13 @@ class Cluster {
     return jobs.empty() ? nullptr : &jobs.rbegin()->second;
   }
   const coordinator::RoundRecord* round(RoundNumber number) const {
-    const auto it = world_.tables().rounds.find({job()->id, job()->lineage, number});
+    const auto it = world_.tables().rounds.find({job()->id, job()->epoch, number});
     return it == world_.tables().rounds.end() ? nullptr : &it->second;
   }
-  // Contributions of a round of the job's lineage in this state.
+  // Contributions of a round of the job's epoch in this state.
   int count(RoundNumber number, coordinator::ContributionState state) const {
     int n = 0;
-    const RoundKey wanted{job()->id, job()->lineage, number};
+    const RoundKey wanted{job()->id, job()->epoch, number};
     for (const auto& [key, contribution] : world_.tables().contributions) {
       n += key.first == wanted && contribution.state == state;
     }
@@ -94,8 +94,8 @@ class Cluster {
   CoordinatorProcess& coordinator() { return world_.coordinator(); }
   Host& host(int index) { return world_.host(index); }
   std::string objection() {
-    const auto& violation = world_.sim().violation;
-    return violation ? violation->checker + ": " + violation->what : std::string();
+    const auto& broken = world_.sim().broken;
+    return broken ? broken->checker + ": " + broken->what : std::string();
   }
 
  private:

@@ -129,7 +129,7 @@ TEST(Groups, TheCoordinatorDiesWhileAGroupHasGivenUp) {
   cluster.reducing_trainer()->pause();
   const auto given_up = [&] {
     const auto* round = cluster.round(3);
-    return round != nullptr && std::any_of(round->stages.begin(), round->stages.end(),
+    return round != nullptr && std::any_of(round->reduces.begin(), round->reduces.end(),
                                            [](const auto& group) { return group.given_up; });
   };
   ASSERT_TRUE(cluster.until(given_up, seconds(20))) << cluster.objection();
@@ -137,7 +137,7 @@ TEST(Groups, TheCoordinatorDiesWhileAGroupHasGivenUp) {
   cluster.pass(seconds(1));
   cluster.coordinator().boot();
   ASSERT_TRUE(cluster.until_round(5, seconds(240))) << cluster.objection();
-  EXPECT_EQ(cluster.job()->lineage, 0);
+  EXPECT_EQ(cluster.job()->epoch, 0);
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 

@@ -156,7 +156,7 @@ Told play(const Kind& kind, Victim victim, int at) {
   const RoundNumber then = cluster.job()->committed_round;
   EXPECT_TRUE(cluster.until([&] { return all_contribute_after(cluster, then); }))
       << cluster.objection();
-  EXPECT_EQ(cluster.job()->lineage, 0) << "it went back";
+  EXPECT_EQ(cluster.job()->epoch, 0) << "it went back";
   return {reaper.messages(), reaper.struck()};
 }
 

@@ -23,7 +23,7 @@ JobSpec job_with_reducers(std::int64_t rounds) {
 // Contributions of reducers that were in the plan of this round.
 std::vector<ContributionRecord> reducers_of(Cluster& cluster, RoundNumber round) {
   std::vector<ContributionRecord> reducers;
-  const RoundKey wanted{cluster.job()->id, cluster.job()->lineage, round};
+  const RoundKey wanted{cluster.job()->id, cluster.job()->epoch, round};
   for (const auto& [key, contribution] : cluster.world().tables().contributions) {
     if (key.first != wanted || !contribution.reducer) continue;
     if (contribution.member_index >= 0) reducers.push_back(contribution);
@@ -32,7 +32,7 @@ std::vector<ContributionRecord> reducers_of(Cluster& cluster, RoundNumber round)
 }
 
 outer_opt::TopologyChoice choice_of(Cluster& cluster, RoundNumber round) {
-  return cluster.round(round)->stages.at(0).choice;
+  return cluster.round(round)->reduces.at(0).choice;
 }
 
 TEST(Reducers, OwnPartsAndAreNeverTrained) {
@@ -77,7 +77,7 @@ TEST(Reducers, OneThatDiesInAReduceIsReplacedByTheOthersAndComesBack) {
   })) << cluster.objection();
 }
 
-TEST(Reducers, AFrozenOneIsLeftOutSoon) {
+TEST(Reducers, AFrozenOneIsExcludedSoon) {
   Cluster cluster = Cluster::with_reducers(3, 1);
   cluster.submit(job_with_reducers(40));
   ASSERT_TRUE(cluster.until_round(2)) << cluster.objection();

@@ -54,11 +54,11 @@ TEST(Scenario, TheCoordinatorDiesBetweenTheCommitAndTheWordOfIt) {
     return cluster.job()->committed_round >= 3 || !cluster.coordinator().alive();
   }));
   ASSERT_TRUE(cluster.until_round(4, seconds(180))) << cluster.objection();
-  EXPECT_EQ(cluster.job()->lineage, 0);
+  EXPECT_EQ(cluster.job()->epoch, 0);
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 
-TEST(Scenario, AJoinerGetsItsStateFromADonorAndContributesInALaterRound) {
+TEST(Scenario, AJoinerGetsItsStateFromASourceAndContributesInALaterRound) {
   Cluster cluster(3);
   cluster.host(2).pause();  // it comes late
   cluster.submit(Cluster::small_job(30));
@@ -80,7 +80,7 @@ TEST(Scenario, TheLastReplicaIsLostAndTheJobGoesOnFromItsCheckpoint) {
   ASSERT_TRUE(cluster.until_round(7)) << cluster.objection();
   for (int host = 0; host < 2; ++host) cluster.host(host).trainers()[0]->kill(9);
   ASSERT_TRUE(cluster.until_phase(JobPhase::kStalled)) << cluster.objection();
-  ASSERT_TRUE(cluster.until([&] { return cluster.job()->lineage == 1; })) << cluster.objection();
+  ASSERT_TRUE(cluster.until([&] { return cluster.job()->epoch == 1; })) << cluster.objection();
   EXPECT_GE(cluster.job()->committed_round, 4);  // of the newest stored cut, not the beginning
   ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
   EXPECT_EQ(cluster.job()->committed_round, 20);
@@ -98,7 +98,7 @@ TEST(Scenario, ADamagedCheckpointIsSetAsideAndTheOneBeforeItTaken) {
       << cluster.objection();
   cluster.coordinator().flip_stored_bit(1);  // of the newer one of the two
   for (int host = 0; host < 2; ++host) cluster.host(host).trainers()[0]->kill(9);
-  ASSERT_TRUE(cluster.until([&] { return cluster.job()->lineage == 2; })) << cluster.objection();
+  ASSERT_TRUE(cluster.until([&] { return cluster.job()->epoch == 2; })) << cluster.objection();
   EXPECT_EQ(cluster.job()->committed_round, 5);
   ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
@@ -189,8 +189,8 @@ TEST(Scenario, FourAgentsTrainAPipelineOfTwoStages) {
   EXPECT_EQ(cluster.job()->committed_round, 6);
   EXPECT_EQ(cluster.job()->committed_tokens, Tokens(6 * 2 * 5 * 2 * 8));  // of the two routers
   EXPECT_EQ(cluster.count(3, ContributionState::kCommitted), 4);
-  EXPECT_EQ(cluster.round(3)->stages.size(), 2u);
-  EXPECT_NE(cluster.round(3)->stages[0].anchor, cluster.round(3)->stages[1].anchor);
+  EXPECT_EQ(cluster.round(3)->reduces.size(), 2u);
+  EXPECT_NE(cluster.round(3)->reduces[0].anchor, cluster.round(3)->reduces[1].anchor);
   EXPECT_EQ(cluster.job()->view, 1) << "nobody came or went";
 }
 
@@ -208,8 +208,8 @@ TEST(Scenario, AReplicaOfALaterStageDiesInTheReduceAndOnlyItsStageTriesAgain) {
   ASSERT_NE(doomed, nullptr);
   doomed->kill(9);
   ASSERT_TRUE(cluster.until_round(3, seconds(10))) << cluster.objection();
-  EXPECT_EQ(averaging_attempt(cluster.round(3)->stages[0]), 1);
-  EXPECT_EQ(averaging_attempt(cluster.round(3)->stages[1]), 2);
+  EXPECT_EQ(averaging_attempt(cluster.round(3)->reduces[0]), 1);
+  EXPECT_EQ(averaging_attempt(cluster.round(3)->reduces[1]), 2);
   EXPECT_EQ(cluster.count(3, ContributionState::kCommitted), 5);
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
@@ -231,7 +231,7 @@ TEST(Scenario, AStageWithoutReplicasIsLoadedFromTheCheckpointOfThatRound) {
   EXPECT_EQ(cluster.job()->reason, JobReason::kLastReplicaLost);
   EXPECT_NE(cluster.job()->detail.find("stage 1"), std::string::npos) << cluster.job()->detail;
   ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
-  EXPECT_EQ(cluster.job()->lineage, 0) << "the others kept their progress";
+  EXPECT_EQ(cluster.job()->epoch, 0) << "the others kept their progress";
 }
 
 TEST(Scenario, AStageWithoutReplicasAndWithoutCheckpointTakesTheJobBack) {
@@ -239,7 +239,7 @@ TEST(Scenario, AStageWithoutReplicasAndWithoutCheckpointTakesTheJobBack) {
   cluster.submit(pipeline(3, 8));
   ASSERT_TRUE(cluster.until_round(3)) << cluster.objection();
   ASSERT_EQ(kill_stage(cluster, 2), 1);
-  ASSERT_TRUE(cluster.until([&] { return cluster.job()->lineage == 1; })) << cluster.objection();
+  ASSERT_TRUE(cluster.until([&] { return cluster.job()->epoch == 1; })) << cluster.objection();
   EXPECT_EQ(cluster.job()->committed_round, 0);
   ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
   EXPECT_EQ(cluster.job()->committed_round, 8);
@@ -264,7 +264,7 @@ TEST(Scenario, ALostRouterIsReplacedAtOnceWhenItsStageHasTooFew) {
   EXPECT_EQ(cluster.count(stalled_in, ContributionState::kCommitted) +
                 cluster.count(stalled_in, ContributionState::kFollowed),
             4);
-  EXPECT_EQ(cluster.job()->lineage, 0);
+  EXPECT_EQ(cluster.job()->epoch, 0);
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 
@@ -299,7 +299,7 @@ void expect_any_death_is_survived(const JobSpec& spec) {
     cluster.host(moment % 3).trainers().front()->kill(9);
     ASSERT_TRUE(cluster.until_phase(JobPhase::kCompleted))
         << "moment " << moment << " " << cluster.objection();
-    EXPECT_EQ(cluster.job()->lineage, 0) << moment;
+    EXPECT_EQ(cluster.job()->epoch, 0) << moment;
   }
 }
 

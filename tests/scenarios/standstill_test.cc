@@ -26,9 +26,9 @@ class Standstill : public testing::TestWithParam<std::tuple<int, int>> {
   // Nothing is lost, and the job goes on within 10 s.
   void expect_to_go_on(Cluster& cluster, const coordinator::JobRecord& before) {
     ASSERT_TRUE(cluster.until_round(before.committed_round + 2, seconds(10)))
-        << cluster.objection() << " " << to_string(cluster.job()->phase) << " in lineage "
-        << cluster.job()->lineage;
-    EXPECT_EQ(cluster.job()->lineage, before.lineage);
+        << cluster.objection() << " " << to_string(cluster.job()->phase) << " in epoch "
+        << cluster.job()->epoch;
+    EXPECT_EQ(cluster.job()->epoch, before.epoch);
     cluster.coordinator().cancel(cluster.job()->id);
     EXPECT_TRUE(cluster.until_phase(JobPhase::kCancelled)) << cluster.objection();
   }

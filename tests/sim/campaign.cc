@@ -59,12 +59,12 @@ SimOptions options_of(std::uint64_t seed, Bug bug, FaultSet faults) {
 // Twice, unless the first run breaks something.
 RunResult run_twice(std::uint64_t seed, Bug bug, FaultSet faults) {
   RunResult first = run_seed(seed, bug, false, faults);
-  if (first.violation) return first;
+  if (first.broken) return first;
   const RunResult second = run_seed(seed, bug, false, faults);
   if (second.trace != first.trace) {
-    first.violation =
-        Violation{"determinism", "the second run gave the trace " + to_hex(second.trace) +
-                                     ", the first " + to_hex(first.trace)};
+    first.broken =
+        BrokenInvariant{"determinism", "the second run gave the trace " + to_hex(second.trace) +
+                                           ", the first " + to_hex(first.trace)};
   }
   return first;
 }
@@ -81,7 +81,7 @@ class Runs {
       if (campaign_.about_to_run) campaign_.about_to_run(seed);
       auto& result = results_[static_cast<std::size_t>(i)];
       result = run_twice(seed, campaign_.bug, campaign_.faults);
-      if (result->violation && !campaign_.go_on) stopped_ = true;
+      if (result->broken && !campaign_.go_on) stopped_ = true;
     }
   }
   std::vector<std::optional<RunResult>>& results() { return results_; }
@@ -108,8 +108,8 @@ RunResult run_seed(std::uint64_t seed, Bug bug, bool print_trace, FaultSet fault
   result.recovery_s = world.recovery().seconds();
   result.faults = sim.faults;
   result.transitions = sim.transitions;
-  result.violation = sim.violation;
-  if (sim.violation) result.last_lines = sim.trace.last();
+  result.broken = sim.broken;
+  if (sim.broken) result.last_lines = sim.trace.last();
   result.bug_fired = sim.bug_fired;
   for (const auto& [id, job] : world.tables().jobs) {
     result.jobs_completed += job.phase == coordinator::JobPhase::kCompleted;
@@ -131,7 +131,7 @@ CampaignResult run_campaign(const Campaign& campaign) {
   for (std::optional<RunResult>& run : runs.results()) {
     if (!run) continue;
     add(all, *run);
-    if (run->violation) all.failures.push_back(std::move(*run));
+    if (run->broken) all.failures.push_back(std::move(*run));
     if (!all.failures.empty() && !campaign.go_on) return all;
   }
   const bool covers = campaign.seeds >= kSeedsForCoverage && campaign.bug == Bug::kNone;
@@ -145,11 +145,11 @@ std::string catch_bug(const PlantedBug& bug, std::int64_t seeds) {
   for (std::int64_t seed = 1; seed <= seeds; ++seed) {
     const RunResult run = run_seed(static_cast<std::uint64_t>(seed), bug.bug, false);
     fired += run.bug_fired;
-    if (!run.violation) continue;
-    if (run.violation->checker == bug.checker) return {};
+    if (!run.broken) continue;
+    if (run.broken->checker == bug.checker) return {};
     if (!others.empty()) continue;
-    others = "caught by " + run.violation->checker + " instead of " + std::string(bug.checker) +
-             ": " + failure_text(run, bug.bug);
+    others = "caught by " + run.broken->checker + " instead of " + std::string(bug.checker) + ": " +
+             failure_text(run, bug.bug);
   }
   if (!others.empty()) return others;
   return "not caught in " + std::to_string(seeds) + " seeds, in which it struck " +
@@ -157,8 +157,8 @@ std::string catch_bug(const PlantedBug& bug, std::int64_t seeds) {
 }
 
 std::string failure_text(const RunResult& run, Bug bug, FaultSet faults) {
-  std::string text = "seed " + std::to_string(run.seed) + " breaks " + run.violation->checker +
-                     ": " + run.violation->what + "\nlast events:\n";
+  std::string text = "seed " + std::to_string(run.seed) + " breaks " + run.broken->checker + ": " +
+                     run.broken->what + "\nlast events:\n";
   for (const std::string& line : run.last_lines) text += line + "\n";
   text += "replay: shoal-sim --seed " + std::to_string(run.seed) + " --trace";
   if (faults == FaultSet::kAll) text += " --all-faults";
@@ -166,7 +166,7 @@ std::string failure_text(const RunResult& run, Bug bug, FaultSet faults) {
   return text + "\n";
 }
 
-// Names are our own words without quotes; only a violation's text needs escaping.
+// Names are our own words without quotes; only its text needs escaping.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -205,8 +205,8 @@ std::string to_json(const CampaignResult& result) {
   for (std::size_t i = 0; i < result.failures.size(); ++i) {
     const RunResult& failure = result.failures[i];
     json += (i == 0 ? "{\"seed\": " : ", {\"seed\": ") + std::to_string(failure.seed) +
-            ", \"checker\": " + quoted(failure.violation->checker) +
-            ", \"what\": " + quoted(failure.violation->what) + "}";
+            ", \"checker\": " + quoted(failure.broken->checker) +
+            ", \"what\": " + quoted(failure.broken->what) + "}";
   }
   return json + "]}";
 }

@@ -1,6 +1,7 @@
-// Many seeds, each run twice: both runs must give the same trace digest and no violation. Faults
-// and transitions are counted over all; a long campaign that never saw one of them fails. Seeds run
-// side by side in threads, which share nothing; what comes out does not depend on their number.
+// Many seeds, each run twice: both runs must give the same trace digest and no broken invariant.
+// Faults and transitions are counted over all; a long campaign that never saw one of them fails.
+// Seeds run side by side in threads, which share nothing; what comes out does not depend on their
+// number.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct RunResult {
   double virtual_s = 0, recovery_s = 0;
   FaultCounts faults;
   TransitionCounts transitions;
-  std::optional<Violation> violation;
+  std::optional<BrokenInvariant> broken;
   std::deque<std::string> last_lines;
   std::int64_t bug_fired = 0;
   std::int64_t jobs_completed = 0, jobs_over = 0, rounds_committed = 0;

@@ -51,8 +51,8 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
   if (auto* vote = std::get_if<FromReplica<Vote>>(&message)) {
     const StageIndex stage = stage_of_replica(vote->replica);
     votes_[{vote->body.key, stage, vote->body.attempt}] = vote->body.average;
-    if (!vote->body.seen.left_out.empty() && sim_.misbehave(Bug::kSilentOwners)) {
-      vote->body.seen.left_out.clear();
+    if (!vote->body.seen.excluded.empty() && sim_.misbehave(Bug::kSilentOwners)) {
+      vote->body.seen.excluded.clear();
     }
     PartSeen& seen = vote->body.seen;
     if (!seen.squares.empty() && sim_.misbehave(Bug::kUnreadSums)) seen.squares.clear();
@@ -65,6 +65,8 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
     if (sim_.misbehave(Bug::kLostReports)) return true;
     if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
   }
+  const bool copies = std::holds_alternative<FromReplica<CopiesHeld>>(message);
+  if (copies && sim_.misbehave(Bug::kUnreadCopies)) return true;
   if (auto* broken = std::get_if<FromReplica<ReduceFailed>>(&message)) {
     const StageIndex stage = stage_of_replica(broken->replica);
     const auto vote = votes_.find({broken->body.key, stage, broken->body.attempt});
@@ -102,7 +104,7 @@ void CoordinatorProcess::forge_votes(const Vote& vote, ReplicaId voter) {
     const auto connection = heard_on_.find(member.replica);
     if (connection == heard_on_.end() || !sim_.misbehave(Bug::kOneStageAgrees)) continue;
     const Vote forged{
-        vote.key, stage_of(round->second, member.stage).attempt, vote.average, {}, {}};
+        vote.key, reduce_at(round->second, member.stage).attempt, vote.average, {}, {}};
     input(AgentSaid{connection->second, FromReplica<Vote>{member.replica, forged}});
   }
 }

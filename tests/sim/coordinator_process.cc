@@ -270,7 +270,7 @@ void CoordinatorProcess::input(const Input& input) {
   core_->step(core_time(), input, step.effects);
   mutate(step.effects);
   sim_.observe(&Checker::emitted, Emitted{step.number, step.effects});
-  if (sim_.violation) log_decided(step.effects);  // it never gets durable
+  if (sim_.broken) log_decided(step.effects);  // it never gets durable
   steps_.push_back(std::move(step));
   write(steps_.back());
   arm();

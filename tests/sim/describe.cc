@@ -52,6 +52,12 @@ struct Describe {
     return "evaluated " + to_text(m.key) + " " + number(m.slice.slice) + "/" +
            number(m.slice.slices);
   }
+  std::string operator()(const CopiesHeld& m) {
+    std::string line = "copies held";
+    for (const HeldCopy& copy : m.copies)
+      line += " " + to_string(copy.copy) + "@" + to_text(copy.key);
+    return line;
+  }
   std::string operator()(const CheckpointWritten& m) {
     return "written " + to_string(m.checkpoint) + " " + to_text(m.key);
   }
@@ -107,6 +113,14 @@ struct Describe {
   }
   std::string operator()(const ResumeAt& m) { return "resume at " + to_text(m.key); }
   std::string operator()(const Evaluate& m) { return "evaluate " + to_text(m.key); }
+  std::string operator()(const KeepCopies& m) {
+    std::string line = "keep copies";
+    for (const StageCopy& copy : m.copies) {
+      line += " " + to_string(copy.copy) + " of stage " + number(copy.stage) + " " +
+              to_text(copy.key) + " from " + number(std::ssize(copy.sources));
+    }
+    return line;
+  }
   std::string operator()(const WriteCheckpoint& m) {
     return "write " + to_string(m.checkpoint) + " " + to_text(m.key);
   }
@@ -126,7 +140,7 @@ struct Describe {
   }
   std::string operator()(const coordinator::JobRecord& r) {
     return to_string(r.id) + " " + to_string(r.phase) + " (" + to_string(r.reason) + ") round " +
-           number(r.lineage) + "/" + number(r.committed_round);
+           number(r.epoch) + "/" + number(r.committed_round);
   }
   std::string operator()(const coordinator::AgentRecord& r) {
     return to_string(r.id) + " " + to_string(r.state);
@@ -139,7 +153,7 @@ struct Describe {
   }
   std::string operator()(const coordinator::RoundRecord& r) {
     std::string line = "round " + to_text(r.key) + " " + to_string(r.state) + " attempt";
-    for (const auto& stage : r.stages) line += " " + number(stage.attempt);
+    for (const auto& reduce : r.reduces) line += " " + number(reduce.attempt);
     return line;
   }
   std::string operator()(const coordinator::ContributionRecord& r) {

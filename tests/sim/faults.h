@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/enumerators.h"
 #include "base/time.h"
-#include "base/words.h"
 
 namespace shoal::sim {
 
@@ -65,60 +65,62 @@ enum class Fault {
   kFalseNorm,           // for a round a replica sends -10 times the pseudo-gradient it reported
   kFalseAverage,        // for a round it averages its part with other clip factors than the plan's
   kSlowGroup,           // the line of a member of a group goes slow in the middle of a reduce
+  kStageLost,  // all hosts that serve one stage of a pipeline die at once, with their disks
 };
-constexpr auto words_of(Of<Fault>) {
+constexpr auto enumerators_of(Of<Fault>) {
   using enum Fault;
-  return words<Fault>({{kStreamLoss, "stream_loss"},
-                       {kMessageDelay, "message_delay"},
-                       {kReorder, "reorder"},
-                       {kDuplicate, "duplicate"},
-                       {kAgentCrash, "agent_crash"},
-                       {kAgentDiskLost, "agent_disk_lost"},
-                       {kTrainerCrash, "trainer_crash"},
-                       {kCoordinatorCrash, "coordinator_crash"},
-                       {kCrashBetweenEffects, "crash_between_effects"},
-                       {kAgentPause, "agent_pause"},
-                       {kTrainerPause, "trainer_pause"},
-                       {kPartitionCoordinator, "partition_coordinator"},
-                       {kPartitionOneWay, "partition_one_way"},
-                       {kPartitionPeers, "partition_peers"},
-                       {kPeerStreamLoss, "peer_stream_loss"},
-                       {kSlowAgent, "slow_agent"},
-                       {kSlowLink, "slow_link"},
-                       {kSlowDisk, "slow_disk"},
-                       {kNonFinite, "non_finite"},
-                       {kUploadFailure, "upload_failure"},
-                       {kUserCancel, "user_cancel"},
-                       {kAgentDrain, "agent_drain"},
-                       {kReplicaError, "replica_error"},
-                       {kOperatorCordon, "operator_cordon"},
-                       {kOperatorDrain, "operator_drain"},
-                       {kMemoryLie, "memory_lie"},
-                       {kOperatorPause, "operator_pause"},
-                       {kCoordinatorPause, "coordinator_pause"},
-                       {kAllAgentsOut, "all_agents_out"},
-                       {kHostFrozen, "host_frozen"},
-                       {kPeerOneWay, "peer_one_way"},
-                       {kClockJump, "clock_jump"},
-                       {kTwinAgent, "twin_agent"},
-                       {kTornWrite, "torn_write"},
-                       {kFailedFsync, "failed_fsync"},
-                       {kFullDisk, "full_disk"},
-                       {kFlippedFrame, "flipped_frame"},
-                       {kFlippedMemory, "flipped_memory"},
-                       {kFlippedTransfer, "flipped_transfer"},
-                       {kFlippedCheckpoint, "flipped_checkpoint"},
-                       {kSlowLoad, "slow_load"},
-                       {kRestoreUnderAgents, "restore_under_agents"},
-                       {kRestoreAlone, "restore_alone"},
-                       {kOtherData, "other_data"},
-                       {kAgentRestart, "agent_restart"},
-                       {kFalseNorm, "false_norm"},
-                       {kFalseAverage, "false_average"},
-                       {kSlowGroup, "slow_group"}});
+  return enumerators<Fault>({{kStreamLoss, "stream_loss"},
+                             {kMessageDelay, "message_delay"},
+                             {kReorder, "reorder"},
+                             {kDuplicate, "duplicate"},
+                             {kAgentCrash, "agent_crash"},
+                             {kAgentDiskLost, "agent_disk_lost"},
+                             {kTrainerCrash, "trainer_crash"},
+                             {kCoordinatorCrash, "coordinator_crash"},
+                             {kCrashBetweenEffects, "crash_between_effects"},
+                             {kAgentPause, "agent_pause"},
+                             {kTrainerPause, "trainer_pause"},
+                             {kPartitionCoordinator, "partition_coordinator"},
+                             {kPartitionOneWay, "partition_one_way"},
+                             {kPartitionPeers, "partition_peers"},
+                             {kPeerStreamLoss, "peer_stream_loss"},
+                             {kSlowAgent, "slow_agent"},
+                             {kSlowLink, "slow_link"},
+                             {kSlowDisk, "slow_disk"},
+                             {kNonFinite, "non_finite"},
+                             {kUploadFailure, "upload_failure"},
+                             {kUserCancel, "user_cancel"},
+                             {kAgentDrain, "agent_drain"},
+                             {kReplicaError, "replica_error"},
+                             {kOperatorCordon, "operator_cordon"},
+                             {kOperatorDrain, "operator_drain"},
+                             {kMemoryLie, "memory_lie"},
+                             {kOperatorPause, "operator_pause"},
+                             {kCoordinatorPause, "coordinator_pause"},
+                             {kAllAgentsOut, "all_agents_out"},
+                             {kHostFrozen, "host_frozen"},
+                             {kPeerOneWay, "peer_one_way"},
+                             {kClockJump, "clock_jump"},
+                             {kTwinAgent, "twin_agent"},
+                             {kTornWrite, "torn_write"},
+                             {kFailedFsync, "failed_fsync"},
+                             {kFullDisk, "full_disk"},
+                             {kFlippedFrame, "flipped_frame"},
+                             {kFlippedMemory, "flipped_memory"},
+                             {kFlippedTransfer, "flipped_transfer"},
+                             {kFlippedCheckpoint, "flipped_checkpoint"},
+                             {kSlowLoad, "slow_load"},
+                             {kRestoreUnderAgents, "restore_under_agents"},
+                             {kRestoreAlone, "restore_alone"},
+                             {kOtherData, "other_data"},
+                             {kAgentRestart, "agent_restart"},
+                             {kFalseNorm, "false_norm"},
+                             {kFalseAverage, "false_average"},
+                             {kSlowGroup, "slow_group"},
+                             {kStageLost, "stage_lost"}});
 }
 
-inline constexpr std::size_t kFaults = word_count<Fault>();
+inline constexpr std::size_t kFaults = enumerator_count<Fault>();
 
 // What a fault may follow: rare paths begin where something happens to a replica, a job, a round or
 // a checkpoint at the wrong moment.
@@ -133,20 +135,20 @@ enum class Moment {
   kRoundMoved,    // a state of a round is durable
   kCheckpointMoved,
 };
-constexpr auto words_of(Of<Moment>) {
+constexpr auto enumerators_of(Of<Moment>) {
   using enum Moment;
-  return words<Moment>({{kSenderBegins, "sender_begins"},
-                        {kReduceBegins, "reduce_begins"},
-                        {kReported, "reported"},
-                        {kAveraged, "averaged"},
-                        {kHolds, "holds"},
-                        {kEagerlyBegun, "eagerly_begun"},
-                        {kJobMoved, "job_moved"},
-                        {kRoundMoved, "round_moved"},
-                        {kCheckpointMoved, "checkpoint_moved"}});
+  return enumerators<Moment>({{kSenderBegins, "sender_begins"},
+                              {kReduceBegins, "reduce_begins"},
+                              {kReported, "reported"},
+                              {kAveraged, "averaged"},
+                              {kHolds, "holds"},
+                              {kEagerlyBegun, "eagerly_begun"},
+                              {kJobMoved, "job_moved"},
+                              {kRoundMoved, "round_moved"},
+                              {kCheckpointMoved, "checkpoint_moved"}});
 }
 
-inline constexpr std::size_t kMoments = word_count<Moment>();
+inline constexpr std::size_t kMoments = enumerator_count<Moment>();
 
 // A fault that follows a moment: at the replica that it is about, else at any.
 struct Ambush {

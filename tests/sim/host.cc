@@ -16,7 +16,7 @@ namespace {
 
 constexpr Duration kPipe = microseconds(200);
 constexpr Bytes kDeviceMemory = mebibytes(1024);
-constexpr Duration kDialEvery = milliseconds(200);  // as attached/control.h
+constexpr Duration kDialEvery = milliseconds(200);  // as agent_channel/control.h
 constexpr Duration kExitSeen = milliseconds(5);     // until the daemon has waited for the process
 
 }  // namespace

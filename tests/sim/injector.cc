@@ -149,6 +149,8 @@ void FaultInjector::strike(Fault fault) {
       return slow_group();
     case Fault::kOtherData:
       return replace_data();
+    case Fault::kStageLost:
+      return lose_stage();
     case Fault::kFlippedFrame:
     case Fault::kFlippedMemory:
     case Fault::kFlippedTransfer:

@@ -105,7 +105,7 @@ int run_one(const Arguments& a, Bug bug) {
               static_cast<unsigned long long>(run.seed), to_hex(run.trace).c_str(),
               static_cast<long long>(run.events), run.virtual_s,
               static_cast<long long>(run.rounds_committed));
-  if (!run.violation) return 0;
+  if (!run.broken) return 0;
   std::fputs(failure_text(run, bug, a.faults).c_str(), stderr);
   return 1;
 }
@@ -145,8 +145,8 @@ int run_many(const Arguments& a, Bug bug) {
   for (const RunResult& failure : all.failures) {
     if (all.failures.size() > 1) {
       std::fprintf(stderr, "seed %llu breaks %s: %s\n",
-                   static_cast<unsigned long long>(failure.seed),
-                   failure.violation->checker.c_str(), failure.violation->what.c_str());
+                   static_cast<unsigned long long>(failure.seed), failure.broken->checker.c_str(),
+                   failure.broken->what.c_str());
     } else {
       std::fputs(failure_text(failure, bug, a.faults).c_str(), stderr);
     }

@@ -127,6 +127,7 @@ void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   draw(Fault::kFalseNorm, 0.6, seconds(15));
   draw(Fault::kFalseAverage, 0.6, seconds(15));
   draw(Fault::kSlowGroup, 0.8, seconds(15));
+  draw(Fault::kStageLost, 0.6, seconds(50));
 }
 
 // Half of the runs lie in wait for one to three moments.
@@ -148,7 +149,7 @@ void draw_ambushes(SimOptions& o, Prng prng) {
     const bool seldom =
         sender || ambush.moment == Moment::kJobMoved || ambush.moment == Moment::kCheckpointMoved;
     ambush.fault = kFaultsAfter[prng.below(kFaultsAfter.size())];
-    // What is left out counts only when its end is heard late, as that of a whole machine is.
+    // Who is excluded counts only when its end is heard late, as that of a whole machine is.
     if (sender && prng.chance(0.6)) ambush.fault = Fault::kAgentCrash;
     ambush.probability = seldom ? 0.1 + 0.4 * prng.unit() : 0.02 + 0.3 * prng.unit() * prng.unit();
     ambush.within = between(prng, Duration{}, prng.chance(0.8) ? o.peer_delay * 4 : seconds(3));
@@ -237,6 +238,14 @@ void draw_stages(JobOptions& job, Prng& prng, int devices) {
   job.train.microbatch = 1;
   job.swarm.min_replicas = prng.range(1, std::min<std::int64_t>(2, each));
   if (job.swarm.max_replicas > 0) job.swarm.max_replicas = each;
+}
+
+// Copies of its stages, of what can have them. Drawn from a Prng of its own, so that the other
+// draws stay alike.
+void draw_buddies(JobOptions& job, Prng prng) {
+  const bool can = job.swarm.stages > 1 && job.sync.algorithm != SyncAlgorithm::kDdp &&
+                   job.sync.outer_state == OuterState::kReplicated;
+  if (can && prng.chance(0.6)) job.checkpoint.buddies = prng.range(1, 2);
 }
 
 // Rounds in groups, of what can have them.
@@ -384,6 +393,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_outer_state(job, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
   draw_audit(job, Prng(mix_seed(o.seed, 0xa0d170 + static_cast<std::uint64_t>(index))));
+  draw_buddies(job, Prng(mix_seed(o.seed, 0xb0dd1e + static_cast<std::uint64_t>(index))));
   SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
   return spec_of(job);
 }

@@ -22,7 +22,7 @@ namespace shoal::sim {
 struct Sim {
   Sim(const SimOptions& o, Bug planted, bool print_trace)
       : options(o), queue(kStart), trace(print_trace), bug(planted) {
-    checkers = make_all_checkers({options, queue.now(), violation, tainted, census});
+    checkers = make_all_checkers({options, queue.now(), broken, tainted, census});
   }
   Sim(const Sim&) = delete;
 
@@ -31,7 +31,7 @@ struct Sim {
   Trace trace;
   FaultCounts faults;
   TransitionCounts transitions;
-  std::optional<Violation> violation;
+  std::optional<BrokenInvariant> broken;
   std::set<ReplicaId> tainted;  // a bit of their memory has changed
   const Census* census = nullptr;
   Checkers checkers;
@@ -55,7 +55,7 @@ struct Sim {
   void taint(ReplicaId replica) { tainted.insert(replica); }
 
   void violate(const char* checker, const std::string& what) {
-    if (!violation) violation = Violation{checker, what};
+    if (!broken) broken = BrokenInvariant{checker, what};
   }
 
   template <typename Method, typename... Args>

@@ -1,7 +1,9 @@
 // The strikes at the coordinator's host, at whole hosts and at single bits: see injector.h.
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -126,6 +128,40 @@ void FaultInjector::replace_data() {
   Host& host = any_host();
   sim_.strike(Fault::kOtherData, "host " + std::to_string(host.host()));
   host.replace_data(sim_.now() + some(seconds(5), seconds(60)));
+}
+
+// Another stage lives on; one of which somebody keeps a copy is preferred.
+void FaultInjector::lose_stage() {
+  using Stage = std::pair<JobId, StageIndex>;
+  std::map<Stage, std::set<int>> serving;
+  std::map<Stage, std::set<int>> keeping;
+  for (const auto& host : world_.hosts_) {
+    for (const auto& trainer : host->trainers()) {
+      if (!host->alive() || !trainer->held()) continue;
+      const Assign& assign = trainer->assignment();
+      serving[{assign.job, assign.stage}].insert(host->host());
+      if (trainer->copies() == nullptr) continue;
+      for (const CopyHeld& copy : trainer->copies()->held()) {
+        keeping[{assign.job, copy.stage}].insert(host->host());
+      }
+    }
+  }
+  const auto outlives = [](const std::set<int>& those, const std::set<int>& lost) {
+    return !std::ranges::includes(lost, those);
+  };
+  std::vector<Stage> all, copied;
+  for (const auto& [stage, hosts] : serving) {
+    const bool others = std::ranges::any_of(serving, [&](const auto& other) {
+      return other.first.first == stage.first && outlives(other.second, hosts);
+    });
+    if (others) all.push_back(stage);
+    if (others && outlives(keeping[stage], hosts)) copied.push_back(stage);
+  }
+  if (!copied.empty() && prng_.chance(0.8)) all = copied;
+  if (all.empty()) return;
+  const Stage lost = all[prng_.below(all.size())];
+  sim_.strike(Fault::kStageLost, to_string(lost.first) + " stage " + std::to_string(lost.second));
+  for (const int host : serving.at(lost)) world_.host(host).crash(true);
 }
 
 // Each of them is counted when it changes something.

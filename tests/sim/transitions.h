@@ -21,7 +21,7 @@ using TransitionCounts = std::map<std::string, std::int64_t>;  // "job training 
 // "new".
 void count_checkpoint_move(const Record& record, const Tables& before, TransitionCounts& counts);
 
-// Counts a contribution that got a reason not to count: "contribution left_out".
+// Counts a contribution that got a reason not to count: "contribution excluded".
 void count_rejection(const Record& record, const Tables& before, TransitionCounts& counts);
 
 // Counts an event that is more than information: "event momentum_lost".

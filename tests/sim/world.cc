@@ -64,6 +64,22 @@ std::vector<Census::Holder> World::holders(const RoundKey& key) const {
   return all;
 }
 
+std::vector<Census::Copy> World::copies(const RoundKey& key) const {
+  std::vector<Copy> all;
+  for (const auto& host : hosts_) {
+    if (is_doubled(*host) || host->frozen() || host->leaving()) continue;
+    for (const auto& trainer : host->trainers()) {
+      if (trainer->frozen()) continue;
+      if (trainer->copies() == nullptr) continue;
+      for (const CopyHeld& held : trainer->copies()->held()) {
+        if (held.key != key) continue;
+        all.push_back({{trainer->replica(), held.stage, out_since(*host)}, held.copy});
+      }
+    }
+  }
+  return all;
+}
+
 // Who is who? The coordinator goes by what it heard last of this identity.
 bool World::is_doubled(const Host& host) const {
   if (twin_->alive() && twin_->uid() == host.uid()) return true;
@@ -90,7 +106,7 @@ bool World::step_until(Instant end) {
   while (!sim_.queue.empty() && sim_.queue.next_at() <= end) {
     sim_.queue.run_one();
     sim_.observe(&Checker::moment, tables());
-    if (sim_.violation) return false;
+    if (sim_.broken) return false;
     if (sim_.queue.executed() > kEventBudget) sim_.violate("liveness", "the run does not end");
   }
   return true;
@@ -106,7 +122,7 @@ void World::run_for(Duration length) {
 bool World::run_until(const std::function<bool()>& condition, Duration limit) {
   const Instant end = sim_.now() + limit;
   while (!condition()) {
-    if (sim_.violation || sim_.queue.empty() || sim_.queue.next_at() > end) return false;
+    if (sim_.broken || sim_.queue.empty() || sim_.queue.next_at() > end) return false;
     sim_.queue.run_one();
     sim_.observe(&Checker::moment, tables());
   }
@@ -241,20 +257,20 @@ void World::run_phases() {
     return std::all_of(tables().jobs.begin(), tables().jobs.end(), [&](const auto& entry) {
       const coordinator::JobRecord& job = entry.second;
       const auto old = then.find(entry.first);
-      const bool moved = old == then.end() || job.lineage != old->second.lineage
+      const bool moved = old == then.end() || job.epoch != old->second.epoch
                              ? job.committed_round > 0
                              : job.committed_round > old->second.committed_round;
-      return moved || is_terminal(job.phase) || job.phase == coordinator::JobPhase::kSealing;
+      return moved || is_terminal(job.phase) || job.phase == coordinator::JobPhase::kFinalizing;
     });
   };
   run_until(progressed, sim_.options.progress_limit());
-  if (sim_.violation) return;
+  if (sim_.broken) return;
   recovery_ = sim_.now() - healed;
   sim_.observe(&Checker::progress_due, tables());
-  if (sim_.violation) return;
+  if (sim_.broken) return;
   const auto over = [this] { return all_jobs_over(); };
   run_until(over, sim_.options.completion_limit());
-  if (sim_.violation) return;
+  if (sim_.broken) return;
   sim_.observe(&Checker::completion_due, tables());
 }
 

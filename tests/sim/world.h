@@ -21,7 +21,7 @@ class World final : public Census {
  public:
   World(const SimOptions& options, Bug bug, bool print_trace);
 
-  // The whole life of a seed: safety, healing, liveness. Ends early at the first violation.
+  // The whole life of a seed: safety, healing, liveness. Ends early at the first broken invariant.
   void run();
 
   // For scenarios: the cluster without drawn faults and users.
@@ -45,6 +45,7 @@ class World final : public Census {
   PeerNetwork& peers() { return peers_; }
   const Tables& tables() const { return coordinator_.tables(); }
   std::vector<Holder> holders(const RoundKey& key) const override;
+  std::vector<Copy> copies(const RoundKey& key) const override;
   Trainer* trainer_of(ReplicaId replica);
   // The operator puts a cordoned or drained agent back to work, and tries until it is.
   void put_back(AgentId agent);
@@ -56,7 +57,7 @@ class World final : public Census {
  private:
   friend class FaultInjector;
   void run_phases();
-  bool step_until(Instant end);  // false: a violation
+  bool step_until(Instant end);  // false: a broken invariant
   void schedule_users();
   void submit(const JobSpec& spec);
   void heal();

@@ -36,22 +36,26 @@ Json tokenizer_description(Tokenizer tokenizer) {
 }
 
 std::string text_of(const RoundKey& key) {
-  return to_string(key.job) + "/" + std::to_string(key.lineage) + "/" + std::to_string(key.round);
+  return to_string(key.job) + "/" + std::to_string(key.epoch) + "/" + std::to_string(key.round);
+}
+
+// Version 0.1.0 called it otherwise.
+std::int64_t epoch_of(const nlohmann::json& round) {
+  return (round.contains("epoch") ? round.at("epoch") : round.at("lineage")).get<std::int64_t>();
 }
 
 std::string shoal_json(const CheckpointContent& content) {
   Json cut = Json::array();
   for (const UnitRange& range : content.cut) cut.push_back({range.first, range.last});
-  const Json json = {{"format", kFormat},
-                     {"spec", Json::parse(proto::spec_to_json(content.spec).dump())},
-                     {"round",
-                      {{"job", content.key.job.n},
-                       {"lineage", content.key.lineage},
-                       {"round", content.key.round}}},
-                     {"step", content.step.count()},
-                     {"value_count", parameter_count(content.spec.model)},
-                     {"cut", cut},
-                     {"tokenizer", tokenizer_description(content.spec.data.tokenizer)}};
+  const Json json = {
+      {"format", kFormat},
+      {"spec", Json::parse(proto::spec_to_json(content.spec).dump())},
+      {"round",
+       {{"job", content.key.job.n}, {"epoch", content.key.epoch}, {"round", content.key.round}}},
+      {"step", content.step.count()},
+      {"value_count", parameter_count(content.spec.model)},
+      {"cut", cut},
+      {"tokenizer", tokenizer_description(content.spec.data.tokenizer)}};
   return json.dump(2) + "\n";
 }
 
@@ -140,8 +144,8 @@ Result<Head> read_head(const std::filesystem::path& path) {
     if (spec.problems) return bad("its spec is not accepted: " + spec.problems->summary);
     head.spec = with_derived_fields(std::move(spec.spec));
     const auto& round = json.at("round");
-    head.key = {JobId(round.at("job").get<std::uint64_t>()),
-                round.at("lineage").get<std::int64_t>(), round.at("round").get<RoundNumber>()};
+    head.key = {JobId(round.at("job").get<std::uint64_t>()), epoch_of(round),
+                round.at("round").get<RoundNumber>()};
     head.step = Steps(json.at("step").get<std::int64_t>());
     if (whole) {
       head.cut = {whole_model(head.spec.model)};

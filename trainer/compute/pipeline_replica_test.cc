@@ -13,7 +13,7 @@
 
 #include "replica/runtime/worker.h"
 #include "trainer/compute/checkpoint.h"
-#include "trainer/compute/heard_test_util.h"
+#include "trainer/compute/message_recorder_test_util.h"
 #include "trainer/compute/torch_compute.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"
@@ -21,23 +21,25 @@
 namespace shoal::trainer {
 namespace {
 
-using replica::DonorShelf;
 using replica::EventQueue;
 using replica::MakeRuntime;
+using replica::StateServer;
 using replica::Woken;
 
 // What `shoal-trainer` is, in a thread.
 class Trainer {
  public:
-  Trainer() : queue_(64), shelf_([this] { queue_.push(replica::MomentsWanted{}); }) {
+  Trainer() : queue_(64), state_server_([this] { queue_.push(replica::MomentsWanted{}); }) {
     service_ = swarm::PipelineService::create();
     outer_opt::PeerNodeOptions options;
     options.services = {service_->grpc_service()};
     node_ = std::move(*outer_opt::PeerNode::start(options));
-    node_->set_state_donor([this](const outer_opt::StateAsk& ask) { return shelf_.answer(ask); });
-    node_->set_momentum_donor(
-        [this](ReplicaId replica, const RoundKey& key, const outer_opt::ValueRange& range,
-               const auto& send) { return shelf_.serve_momentum(replica, key, range, send); });
+    node_->set_state_handler(
+        [this](const outer_opt::StateAsk& ask) { return state_server_.answer(ask); });
+    node_->set_momentum_handler([this](ReplicaId replica, const RoundKey& key,
+                                       const outer_opt::ValueRange& range, const auto& send) {
+      return state_server_.serve_momentum(replica, key, range, send);
+    });
     thread_ = std::thread([this] {
       const auto wake = [this] { queue_.push(Woken{}); };
       const MakeRuntime make = [&](const swarm::StageRuntimeOptions& o, swarm::StageCompute& c,
@@ -45,36 +47,36 @@ class Trainer {
         return swarm::StageRuntime::create(o, *service_, c, l, wake, held, step);
       };
       TorchHost compute({});
-      replica::Worker worker(
-          {compute, queue_, *node_, shelf_, make, [this](const auto& m) { heard_.add(m); }});
+      replica::Worker worker({compute, queue_, *node_, state_server_, make,
+                              [this](const auto& m) { recorder_.add(m); }});
       worker.run();
     });
   }
   ~Trainer() {
     queue_.push(ToTrainer(StopTrainer{}));
     thread_.join();
-    node_->set_state_donor({});
-    node_->set_momentum_donor({});
+    node_->set_state_handler({});
+    node_->set_momentum_handler({});
   }
 
   std::string address() const { return node_->address(); }
   void tell(ToTrainer command) { queue_.push(std::move(command)); }
 
   // What people are told about once a second.
-  std::pair<Progress, PipelineStats> hear_for_people() { return heard_.figures(); }
+  std::pair<Progress, PipelineStats> hear_for_people() { return recorder_.figures(); }
 
   // The next message but those for people; it must be a T.
   template <typename T>
   T hear() {
-    return heard_.next<T>();
+    return recorder_.next<T>();
   }
 
  private:
   EventQueue queue_;
-  DonorShelf shelf_;
+  StateServer state_server_;
   std::unique_ptr<swarm::PipelineService> service_;
   std::unique_ptr<outer_opt::PeerNode> node_;
-  Heard heard_;
+  MessageRecorder recorder_;
   std::thread thread_;
 };
 
@@ -98,7 +100,7 @@ class PipelineReplicaTest : public testing::Test {
     std::filesystem::remove_all(checkpoint_);
   }
 
-  RoundKey key(RoundNumber round) const { return {JobId(1), lineage_, round}; }
+  RoundKey key(RoundNumber round) const { return {JobId(1), epoch_, round}; }
   static ReplicaId id_of(StageIndex stage, std::uint64_t n) {
     return ReplicaId(10 * (static_cast<std::uint64_t>(stage) + 1) + n);
   }
@@ -120,7 +122,7 @@ class PipelineReplicaTest : public testing::Test {
     loaded_[id] = trainer->hear<Loaded>();
   }
   void tell_view() {
-    PipelineView view{JobId(1), lineage_, ++view_number_, {}};
+    PipelineView view{JobId(1), epoch_, ++view_number_, {}};
     for (const auto& [id, trainer] : trainers_) {
       view.members.push_back({id, is_router(id) ? 0 : 1, trainer->address(), 1e9});
     }
@@ -225,7 +227,7 @@ class PipelineReplicaTest : public testing::Test {
   JobSpec spec_;
   std::vector<UnitRange> cut_ = {{0, 2}, {2, 4}};  // the assignment's cut counts, not swarm.stages
   std::string checkpoint_;
-  std::int64_t lineage_ = 0, view_number_ = 0;
+  std::int64_t epoch_ = 0, view_number_ = 0;
   std::int64_t opened_to_ = 0;  // where the newest round ends
   std::map<ReplicaId, Loaded> loaded_;
   std::map<ReplicaId, std::unique_ptr<Trainer>> trainers_;
@@ -276,8 +278,8 @@ TEST_F(PipelineReplicaTest, ARoundOfTwoStagesFromSeedToCheckpointAndBack) {
   auto join = load_of(ReplicaId(32), 1, SourceKind::kPeer, 1);
   join.assign.source = resume.assign.source;
   join.assign.source.kind = SourceKind::kPeer;
-  join.assign.source.donor = id_of(1, 0);
-  join.assign.source.donor_address = trainers_.at(id_of(1, 0))->address();
+  join.assign.source.replica = id_of(1, 0);
+  join.assign.source.address = trainers_.at(id_of(1, 0))->address();
   other.tell(join);
   EXPECT_EQ(other.hear<Loaded>().momentum, applied.at(id_of(1, 0)).momentum);
 }
@@ -297,8 +299,8 @@ TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {
   EXPECT_EQ(hear<Evaluated>(id_of(0, 0)).key, key(2));
 
   auto join = load_of(id_of(1, 1), 1, SourceKind::kPeer, 2);
-  join.assign.source.donor = id_of(1, 0);
-  join.assign.source.donor_address = trainers_.at(id_of(1, 0))->address();
+  join.assign.source.replica = id_of(1, 0);
+  join.assign.source.address = trainers_.at(id_of(1, 0))->address();
   join.assign.source.anchor = applied.at(id_of(1, 0)).anchor;
   add(join);
   tell_view();
@@ -319,7 +321,7 @@ TEST_F(PipelineReplicaTest, ANewEpochBeginsWithWhatTheyHold) {
   open(1, 0, 5);
   const auto applied = commit(1, reports());
   for (std::uint64_t n : {0, 1}) hear<Evaluated>(id_of(0, n));
-  lineage_ = 7;
+  epoch_ = 7;
   for (const auto& [id, trainer] : trainers_) {
     ResumeAt resume{.key = key(1), .record = {}};
     resume.record.key = key(1);

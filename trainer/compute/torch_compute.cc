@@ -32,9 +32,9 @@ MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
 class TorchCompute final : public replica::Compute {
  public:
   TorchCompute(std::unique_ptr<StageModel> model, std::shared_ptr<const Dataset> data,
-               std::unique_ptr<CellLeader> cell, bool whole)
-      : model_(std::move(model)), data_(std::move(data)), cell_(std::move(cell)) {
-    if (whole) learner_ = std::make_unique<Learner>(*model_, data_, cell_.get());
+               std::unique_ptr<GroupLeader> replica_group, bool whole)
+      : model_(std::move(model)), data_(std::move(data)), replica_group_(std::move(replica_group)) {
+    if (whole) learner_ = std::make_unique<Learner>(*model_, data_, replica_group_.get());
   }
 
   std::int64_t value_count() const override { return model_->value_count(); }
@@ -87,9 +87,9 @@ class TorchCompute final : public replica::Compute {
 
  private:
   std::unique_ptr<StageModel> model_;
-  std::shared_ptr<const Dataset> data_;  // of stage 0, which draws
-  std::unique_ptr<CellLeader> cell_;     // null: this process computes alone
-  std::unique_ptr<Learner> learner_;     // of a whole model
+  std::shared_ptr<const Dataset> data_;         // of stage 0, which draws
+  std::unique_ptr<GroupLeader> replica_group_;  // null: this process computes alone
+  std::unique_ptr<Learner> learner_;            // of a whole model
 };
 
 }  // namespace
@@ -107,9 +107,10 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   const UnitRange units = order.cut[static_cast<std::size_t>(order.stage)];
   if (auto failure = StageModel::create(order.spec, units, device_, model)) return failure;
   const bool whole = order.cut.size() == 1;
-  std::unique_ptr<CellLeader> cell;
-  if (whole && make_cell_) cell = make_cell_(*model);
-  out = std::make_unique<TorchCompute>(std::move(model), std::move(data), std::move(cell), whole);
+  std::unique_ptr<GroupLeader> replica_group;
+  if (whole && make_replica_group_) replica_group = make_replica_group_(*model);
+  out = std::make_unique<TorchCompute>(std::move(model), std::move(data), std::move(replica_group),
+                                       whole);
   return std::nullopt;
 }
 

@@ -1,25 +1,27 @@
-// Compute in libtorch: a stage of a model, its data, and the cell that computes a whole model's
-// gradients where several devices train one replica. And the process that makes them.
+// Compute in libtorch: a stage of a model, its data, and the replica group that computes a whole
+// model's gradients where several devices train one replica. And the process that makes them.
 #pragma once
 
 #include <functional>
 #include <memory>
 
 #include "replica/runtime/compute.h"
-#include "trainer/model/cell_leader.h"
+#include "trainer/model/group_leader.h"
 #include "trainer/model/torch_bridge.h"
 
 namespace shoal::trainer {
 
-// Makes the cell of a whole model; none: this process is never in one.
-using MakeCell = std::function<std::unique_ptr<CellLeader>(StageModel&)>;
+// Makes the replica group of a whole model; none: this process is never in one.
+using MakeReplicaGroup = std::function<std::unique_ptr<GroupLeader>(StageModel&)>;
 
 class TorchHost final : public replica::ComputeHost {
  public:
   // The accelerator, if any, outlives this.
   explicit TorchHost(DeviceChoice device, outer_opt::Accelerator* accelerator = nullptr,
-                     MakeCell make_cell = {})
-      : device_(device), accelerator_(accelerator), make_cell_(std::move(make_cell)) {}
+                     MakeReplicaGroup make_replica_group = {})
+      : device_(device),
+        accelerator_(accelerator),
+        make_replica_group_(std::move(make_replica_group)) {}
 
   MaybeFailure make(const replica::ComputeOrder& order,
                     std::unique_ptr<replica::Compute>& out) override;
@@ -33,7 +35,7 @@ class TorchHost final : public replica::ComputeHost {
  private:
   DeviceChoice device_;
   outer_opt::Accelerator* accelerator_;
-  MakeCell make_cell_;
+  MakeReplicaGroup make_replica_group_;
 };
 
 }  // namespace shoal::trainer

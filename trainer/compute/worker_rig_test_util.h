@@ -14,14 +14,14 @@
 #include "replica/core/join_target.h"
 #include "replica/runtime/worker.h"
 #include "trainer/compute/checkpoint.h"
-#include "trainer/compute/heard_test_util.h"
+#include "trainer/compute/message_recorder_test_util.h"
 #include "trainer/compute/torch_compute.h"
 
 namespace shoal::trainer {
 
-using replica::DonorShelf;
 using replica::EventQueue;
 using replica::MomentsWanted;
+using replica::StateServer;
 using replica::Worker;
 using replica::WorkerEnd;
 
@@ -49,8 +49,8 @@ class LoneNode : public outer_opt::PeerNode {
     ++on_device;
     return {true, {session->digest(), {}}, {}};
   }
-  void set_state_donor(outer_opt::StateDonor) override {}
-  void set_momentum_donor(outer_opt::MomentumDonor) override {}
+  void set_state_handler(outer_opt::StateHandler) override {}
+  void set_momentum_handler(outer_opt::MomentumHandler) override {}
   Status fetch_momentum(const MomentumHolder& holder, const RoundKey&, std::span<float> out,
                         std::stop_token) override {
     if (holder.address.empty()) return Error{Code::kUnavailable, "the holder is gone", "", ""};
@@ -64,30 +64,30 @@ class LoneNode : public outer_opt::PeerNode {
   Status join(outer_opt::JoinSession& session, outer_opt::JoinNews& news,
               const std::function<void(const outer_opt::JoinSession&)>& moved,
               std::stop_token) override {
-    if (donor == nullptr) return Error{Code::kUnavailable, "the donor is gone", "", ""};
+    if (source == nullptr) return Error{Code::kUnavailable, "the source is gone", "", ""};
     news.tell(session, {});
     for (;;) {
       const auto next = session.next({});
       if (next.send.empty()) return {};
       for (const auto& ask : next.send) {
-        if (!followed) publish(ask.ask.replica, ask.ask.key, *donor);
+        if (!followed) publish(ask.ask.replica, ask.ask.key, *source);
         session.answered(ask.id, *source_.answer(ask.ask, {}), {});
         moved(session);
       }
     }
   }
-  // The donor takes the outer step of one more round.
+  // The source takes the outer step of one more round.
   void averaged(RoundNumber round, const std::vector<float>& average) {
     replica::OuterState state = *followed;
     const outer_opt::StepTerms terms{.round = round, .outer_lr = 0.7};
     const outer_opt::ValueRange all{0, std::ssize(average)};
     replica::make_outer_algorithm(JobSpec{}, {})->follow(terms, all, average, state);
     source_.averages().add(terms, {all}, CodecKind::kFp32, {}, average);
-    publish(giver_, {held_.job, held_.lineage, round}, state);
+    publish(giver_, {held_.job, held_.epoch, round}, state);
   }
-  const replica::OuterState* donor = nullptr;
-  outer_opt::MomentsCopy donor_moments;
-  std::shared_ptr<const replica::OuterState> followed;  // what the donor holds, once it was asked
+  const replica::OuterState* source = nullptr;
+  outer_opt::MomentsCopy source_moments;
+  std::shared_ptr<const replica::OuterState> followed;  // what the source holds, once it was asked
   std::atomic<int> on_device = 0;                       // reduces whose vectors are not the host's
   float others = 0;
   std::atomic<float> scale = 1;
@@ -97,7 +97,7 @@ class LoneNode : public outer_opt::PeerNode {
     giver_ = giver, held_ = key;
     followed = std::make_shared<const replica::OuterState>(state);
     source_.publish(giver, replica::held_state(key, followed));
-    auto moments = std::make_shared<outer_opt::MomentsCopy>(donor_moments);
+    auto moments = std::make_shared<outer_opt::MomentsCopy>(source_moments);
     moments->first.resize(state.anchor.size());
     if (moments->second.empty()) moments->second.resize(state.anchor.size());
     moments->step = 4;
@@ -112,7 +112,7 @@ class LoneNode : public outer_opt::PeerNode {
 class WorkerTest : public testing::Test {
  protected:
   explicit WorkerTest(bool on_device = false)
-      : queue_(64), shelf_([this] { queue_.push(MomentsWanted{}); }) {
+      : queue_(64), state_server_([this] { queue_.push(MomentsWanted{}); }) {
     const auto folder = std::filesystem::path(testing::TempDir());
     // A file of its own: the trainer before may still read what it has mapped.
     static int files = 0;
@@ -127,8 +127,9 @@ class WorkerTest : public testing::Test {
     spec_.train.warmup = Steps(0);
     worker_ = std::thread([this, on_device] {
       TorchHost compute({}, on_device ? &accelerator_ : nullptr);
-      Worker worker(
-          {compute, queue_, node_, shelf_, {}, [this](const FromTrainer& m) { heard_.add(m); }});
+      Worker worker({compute, queue_, node_, state_server_, {}, [this](const FromTrainer& m) {
+                       recorder_.add(m);
+                     }});
       end_ = worker.run();
     });
   }
@@ -141,7 +142,7 @@ class WorkerTest : public testing::Test {
   // The next message, which must be a T.
   template <typename T>
   T hear() {
-    return heard_.next<T>();
+    return recorder_.next<T>();
   }
   LoadReplica load(std::uint64_t replica, SourceKind kind, RoundNumber round) {
     LoadReplica command;
@@ -182,8 +183,8 @@ class WorkerTest : public testing::Test {
   // Of what this replica trained with.
   outer_opt::MomentsCopy moments_of(std::uint64_t replica, RoundNumber round) {
     outer_opt::StateAsk ask{ReplicaId(replica), key(round), outer_opt::AskKind::kMoments, {0, 1}};
-    EXPECT_EQ(shelf_.answer(ask).refusal, outer_opt::StateRefusal::kNone);
-    return *shelf_.moments();
+    EXPECT_EQ(state_server_.answer(ask).refusal, outer_opt::StateRefusal::kNone);
+    return *state_server_.moments();
   }
   // The step that a checkpoint of what it holds names.
   Steps step_in_checkpoint(RoundNumber round) {
@@ -210,10 +211,10 @@ class WorkerTest : public testing::Test {
   outer_opt::HostAccelerator accelerator_;
   EventQueue queue_;
   LoneNode node_;
-  DonorShelf shelf_;
+  StateServer state_server_;
   std::string text_;
   JobSpec spec_;
-  Heard heard_;
+  MessageRecorder recorder_;
   RoundReport report_;
   ReplicaId replica_{1};                 // that is told
   std::vector<MomentumHolder> holders_;  // of sharded momentum, in plans

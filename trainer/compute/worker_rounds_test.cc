@@ -17,8 +17,8 @@ class StreamingWorkerTest : public WorkerTest {
   }
   std::vector<float> anchor(RoundNumber round) {
     const outer_opt::StateAsk newest{ReplicaId(1), key(0), outer_opt::AskKind::kState, {0, 1}};
-    EXPECT_EQ(shelf_.answer(newest).held, round);
-    return shelf_.published()->anchor;
+    EXPECT_EQ(state_server_.answer(newest).held, round);
+    return state_server_.published()->anchor;
   }
   ReducePlan plan_of(RoundNumber round, std::int64_t values, std::int32_t fragment) {
     ReducePlan made = plan(round, values);
@@ -53,7 +53,7 @@ TEST_F(StreamingWorkerTest, ARoundChangesTheValuesOfItsFragment) {
   const auto second = hear<FromReplica<RoundReport>>().body;
   EXPECT_EQ(second.tokens, Tokens(8 * 2 * 8));
   EXPECT_EQ(second.drawn, Tokens(4 * 2 * 8));
-  EXPECT_GE(second.stood_s, 0);
+  EXPECT_GE(second.stall_s, 0);
 
   // What was evaluated is the anchor, not what stays local: a replica that holds only that agrees.
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_streaming";

@@ -92,51 +92,51 @@ TEST_F(WorkerTest, CheckpointAndResume) {
 TEST_F(WorkerTest, SaysThatItIsReadyAgainOnceItHasLetGo) {
   load_from_seed();
   tell(Release{replica_, ReleaseReason::kReplaced});
-  heard_.ready(1);
+  recorder_.ready(1);
   tell(Release{ReplicaId(9), ReleaseReason::kReplaced});
-  heard_.ready(2);
+  recorder_.ready(2);
   tell(load(1, SourceKind::kSeed, 0));
   hear<Loaded>();
 }
 
-replica::OuterState donor_of(const JobSpec& spec) {
-  replica::OuterState donor;
-  donor.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec).model)),
-                      0.5f);
-  donor.momentum.assign(donor.anchor.size(), 0.25f);
-  return donor;
+replica::OuterState source_state(const JobSpec& spec) {
+  replica::OuterState source;
+  source.anchor.assign(static_cast<std::size_t>(parameter_count(with_derived_fields(spec).model)),
+                       0.5f);
+  source.momentum.assign(source.anchor.size(), 0.25f);
+  return source;
 }
 
-TEST_F(WorkerTest, JoinerTakesTheDonorsState) {
-  const replica::OuterState donor = donor_of(spec_);
-  node_.donor = &donor;
+TEST_F(WorkerTest, JoinerTakesTheSourcesState) {
+  const replica::OuterState source = source_state(spec_);
+  node_.source = &source;
   auto join = load(1, SourceKind::kPeer, 3);
-  join.assign.source.anchor = digest_of(std::span<const float>(donor.anchor));
+  join.assign.source.anchor = digest_of(std::span<const float>(source.anchor));
   tell(join);
   const auto loaded = hear<Loaded>();
   EXPECT_EQ(loaded.key, key(3));
   EXPECT_EQ(loaded.anchor, join.assign.source.anchor);
-  const auto progress = heard_.load();
+  const auto progress = recorder_.load();
   ASSERT_TRUE(progress) << "said on the way";
-  EXPECT_EQ(progress->total.count(), 2 * 4 * std::ssize(donor.anchor));
+  EXPECT_EQ(progress->total.count(), 2 * 4 * std::ssize(source.anchor));
 }
 
 TEST_F(WorkerTest, JoinerTakesMomentsWhereTheJobWantsThem) {
   spec_.train.join = JoinMoments::kMoments;
-  const replica::OuterState donor = donor_of(spec_);
-  node_.donor = &donor;
+  const replica::OuterState source = source_state(spec_);
+  node_.source = &source;
   tell(load(1, SourceKind::kPeer, 3));
   hear<Loaded>();
-  const auto progress = heard_.load();
+  const auto progress = recorder_.load();
   ASSERT_TRUE(progress) << "said on the way";
-  EXPECT_EQ(progress->total.count(), 4 * 4 * std::ssize(donor.anchor));
+  EXPECT_EQ(progress->total.count(), 4 * 4 * std::ssize(source.anchor));
 }
 
 // The step is that of the committed state, whoever writes it: not what this replica trained.
 TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
   auto join = load(1, SourceKind::kPeer, 3);
-  const replica::OuterState donor = donor_of(spec_);
-  node_.donor = &donor;
+  const replica::OuterState source = source_state(spec_);
+  node_.source = &source;
   join.assign.record.step = Steps(30);
   tell(join);
   const auto loaded = hear<Loaded>();
@@ -233,10 +233,10 @@ TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
   const auto take = [&](std::span<const float> values) {
     kept.assign(values.begin(), values.end());
   };
-  EXPECT_TRUE(shelf_.serve_momentum(ReplicaId(2), key(2), {0, n}, take).ok());
+  EXPECT_TRUE(state_server_.serve_momentum(ReplicaId(2), key(2), {0, n}, take).ok());
   EXPECT_EQ(kept, written->momentum);
-  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(2), {1, n}, take).ok());
-  EXPECT_FALSE(shelf_.serve_momentum(ReplicaId(2), key(1), {0, n}, take).ok());
+  EXPECT_FALSE(state_server_.serve_momentum(ReplicaId(2), key(2), {1, n}, take).ok());
+  EXPECT_FALSE(state_server_.serve_momentum(ReplicaId(2), key(1), {0, n}, take).ok());
 }
 
 TEST_F(WorkerTest, AReduceWaitsForNoMomentumThatIsGone) {
@@ -260,7 +260,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_ddp";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(2)}, folder.string()});
   hear<CheckpointReady>();
-  const replica::OuterState held = *shelf_.published();
+  const replica::OuterState held = *state_server_.published();
   EXPECT_TRUE(held.momentum.empty());
   EXPECT_EQ(replica::digests_of(held).momentum, applied.momentum);
 
@@ -271,7 +271,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
   tell(resume);
   EXPECT_EQ(hear<Loaded>().momentum, applied.momentum);
 
-  node_.donor = &held;
+  node_.source = &held;
   auto join = load(3, SourceKind::kPeer, 2);
   join.assign.source.anchor = applied.anchor;
   join.assign.source.momentum = applied.momentum;
@@ -283,7 +283,7 @@ TEST_F(WorkerTest, SharedMomentsGoIntoCheckpointsAndToJoiners) {
 TEST_F(WorkerTest, AReplicaWhoseMemoryHasChangedWritesNoCheckpoint) {
   const Loaded loaded = load_from_seed();
   run_round(loaded, 1, 0, 4, {0, 0, 0}, true);
-  const_cast<float&>(shelf_.published()->momentum[3]) += 1;
+  const_cast<float&>(state_server_.published()->momentum[3]) += 1;
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_flipped";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
   const auto failed = hear<ReplicaFailed>();
@@ -300,10 +300,10 @@ TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
   const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_muon";
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
   hear<CheckpointReady>();
-  const replica::OuterState held = *shelf_.published();
-  node_.donor_moments = moments_of(1, 1);
-  EXPECT_LT(node_.donor_moments.second.size(), node_.donor_moments.first.size());
-  EXPECT_EQ(node_.donor_moments.step, 4);
+  const replica::OuterState held = *state_server_.published();
+  node_.source_moments = moments_of(1, 1);
+  EXPECT_LT(node_.source_moments.second.size(), node_.source_moments.first.size());
+  EXPECT_EQ(node_.source_moments.step, 4);
   const Applied uninterrupted = run_round(loaded, 2, 4, 8, {0, 0, 0}, true);
 
   replica_ = ReplicaId(2);
@@ -314,14 +314,14 @@ TEST_F(WorkerTest, MuonTrainsOnAfterACheckpointAndAtAJoiner) {
   EXPECT_EQ(run_round(hear<Loaded>(), 2, 4, 8, {0, 0, 0}, true), uninterrupted);
 
   replica_ = ReplicaId(3);
-  node_.donor = &held;
+  node_.source = &held;
   tell(load(3, SourceKind::kPeer, 1));
   EXPECT_EQ(run_round(hear<Loaded>(), 2, 4, 8, {0, 0, 0}, true), uninterrupted);
 }
 
-TEST_F(WorkerTest, WrongDigestAndLostDonorAreNamed) {
+TEST_F(WorkerTest, WrongDigestAndLostSourceAreNamed) {
   tell(load(1, SourceKind::kPeer, 3));
-  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kDonorLost);
+  EXPECT_EQ(hear<ReplicaFailed>().failure, ReplicaFailure::kSourceLost);
   auto wrong = load(2, SourceKind::kSeed, 0);
   wrong.assign.source.anchor = {1, 2};
   tell(wrong);
@@ -371,7 +371,7 @@ TEST_F(WorkerTest, ShowsJoinersWhatItHoldsAndFromThenOnTheAverages) {
   const Loaded loaded = load_from_seed();
   using outer_opt::AskKind, outer_opt::StateRefusal;
   const auto ask = [&](std::uint64_t replica, AskKind kind, RoundNumber round) {
-    return shelf_.answer({ReplicaId(replica), key(round), kind, {0, loaded.value_count}});
+    return state_server_.answer({ReplicaId(replica), key(round), kind, {0, loaded.value_count}});
   };
   EXPECT_EQ(ask(9, AskKind::kState, 0).refusal, StateRefusal::kNotHere);
   const auto state = ask(1, AskKind::kState, 0);
@@ -389,14 +389,14 @@ TEST_F(WorkerTest, ShowsJoinersWhatItHoldsAndFromThenOnTheAverages) {
 
 // Its state is of an earlier round than the one it is named again: it follows, and says so.
 TEST_F(WorkerTest, AJoinerThatIsNamedANewerRoundFollows) {
-  const replica::OuterState donor = donor_of(spec_);
-  node_.donor = &donor;
+  const replica::OuterState source = source_state(spec_);
+  node_.source = &source;
   auto join = load(1, SourceKind::kPeer, 3);
   tell(join);
   EXPECT_EQ(hear<Loaded>().key, key(3));
   tell(join);
   EXPECT_EQ(hear<Loaded>().key, key(3)) << "said again";
-  node_.averaged(4, std::vector<float>(donor.anchor.size(), 0.125f));
+  node_.averaged(4, std::vector<float>(source.anchor.size(), 0.125f));
   join.assign.source.key = key(4);
   tell(join);
   const auto newer = hear<Loaded>();

@@ -22,8 +22,11 @@ struct Learner::Batch {
   torch::Tensor tokens;  // [sequences, context + 1] int64
 };
 
-Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data, CellLeader* cell)
-    : model_(model), data_(std::move(data)), cell_(cell), batch_(std::make_unique<Batch>()) {
+Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data, GroupLeader* replica_group)
+    : model_(model),
+      data_(std::move(data)),
+      replica_group_(replica_group),
+      batch_(std::make_unique<Batch>()) {
   SHOAL_CHECK(model.units() == whole_model(model.spec().model), "a learner has the whole model");
 }
 Learner::~Learner() = default;
@@ -46,7 +49,7 @@ MaybeFailure Learner::gather(bool held_out, std::int64_t first, std::int64_t cou
 }
 
 // Gradient and loss of the mean over the batch, as far as they come from these sequences.
-MaybeFailure Learner::accumulate(const swarm::CellShare& share, double& loss) {
+MaybeFailure Learner::accumulate(const swarm::GroupShare& share, double& loss) {
   StageModel::Parts& parts = model_.parts();
   const TrainSpec& train = parts.spec.train;
   const std::int64_t context = parts.spec.model.context;
@@ -64,7 +67,7 @@ MaybeFailure Learner::accumulate(const swarm::CellShare& share, double& loss) {
   return std::nullopt;
 }
 
-MaybeFailure Learner::compute_share(const swarm::CellShare& share, double& loss) {
+MaybeFailure Learner::compute_share(const swarm::GroupShare& share, double& loss) {
   const SlowedPiece piece(model_.parts().choice.speed);
   MaybeFailure failure;
   loss = 0;
@@ -83,12 +86,13 @@ MaybeFailure Learner::take_step(Steps step, StepResult& out) {
 
 MaybeFailure Learner::train_step(Steps step, std::int64_t first_sequence, StepResult& out) {
   out = {};
-  const auto compute = [this](const swarm::CellShare& share, double& loss) {
+  const auto compute = [this](const swarm::GroupShare& share, double& loss) {
     return compute_share(share, loss);
   };
-  const swarm::CellShare batch{first_sequence, model_.spec().train.batch};
-  auto failure =
-      cell_ != nullptr ? cell_->gradient(step, batch, compute, out.loss) : compute(batch, out.loss);
+  const swarm::GroupShare batch{first_sequence, model_.spec().train.batch};
+  auto failure = replica_group_ != nullptr
+                     ? replica_group_->gradient(step, batch, compute, out.loss)
+                     : compute(batch, out.loss);
   return failure ? failure : take_step(step, out);
 }
 

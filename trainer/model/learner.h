@@ -1,6 +1,6 @@
 // Trains and evaluates a whole model on its device: batches of the data, gradient accumulation over
-// microbatches, one inner step. With a cell the gradient of a step is computed together with its
-// members. It knows nothing of rounds, peers or the coordinator. One thread at a time.
+// microbatches, one inner step. With a replica group the gradient of a step is computed together
+// with its members. It knows nothing of rounds, peers or the coordinator. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "trainer/model/cell_leader.h"
+#include "trainer/model/group_leader.h"
 #include "trainer/model/stage_model.h"
 #include "trainer/plain/data.h"
 
@@ -19,19 +19,20 @@ using replica::EvalSum;
 
 class Learner {
  public:
-  // `model` is whole and outlives the learner, as `cell` does; without data it can only be asked
-  // for logits. Without a cell it computes alone.
-  Learner(StageModel& model, std::shared_ptr<const Dataset> data, CellLeader* cell = nullptr);
+  // `model` is whole and outlives the learner, as `replica group` does; without data it can only be
+  // asked for logits. Without a replica group it computes alone.
+  Learner(StageModel& model, std::shared_ptr<const Dataset> data,
+          GroupLeader* replica_group = nullptr);
   ~Learner();
 
   // One inner step on train.batch sequences [first, first + batch) of the seeded order, at the
   // learning rate of `step`; or, with sync.algorithm = ddp, only their gradient.
   MaybeFailure train_step(Steps step, std::int64_t first_sequence, StepResult& out);
 
-  // The two halves of train_step(), for members of a cell: the gradient of the mean over the batch
-  // as far as it comes from these sequences, and what its loss is; the step with the gradient that
-  // the model holds, whose loss is in `out`.
-  MaybeFailure compute_share(const swarm::CellShare& share, double& loss);
+  // The two halves of train_step(), for members of a replica group: the gradient of the mean over
+  // the batch as far as it comes from these sequences, and what its loss is; the step with the
+  // gradient that the model holds, whose loss is in `out`.
+  MaybeFailure compute_share(const swarm::GroupShare& share, double& loss);
   MaybeFailure take_step(Steps step, StepResult& out);
 
   // Adds batch `index` of `batches` held-out ones; nothing when the tail has no such batch.
@@ -43,11 +44,11 @@ class Learner {
  private:
   struct Batch;  // sequences in host memory
   MaybeFailure gather(bool held_out, std::int64_t first, std::int64_t count, std::int64_t total);
-  MaybeFailure accumulate(const swarm::CellShare& share, double& loss);
+  MaybeFailure accumulate(const swarm::GroupShare& share, double& loss);
 
   StageModel& model_;
   std::shared_ptr<const Dataset> data_;
-  CellLeader* cell_;
+  GroupLeader* replica_group_;
   std::unique_ptr<Batch> batch_;
 };
 

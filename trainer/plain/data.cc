@@ -13,14 +13,13 @@
 
 #include "base/check.h"
 #include "base/prng.h"
+#include "job/data_rules.h"
 
 namespace shoal::trainer {
 namespace {
 
 constexpr std::int64_t kScanTokens = std::int64_t{1} << 28;
 constexpr std::uint64_t kPhaseSalt = 0x7068617365ULL;  // "phase": separates it from the permutation
-
-std::int64_t bytes_per_token(Tokenizer tokenizer) { return tokenizer == Tokenizer::kBytes ? 1 : 2; }
 
 Error missing(const std::string& path, const std::string& what, const std::string& remedy) {
   return {Code::kNotFound, path + " " + what, "data.train", remedy};
@@ -91,19 +90,12 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec) {
   auto file = map_file(path);
   if (!file) return file.error();
   const auto file_bytes = static_cast<std::int64_t>(file->bytes.size());
-  const std::int64_t tokens = file_bytes / bytes_per_token(spec.data.tokenizer);
-  const auto held_out =
-      static_cast<std::int64_t>(spec.data.val_fraction * static_cast<double>(tokens));
-  const std::int64_t context = spec.model.context;
-  const bool short_tail = spec.data.val_fraction > 0 && held_out < context + 1;
-  if (tokens - held_out < 2 * context || short_tail) {
+  const DataNeeds needs = data_needs(spec);
+  if (Status s = check_data_size(needs, file_bytes, path); !s) {
     unmap(*file);
-    return missing(path,
-                   "is too short: " + std::to_string(tokens) + " tokens, of which " +
-                       std::to_string(held_out) + " are held out; training needs " +
-                       std::to_string(2 * context) + ", validation " + std::to_string(context + 1),
-                   "use a longer file, a shorter model.context or another data.val_fraction");
+    return s.error();
   }
+  const auto [tokens, held_out] = split_of(needs, file_bytes);
   auto dataset = std::unique_ptr<Dataset>(new Dataset(spec, *file, tokens, tokens - held_out));
   if (Status s = dataset->check_tokens(0, std::min(tokens, kScanTokens)); !s) return s.error();
   return dataset;
@@ -182,18 +174,10 @@ Status Dataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) con
 }
 
 Status Dataset::check_tokens(std::int64_t first, std::int64_t count) const {
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(file_.bytes.data());
-  for (std::int64_t i = first; i < first + count; ++i) {
-    const std::int64_t token =
-        tokenizer_ == Tokenizer::kBytes ? bytes[i] : bytes[2 * i] | (bytes[2 * i + 1] << 8);
-    if (token >= vocab_) {
-      return Error{Code::kValidation,
-                   path_ + ": token " + std::to_string(i) + " is " + std::to_string(token) +
-                       ", but model.vocab is " + std::to_string(vocab_),
-                   "data.train", "raise model.vocab or use the tokenizer the file was made with"};
-    }
-  }
-  return {};
+  const std::int64_t width = bytes_per_token(tokenizer_);
+  const auto bytes = file_.bytes.subspan(static_cast<std::size_t>(first * width),
+                                         static_cast<std::size_t>(count * width));
+  return check_data_tokens({.tokenizer = tokenizer_, .vocab = vocab_}, bytes, first, path_);
 }
 
 }  // namespace shoal::trainer

@@ -36,8 +36,8 @@ function makeData(options) {
   const stageOf = (i) => i % options.stages;
   const replicas = Array.from({ length: options.replicas }, (_, i) => ({
     id: `rep_${i + 1}`, job: 'job_1', agent: `agt_${i + 1}`, incarnation: 1, device: 0, stage: stageOf(i),
-    state: i % 31 === 30 ? 'loading' : 'serving', failure: null, detail: '', source: { kind: 'peer', round: options.rounds - 5, donor: 'rep_1', checkpoint: null },
-    address: `10.0.0.${i}:7100`, lineage: 0, held_round: options.rounds - 1, anchor_digest: 'ab'.repeat(16),
+    state: i % 31 === 30 ? 'loading' : 'serving', failure: null, detail: '', source: { kind: 'peer', round: options.rounds - 5, replica: 'rep_1', checkpoint: null },
+    address: `10.0.0.${i}:7100`, epoch: 0, held_round: options.rounds - 1, anchor_digest: 'ab'.repeat(16),
     live: { at: at(1), round: options.rounds, inner_step: options.rounds * 50 - 20, tokens: 12_345, train_loss: 2.1, gradient_norm: 0.4, learning_rate: 1e-3, tokens_per_second: 4000 + i * 10 },
     created_at: at(7200), updated_at: at(10),
   }));
@@ -64,7 +64,7 @@ function makeJob(options, data, n, jobName, over = false) {
         tokens, tokens_committed: tokens, tokens_per_second: over || empty ? null : 256_000, replicas_training: options.replicas,
       },
       train_loss: options.hostile || empty ? null : 2.1, validation_loss: empty ? null : 2.2, validation_round: empty ? null : options.rounds - 10, bytes_sent: options.rounds * 4e8, bytes_ddp: options.rounds * 1.6e11,
-      parameters: 6_738_415_616, lineage: 0, started_at: empty ? null : data.at(options.rounds * 8), committed_at: empty ? null : data.at(over ? 5000 : 3), finished_at: over ? data.at(5000) : null,
+      parameters: 6_738_415_616, epoch: 0, started_at: empty ? null : data.at(options.rounds * 8), committed_at: empty ? null : data.at(over ? 5000 : 3), finished_at: over ? data.at(5000) : null,
     },
   };
 }
@@ -92,10 +92,10 @@ function makeRound(options, data, n) {
   if (options.grouped && !open) groupByPairs(contributions);
   const topology = { topology: open ? null : 'butterfly', topology_reason: open ? null : options.hostile ? kMarkup + kLong : 'the job names it' };
   const whole = [{ attempt: open ? 0 : 1, digest: open ? null : '0'.repeat(32), given_up: false, ...topology }];
-  const stages = options.grouped ? Array.from({ length: Math.ceil(contributions.length / 2) }, (_, i) => ({ attempt: i === 1 ? 3 : 1, digest: open || i === 1 ? null : String(i).repeat(32).slice(0, 32), given_up: !open && i === 1, ...topology })) : whole;
+  const reduces = options.grouped ? Array.from({ length: Math.ceil(contributions.length / 2) }, (_, i) => ({ attempt: i === 1 ? 3 : 1, digest: open || i === 1 ? null : String(i).repeat(32).slice(0, 32), given_up: !open && i === 1, ...topology })) : whole;
   return {
-    round: n, lineage: 0, stages, state: open ? 'open' : 'committed', attempt: open ? 0 : 1, aborts: 0, abort_reason: null, from_step: (n - 1) * 50, to_step: n * 50,
-    digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), momentum_digest: null, opened_at: data.at(age + 8), sealed_at: open ? null : data.at(age + 1.8), committed_at: open ? null : data.at(age + 0.3),
+    round: n, epoch: 0, reduces, state: open ? 'open' : 'committed', attempt: open ? 0 : 1, aborts: 0, abort_reason: null, from_step: (n - 1) * 50, to_step: n * 50,
+    digest: open ? null : 'cd'.repeat(16), anchor_digest: open ? null : 'ab'.repeat(16), momentum_digest: null, opened_at: data.at(age + 8), frozen_at: open ? null : data.at(age + 1.8), committed_at: open ? null : data.at(age + 0.3),
     seconds: { train: open ? null : 6.2, reduce: open ? null : 1, vote: open ? null : 0.1, apply: open ? null : 0.3, total: open ? null : 7.7 },
     tokens: 819_200, train_loss: open ? null : lossAt(options, n), validation_loss: null, bytes_sent: 2e8, bytes_received: 2e8, contributions,
   };
@@ -160,7 +160,7 @@ function pageOfMade(count, url, make) {
 }
 
 function makeEvents(options, data) {
-  const kinds = ['round_committed', 'round_sealed', 'agent_disconnected', 'checkpoint_stored', 'replica_failed'];
+  const kinds = ['round_committed', 'round_frozen', 'agent_disconnected', 'checkpoint_stored', 'replica_failed'];
   return Array.from({ length: 3000 }, (_, i) => {
     const kind = kinds[i % 10 < 6 ? 0 : i % 5];
     const bad = kind === 'replica_failed' || kind === 'agent_disconnected';
@@ -176,7 +176,7 @@ function makeEvents(options, data) {
 function makeCheckpoints(options, data) {
   const files = Array.from({ length: options.stages }, (_, i) => `model-0000${i + 1}-of-0000${options.stages}.safetensors`);
   return [1, 2, 3].map((n) => ({
-    id: `ckpt_${n}`, job: 'job_1', lineage: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
+    id: `ckpt_${n}`, job: 'job_1', epoch: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
     anchor_digest: 'ab'.repeat(16), momentum_digest: 'ac'.repeat(16), writer: 'rep_1', detail: '', bytes: 13e9,
     sample: n === 2 ? '' : options.hostile ? kMarkup + kLong : 'Call me Ishmael. Some years ago, never mind how long precisely,\nI thought I would sail about a little.',
     files: ['config.json', 'model.safetensors.index.json', ...files].map((path, i) => ({ path, size: i < 2 ? 700 : 1.6e9, sha256: String(i).repeat(64).slice(0, 64) })),
@@ -257,7 +257,7 @@ async function checkedSpec(request) {
   for await (const chunk of request) chunks.push(chunk);
   const toml = Buffer.concat(chunks).toString();
   if (/lr\s*=\s*99/.test(toml)) return [422, { type: '/problems/invalid-spec', title: 'Invalid', status: 422, code: 'invalid-spec', detail: '1 field is not accepted', hint: 'change the fields named in errors and submit again', errors: [{ pointer: '/train/lr', detail: 'must be above 0 and at most 10, got 99' }] }];
-  return [200, { dry_run: true, spec: { data: { train: /train\s*=\s*"([^"]*)"/.exec(toml)?.[1] } }, estimate: { parameters: 6.7e9, training_memory_bytes: 14e9, rounds: 30 }, plan: plan() }];
+  return [200, { dry_run: true, spec: { data: { train: /train\s*=\s*"([^"]*)"/.exec(toml)?.[1] } }, estimate: { parameters: 6.7e9, training_memory_bytes: 14e9, rounds: 30 }, plan: plan(), data: { checked: false, problem: null, remedy: null }, notes: ['data.train is a relative path: every agent looks for it in the folder that it was started in.'] }];
 }
 
 function answer(world, url, path) {
@@ -296,7 +296,7 @@ function follow(world, response) {
   response.write('retry: 3000\n\n');
   const send = () => {
     const seq = world.events.length + 1;
-    const event = { ...world.events[0], seq, at: new Date().toISOString(), severity: 'info', kind: 'round_sealed', message: `round sealed number ${seq}` };
+    const event = { ...world.events[0], seq, at: new Date().toISOString(), severity: 'info', kind: 'round_frozen', message: `round frozen number ${seq}` };
     world.events.push(event);
     response.write(`id: ${seq}\nevent: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`);
   };

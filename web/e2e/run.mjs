@@ -72,7 +72,7 @@ async function openPage(browser, options, complaints) {
 }
 
 const kPages = {
-  overview: ['/', 'Jobs that are not over'],
+  overview: ['/', 'Unfinished jobs'],
   'new-job': ['/jobs/new', 'accepted'],
   compare: ['/jobs/compare?jobs=e2e,other', 'Hyper-parameters'],
   topology: ['/jobs/e2e/topology', '2 replicas'],
@@ -194,7 +194,7 @@ async function checkPause(browser) {
   await pause.click();
   await eventually('a job that was told to pause says so', 60_000, async () => /It will be paused|It is paused/.test(await text(page)));
   await eventually('and is paused when its round is stored', 60_000, async () => (await text(page)).includes('It is paused and holds no device.'));
-  const { progress, lineage } = await statusNow();
+  const { progress, epoch } = await statusNow();
   await checkPausedPages(browser);
   await page.waitForTimeout(11_000); // longer than any round takes
   check('it stays where it was', (await statusNow()).progress.rounds_committed === progress.rounds_committed);
@@ -205,7 +205,7 @@ async function checkPause(browser) {
     return (await statusNow()).progress.rounds_committed > progress.rounds_committed;
   });
   check('and nothing says that it was late', !late);
-  check('it lost nothing', (await statusNow()).lineage === lineage);
+  check('it lost nothing', (await statusNow()).epoch === epoch);
   await eventually('its page can pause it again', 10_000, async () => page.getByRole('button', { name: 'Pause' }).isVisible());
   await page.context().close();
 }
@@ -294,14 +294,14 @@ async function checkRestart(page) {
   const drawnBefore = await drawnLosses(page);
   const rounds = async () => Number(/round ([\d,]+) of/.exec(await text(page))?.[1]?.replaceAll(',', '') ?? 0);
   await eventually('the newest round is in no checkpoint', 60_000, async () => (await statusNow()).progress.rounds_committed % kCheckpointEvery === 1);
-  const { lineage } = await statusNow();
+  const { epoch } = await statusNow();
   shoal('down', '--data-dir', data);
   await eventually('a page without its coordinator says that it is stale', 5000, async () => (await text(page)).includes('Stale since'));
   check('and nothing on it looks healthy', (await page.locator('main .state.good').count()) === 0);
   if (shots) await page.screenshot({ path: join(shots, 'stale.png'), fullPage: false });
   cluster = up(http, cluster.grpc, '2');
   await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
-  await eventually('the job goes back to a checkpoint', 60_000, async () => (await statusNow()).lineage > lineage);
+  await eventually('the job goes back to a checkpoint', 60_000, async () => (await statusNow()).epoch > epoch);
   const seen = await rounds();
   await eventually('and goes on', 120_000, async () => (await rounds()) > seen);
   await checkNoGap(page, drawnBefore);

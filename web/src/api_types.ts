@@ -94,6 +94,7 @@ export interface JobSpec {
     [key: string]: SpecValue;
     every_rounds: number;
     keep: number;
+    buddies: number;
   };
   eval: {
     [key: string]: SpecValue;
@@ -114,7 +115,7 @@ export interface JobProgress {
 }
 
 export interface JobStatus {
-  phase: 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'sealing' | 'paused' | 'completed' | 'cancelled' | 'failed';
+  phase: 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'finalizing' | 'paused' | 'completed' | 'cancelled' | 'failed';
   desired: 'run' | 'pause' | 'cancel';
   reason: 'none' | 'no_agents' | 'no_device_fits' | 'waiting_for_replicas' | 'loading' | 'running' | 'reconnecting' | 'below_min_replicas' | 'last_replica_lost' | 'waiting_for_absent' | 'restoring' | 'final_checkpoint' | 'pausing' | 'paused_by_user' | 'checkpoint_failing' | 'finished' | 'cancelled_by_user' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'too_many_failures';
   detail: string;
@@ -134,8 +135,10 @@ export interface JobStatus {
     parameters: number | null;
     anchor_digest: string | null;
     momentum_digest: string | null;
+    copies?: number;
+    copied_round?: number | null;
   }[];
-  lineage: number;
+  epoch: number;
   started_at: string | null;
   committed_at: string | null;
   finished_at: string | null;
@@ -159,6 +162,12 @@ export interface DryRun {
     rounds: number | null;
   };
   plan?: Plan;
+  data?: {
+    checked: boolean;
+    problem: string | null;
+    remedy: string | null;
+  };
+  notes?: string[];
 }
 
 export interface Stage {
@@ -248,7 +257,7 @@ export interface Topology {
 
 export interface ContributionPhases {
   train_s: number | null;
-  stood_s: number | null;
+  stall_s: number | null;
   wait_s: number | null;
   reduce_s: number | null;
   vote_s: number | null;
@@ -262,7 +271,7 @@ export interface Contribution {
   group?: number | null;
   role?: 'trainer' | 'reducer';
   state: 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'kept' | 'rejected' | 'late' | 'followed' | 'served' | 'lost' | 'moved';
-  reject_reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'left_out' | 'false_norm' | 'false_average' | 'unverified' | null;
+  reject_reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'excluded' | 'false_norm' | 'false_average' | 'unverified' | null;
   tokens: number | null;
   steps: number | null;
   skipped?: number | null;
@@ -289,8 +298,8 @@ export interface RoundSeconds {
 
 export interface Round {
   round: number;
-  lineage: number;
-  state: 'open' | 'sealed' | 'reducing' | 'voting' | 'committed' | 'aborted';
+  epoch: number;
+  state: 'open' | 'frozen' | 'reducing' | 'voting' | 'committed' | 'aborted';
   attempt: number;
   aborts: number;
   abort_reason: 'attempts_spent' | 'time_spent' | 'no_usable_contribution' | 'below_min_replicas' | null;
@@ -301,9 +310,9 @@ export interface Round {
   digest: string | null;
   anchor_digest: string | null;
   momentum_digest: string | null;
-  stages?: RoundStage[];
+  reduces?: Reduce[];
   opened_at: string | null;
-  sealed_at: string | null;
+  frozen_at: string | null;
   committed_at: string | null;
   seconds: RoundSeconds;
   compute_utilisation: number | null;
@@ -323,16 +332,16 @@ export interface Replica {
   device: number;
   stage: number;
   state: 'assigned' | 'loading' | 'serving' | 'averaging' | 'absent' | 'released' | 'failed';
-  failure: 'trainer_exited' | 'out_of_memory' | 'device_lost' | 'non_finite_loss' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'donor_lost' | 'digest_mismatch' | 'stale' | 'agent_lost' | 'agent_restarted' | 'peer_unreachable' | 'frozen' | 'internal' | 'too_slow' | null;
+  failure: 'trainer_exited' | 'out_of_memory' | 'device_lost' | 'non_finite_loss' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'source_lost' | 'digest_mismatch' | 'stale' | 'agent_lost' | 'agent_restarted' | 'peer_unreachable' | 'unresponsive' | 'internal' | 'too_slow' | null;
   detail: string;
   source: {
     kind: 'seed' | 'peer' | 'checkpoint';
     round: number;
-    donor: string | null;
+    replica: string | null;
     checkpoint: string | null;
   };
   address: string | null;
-  lineage: number;
+  epoch: number;
   held_round: number | null;
   anchor_digest: string | null;
   live: {
@@ -353,6 +362,10 @@ export interface Replica {
     share: number;
     left_s: number | null;
   } | null;
+  copies?: {
+    stage: number;
+    round: number | null;
+  }[];
   created_at: string | null;
   updated_at: string | null;
 }
@@ -366,7 +379,7 @@ export interface FileEntry {
 export interface Checkpoint {
   id: string;
   job: string;
-  lineage: number;
+  epoch: number;
   round: number;
   state: 'writing' | 'uploading' | 'stored' | 'failed' | 'deleted';
   final: boolean;
@@ -435,12 +448,13 @@ export interface Agent {
   gone_reason: 'none' | 'left' | 'lost' | null;
   role?: 'trainer' | 'reducer';
   cordoned?: boolean;
+  drained?: boolean;
   quarantine?: {
     until: string;
-    reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'left_out' | 'false_norm' | 'false_average' | 'unverified';
+    reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'excluded' | 'false_norm' | 'false_average' | 'unverified';
     count: number;
   } | null;
-  strikes?: number;
+  violations?: number;
   memory_refusals?: {
     device: number;
     needed_bytes: number;
@@ -530,7 +544,7 @@ export interface NetworkLink {
   age_s: number;
 }
 
-export interface RoundStage {
+export interface Reduce {
   attempt: number;
   digest: string | null;
   anchor_digest: string | null;

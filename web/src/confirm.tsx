@@ -32,7 +32,7 @@ export function Confirmed(props: { label: string; what: string; word: string; ac
     <form class="confirm" onSubmit={(event) => void act(event)} onKeyDown={(event) => event.key === 'Escape' && close()}>
       <p>{props.what}</p>
       <label>
-        Type <code>{props.word}</code> to go on{' '}
+        Type <code>{props.word}</code> to continue{' '}
         <input ref={input} type="text" autocomplete="off" spellcheck={false} value={typed} onInput={(event) => type(event.currentTarget.value)} />
       </label>
       <button type="submit" class="button risky" disabled={typed !== props.word}>

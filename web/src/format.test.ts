@@ -1,6 +1,16 @@
 import { describe, expect, it } from 'vitest';
-import { ago, bytes, duration, loss, number, percent, plural, short } from './format';
+import { ago, byName, bytes, duration, lineRate, loss, number, percent, plural, short } from './format';
 import { align, csv, interpolate, smooth, thin } from './sample';
+
+describe('rates of lines and names', () => {
+  it('are in bits', () => {
+    expect(lineRate(25e6)).toBe('200 Mbit/s');
+    expect(lineRate(1.25e9)).toBe('10 Gbit/s');
+    expect(lineRate(null)).toBe('–');
+  });
+  it('are ordered by their numbers', () =>
+    expect([{ name: 'agent-10' }, { name: 'agent-2' }, { name: 'agent-1' }].sort(byName).map((one) => one.name)).toEqual(['agent-1', 'agent-2', 'agent-10']));
+});
 
 describe('format', () => {
   it('shows what is missing or not finite as such', () => {

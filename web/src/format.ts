@@ -50,6 +50,19 @@ export function bytes(value: number | null | undefined): string {
   return `${significant(value)} B`;
 }
 
+// Of a line, from bytes per second: 25e6 -> "200 Mbit/s". The command line says it the same way.
+export function lineRate(bytesPerSecond: number | null | undefined): string {
+  if (!finite(bytesPerSecond)) return kNone;
+  const bits = 8 * bytesPerSecond;
+  for (const [unit, letter] of [[1e9, 'Gbit/s'], [1e6, 'Mbit/s'], [1e3, 'kbit/s']] as const)
+    if (bits >= unit) return `${significant(bits / unit)} ${letter}`;
+  return `${significant(bits)} bit/s`;
+}
+
+// "agent-2" before "agent-10".
+const kByNumber = new Intl.Collator('en', { numeric: true });
+export const byName = (one: { name: string }, other: { name: string }): number => kByNumber.compare(one.name, other.name);
+
 export function percent(fraction: number | null | undefined, digits = 0): string {
   return finite(fraction) ? `${(fraction * 100).toFixed(digits)} %` : kNone;
 }

@@ -1,7 +1,7 @@
 // Rounds as bars over one time axis, one row for each replica: who trained, waited, averaged, voted and applied when.
 import type { Agent, Contribution, Round } from './api';
 import { duration, millis, words } from './format';
-import { agentName } from './reduce';
+import { agentName } from './status';
 
 interface Piece {
   from: number; // ms
@@ -14,7 +14,7 @@ interface Piece {
 export function pieces(round: Round, one: Contribution, nowMs: number): Piece[] {
   const opened = millis(round.opened_at);
   if (opened === null) return [];
-  const sealed = millis(round.sealed_at), committed = millis(round.committed_at);
+  const frozen = millis(round.frozen_at), committed = millis(round.committed_at);
   const { train_s, wait_s, reduce_s, vote_s, apply_s } = one.phases;
   const out: Piece[] = [];
   let at = opened;
@@ -30,7 +30,7 @@ export function pieces(round: Round, one: Contribution, nowMs: number): Piece[] 
     add('train', committed ?? nowMs);
     return out;
   }
-  if (sealed === null) {
+  if (frozen === null) {
     if (train_s === null) add('train', Math.max(opened, nowMs));
     else {
       add('train', opened + train_s * 1000);
@@ -38,9 +38,9 @@ export function pieces(round: Round, one: Contribution, nowMs: number): Piece[] 
     }
     return out;
   }
-  if (train_s !== null) add('train', Math.min(sealed, sealed - (wait_s ?? 0) * 1000));
-  add('wait', sealed);
-  add('reduce', reduce_s === null ? (committed ?? nowMs) : Math.min(committed ?? Infinity, sealed + reduce_s * 1000));
+  if (train_s !== null) add('train', Math.min(frozen, frozen - (wait_s ?? 0) * 1000));
+  add('wait', frozen);
+  add('reduce', reduce_s === null ? (committed ?? nowMs) : Math.min(committed ?? Infinity, frozen + reduce_s * 1000));
   if (committed !== null) {
     add('wait', committed - (vote_s ?? 0) * 1000);
     add('vote', committed);

@@ -2,7 +2,7 @@
 import type { Agent, Round } from './api';
 import { groupsOf, inNoGroup } from './groups';
 import { Digest, State } from './parts';
-import { agentName } from './reduce';
+import { agentName } from './status';
 
 export function GroupList({ round, agents }: { round: Round; agents: Agent[] }) {
   const name = (agent: string | null) => agentName(agent, agents);

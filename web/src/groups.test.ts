@@ -1,20 +1,20 @@
 import { describe, expect, it } from 'vitest';
-import type { Contribution, Round, RoundStage } from './api';
+import type { Contribution, Round, Reduce } from './api';
 import { groupsOf, inGroups, inNoGroup, topologyTexts } from './groups';
 
 const member = (replica: string, group: number | null): Contribution => ({
   replica, group, state: 'committed', agent: 'agt_1', reject_reason: null, tokens: 10, steps: 1, train_loss: 2, norm: 1, max_abs: 1, nonfinite: 0,
   weight: 1, clip_factor: 1, digest: null, anchor_digest: null, bytes_sent: 4, bytes_received: 4,
-  phases: { train_s: 1, stood_s: 0, wait_s: 0, reduce_s: 1, vote_s: 0, apply_s: 0 },
+  phases: { train_s: 1, stall_s: 0, wait_s: 0, reduce_s: 1, vote_s: 0, apply_s: 0 },
 });
 
-const stage = (attempt: number, digest: string | null, given_up = false): RoundStage => ({ attempt, digest, given_up, anchor_digest: null, momentum_digest: null });
+const stage = (attempt: number, digest: string | null, given_up = false): Reduce => ({ attempt, digest, given_up, anchor_digest: null, momentum_digest: null });
 
-const round = (state: Round['state'], contributions: Contribution[], stages?: RoundStage[]): Round => ({
-  round: 3, lineage: 0, state, attempt: 1, aborts: 0, abort_reason: null, from_step: 0, to_step: 50,
-  digest: null, anchor_digest: null, momentum_digest: null, outer_lr: 0.9, share: 1, compute_utilisation: 1, opened_at: null, sealed_at: null, committed_at: null,
+const round = (state: Round['state'], contributions: Contribution[], reduces?: Reduce[]): Round => ({
+  round: 3, epoch: 0, state, attempt: 1, aborts: 0, abort_reason: null, from_step: 0, to_step: 50,
+  digest: null, anchor_digest: null, momentum_digest: null, outer_lr: 0.9, share: 1, compute_utilisation: 1, opened_at: null, frozen_at: null, committed_at: null,
   seconds: { train: null, reduce: 0.5, vote: null, apply: null, total: 1 }, tokens: 100, train_loss: 2, validation_loss: null,
-  bytes_sent: 0, bytes_received: 0, contributions, stages,
+  bytes_sent: 0, bytes_received: 0, contributions, reduces,
 });
 
 const kMembers = [member('rep_1', 1), member('rep_2', 0), member('rep_3', 1), member('rep_4', 0), member('rep_5', null)];
@@ -43,7 +43,7 @@ describe('groups of a round', () => {
 
 describe('the topology of a round', () => {
   it('is told once with its reason', () => {
-    const ring: RoundStage = { ...stage(1, 'aa'), topology: 'ring', topology_reason: 'few streams' };
+    const ring: Reduce = { ...stage(1, 'aa'), topology: 'ring', topology_reason: 'few streams' };
     const open = { ...stage(0, null), topology: null, topology_reason: null };
     expect(topologyTexts(round('committed', kMembers, [ring, ring, open]))).toEqual(['ring: few streams']);
     expect(topologyTexts(round('committed', kMembers, [{ ...ring, entropy_coding: true }]))).toEqual(['ring: few streams; entropy coded']);

@@ -1,7 +1,7 @@
 // The groups of a round that averages within groups only (moshpit, gossip): who was with whom, and what became of
 // it. Averages and parameters are equal within a group, never across them.
-import type { Contribution, Round, RoundStage } from './api';
-import type { Tone } from './reduce';
+import type { Contribution, Round, Reduce } from './api';
+import type { Tone } from './status';
 import { plural } from './format';
 
 export interface Group {
@@ -20,7 +20,7 @@ export function groupsOf(round: Round): Group[] {
   for (const one of round.contributions) {
     if (typeof one.group === 'number') members.set(one.group, [...(members.get(one.group) ?? []), one]);
   }
-  return [...members].sort(([a], [b]) => a - b).map(([index, list]) => ({ index, members: list, ...outcome(round, round.stages?.[index], list) }));
+  return [...members].sort(([a], [b]) => a - b).map(([index, list]) => ({ index, members: list, ...outcome(round, round.reduces?.[index], list) }));
 }
 
 // Those of the round whom no group has: lost before or while they averaged, or without a part.
@@ -29,10 +29,10 @@ export const inNoGroup = (round: Round): Contribution[] =>
 
 // How the values of a round travelled and why so; several where its stages differ.
 export const topologyTexts = (round: Round): string[] => [
-  ...new Set((round.stages ?? []).filter((one) => one.topology != null).map((one) => `${one.topology}: ${one.topology_reason}${one.entropy_coding === true ? '; entropy coded' : ''}`)),
+  ...new Set((round.reduces ?? []).filter((one) => one.topology != null).map((one) => `${one.topology}: ${one.topology_reason}${one.entropy_coding === true ? '; entropy coded' : ''}`)),
 ];
 
-function outcome(round: Round, reduce: RoundStage | undefined, members: Contribution[]): Pick<Group, 'tone' | 'text' | 'digest'> {
+function outcome(round: Round, reduce: Reduce | undefined, members: Contribution[]): Pick<Group, 'tone' | 'text' | 'digest'> {
   const tries = reduce === undefined ? '' : ` after ${plural(reduce.attempt, 'attempt')}`;
   if (reduce?.given_up) return { tone: 'warn', text: `gave up${tries}; it keeps what it trained for its next round`, digest: null };
   if (round.state === 'aborted') return { tone: 'bad', text: 'aborted with the round', digest: null };

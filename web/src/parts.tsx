@@ -5,7 +5,7 @@ import { Link } from 'wouter-preact';
 import type { Agent } from './api';
 import { absolute, ago, words } from './format';
 import { now, staleSince, watch, type Resource, type Watch } from './live';
-import type { Tone } from './reduce';
+import type { Tone } from './status';
 import { csv, thin } from './sample';
 
 // Colour, glyph and text together: each says the same.
@@ -137,7 +137,7 @@ export function saveFile(name: string, text: string, type: string): void {
 
 export function Spark({ values, label }: { values: (number | null)[]; label: string }) {
   const points = values.filter((value): value is number => value !== null && Number.isFinite(value));
-  if (points.length < 2) return <span class="muted">no rounds yet</span>;
+  if (points.length < 2) return <span class="muted">{points.length === 0 ? 'no rounds yet' : 'one round so far'}</span>;
   const [xs, ys] = thin(points.map((_, i) => i), points, 120);
   const kept = ys.filter((value): value is number => value !== null);
   const low = Math.min(...kept), high = Math.max(...kept);

@@ -5,12 +5,12 @@ import { change, measures, pairs, weightShare } from './round_pairs';
 const contribution = (replica: string, state: Contribution['state'], weight: number | null): Contribution => ({
   replica, state, weight, agent: 'agt_1', reject_reason: null, tokens: 10, steps: 1, train_loss: 2, norm: 1, max_abs: 1, nonfinite: 0,
   clip_factor: 1, digest: null, anchor_digest: null, bytes_sent: 4, bytes_received: 4,
-  phases: { train_s: 1, stood_s: 0, wait_s: 0, reduce_s: 1, vote_s: 0, apply_s: 0 },
+  phases: { train_s: 1, stall_s: 0, wait_s: 0, reduce_s: 1, vote_s: 0, apply_s: 0 },
 });
 
 const round = (number: number, total: number, contributions: Contribution[]): Round => ({
-  round: number, lineage: 0, state: 'committed', attempt: 1, aborts: 0, abort_reason: null, from_step: 0, to_step: 50,
-  digest: '12345678abcdef', anchor_digest: null, momentum_digest: null, outer_lr: 0.9, share: 1, compute_utilisation: 1, opened_at: null, sealed_at: null, committed_at: null,
+  round: number, epoch: 0, state: 'committed', attempt: 1, aborts: 0, abort_reason: null, from_step: 0, to_step: 50,
+  digest: '12345678abcdef', anchor_digest: null, momentum_digest: null, outer_lr: 0.9, share: 1, compute_utilisation: 1, opened_at: null, frozen_at: null, committed_at: null,
   seconds: { train: null, reduce: 0.5, vote: null, apply: null, total }, tokens: 100, train_loss: 2, validation_loss: null,
   bytes_sent: 0, bytes_received: 0, contributions,
 });

@@ -4,7 +4,7 @@ import {
   ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type NetworkLink, type Replica, type Round, type Series, type Topology,
 } from './api';
 import type { Watch } from './live';
-import { hasGap, isOver, mergeEvents, mergeRounds } from './reduce';
+import { hasGap, isOver, mergeEvents, mergeRounds } from './status';
 import { fromReplicas, withStages } from './topology';
 
 const path = (job: string) => `/jobs/${encodeURIComponent(job)}`;

@@ -1,7 +1,7 @@
 // Where the parts of a topology are drawn: a column for each stage, a cell for each replica, a curve for each
 // link. Pure: sizes in, positions out.
 import type { Job, Replica, Topology, TopologyLink, TopologyReplica } from './api';
-import { isCurrent, stagesOf } from './reduce';
+import { isCurrent, stagesOf } from './status';
 
 export interface Cell {
   replica: TopologyReplica;

@@ -31,7 +31,7 @@ const CheckpointPart* part_of(const CheckpointRecord& checkpoint, ReplicaId writ
 // Whether it is a cut of what the job has committed. In groups that is the state of any replica,
 // and after a roll-back the one of the checkpoint.
 bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job) {
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
   if (averages_in_groups(job) && checkpoint.key == committed) return true;
   return checkpoint.key.round == job.committed_round &&
          std::equal(checkpoint.parts.begin(), checkpoint.parts.end(), job.stages.begin(),
@@ -55,41 +55,41 @@ void sum_up(CheckpointRecord& checkpoint) {
   }
 }
 
-void ask_writer(Turn& turn, CheckpointId id, ReplicaId writer) {
-  const State& state = turn.state();
+void ask_writer(Transaction& tx, CheckpointId id, ReplicaId writer) {
+  const State& state = tx.state();
   const RoundKey& key = state.checkpoints.at(id).key;
   const JobRecord& job = state.jobs.at(key.job);
   const StageIndex stage = state.replicas.at(writer).stage;
   std::vector<MomentumHolder> momentum;
-  if (key == RoundKey{job.id, job.lineage, job.committed_round}) {
+  if (key == RoundKey{job.id, job.epoch, job.committed_round}) {
     momentum = momentum_holders(state, job, stage);
-    warn_of_lost_momentum(turn, job, stage, momentum);
+    warn_of_lost_momentum(tx, job, stage, momentum);
   }
-  turn.tell(writer, WriteCheckpoint{id, key, std::move(momentum)});
+  tx.tell(writer, WriteCheckpoint{id, key, std::move(momentum)});
 }
 
 // Once per agent: it may write the parts of several stages.
-void forget_parts(Turn& turn, const CheckpointRecord& checkpoint) {
+void forget_parts(Transaction& tx, const CheckpointRecord& checkpoint) {
   std::set<AgentId> agents;
   for (const auto& part : checkpoint.parts) {
-    const ReplicaRecord* writer = turn.state().replicas.find(part.writer);
+    const ReplicaRecord* writer = tx.state().replicas.find(part.writer);
     if (writer != nullptr) agents.insert(writer->agent);
   }
-  for (const AgentId agent : agents) turn.send(agent, ForgetCheckpoint{checkpoint.id});
+  for (const AgentId agent : agents) tx.send(agent, ForgetCheckpoint{checkpoint.id});
 }
 
-void fail_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
-  CheckpointRecord& checkpoint = turn.checkpoint(id);
+void fail_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail) {
+  CheckpointRecord& checkpoint = tx.checkpoint(id);
   checkpoint.state = CheckpointState::kFailed;
   checkpoint.detail = detail;
-  turn.event(Severity::kWarning, event_kind::kCheckpointFailed,
-             {.job = checkpoint.key.job,
-              .replica = checkpoint.parts[0].writer,
-              .round = checkpoint.key.round},
-             to_string(id) + " was not stored: " + detail);
-  forget_parts(turn, checkpoint);
-  turn.delete_files(id);  // and what was received of uploads that broke off
-  turn.drop_checkpoint(id);
+  tx.event(Severity::kWarning, event_kind::kCheckpointFailed,
+           {.job = checkpoint.key.job,
+            .replica = checkpoint.parts[0].writer,
+            .round = checkpoint.key.round},
+           to_string(id) + " was not stored: " + detail);
+  forget_parts(tx, checkpoint);
+  tx.delete_files(id);  // and what was received of uploads that broke off
+  tx.drop_checkpoint(id);
 }
 
 // The next replica of the stage that holds exactly this state, in the order of their ids: each is
@@ -99,7 +99,7 @@ std::optional<ReplicaId> other_writer(const State& state, const CheckpointRecord
   const JobRecord& job = state.jobs.at(checkpoint.key.job);
   if (is_terminal(job.phase) || !is_committed_state(checkpoint, job)) return std::nullopt;
   const ReplicaId before = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
-  for (const ReplicaId replica : holders(state, job, stage)) {
+  for (const ReplicaId replica : in_sync_replicas(state, job, stage)) {
     const bool holds = state.replicas.at(replica).held_round == job.committed_round;
     if (holds && before < replica) return replica;
   }
@@ -107,72 +107,71 @@ std::optional<ReplicaId> other_writer(const State& state, const CheckpointRecord
 }
 
 // The part goes to another replica of its stage; without one the checkpoint fails as a whole.
-void fail_part(Turn& turn, CheckpointId id, StageIndex stage, const std::string& detail) {
-  const CheckpointRecord& known = turn.state().checkpoints.at(id);
+void fail_part(Transaction& tx, CheckpointId id, StageIndex stage, const std::string& detail) {
+  const CheckpointRecord& known = tx.state().checkpoints.at(id);
   const CheckpointPart& failed = known.parts.at(static_cast<std::size_t>(stage));
   if (!is_pending(known.state) || !is_pending(failed.state)) return;
-  const auto writer = other_writer(turn.state(), known, stage);
-  if (!writer) return fail_checkpoint(turn, id, detail);
-  turn.event(Severity::kWarning, event_kind::kCheckpointFailed,
-             {.job = known.key.job, .replica = failed.writer, .round = known.key.round},
-             to_string(id) + ": " + to_string(*writer) + " writes the part of stage " +
-                 std::to_string(stage) + " again: " + detail);
-  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  const auto writer = other_writer(tx.state(), known, stage);
+  if (!writer) return fail_checkpoint(tx, id, detail);
+  tx.event(Severity::kWarning, event_kind::kCheckpointFailed,
+           {.job = known.key.job, .replica = failed.writer, .round = known.key.round},
+           to_string(id) + ": " + to_string(*writer) + " writes the part of stage " +
+               std::to_string(stage) + " again: " + detail);
+  CheckpointRecord& checkpoint = tx.checkpoint(id);
   CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(stage));
   part.writer = *writer;
-  if (averages_in_groups(turn.state().jobs.at(checkpoint.key.job))) {
-    part.anchor = turn.state().replicas.at(*writer).anchor;
-    part.momentum = turn.state().replicas.at(*writer).momentum;
+  if (averages_in_groups(tx.state().jobs.at(checkpoint.key.job))) {
+    part.anchor = tx.state().replicas.at(*writer).anchor;
+    part.momentum = tx.state().replicas.at(*writer).momentum;
   }
   part.state = CheckpointState::kWriting;
   part.files.clear();
   sum_up(checkpoint);
-  note_store(turn, id);
-  ask_writer(turn, id, *writer);
+  note_store(tx, id);
+  ask_writer(tx, id, *writer);
 }
 
 // The files could not be written or stored though nobody was lost: most likely a disk is full. What
 // was trained is not given up for it; people are told, and it is tried again.
-void say_failing(Turn& turn, JobId id, const std::string& detail) {
-  const JobRecord& job = turn.state().jobs.at(id);
+void say_failing(Transaction& tx, JobId id, const std::string& detail) {
+  const JobRecord& job = tx.state().jobs.at(id);
   if (is_terminal(job.phase)) return;
-  turn.volatile_state().timers[id].checkpoint_again_at =
-      turn.now() + turn.options().checkpoint_backoff;
-  const bool told = job.reason == JobReason::kRunning || job.phase == JobPhase::kSealing ||
+  tx.volatile_state().timers[id].checkpoint_again_at = tx.now() + tx.options().checkpoint_backoff;
+  const bool told = job.reason == JobReason::kRunning || job.phase == JobPhase::kFinalizing ||
                     job.reason == JobReason::kCheckpointFailing;
-  if (told) set_reason(turn, id, JobReason::kCheckpointFailing, detail);
+  if (told) set_reason(tx, id, JobReason::kCheckpointFailing, detail);
 }
 
-void say_stored_again(Turn& turn, JobId id) {
-  turn.volatile_state().timers[id].checkpoint_again_at.reset();
-  const JobRecord& job = turn.state().jobs.at(id);
+void say_stored_again(Transaction& tx, JobId id) {
+  tx.volatile_state().timers[id].checkpoint_again_at.reset();
+  const JobRecord& job = tx.state().jobs.at(id);
   if (job.reason != JobReason::kCheckpointFailing) return;
-  set_reason(turn, id,
+  set_reason(tx, id,
              job.phase == JobPhase::kTraining ? JobReason::kRunning
              : is_trained(job)                ? JobReason::kFinalCheckpoint
                                               : JobReason::kPausing);
 }
 
 // As fail_part(), of a part whose writer lives.
-void fail_storing(Turn& turn, CheckpointId id, StageIndex stage, const std::string& detail) {
-  const JobId job = turn.state().checkpoints.at(id).key.job;
-  fail_part(turn, id, stage, detail);
-  if (!turn.state().checkpoints.contains(id)) say_failing(turn, job, detail);
+void fail_storing(Transaction& tx, CheckpointId id, StageIndex stage, const std::string& detail) {
+  const JobId job = tx.state().checkpoints.at(id).key.job;
+  fail_part(tx, id, stage, detail);
+  if (!tx.state().checkpoints.contains(id)) say_failing(tx, job, detail);
 }
 
-void delete_superseded(Turn& turn, JobId job) {
-  const std::int64_t keep = turn.state().jobs.at(job).spec.checkpoint.keep;
+void delete_superseded(Transaction& tx, JobId job) {
+  const std::int64_t keep = tx.state().jobs.at(job).spec.checkpoint.keep;
   std::vector<CheckpointId> stored;  // oldest first: ids grow
-  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+  for (const auto& [id, checkpoint] : tx.state().checkpoints) {
     const bool counts = checkpoint.key.job == job && checkpoint.state == CheckpointState::kStored;
     if (counts && !checkpoint.final) stored.push_back(id);
   }
   for (std::size_t i = 0; static_cast<std::int64_t>(stored.size() - i) > keep; ++i) {
-    turn.checkpoint(stored[i]).state = CheckpointState::kDeleted;
-    turn.event(Severity::kInfo, event_kind::kCheckpointDeleted, {.job = job},
-               to_string(stored[i]) + " deleted: checkpoint.keep is " + std::to_string(keep));
-    turn.drop_checkpoint(stored[i]);
-    turn.delete_files(stored[i]);
+    tx.checkpoint(stored[i]).state = CheckpointState::kDeleted;
+    tx.event(Severity::kInfo, event_kind::kCheckpointDeleted, {.job = job},
+             to_string(stored[i]) + " deleted: checkpoint.keep is " + std::to_string(keep));
+    tx.drop_checkpoint(stored[i]);
+    tx.delete_files(stored[i]);
   }
 }
 
@@ -219,115 +218,115 @@ bool final_checkpoint_pending(const State& state, const JobRecord& job) {
   return false;
 }
 
-void request_checkpoint(Turn& turn, JobId job_id, bool final) {
-  const JobRecord& job = turn.state().jobs.at(job_id);
+void request_checkpoint(Transaction& tx, JobId job_id, bool final) {
+  const JobRecord& job = tx.state().jobs.at(job_id);
   SHOAL_CHECK(anchors_known(job), "nobody could tell whether its files are what was committed");
-  if (weakest_stage(turn.state(), job).holders == 0) return;
+  if (weakest_stage(tx.state(), job).in_sync == 0) return;
   CheckpointRecord record;
-  record.id = CheckpointId(turn.counters().next_checkpoint++);
-  record.key = {job.id, job.lineage, job.committed_round};
+  record.id = CheckpointId(tx.counters().next_checkpoint++);
+  record.key = {job.id, job.epoch, job.committed_round};
   record.final = final;
-  CommitRecord cut = commit_record(turn.state(), job);
+  CommitRecord cut = commit_record(tx.state(), job);
   record.step = cut.step;
   record.tokens = cut.tokens;
   record.next_sequence = cut.next_sequence;
   record.returned = std::move(cut.returned);
-  record.created_at = turn.now();
-  const CheckpointId id = turn.add(std::move(record)).id;
+  record.created_at = tx.now();
+  const CheckpointId id = tx.add(std::move(record)).id;
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    const ReplicaId writer = holders(turn.state(), job, stage).front();
+    const ReplicaId writer = in_sync_replicas(tx.state(), job, stage).front();
     const JobStage& cut = stage_of(job, stage);
-    const ReplicaRecord& own = turn.state().replicas.at(writer);
+    const ReplicaRecord& own = tx.state().replicas.at(writer);
     const bool in_groups = averages_in_groups(job);
-    turn.checkpoint(id).parts.push_back({.writer = writer,
-                                         .state = CheckpointState::kWriting,
-                                         .anchor = in_groups ? own.anchor : cut.anchor,
-                                         .momentum = in_groups ? own.momentum : cut.momentum,
-                                         .files = {},
-                                         .units = cut.units});
-    ask_writer(turn, id, writer);
+    tx.checkpoint(id).parts.push_back({.writer = writer,
+                                       .state = CheckpointState::kWriting,
+                                       .anchor = in_groups ? own.anchor : cut.anchor,
+                                       .momentum = in_groups ? own.momentum : cut.momentum,
+                                       .files = {},
+                                       .units = cut.units});
+    ask_writer(tx, id, writer);
   }
 }
 
-void on_checkpoint_written(Turn& turn, const CheckpointWritten& written) {
-  const CheckpointRecord* known = turn.state().checkpoints.find(written.checkpoint);
+void on_checkpoint_written(Transaction& tx, const CheckpointWritten& written) {
+  const CheckpointRecord* known = tx.state().checkpoints.find(written.checkpoint);
   const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, written.replica);
   if (part == nullptr || part->state != CheckpointState::kWriting) return;
-  CheckpointRecord& checkpoint = turn.checkpoint(written.checkpoint);
+  CheckpointRecord& checkpoint = tx.checkpoint(written.checkpoint);
   CheckpointPart& announced = checkpoint.parts[static_cast<std::size_t>(part - &known->parts[0])];
   announced.state = CheckpointState::kUploading;
-  note_store(turn, written.checkpoint);
+  note_store(tx, written.checkpoint);
   announced.files = written.files;
   if (!written.sample.empty()) checkpoint.sample = written.sample;
   sum_up(checkpoint);
 }
 
-void on_checkpoint_failed(Turn& turn, const CheckpointFailed& failed) {
-  const CheckpointRecord* known = turn.state().checkpoints.find(failed.checkpoint);
+void on_checkpoint_failed(Transaction& tx, const CheckpointFailed& failed) {
+  const CheckpointRecord* known = tx.state().checkpoints.find(failed.checkpoint);
   const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, failed.replica);
   if (part == nullptr) return;
-  fail_storing(turn, failed.checkpoint, static_cast<StageIndex>(part - &known->parts[0]),
+  fail_storing(tx, failed.checkpoint, static_cast<StageIndex>(part - &known->parts[0]),
                failed.detail);
 }
 
-void on_checkpoint_upload_failed(Turn& turn, const CheckpointUploadFailed& failed) {
-  if (turn.state().checkpoints.contains(failed.checkpoint)) {
-    fail_storing(turn, failed.checkpoint, failed.stage, failed.detail);
+void on_checkpoint_upload_failed(Transaction& tx, const CheckpointUploadFailed& failed) {
+  if (tx.state().checkpoints.contains(failed.checkpoint)) {
+    fail_storing(tx, failed.checkpoint, failed.stage, failed.detail);
   }
 }
 
-void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded) {
+void on_checkpoint_uploaded(Transaction& tx, const CheckpointUploaded& uploaded) {
   const CheckpointId id = uploaded.checkpoint;
-  if (!turn.state().checkpoints.contains(id)) return turn.delete_files(id);  // not wanted any more
-  if (!is_pending(turn.state().checkpoints.at(id).state)) return;
-  CheckpointRecord& checkpoint = turn.checkpoint(id);
+  if (!tx.state().checkpoints.contains(id)) return tx.delete_files(id);  // not wanted any more
+  if (!is_pending(tx.state().checkpoints.at(id).state)) return;
+  CheckpointRecord& checkpoint = tx.checkpoint(id);
   CheckpointPart& part = checkpoint.parts.at(static_cast<std::size_t>(uploaded.stage));
   // Else another replica writes it by now, or has.
   if (part.state != CheckpointState::kUploading || part.files != uploaded.files) return;
   part.state = CheckpointState::kStored;
-  note_store(turn, id);
+  note_store(tx, id);
   sum_up(checkpoint);
   if (checkpoint.state != CheckpointState::kStored) return;
   const JobId job = checkpoint.key.job;
   Bytes size;
   for (const auto& file : all_files(checkpoint)) size += file.size;
-  turn.event(Severity::kInfo, event_kind::kCheckpointStored,
-             {.job = job, .replica = checkpoint.parts[0].writer, .round = checkpoint.key.round},
-             to_string(id) + " of round " + std::to_string(checkpoint.key.round) + " stored, " +
-                 std::to_string(size.n) + " bytes");
-  forget_parts(turn, checkpoint);
-  delete_superseded(turn, job);
-  if (!is_terminal(turn.state().jobs.at(job).phase)) say_stored_again(turn, job);
+  tx.event(Severity::kInfo, event_kind::kCheckpointStored,
+           {.job = job, .replica = checkpoint.parts[0].writer, .round = checkpoint.key.round},
+           to_string(id) + " of round " + std::to_string(checkpoint.key.round) + " stored, " +
+               std::to_string(size.n) + " bytes");
+  forget_parts(tx, checkpoint);
+  delete_superseded(tx, job);
+  if (!is_terminal(tx.state().jobs.at(job).phase)) say_stored_again(tx, job);
 }
 
-void leave_checkpoints(Turn& turn, const ReplicaRecord& ended) {
+void leave_checkpoints(Transaction& tx, const ReplicaRecord& ended) {
   std::vector<CheckpointId> abandoned;
-  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+  for (const auto& [id, checkpoint] : tx.state().checkpoints) {
     if (part_of(checkpoint, ended.id) != nullptr && is_pending(checkpoint.state)) {
       abandoned.push_back(id);
     }
   }
   for (const CheckpointId id : abandoned) {
-    fail_part(turn, id, ended.stage, "its writer " + to_string(ended.id) + " ended");
+    fail_part(tx, id, ended.stage, "its writer " + to_string(ended.id) + " ended");
   }
 }
 
-void hand_over_parts(Turn& turn, const ReplicaRecord& absent) {
+void hand_over_parts(Transaction& tx, const ReplicaRecord& absent) {
   std::vector<CheckpointId> waiting;
-  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+  for (const auto& [id, checkpoint] : tx.state().checkpoints) {
     const CheckpointPart* part = part_of(checkpoint, absent.id);
     if (part == nullptr || !is_pending(part->state)) continue;
-    if (other_writer(turn.state(), checkpoint, absent.stage)) waiting.push_back(id);
+    if (other_writer(tx.state(), checkpoint, absent.stage)) waiting.push_back(id);
   }
   for (const CheckpointId id : waiting) {
-    fail_part(turn, id, absent.stage, "its writer " + to_string(absent.id) + " is absent");
+    fail_part(tx, id, absent.stage, "its writer " + to_string(absent.id) + " is absent");
   }
 }
 
-void resend_checkpoint(Turn& turn, const ReplicaRecord& replica) {
-  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+void resend_checkpoint(Transaction& tx, const ReplicaRecord& replica) {
+  for (const auto& [id, checkpoint] : tx.state().checkpoints) {
     const CheckpointPart* part = part_of(checkpoint, replica.id);
-    if (part != nullptr && is_pending(part->state)) ask_writer(turn, id, replica.id);
+    if (part != nullptr && is_pending(part->state)) ask_writer(tx, id, replica.id);
   }
 }
 
@@ -338,36 +337,36 @@ bool writes_checkpoint(const State& state, ReplicaId replica) {
   });
 }
 
-void doubt_checkpoint(Turn& turn, CheckpointId id, const std::string& detail) {
-  if (!turn.state().checkpoints.contains(id)) return;
-  if (++turn.volatile_state().doubts[id] < kDoubtsMax) return;
-  turn.volatile_state().doubts.erase(id);
-  CheckpointRecord& checkpoint = turn.checkpoint(id);
+void doubt_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail) {
+  if (!tx.state().checkpoints.contains(id)) return;
+  if (++tx.volatile_state().doubts[id] < kDoubtsMax) return;
+  tx.volatile_state().doubts.erase(id);
+  CheckpointRecord& checkpoint = tx.checkpoint(id);
   checkpoint.state = CheckpointState::kFailed;
   checkpoint.detail = "it cannot be loaded: " + detail;
-  turn.event(Severity::kError, event_kind::kCheckpointFailed,
-             {.job = checkpoint.key.job, .round = checkpoint.key.round},
-             to_string(id) + " of round " + std::to_string(checkpoint.key.round) +
-                 " is damaged and set aside, its files are kept; the job goes on from the one "
-                 "before it: " +
-                 detail);
-  turn.drop_checkpoint(id);
+  tx.event(Severity::kError, event_kind::kCheckpointFailed,
+           {.job = checkpoint.key.job, .round = checkpoint.key.round},
+           to_string(id) + " of round " + std::to_string(checkpoint.key.round) +
+               " is damaged and set aside, its files are kept; the job continues from the one "
+               "before it: " +
+               detail);
+  tx.drop_checkpoint(id);
 }
 
-void check_checkpoint_limits(Turn& turn, JobId job) {
+void check_checkpoint_limits(Transaction& tx, JobId job) {
   std::vector<CheckpointId> late;
-  for (const auto& [id, checkpoint] : turn.state().checkpoints) {
+  for (const auto& [id, checkpoint] : tx.state().checkpoints) {
     if (checkpoint.key.job != job || !is_pending(checkpoint.state)) continue;
-    const Instant limit = store_deadline(turn, checkpoint);
-    if (turn.now() < limit) {
-      turn.look_again(job, limit);
+    const Instant limit = store_deadline(tx, checkpoint);
+    if (tx.now() < limit) {
+      tx.schedule_wakeup(job, limit);
     } else {
       late.push_back(id);
     }
   }
   for (const CheckpointId id : late) {
-    fail_checkpoint(turn, id, "nothing moved");
-    say_failing(turn, job, to_string(id) + " was not stored: nothing moved");
+    fail_checkpoint(tx, id, "nothing moved");
+    say_failing(tx, job, to_string(id) + " was not stored: nothing moved");
   }
 }
 

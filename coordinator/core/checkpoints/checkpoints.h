@@ -5,29 +5,30 @@
 // stored: it says so (JobReason::kCheckpointFailing) and goes on.
 #pragma once
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
-// Asks a holder of each stage for its part of the committed state, whose anchors are all known.
-void request_checkpoint(Turn& turn, JobId job, bool final);
+// Asks an in-sync replica of each stage for its part of the committed state, whose anchors are all
+// known.
+void request_checkpoint(Transaction& tx, JobId job, bool final);
 
-void on_checkpoint_written(Turn& turn, const CheckpointWritten& written);
-void on_checkpoint_failed(Turn& turn, const CheckpointFailed& failed);
-void on_checkpoint_upload_failed(Turn& turn, const CheckpointUploadFailed& failed);
-void on_checkpoint_uploaded(Turn& turn, const CheckpointUploaded& uploaded);
+void on_checkpoint_written(Transaction& tx, const CheckpointWritten& written);
+void on_checkpoint_failed(Transaction& tx, const CheckpointFailed& failed);
+void on_checkpoint_upload_failed(Transaction& tx, const CheckpointUploadFailed& failed);
+void on_checkpoint_uploaded(Transaction& tx, const CheckpointUploaded& uploaded);
 
 // Its writer is absent: another replica of the stage that holds the same state writes the part;
 // where there is none, the part waits for it.
-void hand_over_parts(Turn& turn, const ReplicaRecord& absent);
-void leave_checkpoints(Turn& turn, const ReplicaRecord& ended);    // a writer is gone
-void resend_checkpoint(Turn& turn, const ReplicaRecord& replica);  // after a reconnect
-bool writes_checkpoint(const State& state, ReplicaId replica);     // its files, now
+void hand_over_parts(Transaction& tx, const ReplicaRecord& absent);
+void leave_checkpoints(Transaction& tx, const ReplicaRecord& ended);    // a writer is gone
+void resend_checkpoint(Transaction& tx, const ReplicaRecord& replica);  // after a reconnect
+bool writes_checkpoint(const State& state, ReplicaId replica);          // its files, now
 
 // A load found that its files are not those of the record; several in a row, and it is set aside:
 // never chosen again, its files kept.
-void doubt_checkpoint(Turn& turn, CheckpointId id, const std::string& detail);
-void check_checkpoint_limits(Turn& turn, JobId job);
+void doubt_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail);
+void check_checkpoint_limits(Transaction& tx, JobId job);
 
 // Stored, of exactly the committed round.
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job);

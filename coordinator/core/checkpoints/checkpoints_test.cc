@@ -74,7 +74,7 @@ TEST(Storing, TheFinalCheckpointIsTriedForAsLongAsItTakes) {
     ASSERT_GT(rig.newest(rig.id), last);
     last = rig.newest(rig.id);
     fail_newest(rig);
-    ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+    ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
     EXPECT_EQ(rig.job(rig.id).reason, JobReason::kCheckpointFailing);
     rig.stay(seconds(5));
     EXPECT_LT(rig.newest(rig.id), last) << "not at once";
@@ -107,7 +107,7 @@ TEST(Storing, TheOnlyWriterOfTheFinalCheckpointIsWaitedForInTheOpen) {
   const AgentId agent = rig.state().replicas.at(rig.rep_a).agent;
   rig.a = rig.join("a", rig.state().agents.at(agent).incarnation, {rig.rep_a});
   rig.stay(seconds(10));
-  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
   EXPECT_EQ(rig.newest(rig.id), last) << "it goes on";
   rig.store(rig.id);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);

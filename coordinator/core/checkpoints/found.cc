@@ -34,36 +34,36 @@ bool fits(const JobRecord& job, const CheckpointRecord& checkpoint) {
   return cut.empty() ? checkpoint.parts.size() == job.stages.size() : cut == cut_of(job);
 }
 
-void count_again(Turn& turn, const CheckpointRecord& found) {
+void count_again(Transaction& tx, const CheckpointRecord& found) {
   const JobId id = found.key.job;
-  turn.add(found).state = CheckpointState::kStored;
-  if (turn.state().jobs.at(id).stages.empty()) {
-    for (const UnitRange& units : cut_of(turn.state().jobs.at(id).spec, found)) {
-      turn.job(id).stages.push_back({.units = units, .anchor = {}, .momentum = {}});
+  tx.add(found).state = CheckpointState::kStored;
+  if (tx.state().jobs.at(id).stages.empty()) {
+    for (const UnitRange& units : cut_of(tx.state().jobs.at(id).spec, found)) {
+      tx.job(id).stages.push_back({.units = units, .anchor = {}, .momentum = {}});
     }
   }
-  turn.volatile_state().found.erase(found.id);
+  tx.volatile_state().found.erase(found.id);
 }
 
-void tell(Turn& turn, const CheckpointRecord& found, const std::string& outcome) {
-  turn.event(Severity::kWarning, event_kind::kCheckpointStored,
-             {.job = found.key.job, .round = found.key.round},
-             to_string(found.id) + " of round " + std::to_string(found.key.round) +
-                 " was stored after the backup that the database is; " + outcome);
+void tell(Transaction& tx, const CheckpointRecord& found, const std::string& outcome) {
+  tx.event(Severity::kWarning, event_kind::kCheckpointStored,
+           {.job = found.key.job, .round = found.key.round},
+           to_string(found.id) + " of round " + std::to_string(found.key.round) +
+               " was stored after the backup that the database is; " + outcome);
 }
 
-void take_over(Turn& turn, const CheckpointRecord& found) {
-  const JobRecord* job = turn.state().jobs.find(found.key.job);
+void take_over(Transaction& tx, const CheckpointRecord& found) {
+  const JobRecord* job = tx.state().jobs.find(found.key.job);
   if (job == nullptr || !fits(*job, found)) return;
-  count_again(turn, found);
-  tell(turn, found, "its files are whole, and it counts again");
+  count_again(tx, found);
+  tell(tx, found, "its files are whole, and it counts again");
 }
 
-void leave_aside(Turn& turn, const CheckpointRecord& damaged) {
-  turn.event(Severity::kError, event_kind::kCheckpointFailed, {},
-             to_string(damaged.id) +
-                 " is unknown to the database and not whole; its files are kept and not used: " +
-                 damaged.detail);
+void leave_aside(Transaction& tx, const CheckpointRecord& damaged) {
+  tx.event(Severity::kError, event_kind::kCheckpointFailed, {},
+           to_string(damaged.id) +
+               " is unknown to the database and not whole; its files are kept and not used: " +
+               damaged.detail);
 }
 
 // The newest first: it says what the stages are, where nobody else does.
@@ -74,35 +74,35 @@ std::vector<CheckpointRecord> newest_first(std::vector<CheckpointRecord> found) 
 
 }  // namespace
 
-bool take_over_found(Turn& turn, std::vector<CheckpointRecord> found) {
+bool take_over_found(Transaction& tx, std::vector<CheckpointRecord> found) {
   bool older = false;
   for (const CheckpointRecord& checkpoint : newest_first(std::move(found))) {
-    const CheckpointRecord* known = turn.state().checkpoints.find(checkpoint.id);
+    const CheckpointRecord* known = tx.state().checkpoints.find(checkpoint.id);
     if (known != nullptr && known->state == CheckpointState::kStored) continue;
-    std::uint64_t& next = turn.counters().next_checkpoint;
+    std::uint64_t& next = tx.counters().next_checkpoint;
     older |= checkpoint.id.n >= next;
     next = std::max(next, checkpoint.id.n + 1);  // nor may another one get its folder
     if (checkpoint.state == CheckpointState::kFailed) {
-      leave_aside(turn, checkpoint);
+      leave_aside(tx, checkpoint);
       continue;
     }
-    turn.volatile_state().found.put(checkpoint.id, checkpoint);
-    take_over(turn, checkpoint);
-    if (!turn.state().found.contains(checkpoint.id)) continue;
-    const bool known_job = turn.state().jobs.contains(checkpoint.key.job);
-    tell(turn, checkpoint,
+    tx.volatile_state().found.put(checkpoint.id, checkpoint);
+    take_over(tx, checkpoint);
+    if (!tx.state().found.contains(checkpoint.id)) continue;
+    const bool known_job = tx.state().jobs.contains(checkpoint.key.job);
+    tell(tx, checkpoint,
          known_job ? "its files are kept, its stages are not those of the job"
                    : "its files are kept, the database does not know its job");
   }
   return older;
 }
 
-void take_over_found(Turn& turn, JobId job) {
+void take_over_found(Transaction& tx, JobId job) {
   std::vector<CheckpointRecord> of_job;
-  for (const auto& [id, found] : turn.state().found) {
+  for (const auto& [id, found] : tx.state().found) {
     if (found.key.job == job) of_job.push_back(found);
   }
-  for (const CheckpointRecord& found : newest_first(std::move(of_job))) take_over(turn, found);
+  for (const CheckpointRecord& found : newest_first(std::move(of_job))) take_over(tx, found);
 }
 
 }  // namespace shoal::coordinator

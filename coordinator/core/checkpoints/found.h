@@ -7,15 +7,15 @@
 
 #include <vector>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // At start. True: the tables gave out none of the id of one of them, so they are older than the
 // folder.
-bool take_over_found(Turn& turn, std::vector<CheckpointRecord> found);
+bool take_over_found(Transaction& tx, std::vector<CheckpointRecord> found);
 
 // Of a job that the tables did not know then.
-void take_over_found(Turn& turn, JobId job);
+void take_over_found(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

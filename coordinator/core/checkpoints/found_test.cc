@@ -54,7 +54,7 @@ TEST(Found, FilesTellThatACopyWithoutAMarkIsOlder) {
   rig.connect_empty();
   rig.beat(6);
   EXPECT_EQ(rig.job(rig.id).committed_round, 7);
-  EXPECT_GT(rig.job(rig.id).lineage, 100);
+  EXPECT_GT(rig.job(rig.id).epoch, 100);
 }
 
 TEST(Found, FilesOfAnUnknownJobAreToldAndKept) {
@@ -87,12 +87,12 @@ TEST(Found, TheEpochIsLaterThanThatOfTheFiles) {
   BackupRig rig;
   rig.commit(1);
   CheckpointRecord found = rig.stored(7, CheckpointId(41));
-  found.key.lineage = (rig.now + seconds(3600)).ns / 1'000'000;
+  found.key.epoch = (rig.now + seconds(3600)).ns / 1'000'000;
   rig.restore(rig.backup(), {found});
   rig.connect_empty();
   rig.beat(6);
   EXPECT_EQ(rig.job(rig.id).committed_round, 7);
-  EXPECT_GT(rig.job(rig.id).lineage, found.key.lineage);
+  EXPECT_GT(rig.job(rig.id).epoch, found.key.epoch);
 }
 
 // Only a replica that lives knows the job; what is on disk is newer than what it holds.

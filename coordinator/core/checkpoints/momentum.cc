@@ -15,7 +15,7 @@ bool shards(const JobRecord& job) {
   return job.spec.sync.outer_state() == OuterState::kSharded && job.committed_round > 0;
 }
 
-RoundKey committed_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round}; }
+RoundKey committed_key(const JobRecord& job) { return {job.id, job.epoch, job.committed_round}; }
 
 // Dead ones included; none after a roll-back.
 std::vector<ReduceMember> committed_members(const State& state, const JobRecord& job,
@@ -50,7 +50,7 @@ std::vector<MomentumHolder> momentum_holders(const State& state, const JobRecord
   if (!shards(job)) return {};
   const std::vector<MomentumHolder> after = momentum_after(state, job, stage);
   std::vector<MomentumHolder> sure, others;
-  for (const ReplicaId id : holders(state, job, stage)) {
+  for (const ReplicaId id : in_sync_replicas(state, job, stage)) {
     const ReplicaRecord& replica = state.replicas.at(id);
     auto& list = replica.held_round == job.committed_round ? sure : others;
     std::ranges::move(kept_by(job, replica, after), std::back_inserter(list));
@@ -59,17 +59,17 @@ std::vector<MomentumHolder> momentum_holders(const State& state, const JobRecord
   return sure;
 }
 
-void warn_of_lost_momentum(Turn& turn, const JobRecord& job, StageIndex stage,
+void warn_of_lost_momentum(Transaction& tx, const JobRecord& job, StageIndex stage,
                            const std::vector<MomentumHolder>& holders) {
   if (!shards(job)) return;
   const std::int64_t all = stage_of(job, stage).value_count;
   const std::int64_t lost = outer_opt::values_without_holder(all, holders);
   if (lost == 0) return;
-  turn.event(Severity::kWarning, event_kind::kMomentumLost,
-             {.job = job.id, .round = job.committed_round},
-             "outer momentum of " + std::to_string(lost) + " of " + std::to_string(all) +
-                 " values of stage " + std::to_string(stage) +
-                 " is lost with those that kept it; it starts from zero");
+  tx.event(Severity::kWarning, event_kind::kMomentumLost,
+           {.job = job.id, .round = job.committed_round},
+           "outer momentum of " + std::to_string(lost) + " of " + std::to_string(all) +
+               " values of stage " + std::to_string(stage) +
+               " is lost with those that kept it; it starts from zero");
 }
 
 bool keep_parts(const State& state, ReducePlan& plan, StageIndex stage,

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
@@ -17,7 +17,7 @@ std::vector<MomentumHolder> momentum_holders(const State& state, const JobRecord
                                              StageIndex stage);
 
 // Tells of momentum that nobody of `holders` has: it starts from zero.
-void warn_of_lost_momentum(Turn& turn, const JobRecord& job, StageIndex stage,
+void warn_of_lost_momentum(Transaction& tx, const JobRecord& job, StageIndex stage,
                            const std::vector<MomentumHolder>& holders);
 
 // Gives the members of `plan` the parts that they had in the committed round. False, and nothing is

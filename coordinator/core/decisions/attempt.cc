@@ -18,15 +18,15 @@ AttemptDecision retry(const AttemptInput& input, const Options& options, Attempt
   return decision;
 }
 
-std::vector<ReplicaId> left_out(const AttemptInput& input) {
+std::vector<ReplicaId> excluded(const AttemptInput& input) {
   const bool owners_voted = std::ranges::all_of(
       input.members, [](const AttemptMember& m) { return !m.owns_part || m.vote.has_value(); });
-  std::vector<ReplicaId> left_out;
+  std::vector<ReplicaId> excluded;
   for (const auto& member : input.members) {
     if (!member.contributes || member.vote || member.owns_part) continue;
-    if (member.left_out || !owners_voted) left_out.push_back(member.replica);
+    if (member.excluded || !owners_voted) excluded.push_back(member.replica);
   }
-  return left_out;
+  return excluded;
 }
 
 // Every live member that has a say has voted.
@@ -40,9 +40,9 @@ AttemptDecision count_votes(const AttemptInput& input, const Options& options) {
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (best->second * 2 <= total) return retry(input, options, AttemptReason::kNoMajority, {});
   AttemptDecision decision;
-  decision.left_out = left_out(input);
+  decision.excluded = excluded(input);
   const auto contributed = std::ranges::count_if(input.members, &AttemptMember::contributes);
-  if (std::cmp_equal(contributed, decision.left_out.size())) {
+  if (std::cmp_equal(contributed, decision.excluded.size())) {
     return retry(input, options, AttemptReason::kNobodyCounts, {});
   }
   decision.verdict = AttemptVerdict::kCommit;
@@ -124,11 +124,11 @@ AttemptDecision judge_attempt(const AttemptInput& input, const Options& options)
 
   AttemptDecision wait;
   const Instant limit = input.started_at + input.time_limit + options.failure_grace;
-  wait.look_again_at = limit;
+  wait.wakeup_at = limit;
   if (somebody_failed && input.first_failure_at) {
     const Instant judge_at = *input.first_failure_at + options.failure_grace;
     if (input.now < judge_at) {
-      wait.look_again_at = judge_at;
+      wait.wakeup_at = judge_at;
       return wait;
     }
     const auto worst = most_complained(input);

@@ -13,7 +13,7 @@
 // they "vote" means that they are done, and once all others have voted nobody waits for them.
 //
 // The owner of a part averages without what a member that owns none had not delivered when it was
-// lost, and its vote says so. With a commit `left_out` names those whose contribution does not
+// lost, and its vote says so. With a commit `excluded` names those whose contribution does not
 // count. One that voted counts, whatever others say of it: a lost member is sent no more averages,
 // so whoever has them all was lost to no owner before. One that owns a part counts: nobody goes on
 // without an owner. Of any other all owners must have voted and none left it out; one that is gone,
@@ -24,9 +24,9 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "coordinator/core/decisions/options.h"
 
 namespace shoal::coordinator {
@@ -39,7 +39,7 @@ struct AttemptMember {
   bool reducer = false;
   bool contributes = true;  // it has a weight
   bool owns_part = false;
-  bool left_out = false;  // as the vote of an owner says
+  bool excluded = false;  // as the vote of an owner says
   std::optional<Digest> vote;
   bool failed = false;        // it said ReduceFailed
   ReplicaId complains_about;  // then: whom it could not reach; zero: nobody
@@ -69,30 +69,30 @@ enum class AttemptReason {
   kAttemptsSpent,
   kNobodyLeft,
 };
-constexpr auto words_of(Of<AttemptReason>) {
+constexpr auto enumerators_of(Of<AttemptReason>) {
   using enum AttemptReason;
-  return words<AttemptReason>({{kWaitingForVotes, "waiting_for_votes"},
-                               {kAllEqual, "all_equal"},
-                               {kMajority, "majority"},
-                               {kNoMajority, "no_majority"},
-                               {kMemberDied, "member_died"},
-                               {kUnreachable, "unreachable"},
-                               {kSilent, "silent"},
-                               {kFailedAlone, "failed_alone"},
-                               {kNobodyCounts, "nobody_counts"},
-                               {kFalseNorm, "false_norm"},
-                               {kFalseAverage, "false_average"},
-                               {kAttemptsSpent, "attempts_spent"},
-                               {kNobodyLeft, "nobody_left"}});
+  return enumerators<AttemptReason>({{kWaitingForVotes, "waiting_for_votes"},
+                                     {kAllEqual, "all_equal"},
+                                     {kMajority, "majority"},
+                                     {kNoMajority, "no_majority"},
+                                     {kMemberDied, "member_died"},
+                                     {kUnreachable, "unreachable"},
+                                     {kSilent, "silent"},
+                                     {kFailedAlone, "failed_alone"},
+                                     {kNobodyCounts, "nobody_counts"},
+                                     {kFalseNorm, "false_norm"},
+                                     {kFalseAverage, "false_average"},
+                                     {kAttemptsSpent, "attempts_spent"},
+                                     {kNobodyLeft, "nobody_left"}});
 }
 
 struct AttemptDecision {
   AttemptVerdict verdict = AttemptVerdict::kWait;
   AttemptReason reason = AttemptReason::kWaitingForVotes;
   Digest average;                   // kCommit
-  std::vector<ReplicaId> left_out;  // kCommit
+  std::vector<ReplicaId> excluded;  // kCommit
   std::vector<ReplicaId> exclude;   // live members that must go
-  std::optional<Instant> look_again_at;
+  std::optional<Instant> wakeup_at;
 };
 
 // Whoever looks further into a commit may void the attempt.

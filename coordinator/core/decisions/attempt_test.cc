@@ -69,29 +69,29 @@ AttemptMember owner(AttemptMember member) {
   member.owns_part = true;
   return member;
 }
-AttemptMember left_out(AttemptMember member) {
-  member.left_out = true;
+AttemptMember excluded(AttemptMember member) {
+  member.excluded = true;
   return member;
 }
 
 // Of an attempt of two owners that agree and this third member.
-std::vector<ReplicaId> left_out_with(AttemptMember third) {
+std::vector<ReplicaId> excluded_with(AttemptMember third) {
   const auto decision = judge_attempt(
       attempt_of({owner(voted(1, kA)), owner(voted(2, kA)), std::move(third)}), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
-  return decision.left_out;
+  return decision.excluded;
 }
 
-TEST(Attempt, WhoDiedAndWasLeftOutDoesNotCount) {
+TEST(Attempt, WhoDiedAndWasExcludedDoesNotCount) {
   const std::vector<ReplicaId> third{ReplicaId(3)};
-  EXPECT_EQ(left_out_with(left_out(silent(3, false))), third);
-  EXPECT_TRUE(left_out_with(silent(3, false)).empty()) << "it had delivered everything";
-  EXPECT_TRUE(left_out_with(left_out(voted(3, kA))).empty()) << "who has the average is in it";
-  EXPECT_TRUE(left_out_with(left_out(voted(3, kA, false))).empty());
-  EXPECT_TRUE(left_out_with(owner(left_out(silent(3, false)))).empty()) << "an owner is in it";
-  AttemptMember joiner = left_out(silent(3, false));
+  EXPECT_EQ(excluded_with(excluded(silent(3, false))), third);
+  EXPECT_TRUE(excluded_with(silent(3, false)).empty()) << "it had delivered everything";
+  EXPECT_TRUE(excluded_with(excluded(voted(3, kA))).empty()) << "who has the average is in it";
+  EXPECT_TRUE(excluded_with(excluded(voted(3, kA, false))).empty());
+  EXPECT_TRUE(excluded_with(owner(excluded(silent(3, false)))).empty()) << "an owner is in it";
+  AttemptMember joiner = excluded(silent(3, false));
   joiner.contributes = false;
-  EXPECT_TRUE(left_out_with(joiner).empty()) << "it had nothing to lose";
+  EXPECT_TRUE(excluded_with(joiner).empty()) << "it had nothing to lose";
 }
 
 TEST(Attempt, AnOwnerWithoutAVoteMayHaveLeftSomebodyOut) {
@@ -99,16 +99,16 @@ TEST(Attempt, AnOwnerWithoutAVoteMayHaveLeftSomebodyOut) {
       attempt_of({owner(voted(1, kA)), voted(2, kA), owner(silent(3, false)), silent(4, false)}),
       Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kCommit);
-  EXPECT_EQ(decision.left_out, std::vector{ReplicaId(4)});
+  EXPECT_EQ(decision.excluded, std::vector{ReplicaId(4)});
 }
 
 TEST(Attempt, AnAverageOfNobodyIsNotCommitted) {
   AttemptMember first = owner(voted(1, kA)), second = owner(voted(2, kA));
   first.contributes = second.contributes = false;
-  auto input = attempt_of({first, second, left_out(silent(3, false))});
+  auto input = attempt_of({first, second, excluded(silent(3, false))});
   EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kRetry);
   EXPECT_EQ(judge_attempt(input, Options{}).reason, AttemptReason::kNobodyCounts);
-  input.members[2].left_out = false;
+  input.members[2].excluded = false;
   EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kCommit);
 }
 
@@ -161,7 +161,7 @@ TEST(Attempt, WithoutMajorityTheyTryAgainUntilAttemptsAreSpent) {
 TEST(Attempt, WaitsForNewsOfADeathBeforeItJudgesALiveMember) {
   auto decision = judge_attempt(attempt_of({failed(1, 3), failed(2, 3), silent(3)}, 1), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kWait);
-  EXPECT_EQ(decision.look_again_at, at(2));
+  EXPECT_EQ(decision.wakeup_at, at(2));
   decision = judge_attempt(attempt_of({failed(1, 3), failed(2, 3), silent(3)}, 2), Options{});
   EXPECT_EQ(decision.verdict, AttemptVerdict::kRetry);
   EXPECT_EQ(decision.exclude, std::vector{ReplicaId(3)});
@@ -193,7 +193,7 @@ TEST(Attempt, ComplaintsByTheDeadAreNotJudged) {
   gone.complains_about = ReplicaId(2);
   const auto input = attempt_of({gone, silent(2), silent(3)}, 10);
   EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kWait);
-  EXPECT_EQ(judge_attempt(input, Options{}).look_again_at, at(22));
+  EXPECT_EQ(judge_attempt(input, Options{}).wakeup_at, at(22));
 }
 
 // 1 says nothing, 2 complains of it; 3 complains of 2, which at least speaks.
@@ -207,7 +207,7 @@ TEST(Attempt, OfTwoComplainedOfTheSilentOneGoes) {
 TEST(Attempt, UntilTheLimitAndAGraceTheyWait) {
   auto input = attempt_of({voted(1, kA), silent(2)}, 21.5);  // of 20 s and 2
   EXPECT_EQ(judge_attempt(input, Options{}).verdict, AttemptVerdict::kWait);
-  EXPECT_EQ(judge_attempt(input, Options{}).look_again_at, at(22));
+  EXPECT_EQ(judge_attempt(input, Options{}).wakeup_at, at(22));
   input.now = at(22);
   EXPECT_EQ(judge_attempt(input, Options{}).reason, AttemptReason::kSilent);
 }

@@ -11,7 +11,7 @@ constexpr Duration kRateOver = seconds(2);  // a rate of less is noise
 double value_of(Bytes bytes) { return static_cast<double>(bytes.count()); }
 
 // A load from a checkpoint brings the state and nothing else.
-double received_between(const JoinWord& from, const JoinWord& to) {
+double received_between(const JoinReport& from, const JoinReport& to) {
   const double all = value_of(to.received) - value_of(from.received);
   return all > 0 ? all : std::max(0.0, value_of(to.done) - value_of(from.done));
 }
@@ -29,7 +29,7 @@ JoinPace pace_of(const JoinShare& measured, bool further) {
 
 }  // namespace
 
-JoinShare decide_join_share(const JoinWord& from, const JoinWord& to) {
+JoinShare decide_join_share(const JoinReport& from, const JoinReport& to) {
   JoinShare measured;
   measured.over = to.at - from.at;
   measured.rounds = std::max<RoundNumber>(0, to.round - from.round);
@@ -48,12 +48,12 @@ JoinShare decide_join_share(const JoinWord& from, const JoinWord& to) {
 }
 
 // The window is long enough at any time, and forgets: it begins in the middle of the last one.
-void JoinWatch::heard(const JoinWord& word) {
+void JoinWatch::heard(const JoinReport& report) {
   const bool first = !has_heard();
-  const bool other = word.received < last_.received || word.round < last_.round;
-  if (first || word.done > furthest_.done) furthest_ = word;
-  if (first || other || word.at - last_.at > kJoinPause) begin_anew(word);
-  last_ = word;
+  const bool other = report.received < last_.received || report.round < last_.round;
+  if (first || report.done > furthest_.done) furthest_ = report;
+  if (first || other || report.at - last_.at > kJoinPause) begin_anew(report);
+  last_ = report;
   const JoinShare half = decide_join_share(middle_, last_);
   if (!is_long_enough(half, kNeverOver, kNeverRounds)) return;
   begin_ = middle_;

@@ -13,10 +13,10 @@
 
 #include <optional>
 
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "base/words.h"
 
 namespace shoal::coordinator {
 
@@ -33,14 +33,14 @@ enum class JoinPace {
   kSlow,   // averages take more than kSlowShare of the line
   kNever,  // they take all of it, and the joiner comes no further
 };
-constexpr auto words_of(Of<JoinPace>) {
+constexpr auto enumerators_of(Of<JoinPace>) {
   using enum JoinPace;
-  return words<JoinPace>(
+  return enumerators<JoinPace>(
       {{kMeasuring, "measuring"}, {kSteady, "steady"}, {kSlow, "slow"}, {kNever, "never"}});
 }
 
-// One word of a joiner, and the newest committed round of its job then.
-struct JoinWord {
+// One report of a joiner, and the newest committed round of its job then.
+struct JoinReport {
   Instant at;
   Bytes done, total;  // see LoadProgress
   Bytes received, per_round;
@@ -56,23 +56,23 @@ struct JoinShare {
   std::optional<Duration> left;  // until all is there; none: not known, or never
 };
 
-JoinShare decide_join_share(const JoinWord& from, const JoinWord& to);
+JoinShare decide_join_share(const JoinReport& from, const JoinReport& to);
 
 // Keeps the words of one joiner that the decision needs.
 class JoinWatch {
  public:
-  void heard(const JoinWord& word);
+  void heard(const JoinReport& report);
 
   JoinShare share() const;
-  const JoinWord& last() const { return last_; }
+  const JoinReport& last() const { return last_; }
   bool has_heard() const { return last_.at.ns != 0; }
-  // The word with which it had more of the state than ever before.
-  const JoinWord& furthest() const { return furthest_; }
+  // The report with which it had more of the state than ever before.
+  const JoinReport& furthest() const { return furthest_; }
 
  private:
-  void begin_anew(const JoinWord& word) { begin_ = middle_ = word; }
+  void begin_anew(const JoinReport& report) { begin_ = middle_ = report; }
 
-  JoinWord begin_, middle_, last_, furthest_;
+  JoinReport begin_, middle_, last_, furthest_;
 };
 
 }  // namespace shoal::coordinator

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::int64_t kState = 1000, kLine = 10;  // bytes, bytes per second
 
-JoinWord word(std::int64_t second, std::int64_t done, std::int64_t received, std::int64_t per_round,
-              RoundNumber round) {
+JoinReport report(std::int64_t second, std::int64_t done, std::int64_t received,
+                  std::int64_t per_round, RoundNumber round) {
   return {Instant{} + seconds(1 + second),
           Bytes(done),
           Bytes(kState),
@@ -21,20 +21,20 @@ JoinWord word(std::int64_t second, std::int64_t done, std::int64_t received, std
 JoinWatch after(std::int64_t seconds_, std::int64_t per_round, std::int64_t done_per_s) {
   JoinWatch watch;
   for (std::int64_t s = 0; s <= seconds_; ++s) {
-    watch.heard(word(s, std::min(kState, s * done_per_s), s * kLine, per_round, s / 5));
+    watch.heard(report(s, std::min(kState, s * done_per_s), s * kLine, per_round, s / 5));
   }
   return watch;
 }
 
 TEST(JoinShare, IsWhatTheAveragesOfTheRoundsTakeOfTheLine) {
-  const JoinShare share = decide_join_share(word(0, 0, 0, 0, 0), word(20, 100, 200, 20, 4));
+  const JoinShare share = decide_join_share(report(0, 0, 0, 0, 0), report(20, 100, 200, 20, 4));
   EXPECT_DOUBLE_EQ(share.share, 20.0 * 4 / 200);
   EXPECT_DOUBLE_EQ(share.rate, kLine);
   EXPECT_EQ(share.rounds, 4);
 }
 
 TEST(JoinShare, TheTimeLeftIsTheBareTimeOverOneMinusTheShare) {
-  const JoinShare share = decide_join_share(word(0, 0, 0, 0, 0), word(20, 200, 200, 20, 4));
+  const JoinShare share = decide_join_share(report(0, 0, 0, 0, 0), report(20, 200, 200, 20, 4));
   ASSERT_TRUE(share.left);
   EXPECT_NEAR(share.left->seconds(), (1000 - 200) / 10.0 / (1 - .4), 1e-6);
 }
@@ -48,7 +48,7 @@ TEST(JoinShare, NothingIsSaidBeforeItIsMeasuredOverTimeAndRounds) {
   EXPECT_EQ(after(9, 40, 1).share().pace, JoinPace::kMeasuring);
   EXPECT_EQ(after(10, 40, 1).share().pace, JoinPace::kSlow);
   JoinWatch one_round;
-  for (int s = 0; s < 60; ++s) one_round.heard(word(s, s, s * kLine, 600, s / 50));
+  for (int s = 0; s < 60; ++s) one_round.heard(report(s, s, s * kLine, 600, s / 50));
   EXPECT_EQ(one_round.share().pace, JoinPace::kMeasuring);
 }
 
@@ -66,7 +66,7 @@ TEST(JoinShare, WhoComesFurtherIsNotGivenUp) {
 TEST(JoinShare, WhatWasOnceFetchedDoesNotHideThatItStandsStill) {
   JoinWatch watch;
   for (std::int64_t s = 0; s <= 200; ++s) {
-    watch.heard(word(s, std::min<std::int64_t>(660, s * kLine), s * kLine, 60, s / 5));
+    watch.heard(report(s, std::min<std::int64_t>(660, s * kLine), s * kLine, 60, s / 5));
   }
   EXPECT_EQ(watch.share().pace, JoinPace::kNever);
   EXPECT_EQ(watch.furthest().done, Bytes(660));
@@ -75,20 +75,20 @@ TEST(JoinShare, WhatWasOnceFetchedDoesNotHideThatItStandsStill) {
 
 TEST(JoinShare, APauseOfTheLineIsNotItsSpeed) {
   JoinWatch watch = after(31, 60, 0);
-  watch.heard(word(60, 0, 310, 60, 12));
+  watch.heard(report(60, 0, 310, 60, 12));
   EXPECT_EQ(watch.share().pace, JoinPace::kMeasuring);
 }
 
 TEST(JoinShare, WithoutRoundsNothingIsInItsWay) {
   JoinWatch watch;
-  for (std::int64_t s = 0; s <= 100; ++s) watch.heard(word(s, s, s * kLine, 600, 7));
+  for (std::int64_t s = 0; s <= 100; ++s) watch.heard(report(s, s, s * kLine, 600, 7));
   EXPECT_DOUBLE_EQ(watch.share().share, 0);
   EXPECT_DOUBLE_EQ(watch.share().left->seconds(), 90);
 }
 
 // The files of a checkpoint: only what is there is told.
 TEST(JoinShare, ALoadFromACheckpointHasARateToo) {
-  const JoinShare share = decide_join_share(word(0, 0, 0, 0, 3), word(20, 400, 0, 0, 3));
+  const JoinShare share = decide_join_share(report(0, 0, 0, 0, 3), report(20, 400, 0, 0, 3));
   EXPECT_DOUBLE_EQ(share.rate, 20);
   EXPECT_DOUBLE_EQ(share.left->seconds(), 30);
 }

@@ -42,7 +42,7 @@ std::vector<FieldError> validate(const Options& options) {
           "must be at least quarantine_first");
   require(options.quarantine_forgotten >= options.quarantine_window, "/quarantine_forgotten",
           "must be at least quarantine_window");
-  require(options.quarantine_strikes >= 1, "/quarantine_strikes", "must be at least 1");
+  require(options.quarantine_violations >= 1, "/quarantine_violations", "must be at least 1");
   require(options.outlier_factor > 1, "/outlier_factor", "must be above 1");
   require(options.outlier_members_min >= 3, "/outlier_members_min", "must be at least 3");
   require(options.lease >= options.heartbeat_every * 2, "/lease",
@@ -57,6 +57,7 @@ std::vector<FieldError> validate(const Options& options) {
   require(options.straggler_factor >= 0, "/straggler_factor", "must not be negative");
   require(options.attempts_max >= 1, "/attempts_max", "must be at least 1");
   require(options.failures_in_row_max >= 1, "/failures_in_row_max", "must be at least 1");
+  require(options.copies_max >= Bytes(), "/copies_max", "must not be negative");
   require(options.jobs_max >= 1, "/jobs_max", "must be at least 1");
   require(options.agents_max >= 1, "/agents_max", "must be at least 1");
   return errors;

@@ -10,6 +10,7 @@
 
 #include "base/field_error.h"
 #include "base/time.h"
+#include "base/units.h"
 #include "job/job_spec.h"
 
 namespace shoal::coordinator {
@@ -32,13 +33,13 @@ struct Options {
   double straggler_factor = 0.5;         //   this share of the round's age, until CloseRound
   double quorum_grace =
       0.05;  // async: enough reported, wait this share of the round's age for more
-  Duration join_grace = seconds(5);  // a sealed round leaves joiners behind: wait this long for one
+  Duration join_grace = seconds(5);  // a frozen round leaves joiners behind: wait this long for one
   // A joiner that is too slow for the rounds is not asked again for so long, twice as long each
   // time.
   Duration join_again_first = seconds(60), join_again_cap = seconds(3600);
-  Duration close_limit = seconds(30);        // CloseRound until the silent ones count as frozen
-  Duration step_limit = seconds(60);         // a compute thread says nothing: at least this,
-  double step_factor = 10;                   //   this many times its usual pause, and before that
+  Duration close_limit = seconds(30);  // CloseRound until the silent ones count as unresponsive
+  Duration step_limit = seconds(60);   // a compute thread says nothing: at least this,
+  double step_factor = 10;             //   this many times its usual pause, and before that
   Duration first_step_limit = seconds(600);  //  is known, while it compiles and warms up, this
   Duration failure_grace = seconds(2);       // first ReduceFailed until the attempt is judged
   Duration reduce_limit_min = seconds(20);   // time limit of one attempt: this, plus
@@ -47,20 +48,21 @@ struct Options {
   Duration rebalance_every = seconds(60);  // replicas of a pipeline change their stage this often
   std::int32_t attempts_max = 5;           // per round, then it is aborted
   Duration evaluation_limit = seconds(1800);  // of a pipeline that is trained: the whole
-  Duration apply_limit = seconds(60);         // commit until Applied, then the member is frozen
-  Duration checkpoint_limit = seconds(180);   // nothing moved of one that is written or uploaded
-  Duration transfer_limit = seconds(60);      // of files to or from an agent: nothing moved
+  Duration apply_limit = seconds(60);  // commit until Applied, then the member is unresponsive
+  Duration checkpoint_limit = seconds(180);  // nothing moved of one that is written or uploaded
+  Duration transfer_limit = seconds(60);     // of files to or from an agent: nothing moved
   Duration replica_backoff =
       seconds(1);  // a device that failed waits this long for the next replica
   Duration checkpoint_backoff = seconds(10);  // of a job that waits for one that failed
   std::int32_t failures_in_row_max = 20;      // of replicas without a commit: the job fails
   double outlier_factor = 10;                 // norm over the stage's median, above it: rejected
   std::int32_t outlier_members_min = 4;       // with fewer nobody can tell who is the odd one
-  std::int32_t quarantine_strikes = 3;        // see standing.h
+  std::int32_t quarantine_violations = 3;     // see health_record.h
   Duration quarantine_window = seconds(3600);
   Duration quarantine_first = seconds(600), quarantine_cap = seconds(86'400);
   Duration quarantine_forgotten = seconds(7 * 86'400);
-  std::int64_t jobs_max = 10'000;  // live ones
+  Bytes copies_max = mebibytes(8 << 10);  // that an agent keeps for others (checkpoint.buddies)
+  std::int64_t jobs_max = 10'000;         // live ones
   std::int64_t agents_max = 20'000;
 };
 

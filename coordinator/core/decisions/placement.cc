@@ -281,13 +281,12 @@ PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostMo
   return decision;
 }
 
+// In the decimal units of the command line and the pages.
 std::string readable(Bytes bytes) {
-  const bool large = bytes >= mebibytes(1024);
-  const int shift = large ? 30 : 20;
-  const auto tenths = static_cast<std::int64_t>(
-      std::llround(static_cast<double>(bytes.n) * 10 / static_cast<double>(1LL << shift)));
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
-         (large ? " GiB" : " MiB");
+  const bool large = bytes.n >= 999'950'000;
+  const auto tenths =
+      static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.n) / (large ? 1e8 : 1e5)));
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + (large ? " GB" : " MB");
 }
 
 // The live replicas of the view, with what their devices give to each; `gflops` is of each of them.
@@ -312,6 +311,7 @@ void add_replicas(const PlacementInput& input, const std::vector<double>& gflops
                              .memory = replica.memory,
                              .expected_life = replica.expected_life,
                              .in_transit = replica.loading,
+                             .stays = replica.stays,
                              .domain = replica.domain});
   }
   swarm::level_shares(speeds, view.stages, placements);
@@ -386,7 +386,7 @@ std::optional<ReplicaId> decide_unsharing(const PlacementInput& input) {
   double best = kNextToNothing * *std::min_element(capacity.begin(), capacity.end());
   std::optional<ReplicaId> ended;
   for (const swarm::RebalanceReplica& replica : view.replicas) {
-    if (!replica.shares) continue;
+    if (!replica.shares || replica.stays) continue;
     const auto weakest = weakest_without(input, replica.id);
     if (weakest && *weakest >= best) best = *weakest, ended = replica.id;
   }

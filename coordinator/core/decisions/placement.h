@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/units.h"
-#include "base/words.h"
 #include "job/job_spec.h"
 #include "swarm/core/plan/rebalance.h"
 
@@ -35,7 +35,7 @@ struct FreeDevice {
   bool refused = false;  // this agent failed to load this job for a reason that will not go away
   bool resting = false;  // backing off after a failure
   std::vector<StageIndex> holds;  // of this job
-  double availability = 1;        // of its agent (standing.h): plans reckon with speed times this
+  double availability = 1;  // of its agent (health_record.h): plans reckon with speed times this
 };
 
 // A replica that is there or on its way.
@@ -46,6 +46,7 @@ struct PlacedReplica {
   double gflops = 0;
   bool loading = false;
   bool leaving = false;  // its agent is drained: another one may take its place
+  bool stays = false;    // it keeps a copy of a stage that nobody serves
   AgentId agent;
   std::int32_t device = 0;
   double availability = 1;
@@ -60,7 +61,7 @@ struct PlacementInput {
   std::vector<PlacedReplica> live;
   std::int64_t devices_known = 0;  // free or not, of all agents
   std::vector<FreeDevice> free;
-  bool has_trained = true;   // a round was committed: holders of a stage are worth something
+  bool has_trained = true;   // a round was committed: a replica in sync is worth something
   double bytes_per_s = 1e6;  // at which a replica is taken to download its state
 };
 
@@ -73,15 +74,15 @@ enum class PlacementReason {
   kAllRefused,     // free ones cannot load this job
   kTooFewDevices,  // some fit, but not min_replicas times for every stage
 };
-constexpr auto words_of(Of<PlacementReason>) {
+constexpr auto enumerators_of(Of<PlacementReason>) {
   using enum PlacementReason;
-  return words<PlacementReason>({{kPlaced, "placed"},
-                                 {kComplete, "complete"},
-                                 {kNoAgents, "no_agents"},
-                                 {kNoFreeDevice, "no_free_device"},
-                                 {kNoDeviceFits, "no_device_fits"},
-                                 {kAllRefused, "all_refused"},
-                                 {kTooFewDevices, "too_few_devices"}});
+  return enumerators<PlacementReason>({{kPlaced, "placed"},
+                                       {kComplete, "complete"},
+                                       {kNoAgents, "no_agents"},
+                                       {kNoFreeDevice, "no_free_device"},
+                                       {kNoDeviceFits, "no_device_fits"},
+                                       {kAllRefused, "all_refused"},
+                                       {kTooFewDevices, "too_few_devices"}});
 }
 
 struct Place {

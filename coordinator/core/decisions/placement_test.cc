@@ -478,13 +478,13 @@ TEST(RebalanceView, WhoLeavesDoesNotCount) {
 TEST(Explain, SaysSizesInReadableUnits) {
   PlacementDecision decision;
   decision.reason = PlacementReason::kNoDeviceFits;
-  decision.needed = mebibytes(1536);
-  decision.largest = mebibytes(1024) - Bytes(60'000);
-  EXPECT_EQ(explain(decision), "a replica needs 1.5 GiB; the largest free device has 1023.9 MiB");
+  decision.needed = Bytes(1'500'000'000);
+  decision.largest = Bytes(999'949'999);
+  EXPECT_EQ(explain(decision), "a replica needs 1.5 GB; the largest free device has 999.9 MB");
   decision.reason = PlacementReason::kTooFewDevices;
   decision.missing = 2, decision.fitting = 3, decision.resting = 1;
   EXPECT_EQ(explain(decision),
-            "2 more devices with 1.5 GiB are needed for swarm.min_replicas; 2 such are free");
+            "2 more devices with 1.5 GB are needed for swarm.min_replicas; 2 such are free");
   decision.reason = PlacementReason::kNoFreeDevice;
   EXPECT_EQ(explain(decision), "the free devices rest after a failure");
   decision.resting = 0;

@@ -17,7 +17,7 @@ std::optional<Instant> reported_at(const QuorumInput& input, std::size_t count, 
   return reports[count - 1];
 }
 
-// When a round is sealed for which some reports are enough; none while there are fewer.
+// When a round is frozen for which some reports are enough; none while there are fewer.
 std::optional<Instant> enough_since(const QuorumInput& input, const Options& options) {
   if (input.enough == 0) return std::nullopt;
   const auto at = reported_at(input, static_cast<std::size_t>(input.enough), true);
@@ -25,12 +25,12 @@ std::optional<Instant> enough_since(const QuorumInput& input, const Options& opt
   return *at + seconds_f((*at - input.opened_at).seconds() * options.quorum_grace);
 }
 
-// All that is waited for is there: seal, unless replicas are too few or a joiner is given its short
-// grace. The half that reported first waits no longer than that for joiners: where others were
-// late, it is over.
+// All that is waited for is there: freeze, unless replicas are too few or a joiner is given its
+// short grace. The half that reported first waits no longer than that for joiners: where others
+// were late, it is over.
 QuorumDecision ready(const QuorumInput& input, const Options& options, QuorumReason reason,
                      QuorumDecision decision) {
-  if (input.holders < input.min_replicas) {
+  if (input.in_sync < input.min_replicas) {
     decision.reason = QuorumReason::kBelowMinReplicas;
     return decision;
   }
@@ -39,16 +39,16 @@ QuorumDecision ready(const QuorumInput& input, const Options& options, QuorumRea
     const Instant until = std::min(since, half.value_or(since)) + options.join_grace;
     if (input.now >= until) continue;
     decision.reason = QuorumReason::kWaitingForJoiners;
-    decision.look_again_at = std::max(until, decision.look_again_at.value_or(until));
+    decision.wakeup_at = std::max(until, decision.wakeup_at.value_or(until));
   }
-  if (decision.look_again_at) return decision;
-  decision.verdict = QuorumVerdict::kSeal;
+  if (decision.wakeup_at) return decision;
+  decision.verdict = QuorumVerdict::kFreeze;
   decision.reason = reason;
   return decision;
 }
 
-void look_at(QuorumDecision& decision, Instant at) {
-  decision.look_again_at = std::min(at, decision.look_again_at.value_or(at));
+void schedule_wakeup(QuorumDecision& decision, Instant at) {
+  decision.wakeup_at = std::min(at, decision.wakeup_at.value_or(at));
 }
 
 // Half have reported: the others are asked after a grace, and have their own patience then.
@@ -61,41 +61,41 @@ QuorumDecision judge_stragglers(const QuorumInput& input, const Options& options
   const Duration share = seconds_f((half - input.opened_at).seconds() * options.straggler_factor);
   const Instant close_at = std::max(half, came_last) + std::max(options.straggler_min, share);
   if (input.now < close_at) {
-    look_at(decision, close_at);
+    schedule_wakeup(decision, close_at);
     return decision;
   }
-  std::vector<ReplicaId> frozen;
+  std::vector<ReplicaId> unresponsive;
   for (const auto& member : input.trainers) {
     if (member.reported_at) continue;
-    const Instant freeze_at = close_at + std::max(options.close_limit, member.patience);
-    if (input.now >= freeze_at) frozen.push_back(member.replica);
-    if (input.now < freeze_at) look_at(decision, freeze_at);
+    const Instant give_up_at = close_at + std::max(options.close_limit, member.patience);
+    if (input.now >= give_up_at) unresponsive.push_back(member.replica);
+    if (input.now < give_up_at) schedule_wakeup(decision, give_up_at);
   }
-  decision.verdict = frozen.empty() ? QuorumVerdict::kClose : QuorumVerdict::kFreeze;
-  decision.reason = frozen.empty() ? QuorumReason::kStragglers : QuorumReason::kFrozen;
-  if (!frozen.empty()) decision.silent = std::move(frozen);
+  decision.verdict = unresponsive.empty() ? QuorumVerdict::kClose : QuorumVerdict::kGiveUp;
+  decision.reason = unresponsive.empty() ? QuorumReason::kStragglers : QuorumReason::kUnresponsive;
+  if (!unresponsive.empty()) decision.silent = std::move(unresponsive);
   return decision;
 }
 
 // Who among the silent ones hangs, by itself.
 struct Hung {
-  std::vector<ReplicaId> to_ask, frozen;
-  std::optional<Instant> look_again_at;
+  std::vector<ReplicaId> to_ask, unresponsive;
+  std::optional<Instant> wakeup_at;
 };
 
 Hung find_hung(const QuorumInput& input, const Options& options) {
   Hung hung;
   for (const auto& member : input.trainers) {
     if (member.reported_at || !member.hung_at) continue;
-    const Instant freeze_at = *member.hung_at + options.close_limit;
-    if (input.now >= freeze_at) {
-      hung.frozen.push_back(member.replica);
+    const Instant give_up_at = *member.hung_at + options.close_limit;
+    if (input.now >= give_up_at) {
+      hung.unresponsive.push_back(member.replica);
       continue;
     }
     const bool ask = input.now >= *member.hung_at;
     if (ask) hung.to_ask.push_back(member.replica);
-    const Instant next = ask ? freeze_at : *member.hung_at;
-    hung.look_again_at = std::min(next, hung.look_again_at.value_or(next));
+    const Instant next = ask ? give_up_at : *member.hung_at;
+    hung.wakeup_at = std::min(next, hung.wakeup_at.value_or(next));
   }
   return hung;
 }
@@ -119,7 +119,7 @@ QuorumDecision judge_reports(const QuorumInput& input, const Options& options) {
     if (input.now >= *since) {
       return ready(input, options, QuorumReason::kEnoughReported, std::move(decision));
     }
-    decision.look_again_at = since;
+    decision.wakeup_at = since;
     return decision;
   }
   const auto half = reported_at(input, (input.trainers.size() + 1) / 2, false);
@@ -138,14 +138,14 @@ std::int64_t enough_reports(const SyncSpec& sync, std::int64_t trainers) {
 QuorumDecision decide_quorum(const QuorumInput& input, const Options& options) {
   QuorumDecision decision = judge_reports(input, options);
   Hung hung = find_hung(input, options);
-  if (!hung.frozen.empty() && decision.verdict != QuorumVerdict::kSeal) {
-    decision.verdict = QuorumVerdict::kFreeze;
+  if (!hung.unresponsive.empty() && decision.verdict != QuorumVerdict::kFreeze) {
+    decision.verdict = QuorumVerdict::kGiveUp;
     decision.reason = QuorumReason::kHung;
-    decision.silent = std::move(hung.frozen);
+    decision.silent = std::move(hung.unresponsive);
     return decision;
   }
   decision.hung = std::move(hung.to_ask);
-  if (hung.look_again_at) look_at(decision, *hung.look_again_at);
+  if (hung.wakeup_at) schedule_wakeup(decision, *hung.wakeup_at);
   return decision;
 }
 

@@ -1,4 +1,4 @@
-// When a round is sealed, and who is waited for. Constructed input and a chosen now.
+// When a round is frozen, and who is waited for. Constructed input and a chosen now.
 #include "coordinator/core/decisions/quorum.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ QuorumInput three_trainers(std::vector<std::optional<double>> reports, double no
   input.now = at(now);
   input.opened_at = kStart;
   input.min_replicas = 2;
-  input.holders = 3;
+  input.in_sync = 3;
   std::uint64_t id = 1;
   for (const auto& report : reports) {
     QuorumMember member{.replica = ReplicaId(id++), .reported_at = {}, .serving_since = {}};
@@ -24,40 +24,40 @@ QuorumInput three_trainers(std::vector<std::optional<double>> reports, double no
   return input;
 }
 
-TEST(Quorum, SealsWhenEverybodyReported) {
+TEST(Quorum, FreezesWhenEverybodyReported) {
   const auto decision = decide_quorum(three_trainers({10.0, 11.0, 12.0}, 12), Options{});
-  EXPECT_EQ(decision.verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
   EXPECT_EQ(decision.reason, QuorumReason::kAllReported);
   EXPECT_EQ(decision.reported, 3);
   EXPECT_EQ(decision.trainers, 3);
   auto just_enough = three_trainers({10.0, 11.0, 12.0}, 12);
-  just_enough.holders = just_enough.min_replicas;
-  EXPECT_EQ(decide_quorum(just_enough, Options{}).verdict, QuorumVerdict::kSeal);
+  just_enough.in_sync = just_enough.min_replicas;
+  EXPECT_EQ(decide_quorum(just_enough, Options{}).verdict, QuorumVerdict::kFreeze);
 }
 
 TEST(Quorum, WaitsWithoutDeadlineWhileFewerThanHalfReported) {
   const auto decision = decide_quorum(three_trainers({10.0, {}, {}}, 5000), Options{});
   EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
-  EXPECT_FALSE(decision.look_again_at);
+  EXPECT_FALSE(decision.wakeup_at);
 }
 
 TEST(Quorum, ClosesThenFreezesTheStraggler) {
   Options options;  // grace: max(30 s, half of 100 s)
   auto decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 120), options);
   EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
-  EXPECT_EQ(decision.look_again_at, at(150));
+  EXPECT_EQ(decision.wakeup_at, at(150));
   decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 150), options);
   EXPECT_EQ(decision.verdict, QuorumVerdict::kClose);
   EXPECT_EQ(decision.silent, std::vector{ReplicaId(3)});
-  EXPECT_EQ(decision.look_again_at, at(180));
+  EXPECT_EQ(decision.wakeup_at, at(180));
   decision = decide_quorum(three_trainers({90.0, 100.0, {}}, 180), options);
-  EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kGiveUp);
 }
 
 // Half of four have reported, the later of them at 100 s, whoever comes first in the list.
 TEST(Quorum, TheGraceBeginsWithTheReportThatMadeItHalf) {
   const auto decision = decide_quorum(three_trainers({100.0, 90.0, {}, {}}, 120), Options{});
-  EXPECT_EQ(decision.look_again_at, at(150));
+  EXPECT_EQ(decision.wakeup_at, at(150));
 }
 
 // It says now and then that it trains: its step is what takes so long.
@@ -66,9 +66,9 @@ TEST(Quorum, AStragglerWithLongStepsHasTheTimeOfItsSteps) {
   input.trainers[2].patience = seconds(400);
   auto decision = decide_quorum(input, Options{});
   EXPECT_EQ(decision.verdict, QuorumVerdict::kClose);
-  EXPECT_EQ(decision.look_again_at, at(550));
+  EXPECT_EQ(decision.wakeup_at, at(550));
   input.now = at(550);
-  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kGiveUp);
 }
 
 TEST(Quorum, WhoHangsIsAskedAndThenFrozenBeforeAnybodyReported) {
@@ -76,55 +76,55 @@ TEST(Quorum, WhoHangsIsAskedAndThenFrozenBeforeAnybodyReported) {
   input.trainers[1].hung_at = at(100);
   auto decision = decide_quorum(input, Options{});
   EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
-  EXPECT_EQ(decision.look_again_at, at(100));
+  EXPECT_EQ(decision.wakeup_at, at(100));
   input.now = at(100);
   decision = decide_quorum(input, Options{});
   EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
   EXPECT_EQ(decision.hung, std::vector{ReplicaId(2)});
-  EXPECT_EQ(decision.look_again_at, at(130));
+  EXPECT_EQ(decision.wakeup_at, at(130));
   input.now = at(130);
   decision = decide_quorum(input, Options{});
-  EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kGiveUp);
   EXPECT_EQ(decision.reason, QuorumReason::kHung);
   EXPECT_EQ(decision.silent, std::vector{ReplicaId(2)}) << "the others train";
 }
 
 TEST(Quorum, TheOnlyReplicaOfAJobCanHang) {
   auto input = three_trainers({{}}, 130);
-  input.min_replicas = input.holders = 1;
+  input.min_replicas = input.in_sync = 1;
   input.trainers[0].hung_at = at(100);
-  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kGiveUp);
 }
 
 TEST(Quorum, WhoReportedDoesNotHang) {
   auto input = three_trainers({90.0, 95.0, 99.0}, 500);
   input.trainers[0].hung_at = at(100);
-  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
 }
 
 // Half of them can go on without it.
-TEST(Quorum, AnAsynchronousRoundIsSealedWhoeverHangs) {
+TEST(Quorum, AnAsynchronousRoundIsFrozenWhoeverHangs) {
   auto input = three_trainers({80.0, 90.0, {}}, 500);
   input.enough = 2;
   input.trainers[2].hung_at = at(100);
-  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
 }
 
 TEST(Quorum, WhoComesLateHasItsOwnTime) {
   auto input = three_trainers({90.0, 100.0, {}}, 500);
   input.trainers[2].serving_since = at(495);
   EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kWait);
-  EXPECT_EQ(decide_quorum(input, Options{}).look_again_at, at(545));
+  EXPECT_EQ(decide_quorum(input, Options{}).wakeup_at, at(545));
 }
 
 TEST(Quorum, ShortRoundsGiveAtLeastTheMinimumGrace) {
   const auto decision = decide_quorum(three_trainers({1.0, 2.0, {}}, 3), Options{});
-  EXPECT_EQ(decision.look_again_at, at(32));
+  EXPECT_EQ(decision.wakeup_at, at(32));
 }
 
-TEST(Quorum, NeverSealsBelowTheMinimum) {
+TEST(Quorum, NeverFreezesBelowTheMinimum) {
   auto input = three_trainers({10.0}, 1000);
-  input.holders = 1;
+  input.in_sync = 1;
   const auto decision = decide_quorum(input, Options{});
   EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
   EXPECT_EQ(decision.reason, QuorumReason::kBelowMinReplicas);
@@ -135,9 +135,9 @@ TEST(Quorum, GivesAJoinerAShortGrace) {
   input.loading_since = {at(9), at(2)};
   auto decision = decide_quorum(input, Options{});
   EXPECT_EQ(decision.reason, QuorumReason::kWaitingForJoiners);
-  EXPECT_EQ(decision.look_again_at, at(14));
+  EXPECT_EQ(decision.wakeup_at, at(14));
   input.now = at(14);
-  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
 }
 
 TEST(Quorum, ARoundThatWasLateGivesAJoinerNoGrace) {
@@ -147,7 +147,7 @@ TEST(Quorum, ARoundThatWasLateGivesAJoinerNoGrace) {
   EXPECT_EQ(decide_quorum(input, Options{}).reason, QuorumReason::kWaitingForReports);
   input.now = at(12);
   input.trainers[2].reported_at = at(12);
-  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
 }
 
 TEST(Quorum, SaysWhenNobodyTrains) {
@@ -155,15 +155,15 @@ TEST(Quorum, SaysWhenNobodyTrains) {
 }
 
 // Asynchronous: two of three are enough, and a moment for those that come at about the same time.
-TEST(Quorum, EnoughReportsSealAfterAMoment) {
+TEST(Quorum, EnoughReportsFreezeAfterAMoment) {
   auto input = three_trainers({80.0, 100.0, {}}, 101);
   input.enough = 2;
   auto decision = decide_quorum(input, Options{});
   EXPECT_EQ(decision.verdict, QuorumVerdict::kWait);
-  EXPECT_EQ(decision.look_again_at, at(105));  // a twentieth of the round's age
+  EXPECT_EQ(decision.wakeup_at, at(105));  // a twentieth of the round's age
   input.now = at(105);
   decision = decide_quorum(input, Options{});
-  EXPECT_EQ(decision.verdict, QuorumVerdict::kSeal);
+  EXPECT_EQ(decision.verdict, QuorumVerdict::kFreeze);
   EXPECT_EQ(decision.reason, QuorumReason::kEnoughReported);
   EXPECT_EQ(decision.silent, std::vector<ReplicaId>{ReplicaId(3)});
 }

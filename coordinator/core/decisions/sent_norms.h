@@ -17,8 +17,8 @@
 //   nobody else can own a part             the member counts with weight 0, and nobody is blamed
 //
 // So one owner that lies costs an attempt of its rounds and is named beside whom it accused, but
-// nobody is struck for its word; one member that lies is struck in the first attempt or the second.
-// Two that lie together could strike a third.
+// nobody is charged on its word; one member that lies is charged in the first attempt or the
+// second. Two that lie together could get a third charged.
 //
 // In an all-gather everybody is sent everything: the member lied when most of the others say so,
 // and at least two; a single word against others is not heard.
@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "job/job_spec_words.h"
+#include "job/job_spec_enums.h"
 #include "outer_opt/core/round/audit.h"
 
 namespace shoal::coordinator {

@@ -58,7 +58,7 @@ TEST(SentNorms, WhatAMemberSaysOfItselfDoesNotCount) {
   EXPECT_TRUE(judge_sent_norms(input).lied.empty());
 }
 
-TEST(SentNorms, NobodyIsStruckForTheWordOfOneOwner) {
+TEST(SentNorms, NobodyIsChargedOnTheWordOfOneOwner) {
   SentNormsInput input = honest(8);
   for (double& squares : input.members[5].squares) squares = 1e6;  // it accuses everybody
   const SentNorms found = judge_sent_norms(input);

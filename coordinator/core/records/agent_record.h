@@ -18,20 +18,20 @@ namespace shoal::coordinator {
 using shoal::to_string;
 
 enum class AgentState { kJoining, kIdle, kSyncing, kActive, kDraining, kGone };
-constexpr auto words_of(Of<AgentState>) {
+constexpr auto enumerators_of(Of<AgentState>) {
   using enum AgentState;
-  return words<AgentState>({{kJoining, "joining"},
-                            {kIdle, "idle"},
-                            {kSyncing, "syncing"},
-                            {kActive, "active"},
-                            {kDraining, "draining"},
-                            {kGone, "gone"}});
+  return enumerators<AgentState>({{kJoining, "joining"},
+                                  {kIdle, "idle"},
+                                  {kSyncing, "syncing"},
+                                  {kActive, "active"},
+                                  {kDraining, "draining"},
+                                  {kGone, "gone"}});
 }
 
 enum class AgentGone { kNone, kLeft, kLost };
-constexpr auto words_of(Of<AgentGone>) {
+constexpr auto enumerators_of(Of<AgentGone>) {
   using enum AgentGone;
-  return words<AgentGone>({{kNone, "none"}, {kLeft, "left"}, {kLost, "lost"}});
+  return enumerators<AgentGone>({{kNone, "none"}, {kLeft, "left"}, {kLost, "lost"}});
 }
 
 // Why a contribution has no weight. kOutlier: its norm is far above the median of the others.
@@ -43,41 +43,42 @@ enum class RejectReason {
   kNotReported,
   kJoiner,
   kOutlier,
-  kLeftOut,       // lost in the reduce: the average was made without it, or without a part of it
+  kExcluded,      // lost in the reduce: the average was made without it, or without a part of it
   kFalseNorm,     // it sent more than the norm that it reported
   kFalseAverage,  // it averaged its part falsely
   kUnverified,    // one other says that it sent more than it reported, and nobody can tell
 };
-constexpr auto words_of(Of<RejectReason>) {
+constexpr auto enumerators_of(Of<RejectReason>) {
   using enum RejectReason;
-  return words<RejectReason>({{kNone, "none"},
-                              {kNonFinite, "non_finite"},
-                              {kNoTokens, "no_tokens"},
-                              {kNotReported, "not_reported"},
-                              {kJoiner, "joiner"},
-                              {kOutlier, "outlier"},
-                              {kLeftOut, "left_out"},
-                              {kFalseNorm, "false_norm"},
-                              {kFalseAverage, "false_average"},
-                              {kUnverified, "unverified"}});
+  return enumerators<RejectReason>({{kNone, "none"},
+                                    {kNonFinite, "non_finite"},
+                                    {kNoTokens, "no_tokens"},
+                                    {kNotReported, "not_reported"},
+                                    {kJoiner, "joiner"},
+                                    {kOutlier, "outlier"},
+                                    {kExcluded, "excluded"},
+                                    {kFalseNorm, "false_norm"},
+                                    {kFalseAverage, "false_average"},
+                                    {kUnverified, "unverified"}});
 }
 
 // What is held against an agent; the rules are in state/standing.h.
-struct Standing {
-  std::int32_t strikes = 0;  // rejected contributions within the window
-  Instant struck_at;         // the last one; zero: never
-  RejectReason strike_reason = RejectReason::kNone;
+struct HealthRecord {
+  std::int32_t violations = 0;  // rejected contributions within the window
+  Instant last_violation_at;    // the last one; zero: never
+  RejectReason violation_reason = RejectReason::kNone;
   std::int32_t quarantines = 0;  // so far; each is longer than the one before
   Instant quarantined_until;     // zero: it is not
-  bool operator==(const Standing&) const = default;
+  bool operator==(const HealthRecord&) const = default;
 };
-constexpr auto fields_of(Of<Standing>) {
-  using T = Standing;
-  return fields(field<&T::strikes>("strikes"), field<&T::struck_at>("struck_at"),
-                field<&T::strike_reason>("strike_reason"), field<&T::quarantines>("quarantines"),
-                field<&T::quarantined_until>("quarantined_until"));
+constexpr auto fields_of(Of<HealthRecord>) {
+  using T = HealthRecord;
+  return fields(
+      field<&T::violations>("violations"), field<&T::last_violation_at>("last_violation_at"),
+      field<&T::violation_reason>("violation_reason"), field<&T::quarantines>("quarantines"),
+      field<&T::quarantined_until>("quarantined_until"));
 }
-static_assert(lists_every_field<Standing>());
+static_assert(lists_every_field<HealthRecord>());
 
 // A device ran out of memory with a replica that, together with those beside it, needs this much.
 struct MemoryRefusal {
@@ -94,18 +95,18 @@ constexpr auto fields_of(Of<MemoryRefusal>) {
 static_assert(lists_every_field<MemoryRefusal>());
 
 // How long it was here, and how often it went.
-struct Attendance {
+struct Uptime {
   Instant since;               // of its present stay
   std::int64_t present_s = 0;  // sum of the stays that ended
   std::int32_t losses = 0;     // of those
-  bool operator==(const Attendance&) const = default;
+  bool operator==(const Uptime&) const = default;
 };
-constexpr auto fields_of(Of<Attendance>) {
-  using T = Attendance;
+constexpr auto fields_of(Of<Uptime>) {
+  using T = Uptime;
   return fields(field<&T::since>("present_since"), field<&T::present_s>("present_s"),
                 field<&T::losses>("losses"));
 }
-static_assert(lists_every_field<Attendance>());
+static_assert(lists_every_field<Uptime>());
 
 struct AgentRecord {
   AgentId id;
@@ -117,9 +118,9 @@ struct AgentRecord {
   std::vector<Device> devices;
   std::vector<std::pair<std::string, std::string>> labels;
   Instant joined_at, updated_at;
-  Standing standing;
+  HealthRecord health_record;
   std::vector<MemoryRefusal> refusals;  // one per device at most
-  Attendance attendance;
+  Uptime uptime;
   bool operator==(const AgentRecord&) const = default;
 };
 constexpr auto fields_of(Of<AgentRecord>) {
@@ -129,8 +130,8 @@ constexpr auto fields_of(Of<AgentRecord>) {
       field<&T::version>("version"), field<&T::host>("host"), field<&T::incarnation>("incarnation"),
       field<&T::state>("state"), field<&T::gone>("gone"), field<&T::cordoned>("cordoned"),
       field<&T::devices>("devices"), field<&T::labels>("labels"), field<&T::joined_at>("joined_at"),
-      field<&T::updated_at>("updated_at"), field<&T::standing>("standing", flat()),
-      field<&T::refusals>("refusals"), field<&T::attendance>("attendance", flat()));
+      field<&T::updated_at>("updated_at"), field<&T::health_record>("health_record", flat()),
+      field<&T::refusals>("refusals"), field<&T::uptime>("uptime", flat()));
 }
 static_assert(lists_every_field<AgentRecord>());
 

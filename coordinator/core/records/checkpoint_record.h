@@ -17,13 +17,13 @@ namespace shoal::coordinator {
 using shoal::to_string;
 
 enum class CheckpointState { kWriting, kUploading, kStored, kFailed, kDeleted };
-constexpr auto words_of(Of<CheckpointState>) {
+constexpr auto enumerators_of(Of<CheckpointState>) {
   using enum CheckpointState;
-  return words<CheckpointState>({{kWriting, "writing"},
-                                 {kUploading, "uploading"},
-                                 {kStored, "stored"},
-                                 {kFailed, "failed"},
-                                 {kDeleted, "deleted"}});
+  return enumerators<CheckpointState>({{kWriting, "writing"},
+                                       {kUploading, "uploading"},
+                                       {kStored, "stored"},
+                                       {kFailed, "failed"},
+                                       {kDeleted, "deleted"}});
 }
 
 // The files of one stage, written by one of its replicas.

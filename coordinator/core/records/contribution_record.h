@@ -16,7 +16,7 @@ using shoal::to_string;
 enum class ContributionState {
   kTraining,  // opened, not reported
   kReported,
-  kMember,  // sealed into the plan
+  kMember,  // in the frozen membership
   kVoted,
   kCommitted,  // its tokens count
   kKept,       // they count, and what it trained goes into its next round: its group gave up
@@ -24,23 +24,23 @@ enum class ContributionState {
   kLate,       // weight 0: it trains on, and what it trains counts in a later round
   kFollowed,   // weight 0: it had nothing trained; reject_reason says why
   kServed,     // a reducer, which has nothing of its own
-  kLost,       // left out of the attempt that committed
-  kMoved,      // let go before the seal: its device serves another stage
+  kLost,       // excluded from the attempt that committed
+  kMoved,      // let go before the freeze: its device serves another stage
 };
-constexpr auto words_of(Of<ContributionState>) {
+constexpr auto enumerators_of(Of<ContributionState>) {
   using enum ContributionState;
-  return words<ContributionState>({{kTraining, "training"},
-                                   {kReported, "reported"},
-                                   {kMember, "member"},
-                                   {kVoted, "voted"},
-                                   {kCommitted, "committed"},
-                                   {kKept, "kept"},
-                                   {kRejected, "rejected"},
-                                   {kLate, "late"},
-                                   {kFollowed, "followed"},
-                                   {kServed, "served"},
-                                   {kLost, "lost"},
-                                   {kMoved, "moved"}});
+  return enumerators<ContributionState>({{kTraining, "training"},
+                                         {kReported, "reported"},
+                                         {kMember, "member"},
+                                         {kVoted, "voted"},
+                                         {kCommitted, "committed"},
+                                         {kKept, "kept"},
+                                         {kRejected, "rejected"},
+                                         {kLate, "late"},
+                                         {kFollowed, "followed"},
+                                         {kServed, "served"},
+                                         {kLost, "lost"},
+                                         {kMoved, "moved"}});
 }
 
 struct ContributionRecord {
@@ -48,7 +48,7 @@ struct ContributionRecord {
   ReplicaId replica;
   AgentId agent;
   StageIndex stage = 0;
-  std::int32_t group = 0;  // of the newest seal, where the job averages in groups
+  std::int32_t group = 0;  // of the newest freeze, where the job averages in groups
   bool reducer = false;    // it trains nothing, and averages for those that do
   ContributionState state = ContributionState::kTraining;
   RejectReason reject_reason = RejectReason::kNone;
@@ -58,7 +58,7 @@ struct ContributionRecord {
   double weight = 0, clip_factor = 1;
   std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt
   std::int64_t part_first = 0, part_count = 0;
-  bool left_out = false;                        // an owner's vote in the current attempt says so
+  bool excluded = false;                        // an owner's vote in the current attempt says so
   std::vector<double> squares;                  // voted: what the others sent to its part
   std::vector<ReplicaId> disputed;              // voted in an audit
   Digest average, anchor;                       // voted, applied
@@ -79,7 +79,7 @@ constexpr auto fields_of(Of<ContributionRecord>) {
                 field<&T::applied_at>("applied_at"), field<&T::weight>("weight"),
                 field<&T::clip_factor>("clip_factor"), field<&T::member_index>("member_index"),
                 field<&T::part_first>("part_first"), field<&T::part_count>("part_count"),
-                field<&T::left_out>("left_out"), field<&T::squares>("squares"),
+                field<&T::excluded>("excluded"), field<&T::squares>("squares"),
                 field<&T::disputed>("disputed"), field<&T::average>("average"),
                 field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
                 field<&T::base>("base"), field<&T::base_momentum>("base_momentum"),

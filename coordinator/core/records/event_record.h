@@ -14,9 +14,9 @@ namespace shoal::coordinator {
 using shoal::to_string;
 
 enum class Severity { kInfo, kWarning, kError };
-constexpr auto words_of(Of<Severity>) {
+constexpr auto enumerators_of(Of<Severity>) {
   using enum Severity;
-  return words<Severity>({{kInfo, "info"}, {kWarning, "warning"}, {kError, "error"}});
+  return enumerators<Severity>({{kInfo, "info"}, {kWarning, "warning"}, {kError, "error"}});
 }
 
 // One line of history. `kind` is a closed word (event_kinds.h), e.g. "job_phase".

@@ -21,31 +21,31 @@ enum class JobPhase {
   kGathering,  // agents are being assigned
   kWarming,    // replicas load their state
   kTraining,
-  kStalled,  // too few replicas; goes on by itself
-  kSealing,  // trained, or to be paused: the last evaluation and checkpoint
-  kPaused,   // by the operator: it holds nothing, and goes on from its newest checkpoint
+  kStalled,     // too few replicas; goes on by itself
+  kFinalizing,  // trained, or to be paused: the last evaluation and checkpoint
+  kPaused,      // by the operator: it holds nothing, and goes on from its newest checkpoint
   kCompleted,
   kCancelled,
   kFailed,
 };
-constexpr auto words_of(Of<JobPhase>) {
+constexpr auto enumerators_of(Of<JobPhase>) {
   using enum JobPhase;
-  return words<JobPhase>({{kQueued, "queued"},
-                          {kGathering, "gathering"},
-                          {kWarming, "warming"},
-                          {kTraining, "training"},
-                          {kStalled, "stalled"},
-                          {kSealing, "sealing"},
-                          {kPaused, "paused"},
-                          {kCompleted, "completed"},
-                          {kCancelled, "cancelled"},
-                          {kFailed, "failed"}});
+  return enumerators<JobPhase>({{kQueued, "queued"},
+                                {kGathering, "gathering"},
+                                {kWarming, "warming"},
+                                {kTraining, "training"},
+                                {kStalled, "stalled"},
+                                {kFinalizing, "finalizing"},
+                                {kPaused, "paused"},
+                                {kCompleted, "completed"},
+                                {kCancelled, "cancelled"},
+                                {kFailed, "failed"}});
 }
 
 enum class JobDesired { kRun, kPause, kCancel };
-constexpr auto words_of(Of<JobDesired>) {
+constexpr auto enumerators_of(Of<JobDesired>) {
   using enum JobDesired;
-  return words<JobDesired>({{kRun, "run"}, {kPause, "pause"}, {kCancel, "cancel"}});
+  return enumerators<JobDesired>({{kRun, "run"}, {kPause, "pause"}, {kCancel, "cancel"}});
 }
 
 // Why a job is in its phase. Closed list: the API, the tests and the log use these words.
@@ -72,29 +72,29 @@ enum class JobReason {
   kModelDoesNotFit,
   kTooManyFailures,
 };
-constexpr auto words_of(Of<JobReason>) {
+constexpr auto enumerators_of(Of<JobReason>) {
   using enum JobReason;
-  return words<JobReason>({{kNone, "none"},
-                           {kNoAgents, "no_agents"},
-                           {kNoDeviceFits, "no_device_fits"},
-                           {kWaitingForReplicas, "waiting_for_replicas"},
-                           {kLoading, "loading"},
-                           {kRunning, "running"},
-                           {kReconnecting, "reconnecting"},
-                           {kBelowMinReplicas, "below_min_replicas"},
-                           {kLastReplicaLost, "last_replica_lost"},
-                           {kWaitingForAbsent, "waiting_for_absent"},
-                           {kRestoring, "restoring"},
-                           {kFinalCheckpoint, "final_checkpoint"},
-                           {kPausing, "pausing"},
-                           {kPausedByUser, "paused_by_user"},
-                           {kCheckpointFailing, "checkpoint_failing"},
-                           {kFinished, "finished"},
-                           {kCancelledByUser, "cancelled_by_user"},
-                           {kDataMissing, "data_missing"},
-                           {kDataInvalid, "data_invalid"},
-                           {kModelDoesNotFit, "model_does_not_fit"},
-                           {kTooManyFailures, "too_many_failures"}});
+  return enumerators<JobReason>({{kNone, "none"},
+                                 {kNoAgents, "no_agents"},
+                                 {kNoDeviceFits, "no_device_fits"},
+                                 {kWaitingForReplicas, "waiting_for_replicas"},
+                                 {kLoading, "loading"},
+                                 {kRunning, "running"},
+                                 {kReconnecting, "reconnecting"},
+                                 {kBelowMinReplicas, "below_min_replicas"},
+                                 {kLastReplicaLost, "last_replica_lost"},
+                                 {kWaitingForAbsent, "waiting_for_absent"},
+                                 {kRestoring, "restoring"},
+                                 {kFinalCheckpoint, "final_checkpoint"},
+                                 {kPausing, "pausing"},
+                                 {kPausedByUser, "paused_by_user"},
+                                 {kCheckpointFailing, "checkpoint_failing"},
+                                 {kFinished, "finished"},
+                                 {kCancelledByUser, "cancelled_by_user"},
+                                 {kDataMissing, "data_missing"},
+                                 {kDataInvalid, "data_invalid"},
+                                 {kModelDoesNotFit, "model_does_not_fit"},
+                                 {kTooManyFailures, "too_many_failures"}});
 }
 
 // One stage of a job's model and what its replicas hold after the last commit.
@@ -123,8 +123,8 @@ struct JobRecord {
   Instant created_at, updated_at;
   Instant started_at, finished_at;  // zero: not yet
 
-  double outer_lr = 0;  // of the rounds that are sealed from now on; the operator's
-  std::int64_t lineage = 0;
+  double outer_lr = 0;  // of the rounds that are frozen from now on; the operator's
+  std::int64_t epoch = 0;
   RoundNumber committed_round = 0;
   Instant committed_at;
   Steps committed_step;  // inner steps covered by committed rounds
@@ -153,7 +153,7 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::desired>("desired"), field<&T::reason>("reason"), field<&T::detail>("detail"),
       field<&T::created_at>("created_at"), field<&T::updated_at>("updated_at"),
       field<&T::started_at>("started_at"), field<&T::finished_at>("finished_at"),
-      field<&T::outer_lr>("outer_lr"), field<&T::lineage>("lineage"),
+      field<&T::outer_lr>("outer_lr"), field<&T::epoch>("epoch"),
       field<&T::committed_round>("committed_round"), field<&T::committed_at>("committed_at"),
       field<&T::committed_step>("committed_step"), field<&T::committed_tokens>("committed_tokens"),
       field<&T::stages>("stages"), field<&T::view>("view"), field<&T::routers>("routers"),

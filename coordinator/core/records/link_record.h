@@ -11,9 +11,9 @@ using shoal::to_string;
 
 // Whether `from` could dial `to`. A line is measured both ways by who dials.
 enum class Dialled { kNever, kYes, kInVain };
-constexpr auto words_of(Of<Dialled>) {
+constexpr auto enumerators_of(Of<Dialled>) {
   using enum Dialled;
-  return words<Dialled>({{kNever, "never"}, {kYes, "yes"}, {kInVain, "in_vain"}});
+  return enumerators<Dialled>({{kNever, "never"}, {kYes, "yes"}, {kInVain, "in_vain"}});
 }
 
 struct LinkRecord {

@@ -38,12 +38,15 @@ struct Snapshot {
   std::vector<LinkRecord> links;
 };
 
-// The entry of one stage of a JobRecord, of one reduce of a RoundRecord.
-template <typename Record>
-auto& stage_of(Record& record, std::int32_t index) {
-  return record.stages.at(static_cast<std::size_t>(index));
+template <typename Job>
+auto& stage_of(Job& job, StageIndex index) {
+  return job.stages.at(static_cast<std::size_t>(index));
 }
 using ReduceIndex = std::int32_t;  // of a contribution: only one of the two is ever above 0
+template <typename Round>
+auto& reduce_at(Round& round, ReduceIndex index) {
+  return round.reduces.at(static_cast<std::size_t>(index));
+}
 inline ReduceIndex reduce_index(const ContributionRecord& c) { return c.stage + c.group; }
 
 }  // namespace shoal::coordinator

@@ -21,8 +21,8 @@ TEST(Records, FilesOfACheckpointAreThoseOfItsPartsInOrder) {
 
 TEST(Records, JobsAndReplicasEndInFewStates) {
   int jobs = 0, replicas = 0;
-  for (const auto& phase : kWords<JobPhase>) jobs += is_terminal(phase.value);
-  for (const auto& state : kWords<ReplicaState>) replicas += is_terminal(state.value);
+  for (const auto& phase : kEnumerators<JobPhase>) jobs += is_terminal(phase.value);
+  for (const auto& state : kEnumerators<ReplicaState>) replicas += is_terminal(state.value);
   EXPECT_EQ(jobs, 3);
   EXPECT_EQ(replicas, 2);
   EXPECT_FALSE(is_terminal(JobPhase::kPaused));

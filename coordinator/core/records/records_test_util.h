@@ -78,8 +78,8 @@ class RandomRecords {
   void draw(T& value) {
     if constexpr (std::is_same_v<T, JobSpec>) {
       value = spec();
-    } else if constexpr (HasWords<T>) {
-      value = static_cast<T>(prng_.below(word_count<T>()));
+    } else if constexpr (HasEnumerators<T>) {
+      value = static_cast<T>(prng_.below(enumerator_count<T>()));
     } else if constexpr (HasFields<T>) {
       for_each_field(value, [this](const FieldInfo& field, auto& member) {
         if (field.rule.not_kept == nullptr) draw(member);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/fields.h"
 #include "base/time.h"
@@ -21,16 +22,29 @@ enum class ReplicaState {
   kReleased,
   kFailed
 };
-constexpr auto words_of(Of<ReplicaState>) {
+constexpr auto enumerators_of(Of<ReplicaState>) {
   using enum ReplicaState;
-  return words<ReplicaState>({{kAssigned, "assigned"},
-                              {kLoading, "loading"},
-                              {kServing, "serving"},
-                              {kAveraging, "averaging"},
-                              {kAbsent, "absent"},
-                              {kReleased, "released"},
-                              {kFailed, "failed"}});
+  return enumerators<ReplicaState>({{kAssigned, "assigned"},
+                                    {kLoading, "loading"},
+                                    {kServing, "serving"},
+                                    {kAveraging, "averaging"},
+                                    {kAbsent, "absent"},
+                                    {kReleased, "released"},
+                                    {kFailed, "failed"}});
 }
+
+// A copy of another stage of its job that a replica keeps. What it holds is not on record: its
+// trainer says so (CopiesHeld), also to a coordinator that was started anew.
+struct KeptCopy {
+  ReplicaId id;  // by which it is asked; no replica has this id
+  StageIndex stage = 0;
+  bool operator==(const KeptCopy&) const = default;
+};
+constexpr auto fields_of(Of<KeptCopy>) {
+  using T = KeptCopy;
+  return fields(field<&T::id>("id"), field<&T::stage>("stage"));
+}
+static_assert(lists_every_field<KeptCopy>());
 
 struct ReplicaRecord {
   ReplicaId id;
@@ -44,12 +58,13 @@ struct ReplicaRecord {
   std::string detail;
   StateSource source;
   std::string address;  // of its peer service, once loaded
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   RoundNumber held_round = -1;  // the committed state it holds; -1 before it loaded
   Digest anchor, momentum;      // of held_round
   std::uint64_t store = 0;  // CounterRecord.store when it was assigned: an id may be given again
                             // after a backup was put back, the two together never are
   Instant absent_since;     // in kAbsent
+  std::vector<KeptCopy> copies;  // that it was given to keep
   Instant created_at, updated_at;
   bool operator==(const ReplicaRecord&) const = default;
 };
@@ -59,11 +74,11 @@ constexpr auto fields_of(Of<ReplicaRecord>) {
                 field<&T::incarnation>("incarnation"), field<&T::device>("device"),
                 field<&T::stage>("stage"), field<&T::state>("state"), field<&T::failure>("failure"),
                 field<&T::detail>("detail"), field<&T::source>("source"),
-                field<&T::address>("address"), field<&T::lineage>("lineage"),
+                field<&T::address>("address"), field<&T::epoch>("epoch"),
                 field<&T::held_round>("held_round"), field<&T::anchor>("anchor"),
                 field<&T::momentum>("momentum"), field<&T::store>("store"),
-                field<&T::absent_since>("absent_since"), field<&T::created_at>("created_at"),
-                field<&T::updated_at>("updated_at"));
+                field<&T::absent_since>("absent_since"), field<&T::copies>("copies"),
+                field<&T::created_at>("created_at"), field<&T::updated_at>("updated_at"));
 }
 static_assert(lists_every_field<ReplicaRecord>());
 

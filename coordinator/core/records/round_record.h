@@ -17,20 +17,20 @@ namespace shoal::coordinator {
 
 using shoal::to_string;
 
-enum class RoundState { kOpen, kSealed, kReducing, kVoting, kCommitted, kAborted };
-constexpr auto words_of(Of<RoundState>) {
+enum class RoundState { kOpen, kFrozen, kReducing, kVoting, kCommitted, kAborted };
+constexpr auto enumerators_of(Of<RoundState>) {
   using enum RoundState;
-  return words<RoundState>({{kOpen, "open"},
-                            {kSealed, "sealed"},
-                            {kReducing, "reducing"},
-                            {kVoting, "voting"},
-                            {kCommitted, "committed"},
-                            {kAborted, "aborted"}});
+  return enumerators<RoundState>({{kOpen, "open"},
+                                  {kFrozen, "frozen"},
+                                  {kReducing, "reducing"},
+                                  {kVoting, "voting"},
+                                  {kCommitted, "committed"},
+                                  {kAborted, "aborted"}});
 }
 
 // The reduce of one stage, or of one group of a job that averages in groups (round_groups.h).
-struct RoundStage {
-  std::int32_t attempt = 0;  // grows over aborts too; 0 before the first seal
+struct Reduce {
+  std::int32_t attempt = 0;  // grows over aborts too; 0 before the first freeze
   Instant attempt_started_at;
   Digest average, anchor, momentum;                   // committed; the latter after the outer step
   outer_opt::TopologyChoice choice;                   // of the newest attempt
@@ -45,10 +45,10 @@ struct RoundStage {
   std::vector<ReplicaId> barred = {};      // own no part any more in this round
   // That stood alone, in earlier attempts.
   std::vector<outer_opt::Accusation> accusations = {};
-  bool operator==(const RoundStage&) const = default;
+  bool operator==(const Reduce&) const = default;
 };
-constexpr auto fields_of(Of<RoundStage>) {
-  using T = RoundStage;
+constexpr auto fields_of(Of<Reduce>) {
+  using T = Reduce;
   return fields(
       field<&T::attempt>("attempt"), field<&T::attempt_started_at>("attempt_started_at"),
       field<&T::average>("average"), field<&T::anchor>("anchor"), field<&T::momentum>("momentum"),
@@ -60,29 +60,29 @@ constexpr auto fields_of(Of<RoundStage>) {
       field<&T::barred>("barred", added_later()),
       field<&T::accusations>("accusations", added_later()));
 }
-static_assert(lists_every_field<RoundStage>());
+static_assert(lists_every_field<Reduce>());
 
 // The attempt that made the average that the newest one agrees on, which may be an audit of it.
-inline std::int32_t averaging_attempt(const RoundStage& reduce) {
+inline std::int32_t averaging_attempt(const Reduce& reduce) {
   return reduce.audited.empty() ? reduce.attempt : reduce.drawn_for;
 }
 
 struct RoundRecord {
   RoundKey key;
-  // Of all stages together: `voting` from the first vote on, `sealed` again with a new attempt.
+  // Of all stages together: `voting` from the first vote on, `frozen` again with a new attempt.
   RoundState state = RoundState::kOpen;
-  std::vector<RoundStage> stages;  // one per reduce: as many as the job has stages, or groups
-  std::int32_t aborts = 0;         // times this round number was aborted and opened again
+  std::vector<Reduce> reduces;  // one per reduce: as many as the job has stages, or groups
+  std::int32_t aborts = 0;      // times this round number was aborted and opened again
   AbortReason abort_reason = AbortReason::kAttemptsSpent;  // with kAborted or aborts > 0
   Steps from_step, to_step;
-  Instant opened_at, sealed_at, committed_at;  // zero: not yet
+  Instant opened_at, frozen_at, committed_at;  // zero: not yet
   Tokens tokens;                               // drawn by the routers whose contributions count
   double train_loss = 0;                       // mean over those tokens
   double validation_loss = 0;                  // 0: not (yet) evaluated
   Tokens validation_tokens;                    // evaluated so far
   double validation_sum = 0;                   // nats
   std::int32_t eval_slices = 0;                // 0: this round is not evaluated
-  double outer_lr = 0;                         // the job's when it was sealed
+  double outer_lr = 0;                         // the job's when it was frozen
   double share = 1;                // async: of the replicas, whose contributions it committed
   std::int64_t carried_steps = 0;  // async: what is left of them (arrivals.h)
   Tokens job_tokens;               // the job's with this round; zero: not committed
@@ -91,10 +91,10 @@ struct RoundRecord {
 constexpr auto fields_of(Of<RoundRecord>) {
   using T = RoundRecord;
   return fields(field<&T::key>("key", flat()), field<&T::state>("state"),
-                field<&T::stages>("stages"), field<&T::aborts>("aborts"),
+                field<&T::reduces>("reduces"), field<&T::aborts>("aborts"),
                 field<&T::abort_reason>("abort_reason"), field<&T::from_step>("from_step"),
                 field<&T::to_step>("to_step"), field<&T::opened_at>("opened_at"),
-                field<&T::sealed_at>("sealed_at"), field<&T::committed_at>("committed_at"),
+                field<&T::frozen_at>("frozen_at"), field<&T::committed_at>("committed_at"),
                 field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss"),
                 field<&T::validation_loss>("validation_loss"),
                 field<&T::validation_tokens>("validation_tokens"),

@@ -1,8 +1,8 @@
 #include "coordinator/core/replicas/agents.h"
 
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/machines.h"
-#include "coordinator/core/state/standing.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
@@ -23,49 +23,49 @@ Bytes memory_with(const State& state, const ReplicaRecord& replica) {
 
 }  // namespace
 
-void refresh_agent(Turn& turn, AgentId id) {
-  const AgentRecord& agent = turn.state().agents.at(id);
+void refresh_agent(Transaction& tx, AgentId id) {
+  const AgentRecord& agent = tx.state().agents.at(id);
   if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining ||
       agent.state == AgentState::kJoining) {
     return;
   }
   AgentState wanted = AgentState::kIdle;
-  for (const auto& [replica_id, replica] : turn.state().replicas) {
+  for (const auto& [replica_id, replica] : tx.state().replicas) {
     if (replica.agent != id) continue;
     const bool loading =
         replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading;
     if (!loading) wanted = AgentState::kActive;
     if (loading && wanted == AgentState::kIdle) wanted = AgentState::kSyncing;
   }
-  if (agent.state != wanted) transition(turn, id, wanted);
+  if (agent.state != wanted) transition(tx, id, wanted);
 }
 
-void strike(Turn& turn, AgentId id, RejectReason reason) {
-  AgentRecord& agent = turn.agent(id);
+void record_violation(Transaction& tx, AgentId id, RejectReason reason) {
+  AgentRecord& agent = tx.agent(id);
   const bool before = is_quarantined(agent);
-  const Standing next = after_strike(agent.standing, reason, turn.now(), turn.options());
+  const HealthRecord next = after_violation(agent.health_record, reason, tx.now(), tx.options());
   if (before) return;  // its last rounds, before its replicas are let go
-  agent.standing = next;
+  agent.health_record = next;
   if (!is_quarantined(agent)) return;
-  const Duration time = agent.standing.quarantined_until - turn.now();
+  const Duration time = agent.health_record.quarantined_until - tx.now();
   const std::string why = reason == RejectReason::kFalseAverage
                               ? "it averaged falsely"
-                              : std::to_string(turn.options().quarantine_strikes) +
+                              : std::to_string(tx.options().quarantine_violations) +
                                     " contributions were rejected (" + to_string(reason) + ")";
-  turn.event(Severity::kWarning, event_kind::kAgentQuarantined, {.agent = id},
-             "agent " + agent.name + " is quarantined for " + std::to_string(time.ms() / 1000) +
-                 " s: " + why);
+  tx.event(Severity::kWarning, event_kind::kAgentQuarantined, {.agent = id},
+           "agent " + agent.name + " is quarantined for " + std::to_string(time.ms() / 1000) +
+               " s: " + why);
 }
 
-void end_quarantine(Turn& turn, AgentId id, const std::string& why) {
-  turn.agent(id).standing.quarantined_until = {};
-  turn.event(Severity::kInfo, event_kind::kAgentQuarantineEnded, {.agent = id},
-             "agent " + turn.state().agents.at(id).name + " may work again: " + why);
+void end_quarantine(Transaction& tx, AgentId id, const std::string& why) {
+  tx.agent(id).health_record.quarantined_until = {};
+  tx.event(Severity::kInfo, event_kind::kAgentQuarantineEnded, {.agent = id},
+           "agent " + tx.state().agents.at(id).name + " may work again: " + why);
 }
 
-void on_out_of_memory(Turn& turn, const ReplicaRecord& replica) {
-  const Bytes needed = memory_with(turn.state(), replica);
-  remember_refusal(turn.agent(replica.agent), replica.device, needed, turn.now());
+void on_out_of_memory(Transaction& tx, const ReplicaRecord& replica) {
+  const Bytes needed = memory_with(tx.state(), replica);
+  remember_refusal(tx.agent(replica.agent), replica.device, needed, tx.now());
 }
 
 template <typename Refusals, typename Which>
@@ -78,33 +78,33 @@ void forget_if(Refusals& refusals, Which which) {
 }
 
 template <typename Which>
-void forget_refusals_if(Turn& turn, Which which) {
-  forget_if(turn.volatile_state().refusals, which);
-  forget_if(turn.volatile_state().slow_lines, which);
+void forget_refusals_if(Transaction& tx, Which which) {
+  forget_if(tx.volatile_state().refusals, which);
+  forget_if(tx.volatile_state().slow_lines, which);
 }
 
-void forget_refusals(Turn& turn, AgentId agent) {
-  forget_refusals_if(turn, [&](const auto& who) { return who.second == agent; });
+void forget_refusals(Transaction& tx, AgentId agent) {
+  forget_refusals_if(tx, [&](const auto& who) { return who.second == agent; });
 }
 
-void forget_refusals(Turn& turn, JobId job) {
-  forget_refusals_if(turn, [&](const auto& who) { return who.first == job; });
+void forget_refusals(Transaction& tx, JobId job) {
+  forget_refusals_if(tx, [&](const auto& who) { return who.first == job; });
 }
 
-bool refuses(const Turn& turn, JobId job, AgentId agent) {
-  const LoadRefusal* said = turn.state().refusals.find({job, agent});
+bool refuses(const Transaction& tx, JobId job, AgentId agent) {
+  const LoadRefusal* said = tx.state().refusals.find({job, agent});
   if (said == nullptr) return false;
-  return said->ask_again_at.ns == 0 || turn.now() < said->ask_again_at;
+  return said->ask_again_at.ns == 0 || tx.now() < said->ask_again_at;
 }
 
-void forgive(Turn& turn, AgentId id) {
-  forget_refusals(turn, id);
-  const AgentRecord& before = turn.state().agents.at(id);
+void forgive(Transaction& tx, AgentId id) {
+  forget_refusals(tx, id);
+  const AgentRecord& before = tx.state().agents.at(id);
   const bool quarantined = is_quarantined(before);
-  if (before.refusals.empty() && before.standing == Standing()) return;
-  if (quarantined) end_quarantine(turn, id, "an operator has lifted its quarantine");
-  AgentRecord& agent = turn.agent(id);
-  agent.standing = {};
+  if (before.refusals.empty() && before.health_record == HealthRecord()) return;
+  if (quarantined) end_quarantine(tx, id, "an operator has lifted its quarantine");
+  AgentRecord& agent = tx.agent(id);
+  agent.health_record = {};
   agent.refusals.clear();
 }
 

@@ -1,30 +1,30 @@
-// What becomes of an agent by what happens to its replicas: idle, syncing or active; struck,
-// quarantined, believed to have less memory, or put back to work. Who joins and leaves is in
-// membership.h, which sees this; the rules of quarantine are in standing.h.
+// What becomes of an agent by what happens to its replicas: idle, syncing or active; charged with
+// violations, quarantined, believed to have less memory, or put back to work. Who joins and leaves
+// is in membership.h, which sees this; the rules of quarantine are in health_record.h.
 #pragma once
 
 #include <string>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // idle, syncing or active, from the replicas the agent holds. Draining, joining and gone stay.
-void refresh_agent(Turn& turn, AgentId agent);
+void refresh_agent(Transaction& tx, AgentId agent);
 
-// One of its contributions was rejected; it may be one too many (standing.h).
-void strike(Turn& turn, AgentId agent, RejectReason reason);
+// One of its contributions was rejected; it may be one too many (health_record.h).
+void record_violation(Transaction& tx, AgentId agent, RejectReason reason);
 // It may work again. `why` ends the sentence of the event.
-void end_quarantine(Turn& turn, AgentId agent, const std::string& why);
+void end_quarantine(Transaction& tx, AgentId agent, const std::string& why);
 // Out of memory with a replica, what was needed with those beside it.
-void on_out_of_memory(Turn& turn, const ReplicaRecord& replica);
+void on_out_of_memory(Transaction& tx, const ReplicaRecord& replica);
 // Nothing is held against it any more; nothing happens when nothing was.
-void forgive(Turn& turn, AgentId agent);
+void forgive(Transaction& tx, AgentId agent);
 // That it could not load some jobs, that some agents could not load it: they are asked again.
-void forget_refusals(Turn& turn, AgentId agent);
-void forget_refusals(Turn& turn, JobId job);
+void forget_refusals(Transaction& tx, AgentId agent);
+void forget_refusals(Transaction& tx, JobId job);
 // The agent could not load the job, and is not to be asked again yet.
-bool refuses(const Turn& turn, JobId job, AgentId agent);
+bool refuses(const Transaction& tx, JobId job, AgentId agent);
 
 // This replica will be let go as soon as the rules permit, because its agent is drained or
 // quarantined: another one may take its place.

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/core/records/event_kinds.h"
-#include "coordinator/core/state/standing.h"
-#include "coordinator/core/turn_test_util.h"
+#include "coordinator/core/state/health_record.h"
+#include "coordinator/core/transaction_test_util.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
@@ -27,8 +27,8 @@ struct AgentsTest : testing::Test {
                        {.id = ReplicaId(id), .job = JobId(1), .agent = kAgent, .state = in});
   }
   AgentState refreshed() {
-    Turn turn(state, kNow);
-    refresh_agent(turn, kAgent);
+    Transaction tx(state, kNow);
+    refresh_agent(tx, kAgent);
     return agent().state;
   }
   const AgentRecord& agent() const { return state.agents.at(kAgent); }
@@ -56,50 +56,49 @@ TEST_F(AgentsTest, WhoIsDrainedOrGoneStaysSo) {
   }
 }
 
-TEST_F(AgentsTest, TheStrikeThatIsOneTooManyIsToldOnce) {
-  Turn turn(state, kNow);
-  for (int i = 0; i < 3; ++i) strike(turn, kAgent, RejectReason::kNonFinite);
+TEST_F(AgentsTest, TheViolationThatIsOneTooManyIsToldOnce) {
+  Transaction tx(state, kNow);
+  for (int i = 0; i < 3; ++i) record_violation(tx, kAgent, RejectReason::kNonFinite);
   EXPECT_TRUE(is_quarantined(agent()));
-  const Standing before = agent().standing;
-  strike(turn, kAgent, RejectReason::kNonFinite);
-  EXPECT_EQ(agent().standing, before) << "its last rounds count for nothing";
-  EXPECT_EQ(count_events(effects_of(turn), event_kind::kAgentQuarantined), 1);
+  const HealthRecord before = agent().health_record;
+  record_violation(tx, kAgent, RejectReason::kNonFinite);
+  EXPECT_EQ(agent().health_record, before) << "its last rounds count for nothing";
+  EXPECT_EQ(count_events(effects_of(tx), event_kind::kAgentQuarantined), 1);
 }
 
 TEST_F(AgentsTest, AQuarantineEnds) {
-  state.agents.at(kAgent).standing.quarantined_until = kNow;
-  Turn turn(state, kNow);
-  end_quarantine(turn, kAgent, "its time is over");
+  state.agents.at(kAgent).health_record.quarantined_until = kNow;
+  Transaction tx(state, kNow);
+  end_quarantine(tx, kAgent, "its time is over");
   EXPECT_FALSE(is_quarantined(agent()));
-  EXPECT_EQ(count_events(effects_of(turn), event_kind::kAgentQuarantineEnded), 1);
+  EXPECT_EQ(count_events(effects_of(tx), event_kind::kAgentQuarantineEnded), 1);
 }
 
 TEST_F(AgentsTest, ForgivenIsWhatWasHeldAgainstIt) {
   state.refusals.put({JobId(1), kAgent}, {});
   state.refusals.put({JobId(1), AgentId(2)}, {});
-  state.agents.at(kAgent).standing.strikes = 2;
+  state.agents.at(kAgent).health_record.violations = 2;
   state.agents.at(kAgent).refusals = {{0, Bytes(5), kNow}};
-  Turn turn(state, kNow);
-  forgive(turn, kAgent);
-  EXPECT_EQ(agent().standing, Standing());
+  Transaction tx(state, kNow);
+  forgive(tx, kAgent);
+  EXPECT_EQ(agent().health_record, HealthRecord());
   EXPECT_TRUE(agent().refusals.empty());
   EXPECT_FALSE(state.refusals.contains({JobId(1), kAgent}));
   EXPECT_TRUE(state.refusals.contains({JobId(1), AgentId(2)}));
-  EXPECT_EQ(count_events(effects_of(turn), event_kind::kAgentQuarantineEnded), 0)
-      << "it was in none";
+  EXPECT_EQ(count_events(effects_of(tx), event_kind::kAgentQuarantineEnded), 0) << "it was in none";
 }
 
 TEST_F(AgentsTest, WhereNothingWasHeldAgainstItNothingHappens) {
-  Turn turn(state, kNow);
-  forgive(turn, kAgent);
-  EXPECT_EQ(turn.activity(), 0u);
+  Transaction tx(state, kNow);
+  forgive(tx, kAgent);
+  EXPECT_EQ(tx.activity(), 0u);
 }
 
 TEST_F(AgentsTest, RefusalsOfAJobAreForgottenWithTheJob) {
   state.refusals.put({JobId(1), kAgent}, {});
   state.refusals.put({JobId(2), kAgent}, {});
-  Turn turn(state, kNow);
-  forget_refusals(turn, JobId(1));
+  Transaction tx(state, kNow);
+  forget_refusals(tx, JobId(1));
   EXPECT_FALSE(state.refusals.contains({JobId(1), kAgent}));
   EXPECT_TRUE(state.refusals.contains({JobId(2), kAgent}));
 }
@@ -108,8 +107,8 @@ TEST_F(AgentsTest, RefusalsOfAJobAreForgottenWithTheJob) {
 TEST_F(AgentsTest, OutOfMemoryCountsThoseBesideIt) {
   hold(1, ReplicaState::kServing);
   hold(2, ReplicaState::kLoading);
-  Turn turn(state, kNow);
-  on_out_of_memory(turn, state.replicas.at(ReplicaId(2)));
+  Transaction tx(state, kNow);
+  on_out_of_memory(tx, state.replicas.at(ReplicaId(2)));
   const JobSpec& spec = state.jobs.at(JobId(1)).spec;
   const Bytes one = swarm::CostModel(spec, swarm::cost_options(spec)).memory({0, 3});
   ASSERT_EQ(agent().refusals.size(), 1u);
@@ -124,7 +123,7 @@ TEST_F(AgentsTest, AReplicaLeavesADrainedOrQuarantinedAgent) {
   state.agents.at(kAgent).state = AgentState::kDraining;
   EXPECT_TRUE(is_leaving(state, replica));
   state.agents.at(kAgent).state = AgentState::kActive;
-  state.agents.at(kAgent).standing.quarantined_until = kNow;
+  state.agents.at(kAgent).health_record.quarantined_until = kNow;
   EXPECT_TRUE(is_leaving(state, replica));
 }
 

@@ -7,19 +7,19 @@
 // its place. A new start of the agent ends the draining, not the cordon.
 #pragma once
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // Each is idempotent; kNotFound, kConflict for an agent that is gone.
-void on_command_agent(Turn& turn, const CommandAgent& command);
+void on_command_agent(Transaction& tx, const CommandAgent& command);
 
 // Lets go what loads for nothing; called at every look at a job.
-void release_drained_loaders(Turn& turn, JobId job);
+void release_drained_loaders(Transaction& tx, JobId job);
 // Reducers go as soon as no attempt counts on them.
-void release_drained_reducers(Turn& turn, JobId job);
-// A round of this job is being committed: lets go what may go, before the next round enlists
-// anybody. Of an asynchronous job only those that had reported: the others after their own round.
-void release_drained_at_commit(Turn& turn, JobId job);
+void release_drained_reducers(Transaction& tx, JobId job);
+// A round of this job is being committed: lets go what may go, before the next round assigns
+// its data. Of an asynchronous job only those that had reported: the others after their own round.
+void release_drained_at_commit(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

@@ -33,6 +33,20 @@ struct Three : Rig {
   RoundKey key;
 };
 
+TEST(Drain, OfAnAgentWithoutWorkIsDoneAtOnce) {
+  Rig rig;
+  rig.join("a");
+  const auto told = [&] {
+    return std::count_if(rig.events.begin(), rig.events.end(), [](const EventRecord& event) {
+      return event.kind == std::string(event_kind::kAgentDrained);
+    });
+  };
+  rig.input(CommandAgent{RequestId{9}, AgentId(1), AgentVerb::kDrain});
+  EXPECT_EQ(told(), 1);
+  rig.input(CommandAgent{RequestId{9}, AgentId(1), AgentVerb::kDrain});
+  EXPECT_EQ(told(), 1) << "it was done before";
+}
+
 TEST(Drain, LetsAReplicaGoWhenItsRoundCommits) {
   Three rig;
   rig.command(AgentVerb::kDrain, 3);

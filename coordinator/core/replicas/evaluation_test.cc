@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/core/turn_test_util.h"
+#include "coordinator/core/transaction_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -23,7 +23,7 @@ struct EvaluationTest : testing::Test {
     job.committed_round = 1;
     job.stages = {{.units = {0, 3}, .value_count = 10, .anchor = {}, .momentum = {}}};
     state.jobs.put(kJob, job);
-    state.rounds.put(kRound, {.key = kRound, .state = RoundState::kCommitted, .stages = {{}}});
+    state.rounds.put(kRound, {.key = kRound, .state = RoundState::kCommitted, .reduces = {{}}});
     for (std::uint64_t id = 1; id <= 3; ++id) {
       const AgentId agent(id);
       state.agents.put(agent, {.id = agent, .name = "a"});
@@ -40,19 +40,19 @@ struct EvaluationTest : testing::Test {
     return state.contributions.at({kRound, ReplicaId(id)});
   }
   void share(const std::vector<ReplicaId>& followers) {
-    Turn turn(state, kNow);
-    share_evaluation(turn, kRound, followers);
+    Transaction tx(state, kNow);
+    share_evaluation(tx, kRound, followers);
   }
   void evaluated(std::int64_t slice, double loss_sum, std::int64_t tokens) {
-    Turn turn(state, kNow);
-    on_evaluated(turn, ReplicaId(1), {kRound, {slice, 2, 2}, loss_sum, Tokens(tokens)});
+    Transaction tx(state, kNow);
+    on_evaluated(tx, ReplicaId(1), {kRound, {slice, 2, 2}, loss_sum, Tokens(tokens)});
   }
   // The slice that this act tells the agent of a replica to evaluate.
   template <typename Act>
   std::optional<std::int64_t> told(std::uint64_t id, const Act& act) {
-    Turn turn(state, kNow);
-    act(turn);
-    const auto said = messages<ToReplica<Evaluate>>(effects_of(turn), ConnectionId{id});
+    Transaction tx(state, kNow);
+    act(tx);
+    const auto said = messages<ToReplica<Evaluate>>(effects_of(tx), ConnectionId{id});
     return said.empty() ? std::nullopt : std::optional(said.back().body.slice.slice);
   }
 
@@ -103,7 +103,7 @@ TEST_F(EvaluationTest, SlicesOfAnotherSharingCountForNothing) {
 
 TEST_F(EvaluationTest, AnOpenSliceIsSaidAgainToItsOwner) {
   share({ReplicaId(1), ReplicaId(2)});
-  const auto again = [](Turn& turn) { resend_slices(turn, kRound, ReplicaId(2)); };
+  const auto again = [](Transaction& tx) { resend_slices(tx, kRound, ReplicaId(2)); };
   EXPECT_EQ(told(2, again), 1);
   state.contributions.at({kRound, ReplicaId(2)}).evaluated = true;
   EXPECT_FALSE(told(2, again));
@@ -112,9 +112,9 @@ TEST_F(EvaluationTest, AnOpenSliceIsSaidAgainToItsOwner) {
 TEST_F(EvaluationTest, TheSliceOfWhoIsGoneFallsToTheFirstThatHoldsTheRound) {
   share({ReplicaId(2), ReplicaId(1)});
   state.replicas.erase(ReplicaId(2));
-  EXPECT_EQ(told(1, [](Turn& turn) { pass_on_slices(turn, kRound); }), 0);
-  EXPECT_EQ(told(1, [](Turn& turn) { take_over_slices(turn, ReplicaId(1)); }), 0);
-  EXPECT_FALSE(told(3, [](Turn& turn) { take_over_slices(turn, ReplicaId(3)); }));
+  EXPECT_EQ(told(1, [](Transaction& tx) { pass_on_slices(tx, kRound); }), 0);
+  EXPECT_EQ(told(1, [](Transaction& tx) { take_over_slices(tx, ReplicaId(1)); }), 0);
+  EXPECT_FALSE(told(3, [](Transaction& tx) { take_over_slices(tx, ReplicaId(3)); }));
 }
 
 }  // namespace

@@ -7,29 +7,30 @@
 #include <optional>
 #include <vector>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
-// Present replicas of the stage that have a state, the donor first: all that a joiner may ask.
+// Present replicas of the stage that have a state, the chosen one first: all that a joiner may ask.
+// Where there are none, copies of the committed round.
 std::vector<PeerAddress> state_sources(const State& state, const ReplicaRecord& joiner);
 
 // What it is told to hold is the committed round from now on; whatever it has already follows.
-void name_newest_round(Turn& turn, ReplicaId joiner);
+void name_newest_round(Transaction& tx, ReplicaId joiner);
 
-// It has come to a round of the job's lineage. True: it may serve now. False: it was named the
+// It has come to a round of the job's epoch. True: it may serve now. False: it was named the
 // newer round, or waits here until its stage has settled what it holds, or the next round begins.
-bool may_enter(Turn& turn, const Loaded& loaded);
+bool may_enter(Transaction& tx, const Loaded& loaded);
 
 // Names the sources that gave it other bytes than those of the committed state that it now holds.
-void name_refused_sources(Turn& turn, const Loaded& loaded);
+void name_refused_sources(Transaction& tx, const Loaded& loaded);
 
 // Since when the round's replicas may wait for a joiner; none: they do not.
 std::optional<Instant> awaited_since(const State& state, const JobRecord& job,
                                      const ReplicaRecord& joiner);
 
 // Those that waited, and those whose sources are others now.
-std::vector<Loaded> take_waiting(Turn& turn, JobId job);
-void refresh_sources(Turn& turn, JobId job);
+std::vector<Loaded> take_waiting(Transaction& tx, JobId job);
+void refresh_sources(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

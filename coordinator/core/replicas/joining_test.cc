@@ -49,8 +49,8 @@ TEST_F(Joining, IsToldAllThatHaveTheState) {
   const Assign assign = told();
   EXPECT_EQ(assign.source.kind, SourceKind::kPeer);
   ASSERT_EQ(assign.sources.size(), 2u);
-  EXPECT_EQ(assign.sources[0].replica, assign.source.donor);
-  EXPECT_EQ(assign.sources[0].address, assign.source.donor_address);
+  EXPECT_EQ(assign.sources[0].replica, assign.source.replica);
+  EXPECT_EQ(assign.sources[0].address, assign.source.address);
 }
 
 // The next round may wait for another joiner, which has the state from nobody else.

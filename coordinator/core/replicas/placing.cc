@@ -4,11 +4,12 @@
 
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/replicas/slow_joiners.h"
+#include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
-#include "coordinator/core/state/standing.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
@@ -53,21 +54,8 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
 // must not be sent elsewhere because of it.
 constexpr double kOutOfReach = 0.01;
 
-double availability_of(const Turn& turn, const AgentRecord& agent) {
-  const Presence* presence = turn.state().presence.find(agent.id);
-  const bool here = presence != nullptr && presence->connected;
-  return availability(agent.attendance, turn.now()) * (here ? 1 : kOutOfReach);
-}
-
-std::string domain_of(const AgentRecord& agent) {
-  for (const auto& [key, value] : agent.labels) {
-    if (key == "region") return value;
-  }
-  return agent.host;
-}
-
-PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
-  const State& state = turn.state();
+PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica) {
+  const State& state = tx.state();
   const AgentRecord& agent = state.agents.at(replica.agent);
   PlacedReplica placed{.id = replica.id, .stage = replica.stage};
   placed.agent = replica.agent;
@@ -75,8 +63,9 @@ PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
   placed.domain = domain_of(agent);
   placed.loading = replica.held_round < 0;
   placed.leaving = is_leaving(state, replica);
-  placed.availability = availability_of(turn, agent);
-  placed.expected_life = expected_life(agent.attendance, turn.now());
+  placed.stays = keeps_what_is_needed(state, replica);
+  placed.availability = availability_of(tx, agent);
+  placed.expected_life = expected_life(agent.uptime, tx.now());
   if (const Duration* service = state.service.find(replica.id)) placed.service = *service;
   for (const Device& device : agent.devices) {
     if (device.index != replica.device) continue;
@@ -87,10 +76,10 @@ PlacedReplica placed_replica(const Turn& turn, const ReplicaRecord& replica) {
 }
 
 // What placement would say if every known device were free.
-PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
-  PlacementInput input = placement_input(turn, JobRecord{.spec = spec});
+PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
+  PlacementInput input = placement_input(tx, JobRecord{.spec = spec});
   input.free.clear();
-  for (const auto& [id, agent] : turn.state().agents) {
+  for (const auto& [id, agent] : tx.state().agents) {
     if (agent.state == AgentState::kGone) continue;
     for (const Device& device : agent.devices) {
       if (device.kind == DeviceKind::kReducer) continue;
@@ -108,27 +97,27 @@ PlacementDecision on_every_device(const Turn& turn, const JobSpec& spec) {
   return decide_placement(input);
 }
 
-void move_away(Turn& turn, ReplicaId id, const std::string& what) {
-  const ReplicaRecord& ended = turn.state().replicas.at(id);
-  const RoundNumber round = next_key(turn.state().jobs.at(ended.job)).round;
-  turn.event(Severity::kInfo, event_kind::kReplicaMoved,
-             {.job = ended.job, .agent = ended.agent, .replica = ended.id, .round = round},
-             called(turn.state(), ended.id) + what);
-  let_go(turn, id, ReleaseReason::kReplaced, ContributionState::kMoved);
+void move_away(Transaction& tx, ReplicaId id, const std::string& what) {
+  const ReplicaRecord& ended = tx.state().replicas.at(id);
+  const RoundNumber round = next_key(tx.state().jobs.at(ended.job)).round;
+  tx.event(Severity::kInfo, event_kind::kReplicaMoved,
+           {.job = ended.job, .agent = ended.agent, .replica = ended.id, .round = round},
+           display_name(tx.state(), ended.id) + what);
+  let_go(tx, id, ReleaseReason::kReplaced, ContributionState::kMoved);
 }
 
-void carry_out(Turn& turn, const swarm::Move& move) {
-  move_away(turn, move.replica,
+void carry_out(Transaction& tx, const swarm::Move& move) {
+  move_away(tx, move.replica,
             " leaves stage " + std::to_string(move.from) + " for stage " + std::to_string(move.to) +
                 " (" + to_string(move.reason) + ")");
 }
 
 // Its device serves its other stages better without it.
-void end_sharing(Turn& turn, const JobRecord& job) {
-  const auto ended = decide_unsharing(placement_input(turn, job));
+void end_sharing(Transaction& tx, const JobRecord& job) {
+  const auto ended = decide_unsharing(placement_input(tx, job));
   if (!ended) return;
-  const StageIndex stage = turn.state().replicas.at(*ended).stage;
-  move_away(turn, *ended, " leaves stage " + std::to_string(stage) + " to its other replicas");
+  const StageIndex stage = tx.state().replicas.at(*ended).stage;
+  move_away(tx, *ended, " leaves stage " + std::to_string(stage) + " to its other replicas");
 }
 
 swarm::RebalanceOptions rebalance_options(const JobSpec& spec) {
@@ -140,16 +129,29 @@ swarm::RebalanceOptions rebalance_options(const JobSpec& spec) {
 
 }  // namespace
 
-PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
-  const State& state = turn.state();
+double availability_of(const Transaction& tx, const AgentRecord& agent) {
+  const Presence* presence = tx.state().presence.find(agent.id);
+  const bool here = presence != nullptr && presence->connected;
+  return availability(agent.uptime, tx.now()) * (here ? 1 : kOutOfReach);
+}
+
+std::string domain_of(const AgentRecord& agent) {
+  for (const auto& [key, value] : agent.labels) {
+    if (key == "region") return value;
+  }
+  return agent.host;
+}
+
+PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
+  const State& state = tx.state();
   PlacementInput input;
   input.spec = job.spec;
   input.has_trained = job.committed_round > 0;
-  input.bytes_per_s = turn.options().reduce_bytes_per_s;
+  input.bytes_per_s = tx.options().reduce_bytes_per_s;
   input.cut = cut_of(job);
   if (input.cut.empty() && job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
   for (const ReplicaId id : live_replicas(state, job.id)) {
-    input.live.push_back(placed_replica(turn, state.replicas.at(id)));
+    input.live.push_back(placed_replica(tx, state.replicas.at(id)));
   }
   const std::vector<Bytes> memory = memory_of(job);
   for (const auto& [id, presence] : state.presence) {
@@ -164,53 +166,53 @@ PlacementInput placement_input(const Turn& turn, const JobRecord& job) {
       if (!free) continue;
       const Instant* rest = state.resting_until.find({id, device.index});
       free->domain = domain_of(agent);
-      free->availability = availability(agent.attendance, turn.now());
-      free->refused = refuses(turn, job.id, id);
-      free->resting = rest != nullptr && turn.now() < *rest;
-      free->resting = free->resting || is_too_slow_for(turn, job.id, id);
+      free->availability = availability(agent.uptime, tx.now());
+      free->refused = refuses(tx, job.id, id);
+      free->resting = rest != nullptr && tx.now() < *rest;
+      free->resting = free->resting || is_too_slow_for(tx, job.id, id);
       input.free.push_back(std::move(*free));
     }
   }
   return input;
 }
 
-PlacementDecision plan_job(const Turn& turn, const JobSpec& spec) {
-  PlacementDecision decision = decide_placement(placement_input(turn, JobRecord{.spec = spec}));
+PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec) {
+  PlacementDecision decision = decide_placement(placement_input(tx, JobRecord{.spec = spec}));
   if (decision.missing > 0 && decision.reason == PlacementReason::kPlaced) {
     decision.reason = PlacementReason::kTooFewDevices;
   }
   return decision;
 }
 
-std::string why_no_device_fits(const Turn& turn, const JobSpec& spec) {
-  const PlacementDecision decision = on_every_device(turn, spec);
+std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec) {
+  const PlacementDecision decision = on_every_device(tx, spec);
   if (decision.reason != PlacementReason::kNoDeviceFits) return {};
   return explain(decision) +
          "; use fewer layers, a smaller hidden size, a smaller train.microbatch or more "
          "swarm.stages";
 }
 
-void move_in_emergency(Turn& turn, JobId id) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  for (const swarm::Move& move : decide_emergency(placement_input(turn, job))) {
-    carry_out(turn, move);
+void move_in_emergency(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  for (const swarm::Move& move : decide_emergency(placement_input(tx, job))) {
+    carry_out(tx, move);
   }
 }
 
-void move_for_balance(Turn& turn, JobId id) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  JobTimers& timers = turn.volatile_state().timers[id];
+void move_for_balance(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  JobTimers& timers = tx.volatile_state().timers[id];
   if (job.stages.size() < 2 || job.phase != JobPhase::kTraining || !anchors_known(job)) return;
   if (timers.balanced_round == job.committed_round) return;
   timers.balanced_round = job.committed_round;
-  end_sharing(turn, job);
-  if (turn.now() < job.balance_at) return;
+  end_sharing(tx, job);
+  if (tx.now() < job.balance_at) return;
   swarm::Rebalancer rebalancer(rebalance_options(job.spec), job.balance_confirmed);
-  const auto decision = rebalancer.step(rebalance_view(placement_input(turn, job)));
-  JobRecord& record = turn.job(id);
-  record.balance_at = turn.now() + turn.options().rebalance_every;
+  const auto decision = rebalancer.step(rebalance_view(placement_input(tx, job)));
+  JobRecord& record = tx.job(id);
+  record.balance_at = tx.now() + tx.options().rebalance_every;
   record.balance_confirmed = rebalancer.confirmed();
-  for (const swarm::Move& move : decision.moves) carry_out(turn, move);
+  for (const swarm::Move& move : decision.moves) carry_out(tx, move);
 }
 
 }  // namespace shoal::coordinator

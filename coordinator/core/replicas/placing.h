@@ -5,24 +5,29 @@
 #include <string>
 
 #include "coordinator/core/decisions/placement.h"
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
+// What fails together: agents with the same label "region", else those of one host.
+std::string domain_of(const AgentRecord& agent);
+// Share of its time that the agent was here; next to nothing while it is out of reach.
+double availability_of(const Transaction& tx, const AgentRecord& agent);
+
 // `job.id` zero: a job that was not submitted yet.
-PlacementInput placement_input(const Turn& turn, const JobRecord& job);
+PlacementInput placement_input(const Transaction& tx, const JobRecord& job);
 
 // What would be placed now. With one stage a job gathers what there is; here that is not enough.
-PlacementDecision plan_job(const Turn& turn, const JobSpec& spec);
+PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec);
 
 // Empty when the known devices could train it if they were free, or more of their kind.
-std::string why_no_device_fits(const Turn& turn, const JobSpec& spec);
+std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec);
 
 // A move is the release of the replica; its device then goes where it is lacking, as any free one.
 // At once, when a stage is below min_replicas and no free device is there for it:
-void move_in_emergency(Turn& turn, JobId job);
-// Every Options::rebalance_every, right after the outer step, when a new donor is known. A replica
+void move_in_emergency(Transaction& tx, JobId job);
+// Every Options::rebalance_every, right after the outer step, when a new source is known. A replica
 // that shares its device and is of no use any more is let go after every round:
-void move_for_balance(Turn& turn, JobId job);
+void move_for_balance(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

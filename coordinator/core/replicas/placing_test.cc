@@ -21,8 +21,8 @@ struct PlacingTest : testing::Test {
   PlacementInput input(const Change& change) {
     State state = rig.state();
     change(state);
-    Turn turn(state, rig.now);
-    return placement_input(turn, JobRecord{.spec = small_job()});
+    Transaction tx(state, rig.now);
+    return placement_input(tx, JobRecord{.spec = small_job()});
   }
   static AgentRecord& agent(State& state) { return state.agents.at(AgentId(1)); }
 
@@ -46,7 +46,7 @@ TEST_F(PlacingTest, WhoMayNotWorkIsNotTold) {
   EXPECT_EQ(input([](State& state) { agent(state).state = AgentState::kDraining; }).devices_known,
             0);
   EXPECT_EQ(input([](State& state) {
-              agent(state).standing.quarantined_until = Instant{1};
+              agent(state).health_record.quarantined_until = Instant{1};
             }).devices_known,
             0);
   const PlacementInput reducer =
@@ -92,25 +92,25 @@ TEST_F(PlacingTest, MemoryIsWhatFailureTaught) {
 
 TEST_F(PlacingTest, APlanThatLacksDevicesSaysSo) {
   State state = rig.state();
-  Turn turn(state, rig.now);
+  Transaction tx(state, rig.now);
   JobSpec spec = small_job();
   spec.swarm.min_replicas = 2;
-  const PlacementDecision one_of_two = plan_job(turn, spec);
+  const PlacementDecision one_of_two = plan_job(tx, spec);
   EXPECT_EQ(one_of_two.reason, PlacementReason::kTooFewDevices);
   EXPECT_EQ(one_of_two.missing, 1);
   spec.swarm.min_replicas = 1;
-  EXPECT_EQ(plan_job(turn, spec).reason, PlacementReason::kPlaced);
+  EXPECT_EQ(plan_job(tx, spec).reason, PlacementReason::kPlaced);
 }
 
 // As if every known device were free: what is missing is memory, not time.
 TEST_F(PlacingTest, OnlyAModelThatFitsNowhereIsRefused) {
   State state = rig.state();
   state.replicas.put(ReplicaId(5), {.id = ReplicaId(5), .job = JobId(9), .agent = AgentId(1)});
-  Turn turn(state, rig.now);
+  Transaction tx(state, rig.now);
   JobSpec spec = small_job();
-  EXPECT_EQ(why_no_device_fits(turn, spec), "");
+  EXPECT_EQ(why_no_device_fits(tx, spec), "");
   spec.model.hidden = 8192, spec.model.heads = 64, spec.model.layers = 80;
-  EXPECT_THAT(why_no_device_fits(turn, spec), HasSubstr("swarm.stages"));
+  EXPECT_THAT(why_no_device_fits(tx, spec), HasSubstr("swarm.stages"));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/replicas.h"
-#include "coordinator/core/state/standing.h"
+#include "coordinator/core/state/health_record.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -43,20 +43,20 @@ std::vector<Place> places_on(const State& state, const JobRecord& job, AgentId a
 }
 
 // True: the device rests after a failure; the job looks again when that is over.
-bool rests(Turn& turn, JobId job, AgentId agent, std::int32_t device) {
-  const Instant* until = turn.state().resting_until.find({agent, device});
-  if (until == nullptr || turn.now() >= *until) return false;
-  turn.look_again(job, *until);
+bool rests(Transaction& tx, JobId job, AgentId agent, std::int32_t device) {
+  const Instant* until = tx.state().resting_until.find({agent, device});
+  if (until == nullptr || tx.now() >= *until) return false;
+  tx.schedule_wakeup(job, *until);
   return true;
 }
 
-std::vector<Place> missing_places(Turn& turn, JobId id) {
-  const State& state = turn.state();
+std::vector<Place> missing_places(Transaction& tx, JobId id) {
+  const State& state = tx.state();
   std::vector<Place> places;
   for (const auto& [agent, presence] : state.presence) {
-    if (!may_reduce(state, agent) || refuses(turn, id, agent)) continue;
+    if (!may_reduce(state, agent) || refuses(tx, id, agent)) continue;
     for (const Device& device : state.agents.at(agent).devices) {
-      if (device.kind != DeviceKind::kReducer || rests(turn, id, agent, device.index)) continue;
+      if (device.kind != DeviceKind::kReducer || rests(tx, id, agent, device.index)) continue;
       const auto here = places_on(state, state.jobs.at(id), agent, device.index);
       places.insert(places.end(), here.begin(), here.end());
     }
@@ -66,13 +66,13 @@ std::vector<Place> missing_places(Turn& turn, JobId id) {
 
 }  // namespace
 
-void place_reducers(Turn& turn, JobId id) {
-  release_drained_reducers(turn, id);
-  const JobRecord& job = turn.state().jobs.at(id);
+void place_reducers(Transaction& tx, JobId id) {
+  release_drained_reducers(tx, id);
+  const JobRecord& job = tx.state().jobs.at(id);
   if (!wants_reducers(job)) return;
   StateSource nothing;
-  nothing.key = {id, job.lineage, job.committed_round};
-  for (const Place& place : missing_places(turn, id)) assign_replica(turn, id, place, nothing);
+  nothing.key = {id, job.epoch, job.committed_round};
+  for (const Place& place : missing_places(tx, id)) assign_replica(tx, id, place, nothing);
 }
 
 std::vector<ReplicaId> serving_reducers(const State& state, JobId job, StageIndex stage) {

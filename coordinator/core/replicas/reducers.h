@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
@@ -15,7 +15,7 @@ inline constexpr std::int64_t kReplicasPerReducer = 8;
 
 // Assigns the reducers that a job lacks, lets go those whose agent leaves once no attempt counts on
 // them.
-void place_reducers(Turn& turn, JobId job);
+void place_reducers(Transaction& tx, JobId job);
 
 // Those of one stage that can be asked.
 std::vector<ReplicaId> serving_reducers(const State& state, JobId job, StageIndex stage);

@@ -8,6 +8,7 @@
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/joining.h"
 #include "coordinator/core/state/machines.h"
@@ -18,22 +19,23 @@
 namespace shoal::coordinator {
 namespace {
 
-// One of the stage's holders that feed the fewest joiners, another one each time: a donor that this
-// joiner cannot reach must not be offered for ever. It must have taken the outer step already.
-// Nobody who is absent or whose agent is out of reach: the trainer hangs, or is gone with it.
-const ReplicaRecord* choose_donor(const State& state, const JobRecord& job, StageIndex stage) {
+// One of the stage's in-sync replicas that feed the fewest joiners, another one each time: a source
+// that this joiner cannot reach must not be offered for ever. It must have taken the outer step
+// already. Nobody who is absent or whose agent is out of reach: the trainer hangs, or is gone with
+// it.
+const ReplicaRecord* choose_peer(const State& state, const JobRecord& job, StageIndex stage) {
   std::vector<const ReplicaRecord*> best;
   std::int64_t best_load = 0;
   for (const auto& [id, replica] : state.replicas) {
     const bool holds = replica.job == job.id && replica.stage == stage &&
-                       replica.lineage == job.lineage &&
-                       replica.held_round == job.committed_round && !replica.address.empty();
+                       replica.epoch == job.epoch && replica.held_round == job.committed_round &&
+                       !replica.address.empty();
     const Presence* presence = state.presence.find(replica.agent);
     if (!holds || !is_present(state, id)) continue;
     if (presence == nullptr || !presence->connected) continue;
     std::int64_t load = 0;
     for (const auto& [other_id, other] : state.replicas) {
-      load += other.state == ReplicaState::kLoading && other.source.donor == id;
+      load += other.state == ReplicaState::kLoading && other.source.replica == id;
     }
     if (!best.empty() && load > best_load) continue;
     if (load < best_load) best.clear();
@@ -50,13 +52,13 @@ bool counts_against_job(ReplicaFailure failure) {
     case ReplicaFailure::kNonFiniteLoss:
     case ReplicaFailure::kModelDoesNotFit:
     case ReplicaFailure::kDigestMismatch:
-    case ReplicaFailure::kFrozen:
+    case ReplicaFailure::kUnresponsive:
     case ReplicaFailure::kInternal:
       return true;
     case ReplicaFailure::kDataMissing:  // remembered: it is not tried there again
     case ReplicaFailure::kDataInvalid:  // likewise
     case ReplicaFailure::kOutOfMemory:  // likewise
-    case ReplicaFailure::kDonorLost:
+    case ReplicaFailure::kSourceLost:
     case ReplicaFailure::kStale:
     case ReplicaFailure::kAgentLost:
     case ReplicaFailure::kAgentRestarted:
@@ -74,8 +76,7 @@ bool will_fail_again(ReplicaFailure failure) {
 
 // Null when the loaded state is the one the job wants now; else why not.
 const char* unwanted(const JobRecord& job, const Loaded& loaded) {
-  if (loaded.key.job != job.id || loaded.key.lineage != job.lineage)
-    return "it is of a past lineage";
+  if (loaded.key.job != job.id || loaded.key.epoch != job.epoch) return "it is of a past epoch";
   if (loaded.key.round != job.committed_round) return "a newer round was committed meanwhile";
   const auto fragments = static_cast<std::int64_t>(loaded.fragments.size());
   if (job.spec.sync.fragments() > 1 && fragments != job.spec.sync.fragments())
@@ -83,7 +84,7 @@ const char* unwanted(const JobRecord& job, const Loaded& loaded) {
   return nullptr;
 }
 
-// In groups the state of a donor is nobody else's.
+// In groups the state of a source is nobody else's.
 bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
   return averages_in_groups(job) && replica.source.kind == SourceKind::kPeer;
 }
@@ -91,7 +92,7 @@ bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
 bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
                           const Loaded& loaded) {
   const JobStage& shared = stage_of(job, replica.stage);
-  // Until the stage has settled what it holds, what the donor said of itself is all there is, and
+  // Until the stage has settled what it holds, what the source said of itself is all there is, and
   // that is of one round.
   const bool own = has_own_anchor(job, replica) || !shared.anchor;
   if (own && loaded.key != replica.source.key) return true;
@@ -102,11 +103,11 @@ bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
 
 // A replica that reads the data that the job trains on, or did when it was last heard and is waited
 // for; null: none is left.
-const ReplicaRecord* reader_of_data(const Turn& turn, const JobRecord& job) {
-  const State& state = turn.state();
-  std::vector<ReplicaId> readers = holders(state, job, 0);
-  if (job.rollback_at.ns == 0 || turn.now() < job.rollback_at) {
-    std::ranges::copy_if(absent_holders(state, job, 0), std::back_inserter(readers),
+const ReplicaRecord* reader_of_data(const Transaction& tx, const JobRecord& job) {
+  const State& state = tx.state();
+  std::vector<ReplicaId> readers = in_sync_replicas(state, job, 0);
+  if (job.rollback_at.ns == 0 || tx.now() < job.rollback_at) {
+    std::ranges::copy_if(absent_in_sync_replicas(state, job, 0), std::back_inserter(readers),
                          [&](ReplicaId id) { return state.replicas.at(id).held_round >= 0; });
   }
   return readers.empty() ? nullptr : &state.replicas.at(readers.front());
@@ -114,41 +115,41 @@ const ReplicaRecord* reader_of_data(const Turn& turn, const JobRecord& job) {
 
 // Of all replicas that read data the first one decides what the job's is. Before anything was
 // committed it is forgotten with the last of them: then nothing was trained on it.
-std::string settle_data(Turn& turn, const ReplicaRecord& loaded, const Digest& data) {
+std::string settle_data(Transaction& tx, const ReplicaRecord& loaded, const Digest& data) {
   if (!data) return {};
-  const JobRecord& job = turn.state().jobs.at(loaded.job);
+  const JobRecord& job = tx.state().jobs.at(loaded.job);
   if (job.data == data) return {};
-  const ReplicaRecord* reader = reader_of_data(turn, job);
+  const ReplicaRecord* reader = reader_of_data(tx, job);
   if (!job.data || (job.committed_round == 0 && reader == nullptr)) {
-    turn.job(loaded.job).data = data;
+    tx.job(loaded.job).data = data;
     return {};
   }
   const std::string other = reader == nullptr
                                 ? "the job's so far"
-                                : "that of " + turn.state().agents.at(reader->agent).name;
-  return "data.train on " + turn.state().agents.at(loaded.agent).name + " is another file than " +
+                                : "that of " + tx.state().agents.at(reader->agent).name;
+  return "data.train on " + tx.state().agents.at(loaded.agent).name + " is another file than " +
          other + " (digest " + to_hex(data) + ", not " + to_hex(job.data) +
          "): put the same file there";
 }
 
 // Said twice: only what the job trains on may have changed meanwhile. Or the first word of one that
 // a restored job has taken over: it loaded when nobody listened.
-void check_again(Turn& turn, const Loaded& loaded) {
-  const ReplicaRecord& replica = turn.state().replicas.at(loaded.replica);
-  if (const std::string why = settle_data(turn, replica, loaded.data); !why.empty()) {
-    fail_replica(turn, loaded.replica, ReplicaFailure::kDataInvalid, why);
+void check_again(Transaction& tx, const Loaded& loaded) {
+  const ReplicaRecord& replica = tx.state().replicas.at(loaded.replica);
+  if (const std::string why = settle_data(tx, replica, loaded.data); !why.empty()) {
+    fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);
   }
 }
 
 // It has no state: whatever round it was assigned at, it can average the present one.
-void serve_as_reducer(Turn& turn, const Loaded& loaded) {
-  transition(turn, loaded.replica, ReplicaState::kServing);
-  ReplicaRecord& replica = turn.replica(loaded.replica);
+void serve_as_reducer(Transaction& tx, const Loaded& loaded) {
+  transition(tx, loaded.replica, ReplicaState::kServing);
+  ReplicaRecord& replica = tx.replica(loaded.replica);
   replica.address = loaded.address;
-  turn.event(Severity::kInfo, event_kind::kReplicaServing,
-             {.job = replica.job, .agent = replica.agent, .replica = replica.id},
-             to_string(replica.id) + " is ready to average");
-  refresh_agent(turn, replica.agent);
+  tx.event(Severity::kInfo, event_kind::kReplicaServing,
+           {.job = replica.job, .agent = replica.agent, .replica = replica.id},
+           to_string(replica.id) + " is ready to average");
+  refresh_agent(tx, replica.agent);
 }
 
 std::string with_source(const State& state, const ReplicaRecord& replica) {
@@ -158,29 +159,30 @@ std::string with_source(const State& state, const ReplicaRecord& replica) {
 
 // Its leases and its share of the evaluation go to others. `left`: what its contribution to an open
 // round becomes, kLost or kMoved.
-void leave_round(Turn& turn, const ReplicaRecord& ended, ContributionState left) {
-  const JobRecord& job = turn.state().jobs.at(ended.job);
+void leave_round(Transaction& tx, const ReplicaRecord& ended, ContributionState left) {
+  const JobRecord& job = tx.state().jobs.at(ended.job);
   const RoundKey key = next_key(job);
-  const RoundRecord* round = turn.state().rounds.find(key);
-  const ContributionRecord* known = turn.state().contributions.find({key, ended.id});
+  const RoundRecord* round = tx.state().rounds.find(key);
+  const ContributionRecord* known = tx.state().contributions.find({key, ended.id});
   if (known != nullptr && round->state == RoundState::kOpen) {
-    JobRecord& ledger = turn.job(ended.job);
-    ContributionRecord& contribution = turn.contribution(key, ended.id);
+    JobRecord& ledger = tx.job(ended.job);
+    ContributionRecord& contribution = tx.contribution(key, ended.id);
     give_back({ledger.next_sequence, ledger.returned}, contribution.leases);
     contribution.leases.clear();
     contribution.state = left;
   }
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
-  if (turn.state().rounds.contains(committed)) pass_on_slices(turn, committed);
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
+  if (tx.state().rounds.contains(committed)) pass_on_slices(tx, committed);
 }
 
-// Whom nobody can hear may be anything but frozen. And while nobody within reach is above doubt,
+// Whom nobody can hear may be anything but stuck. And while nobody within reach is above doubt,
 // what the stage has committed is waited for before it is given up.
 bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> doubtful) {
   if (!can_be_absent(state, id)) return false;
   if (!is_within_reach(state, id)) return true;
   const ReplicaRecord& replica = state.replicas.at(id);
-  const std::vector<ReplicaId> there = holders(state, state.jobs.at(replica.job), replica.stage);
+  const std::vector<ReplicaId> there =
+      in_sync_replicas(state, state.jobs.at(replica.job), replica.stage);
   if (std::ranges::count(there, id) == 0) return false;
   return std::ranges::none_of(there, [&](ReplicaId other) {
     return is_within_reach(state, other) && std::ranges::count(doubtful, other) == 0;
@@ -193,7 +195,7 @@ bool may_wait_for(const State& state, ReplicaId id) {
   const ReplicaRecord& replica = state.replicas.at(id);
   if (replica.held_round < 0 || !can_be_absent(state, id)) return false;
   const JobRecord& job = state.jobs.at(replica.job);
-  const std::vector<ReplicaId> there = holders(state, job, replica.stage);
+  const std::vector<ReplicaId> there = in_sync_replicas(state, job, replica.stage);
   const auto others = std::ranges::count_if(there, [&](ReplicaId other) { return other != id; });
   return others == 0 || others >= job.spec.swarm.min_replicas;
 }
@@ -203,20 +205,20 @@ bool may_wait_for(const State& state, ReplicaId id) {
 std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
                                          StageIndex stage) {
   StateSource source;
-  source.key = {job.id, job.lineage, job.committed_round};
+  source.key = {job.id, job.epoch, job.committed_round};
   source.anchor = stage_of(job, stage).anchor;
   source.momentum = stage_of(job, stage).momentum;
   if (job.committed_round == 0) return source;  // kSeed
   // What a stage holds is settled in a moment. Only where commits follow one another without a
-  // pause is a donor taken at its word, and its joiner judged with it.
+  // pause is a source taken at its word, and its joiner judged with it.
   const bool settled = source.anchor || averages_in_groups(job);
   if (!settled && job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return std::nullopt;
-  if (const ReplicaRecord* donor = choose_donor(state, job, stage)) {
+  if (const ReplicaRecord* peer = choose_peer(state, job, stage)) {
     source.kind = SourceKind::kPeer;
-    source.donor = donor->id;
-    source.donor_address = donor->address;
+    source.replica = peer->id;
+    source.address = peer->address;
     if (averages_in_groups(job) || !source.anchor) {
-      source.anchor = donor->anchor, source.momentum = donor->momentum;
+      source.anchor = peer->anchor, source.momentum = peer->momentum;
     }
     return source;
   }
@@ -228,40 +230,46 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
     source.momentum = part.momentum;
     return source;
   }
-  return std::nullopt;
+  // After a checkpoint of the same round, which has the moments of AdamW as well.
+  const std::vector<PeerAddress> copies = copies_of_committed(state, job, stage);
+  if (copies.empty()) return std::nullopt;
+  source.kind = SourceKind::kPeer;
+  source.replica = copies.front().replica;
+  source.address = copies.front().address;
+  return source;
 }
 
-void assign_replica(Turn& turn, JobId job, const Place& place, const StateSource& source) {
-  const JobRecord& owner = turn.state().jobs.at(job);
+void assign_replica(Transaction& tx, JobId job, const Place& place, const StateSource& source) {
+  const JobRecord& owner = tx.state().jobs.at(job);
   SHOAL_CHECK(!is_terminal(owner.phase), "a replica of a job that has ended");
   SHOAL_CHECK(place.stage >= 0 && place.stage < stage_count(owner), "no such stage");
   ReplicaRecord record;
-  record.id = ReplicaId(turn.counters().next_replica++);
+  record.id = ReplicaId(tx.counters().next_replica++);
   record.job = job;
   record.agent = place.agent;
   record.device = place.device;
   record.stage = place.stage;
-  record.incarnation = turn.state().agents.at(place.agent).incarnation;
+  record.incarnation = tx.state().agents.at(place.agent).incarnation;
   record.source = source;
-  record.lineage = source.key.lineage;
-  record.store = turn.state().counters.store;
-  record.created_at = turn.now();
-  const ReplicaId id = turn.add(std::move(record)).id;
-  transition(turn, id, ReplicaState::kLoading);
-  send_assign(turn, turn.state().replicas.at(id));
-  turn.event(Severity::kInfo, event_kind::kReplicaAssigned,
-             {.job = job, .agent = place.agent, .replica = id},
-             to_string(id) + " of stage " + std::to_string(place.stage) + " assigned to " +
-                 turn.state().agents.at(place.agent).name +
-                 with_source(turn.state(), turn.state().replicas.at(id)));
-  refresh_agent(turn, place.agent);
+  record.epoch = source.key.epoch;
+  record.store = tx.state().counters.store;
+  record.created_at = tx.now();
+  const ReplicaId id = tx.add(std::move(record)).id;
+  transition(tx, id, ReplicaState::kLoading);
+  send_assign(tx, tx.state().replicas.at(id));
+  tx.event(Severity::kInfo, event_kind::kReplicaAssigned,
+           {.job = job, .agent = place.agent, .replica = id},
+           to_string(id) + " of stage " + std::to_string(place.stage) + " assigned to " +
+               tx.state().agents.at(place.agent).name +
+               with_source(tx.state(), tx.state().replicas.at(id)));
+  refresh_agent(tx, place.agent);
 }
 
-void send_assign(Turn& turn, const ReplicaRecord& told) {
-  name_newest_round(turn, told.id);
-  const ReplicaRecord replica = turn.state().replicas.at(told.id);
-  const JobRecord& job = turn.state().jobs.at(replica.job);
-  CommitRecord record = commit_record(turn.state(), job);
+void send_assign(Transaction& tx, const ReplicaRecord& told) {
+  name_newest_round(tx, told.id);
+  const ReplicaRecord replica = tx.state().replicas.at(told.id);
+  const JobRecord& job = tx.state().jobs.at(replica.job);
+  CommitRecord record = commit_record(tx.state(), job);
   const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
                    replica.source.kind == SourceKind::kCheckpoint;
   // Of its own; whoever loads a stage of it has the whole momentum. Count 0: of a checkpoint found
@@ -269,129 +277,136 @@ void send_assign(Turn& turn, const ReplicaRecord& told) {
   if (all) {
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }
-  std::vector<PeerAddress> sources = state_sources(turn.state(), replica);
-  if (!sources.empty()) turn.volatile_state().joiners[replica.id].sources = sources;
-  turn.send(replica.agent,
-            Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
-                   replica.source, std::move(record), replica.store, std::move(sources)});
+  std::vector<PeerAddress> sources = state_sources(tx.state(), replica);
+  if (!sources.empty()) tx.volatile_state().joiners[replica.id].sources = sources;
+  tx.send(replica.agent,
+          Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
+                 replica.source, std::move(record), replica.store, std::move(sources)});
 }
 
-void on_loaded(Turn& turn, const Loaded& loaded) {
-  const ReplicaRecord before = turn.state().replicas.at(loaded.replica);
-  if (before.state != ReplicaState::kLoading) return check_again(turn, loaded);
-  if (is_reducer(turn.state(), before)) return serve_as_reducer(turn, loaded);
-  const JobRecord& job = turn.state().jobs.at(before.job);
-  const bool of_lineage = loaded.key.job == job.id && loaded.key.lineage == job.lineage;
-  if (of_lineage && !may_enter(turn, loaded)) return;
+void on_loaded(Transaction& tx, const Loaded& loaded) {
+  const ReplicaRecord before = tx.state().replicas.at(loaded.replica);
+  if (before.state != ReplicaState::kLoading) return check_again(tx, loaded);
+  if (is_reducer(tx.state(), before)) return serve_as_reducer(tx, loaded);
+  const JobRecord& job = tx.state().jobs.at(before.job);
+  const bool of_epoch = loaded.key.job == job.id && loaded.key.epoch == job.epoch;
+  if (of_epoch && !may_enter(tx, loaded)) return;
   if (const char* why = unwanted(job, loaded)) {
-    return fail_replica(turn, loaded.replica, ReplicaFailure::kStale, why);
+    return fail_replica(tx, loaded.replica, ReplicaFailure::kStale, why);
   }
   const JobStage& stage = stage_of(job, before.stage);
   if (!is_what_it_should_be(job, before, loaded)) {
-    return fail_replica(turn, loaded.replica, ReplicaFailure::kDigestMismatch,
+    return fail_replica(tx, loaded.replica, ReplicaFailure::kDigestMismatch,
                         "it loaded other parameters than the committed ones");
   }
-  if (const std::string why = settle_data(turn, before, loaded.data); !why.empty()) {
-    return fail_replica(turn, loaded.replica, ReplicaFailure::kDataInvalid, why);
+  if (const std::string why = settle_data(tx, before, loaded.data); !why.empty()) {
+    return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);
   }
   const bool first_of_all = !stage.anchor && job.committed_round == 0;
   const bool found = stage.value_count == 0;  // the state is that of a checkpoint on disk
   if ((first_of_all || found) && !has_own_anchor(job, before)) {
-    JobStage& first = stage_of(turn.job(before.job), before.stage);
+    JobStage& first = stage_of(tx.job(before.job), before.stage);
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;
     first.value_count = loaded.value_count;
     first.fragments = loaded.fragments;
   }
-  name_refused_sources(turn, loaded);
-  transition(turn, loaded.replica, ReplicaState::kServing);
-  turn.volatile_state().joiners.erase(loaded.replica);
-  turn.volatile_state().doubts.erase(before.source.checkpoint);
-  turn.volatile_state().refusals.erase({before.job, before.agent});
-  turn.volatile_state().slow_lines.erase({before.job, before.agent});
-  ReplicaRecord& replica = turn.replica(loaded.replica);
+  name_refused_sources(tx, loaded);
+  const bool first_of_stage = in_sync_replicas(tx.state(), job, before.stage).empty();
+  transition(tx, loaded.replica, ReplicaState::kServing);
+  tx.volatile_state().joiners.erase(loaded.replica);
+  tx.volatile_state().doubts.erase(before.source.checkpoint);
+  tx.volatile_state().refusals.erase({before.job, before.agent});
+  tx.volatile_state().slow_lines.erase({before.job, before.agent});
+  ReplicaRecord& replica = tx.replica(loaded.replica);
   replica.held_round = loaded.key.round;
   replica.anchor = loaded.anchor;
   replica.momentum = loaded.momentum;
   replica.address = loaded.address;
-  turn.event(
-      Severity::kInfo, event_kind::kReplicaServing,
-      {.job = before.job,
-       .agent = before.agent,
-       .replica = loaded.replica,
-       .round = loaded.key.round},
-      called(turn.state(), loaded.replica) + " holds round " + std::to_string(loaded.key.round));
-  take_over_slices(turn, loaded.replica);
-  refresh_agent(turn, before.agent);
+  tx.event(Severity::kInfo, event_kind::kReplicaServing,
+           {.job = before.job,
+            .agent = before.agent,
+            .replica = loaded.replica,
+            .round = loaded.key.round},
+           display_name(tx.state(), loaded.replica) + " holds round " +
+               std::to_string(loaded.key.round));
+  if (first_of_stage) note_restored(tx, tx.state().replicas.at(loaded.replica));
+  take_over_slices(tx, loaded.replica);
+  refresh_agent(tx, before.agent);
   // The next round may never open without another replica, which has this state from nobody else.
-  if (before.source.kind == SourceKind::kPeer) tell_to_go_on(turn, loaded.replica);
+  if (before.source.kind == SourceKind::kPeer) tell_to_go_on(tx, loaded.replica);
 }
 
-void tell_to_go_on(Turn& turn, ReplicaId id) {
-  const JobRecord& job = turn.state().jobs.at(turn.state().replicas.at(id).job);
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
-  turn.tell(id, ResumeAt{committed, commit_record(turn.state(), job)});
+void tell_to_go_on(Transaction& tx, ReplicaId id) {
+  const JobRecord& job = tx.state().jobs.at(tx.state().replicas.at(id).job);
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
+  tx.tell(id, ResumeAt{committed, commit_record(tx.state(), job)});
 }
 
-void attend_joiners(Turn& turn, JobId job) {
-  for (const Loaded& loaded : take_waiting(turn, job)) on_loaded(turn, loaded);
-  refresh_sources(turn, job);
+void attend_joiners(Transaction& tx, JobId job) {
+  for (const Loaded& loaded : take_waiting(tx, job)) on_loaded(tx, loaded);
+  refresh_sources(tx, job);
 }
 
-void fail_replica(Turn& turn, ReplicaId id, ReplicaFailure failure, const std::string& detail) {
-  if (failure == ReplicaFailure::kFrozen && may_come_back(turn.state(), id, {&id, 1})) {
-    return become_absent(turn, id, detail);
+void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
+                  const std::string& detail) {
+  if (failure == ReplicaFailure::kUnresponsive && may_come_back(tx.state(), id, {&id, 1})) {
+    return become_absent(tx, id, detail);
   }
-  transition(turn, id, ReplicaState::kFailed);
-  ReplicaRecord& replica = turn.replica(id);
+  transition(tx, id, ReplicaState::kFailed);
+  ReplicaRecord& replica = tx.replica(id);
   replica.failure = failure;
   replica.detail = detail;
   const ReplicaRecord ended = replica;
-  const State& state = turn.state();
-  VolatileState& process = turn.volatile_state();
-  turn.event(Severity::kWarning, event_kind::kReplicaFailed,
-             {.job = ended.job, .agent = ended.agent, .replica = id},
-             called(state, id) + " failed (" + to_string(failure) + ")" +
-                 (detail.empty() ? "" : ": " + detail));
-  turn.send(ended.agent, Release{id, ReleaseReason::kReplaced});
-  process.resting_until.put({ended.agent, ended.device},
-                            turn.now() + turn.options().replica_backoff);
-  if (will_fail_again(failure)) process.refusals.put({ended.job, ended.agent}, {failure, detail});
+  const State& state = tx.state();
+  VolatileState& process = tx.volatile_state();
+  tx.event(Severity::kWarning, event_kind::kReplicaFailed,
+           {.job = ended.job, .agent = ended.agent, .replica = id},
+           display_name(state, id) + " failed (" + to_string(failure) + ")" +
+               (detail.empty() ? "" : ": " + detail));
+  tx.send(ended.agent, Release{id, ReleaseReason::kReplaced});
+  // What is wrong with the job says nothing about the device: other jobs find it ready.
+  if (will_fail_again(failure)) {
+    process.refusals.put({ended.job, ended.agent}, {failure, detail});
+  } else {
+    process.resting_until.put({ended.agent, ended.device}, tx.now() + tx.options().replica_backoff);
+  }
   const bool reducer = is_reducer(state, ended);  // the job goes on without it
-  if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(turn, ended);
-  JobRecord& job = turn.job(ended.job);
+  if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(tx, ended);
+  JobRecord& job = tx.job(ended.job);
   if (counts_against_job(failure) && !reducer) ++job.failures_in_row;
-  if (!reducer) job.balance_at = turn.now();  // what was balanced is not any more
-  turn.drop_replica(id);
-  leave_round(turn, ended, ContributionState::kLost);
-  leave_checkpoints(turn, ended);
+  if (!reducer) job.balance_at = tx.now();  // what was balanced is not any more
+  note_copy_fault(tx, ended);
+  tx.drop_replica(id);
+  leave_round(tx, ended, ContributionState::kLost);
+  leave_checkpoints(tx, ended);
   const bool loaded = ended.held_round >= 0;
   if (!loaded && failure == ReplicaFailure::kDigestMismatch &&
       ended.source.kind == SourceKind::kCheckpoint) {
-    doubt_checkpoint(turn, ended.source.checkpoint, detail);
+    doubt_checkpoint(tx, ended.source.checkpoint, detail);
   }
-  refresh_agent(turn, ended.agent);
+  refresh_agent(tx, ended.agent);
 }
 
-void on_replica_failed(Turn& turn, const ReplicaFailed& failed) {
-  const bool hangs = failed.failure == ReplicaFailure::kFrozen;
-  if (hangs && may_wait_for(turn.state(), failed.replica)) {
-    return become_absent(turn, failed.replica, failed.detail);
+void on_replica_failed(Transaction& tx, const ReplicaFailed& failed) {
+  const bool hangs = failed.failure == ReplicaFailure::kUnresponsive;
+  if (hangs && may_wait_for(tx.state(), failed.replica)) {
+    return become_absent(tx, failed.replica, failed.detail);
   }
-  fail_replica(turn, failed.replica, failed.failure, failed.detail);
+  fail_replica(tx, failed.replica, failed.failure, failed.detail);
 }
 
-void exclude_replicas(Turn& turn, std::span<const ReplicaId> excluded, ReplicaFailure failure,
+void exclude_replicas(Transaction& tx, std::span<const ReplicaId> excluded, ReplicaFailure failure,
                       const std::string& detail) {
   std::vector<ReplicaId> waited_for;
   if (failure != ReplicaFailure::kDigestMismatch) {
     std::ranges::copy_if(excluded, std::back_inserter(waited_for), [&](ReplicaId id) {
-      return is_present(turn.state(), id) && may_come_back(turn.state(), id, excluded);
+      return is_present(tx.state(), id) && may_come_back(tx.state(), id, excluded);
     });
   }
-  for (const ReplicaId id : waited_for) become_absent(turn, id, detail);
+  for (const ReplicaId id : waited_for) become_absent(tx, id, detail);
   for (const ReplicaId id : excluded) {
-    if (is_present(turn.state(), id)) fail_replica(turn, id, failure, detail);
+    if (is_present(tx.state(), id)) fail_replica(tx, id, failure, detail);
   }
 }
 
@@ -400,65 +415,65 @@ bool can_be_absent(const State& state, ReplicaId id) {
   return replica.state != ReplicaState::kAssigned && !is_reducer(state, replica);
 }
 
-void become_absent(Turn& turn, ReplicaId id, const std::string& why) {
-  if (turn.state().replicas.at(id).state == ReplicaState::kAbsent) return;
-  transition(turn, id, ReplicaState::kAbsent);
-  ReplicaRecord& replica = turn.replica(id);
-  replica.absent_since = turn.now();
+void become_absent(Transaction& tx, ReplicaId id, const std::string& why) {
+  if (tx.state().replicas.at(id).state == ReplicaState::kAbsent) return;
+  transition(tx, id, ReplicaState::kAbsent);
+  ReplicaRecord& replica = tx.replica(id);
+  replica.absent_since = tx.now();
   const ReplicaRecord absent = replica;
-  turn.event(Severity::kWarning, event_kind::kReplicaAbsent,
-             {.job = absent.job, .agent = absent.agent, .replica = id},
-             called(turn.state(), id) + " is absent: " + why);
-  const JobRecord& job = turn.state().jobs.at(absent.job);
-  turn.job(absent.job).balance_at = turn.now();  // what was balanced is not any more
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
-  if (turn.state().rounds.contains(committed)) pass_on_slices(turn, committed);
-  hand_over_parts(turn, absent);
+  tx.event(Severity::kWarning, event_kind::kReplicaAbsent,
+           {.job = absent.job, .agent = absent.agent, .replica = id},
+           display_name(tx.state(), id) + " is absent: " + why);
+  const JobRecord& job = tx.state().jobs.at(absent.job);
+  tx.job(absent.job).balance_at = tx.now();  // what was balanced is not any more
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
+  if (tx.state().rounds.contains(committed)) pass_on_slices(tx, committed);
+  hand_over_parts(tx, absent);
 }
 
-void come_back(Turn& turn, ReplicaId id) {
-  if (turn.state().replicas.at(id).state != ReplicaState::kAbsent) return;
-  const bool loads = turn.state().replicas.at(id).held_round < 0;
-  transition(turn, id, loads ? ReplicaState::kLoading : ReplicaState::kServing);
-  ReplicaRecord& replica = turn.replica(id);
-  const Duration away = turn.now() - replica.absent_since;
+void come_back(Transaction& tx, ReplicaId id) {
+  if (tx.state().replicas.at(id).state != ReplicaState::kAbsent) return;
+  const bool loads = tx.state().replicas.at(id).held_round < 0;
+  transition(tx, id, loads ? ReplicaState::kLoading : ReplicaState::kServing);
+  ReplicaRecord& replica = tx.replica(id);
+  const Duration away = tx.now() - replica.absent_since;
   replica.absent_since = {};
-  turn.event(
+  tx.event(
       Severity::kInfo, event_kind::kReplicaReturned,
       {.job = replica.job, .agent = replica.agent, .replica = id},
-      called(turn.state(), id) + " is back after " + std::to_string(away.ms() / 1000) + " s");
+      display_name(tx.state(), id) + " is back after " + std::to_string(away.ms() / 1000) + " s");
 }
 
-void release_replica(Turn& turn, ReplicaId id, ReleaseReason reason) {
-  const ReplicaRecord ended = turn.state().replicas.at(id);
-  transition(turn, id, ReplicaState::kReleased);
-  turn.send(ended.agent, Release{id, reason});
-  turn.drop_replica(id);
-  refresh_agent(turn, ended.agent);
+void release_replica(Transaction& tx, ReplicaId id, ReleaseReason reason) {
+  const ReplicaRecord ended = tx.state().replicas.at(id);
+  transition(tx, id, ReplicaState::kReleased);
+  tx.send(ended.agent, Release{id, reason});
+  tx.drop_replica(id);
+  refresh_agent(tx, ended.agent);
 }
 
-void let_go(Turn& turn, ReplicaId id, ReleaseReason reason, ContributionState left) {
-  const ReplicaRecord ended = turn.state().replicas.at(id);
-  release_replica(turn, id, reason);
-  leave_round(turn, ended, left);
-  leave_checkpoints(turn, ended);
+void let_go(Transaction& tx, ReplicaId id, ReleaseReason reason, ContributionState left) {
+  const ReplicaRecord ended = tx.state().replicas.at(id);
+  release_replica(tx, id, reason);
+  leave_round(tx, ended, left);
+  leave_checkpoints(tx, ended);
 }
 
-void check_load_limits(Turn& turn, JobId job) {
-  std::vector<ReplicaId> all = live_replicas(turn.state(), job);
-  const std::vector<ReplicaId> reducers = live_reducers(turn.state(), job);
+void check_load_limits(Transaction& tx, JobId job) {
+  std::vector<ReplicaId> all = live_replicas(tx.state(), job);
+  const std::vector<ReplicaId> reducers = live_reducers(tx.state(), job);
   all.insert(all.end(), reducers.begin(), reducers.end());
   for (const ReplicaId id : all) {
-    const ReplicaRecord& replica = turn.state().replicas.at(id);
+    const ReplicaRecord& replica = tx.state().replicas.at(id);
     if (replica.state != ReplicaState::kAssigned && replica.state != ReplicaState::kLoading)
       continue;
-    const Instant limit = load_deadline(turn, replica);
-    if (turn.now() < limit) {
-      turn.look_again(job, limit);
-    } else if (load_has_moved(turn.state(), id)) {
-      fail_replica(turn, id, ReplicaFailure::kDonorLost, "its load came no further");
+    const Instant limit = load_deadline(tx, replica);
+    if (tx.now() < limit) {
+      tx.schedule_wakeup(job, limit);
+    } else if (load_has_moved(tx.state(), id)) {
+      fail_replica(tx, id, ReplicaFailure::kSourceLost, "its load came no further");
     } else {
-      fail_replica(turn, id, ReplicaFailure::kFrozen, "it did not begin to load its state");
+      fail_replica(tx, id, ReplicaFailure::kUnresponsive, "it did not begin to load its state");
     }
   }
 }

@@ -24,6 +24,21 @@ TEST(Replicas, FailsAJobThatNoAgentCanLoad) {
   EXPECT_EQ(rig.job(id).detail, "no agent could load it: /data/text");
 }
 
+TEST(Replicas, ABadJobDoesNotMakeTheNextOneWait) {
+  Rig rig;
+  const auto a = rig.join("a");
+  JobSpec spec = small_job("bad");
+  spec.swarm.min_replicas = 1;
+  ASSERT_TRUE(rig.submit(spec).ok());
+  const ReplicaId refused = rig.last<Assign>(a)->replica;
+  rig.say(a, ReplicaFailed{refused, ReplicaFailure::kDataMissing, "/data/text"});
+  spec.name = "good";
+  const JobId good = *rig.submit(spec);
+  const ReplicaId next = rig.last<Assign>(a)->replica;
+  ASSERT_NE(next, refused) << "its device has not failed";
+  EXPECT_EQ(rig.state().replicas.at(next).job, good);
+}
+
 // A job with a checkpoint whose replicas are gone, and agents that lack the data when they load it.
 struct WithoutData : PairRig {
   static JobSpec spec() {

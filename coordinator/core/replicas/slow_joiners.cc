@@ -44,42 +44,42 @@ EventScope scope_of(const ReplicaRecord& replica) {
   return {.job = replica.job, .agent = replica.agent, .replica = replica.id};
 }
 
-void call_slow(Turn& turn, const ReplicaRecord& replica, const JoinShare& measured) {
-  Joiner& joiner = turn.volatile_state().joiners[replica.id];
+void call_slow(Transaction& tx, const ReplicaRecord& replica, const JoinShare& measured) {
+  Joiner& joiner = tx.volatile_state().joiners[replica.id];
   if (std::exchange(joiner.called_slow, true)) return;
   const std::string left =
       measured.left ? "about " + in_words(*measured.left) + " more" : std::string("for ever");
-  turn.event(
-      Severity::kWarning, event_kind::kJoinSlow, scope_of(replica),
-      called(turn.state(), replica.id) + " loads slowly: the averages of the rounds take r = " +
-          two_digits(measured.share) + " of its line, so its state takes " + left + "; " + kRemedy);
+  tx.event(Severity::kWarning, event_kind::kJoinSlow, scope_of(replica),
+           display_name(tx.state(), replica.id) +
+               " loads slowly: the averages of the rounds take r = " + two_digits(measured.share) +
+               " of its line, so its state takes " + left + "; " + kRemedy);
 }
 
-void refuse(Turn& turn, const ReplicaRecord& replica, const std::string& why) {
-  SlowLine& line = turn.volatile_state().slow_lines[{replica.job, replica.agent}];
-  const Options& options = turn.options();
+void refuse(Transaction& tx, const ReplicaRecord& replica, const std::string& why) {
+  SlowLine& line = tx.volatile_state().slow_lines[{replica.job, replica.agent}];
+  const Options& options = tx.options();
   Duration rest = options.join_again_first;
   for (int i = 0; i < line.times && rest < options.join_again_cap; ++i) rest = rest * 2;
   rest = std::min(rest, options.join_again_cap);
-  line = {turn.now() + rest, line.times + 1};
-  turn.event(Severity::kWarning, event_kind::kJoinRefused, scope_of(replica),
-             called(turn.state(), replica.id) + " cannot join: " + why + "; " + kRemedy +
-                 "; its agent is asked again in " + in_words(rest));
-  fail_replica(turn, replica.id, ReplicaFailure::kTooSlow, why);
+  line = {tx.now() + rest, line.times + 1};
+  tx.event(Severity::kWarning, event_kind::kJoinRefused, scope_of(replica),
+           display_name(tx.state(), replica.id) + " cannot join: " + why + "; " + kRemedy +
+               "; its agent is asked again in " + in_words(rest));
+  fail_replica(tx, replica.id, ReplicaFailure::kTooSlow, why);
 }
 
 // Empty: it may still hold the state one day.
-std::string why_never(const Turn& turn, const ReplicaRecord& replica, const JoinWatch& watch) {
+std::string why_never(const Transaction& tx, const ReplicaRecord& replica, const JoinWatch& watch) {
   const JoinShare measured = watch.share();
   if (measured.pace == JoinPace::kNever) {
     return "the averages of the rounds take r = " + two_digits(measured.share) +
            " of its line, measured over " + in_words(measured.over) + " and " +
            std::to_string(measured.rounds) + " rounds; with 1 or more a load never ends";
   }
-  const JobRecord& job = turn.state().jobs.at(replica.job);
-  const JoinWord& furthest = watch.furthest();
-  const Duration still = turn.now() - furthest.at;
-  const Duration limit = stall_for(turn.options().load_limit, state_size(job, replica.stage)) * 2;
+  const JobRecord& job = tx.state().jobs.at(replica.job);
+  const JoinReport& furthest = watch.furthest();
+  const Duration still = tx.now() - furthest.at;
+  const Duration limit = stall_for(tx.options().load_limit, state_size(job, replica.stage)) * 2;
   const bool rounds = job.committed_round - furthest.round >= kRoundsWithoutProgress;
   if (still < limit || !rounds) return {};
   return "it has come no further than " + std::to_string(furthest.done.count()) + " of " +
@@ -87,34 +87,35 @@ std::string why_never(const Turn& turn, const ReplicaRecord& replica, const Join
          std::to_string(job.committed_round - furthest.round) + " rounds";
 }
 
-void look_at_agents_again(Turn& turn, JobId job) {
-  for (const auto& [who, line] : turn.state().slow_lines) {
-    if (who.first == job && turn.now() < line.ask_again_at) turn.look_again(job, line.ask_again_at);
+void look_at_agents_again(Transaction& tx, JobId job) {
+  for (const auto& [who, line] : tx.state().slow_lines) {
+    if (who.first == job && tx.now() < line.ask_again_at)
+      tx.schedule_wakeup(job, line.ask_again_at);
   }
 }
 
 }  // namespace
 
-void watch_joiners(Turn& turn, JobId job) {
-  look_at_agents_again(turn, job);
-  if (turn.state().jobs.at(job).phase != JobPhase::kTraining) return;
-  for (const ReplicaId id : live_replicas(turn.state(), job)) {
-    const ReplicaRecord replica = turn.state().replicas.at(id);
-    const Joiner* joiner = turn.state().joiners.find(id);
-    if (!is_joining(turn.state(), replica, joiner)) continue;
-    turn.look_again(job, turn.now() + kLookEvery);
-    if (const std::string why = why_never(turn, replica, joiner->watch); !why.empty()) {
-      refuse(turn, replica, why);
+void watch_joiners(Transaction& tx, JobId job) {
+  look_at_agents_again(tx, job);
+  if (tx.state().jobs.at(job).phase != JobPhase::kTraining) return;
+  for (const ReplicaId id : live_replicas(tx.state(), job)) {
+    const ReplicaRecord replica = tx.state().replicas.at(id);
+    const Joiner* joiner = tx.state().joiners.find(id);
+    if (!is_joining(tx.state(), replica, joiner)) continue;
+    tx.schedule_wakeup(job, tx.now() + kLookEvery);
+    if (const std::string why = why_never(tx, replica, joiner->watch); !why.empty()) {
+      refuse(tx, replica, why);
     } else if (joiner->watch.share().pace == JoinPace::kSlow) {
-      call_slow(turn, replica, joiner->watch.share());
+      call_slow(tx, replica, joiner->watch.share());
     }
   }
 }
 
-bool is_too_slow_for(const Turn& turn, JobId job, AgentId agent) {
-  const SlowLine* line = turn.state().slow_lines.find({job, agent});
-  if (line == nullptr || turn.now() >= line->ask_again_at) return false;
-  return turn.state().jobs.at(job).phase == JobPhase::kTraining;
+bool is_too_slow_for(const Transaction& tx, JobId job, AgentId agent) {
+  const SlowLine* line = tx.state().slow_lines.find({job, agent});
+  if (line == nullptr || tx.now() >= line->ask_again_at) return false;
+  return tx.state().jobs.at(job).phase == JobPhase::kTraining;
 }
 
 }  // namespace shoal::coordinator

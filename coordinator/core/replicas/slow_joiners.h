@@ -4,14 +4,14 @@
 // The other members do not notice: nobody waits for a joiner that is far.
 #pragma once
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // Called at every look at a job; looks again while somebody joins.
-void watch_joiners(Turn& turn, JobId job);
+void watch_joiners(Transaction& tx, JobId job);
 
 // Not to be asked now. Where no rounds go on, no line is too slow for them.
-bool is_too_slow_for(const Turn& turn, JobId job, AgentId agent);
+bool is_too_slow_for(const Transaction& tx, JobId job, AgentId agent);
 
 }  // namespace shoal::coordinator

@@ -35,7 +35,7 @@ struct Async : PairRig {
   }
 };
 
-TEST(AsyncRounds, OneReportSealsAndTheOtherFollowsWithoutWeight) {
+TEST(AsyncRounds, OneReportFreezesAndTheOtherFollowsWithoutWeight) {
   Async rig;
   rig.report(rig.a, rig.rep_a, rig.key(1));
   rig.wait(seconds(1));
@@ -104,11 +104,11 @@ TEST(AsyncRounds, TheLastRoundTakesBackWhatNobodyReports) {
   EXPECT_THAT(rig.job(rig.id).returned, testing::Contains(lease));
 }
 
-TEST(AsyncRounds, AReportThatComesAfterTheSealCountsInTheNextRound) {
+TEST(AsyncRounds, AReportThatComesAfterTheFreezeCountsInTheNextRound) {
   Async rig;
   rig.report(rig.a, rig.rep_a, rig.key(1));
   rig.wait(seconds(1));
-  rig.report(rig.b, rig.rep_b, rig.key(1));  // sealed already
+  rig.report(rig.b, rig.rep_b, rig.key(1));  // frozen already
   rig.finish(1);
   EXPECT_TRUE(rig.commit_of(rig.b).keeps);
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(1280));

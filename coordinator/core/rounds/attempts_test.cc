@@ -81,12 +81,12 @@ TEST(Attempts, WhoHasReportedIsNotToldToTrainAgain) {
   EXPECT_TRUE(rig.last<ToReplica<OpenRound>>(training));
 }
 
-TEST(Attempts, EverySealedRoundIsAnEventUnlessItIsOneStep) {
+TEST(Attempts, EveryFrozenRoundIsAnEventUnlessItIsOneStep) {
   JobSpec spec = small_job();
   spec.eval.every_rounds = 7;
   Three rig(spec);
   rig.report_all();
-  EXPECT_EQ(rig.events.back().kind, event_kind::kRoundSealed);
+  EXPECT_EQ(rig.events.back().kind, event_kind::kRoundFrozen);
 }
 
 // ---- what follows from a commit
@@ -151,7 +151,7 @@ TEST(Loading, WhoDoesNotLoadInTimeIsReplaced) {
   EXPECT_TRUE(is_live(rig.state(), replica));
   stay(seconds(15));
   EXPECT_FALSE(is_live(rig.state(), replica));
-  EXPECT_EQ(rig.replicas_.at(replica).failure, ReplicaFailure::kFrozen);
+  EXPECT_EQ(rig.replicas_.at(replica).failure, ReplicaFailure::kUnresponsive);
   EXPECT_EQ(rig.job(id).committed_round, 0);
 }
 
@@ -161,7 +161,7 @@ TEST(Loading, WhatWasLoadedIsKnownOfTheReplica) {
   EXPECT_EQ(rig.replicas_.at(rig.replicas[0]).momentum, (Digest{8, 8}));
 }
 
-TEST(Loading, JoinersAreSharedOutAmongDonors) {
+TEST(Loading, JoinersAreSharedOutAmongSources) {
   JobSpec spec = small_job();
   spec.train.steps = Steps(100);
   Three rig(spec);
@@ -170,16 +170,16 @@ TEST(Loading, JoinersAreSharedOutAmongDonors) {
   for (std::size_t i = 0; i < 3; ++i) {
     rig.applied(rig.agents[i], rig.replicas[i], rig.key, {11, 11});
   }
-  std::set<ReplicaId> donors;
+  std::set<ReplicaId> sources;
   for (const char* name : {"d", "e", "f"}) {
     const auto joiner = rig.join(name);
     rig.wait(milliseconds(10));
     const auto assign = rig.last<Assign>(joiner);
     ASSERT_TRUE(assign);
     EXPECT_EQ(assign->source.kind, SourceKind::kPeer);
-    donors.insert(assign->source.donor);
+    sources.insert(assign->source.replica);
   }
-  EXPECT_EQ(donors.size(), 3u);
+  EXPECT_EQ(sources.size(), 3u);
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 // evaluation and of a checkpoint. Everything may be said twice: whoever has heard it ignores it.
 #pragma once
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // A replica that missed more than one commit has failed.
-void catch_up(Turn& turn, ReplicaId id);
+void catch_up(Transaction& tx, ReplicaId id);
 
 }  // namespace shoal::coordinator

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "coordinator/core/rounds_test_util.h"
-#include "coordinator/core/turn_test_util.h"
+#include "coordinator/core/transaction_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -43,12 +43,12 @@ TEST(CatchUp, WhoMissedOneCommitHearsItAgain) {
 }
 
 // What it holds is of no use to anybody, and it cannot get at what it missed.
-TEST(CatchUp, AStateOfAnotherLineageIsStale) {
+TEST(CatchUp, AStateOfAnotherEpochIsStale) {
   StepPair rig(job_of_steps());
   State state = rig.state();
-  state.replicas.at(rig.rep_b).lineage = 7;
-  Turn turn(state, rig.now);
-  catch_up(turn, rig.rep_b);
+  state.replicas.at(rig.rep_b).epoch = 7;
+  Transaction tx(state, rig.now);
+  catch_up(tx, rig.rep_b);
   EXPECT_FALSE(is_live(state, rig.rep_b));
   EXPECT_TRUE(is_live(state, rig.rep_a));
 }
@@ -58,8 +58,8 @@ TEST(CatchUp, WhoMissedTwoCommitsIsStale) {
   State state = rig.state();
   state.jobs.at(rig.id).committed_round = 2;
   state.rounds.put(rig.key(2), {.key = rig.key(2), .state = RoundState::kCommitted});
-  Turn turn(state, rig.now);
-  catch_up(turn, rig.rep_b);
+  Transaction tx(state, rig.now);
+  catch_up(tx, rig.rep_b);
   EXPECT_FALSE(is_live(state, rig.rep_b));
 }
 
@@ -69,9 +69,9 @@ TEST(CatchUp, WhoStillLoadsIsAssignedAgain) {
   (void)*rig.submit(small_job());
   const ReplicaId replica = rig.last<Assign>(a)->replica;
   State state = rig.state();
-  Turn turn(state, rig.now);
-  catch_up(turn, replica);
-  EXPECT_EQ(messages<Assign>(effects_of(turn), a).size(), 1u);
+  Transaction tx(state, rig.now);
+  catch_up(tx, replica);
+  EXPECT_EQ(messages<Assign>(effects_of(tx), a).size(), 1u);
 }
 
 }  // namespace

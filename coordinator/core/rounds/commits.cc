@@ -46,8 +46,8 @@ void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
 
 // What is left of the leases of this contribution: with sync.overlap_steps its replica goes on to
 // train it, else it goes back.
-void settle_leases(Turn& turn, ContributionRecord& contribution, Tails& tails) {
-  JobRecord& job = turn.job(contribution.key.job);
+void settle_leases(Transaction& tx, ContributionRecord& contribution, Tails& tails) {
+  JobRecord& job = tx.job(contribution.key.job);
   std::vector<DataLease> beyond = untrained_leases(job, contribution);
   contribution.leases = outer_opt::without(contribution.leases, beyond);
   const bool goes_on = job.spec.sync.overlap_steps() > Steps(0);
@@ -66,14 +66,14 @@ void set_aside(JobRecord& job, ContributionRecord& contribution, Tails& tails) {
 }
 
 // A tail counts with the next round, when its replica is in it.
-void carry_over(Turn& turn, const RoundKey& next, const Tails& tails,
+void carry_over(Transaction& tx, const RoundKey& next, const Tails& tails,
                 const std::vector<ReplicaId>& followers) {
   for (const auto& [replica, tail] : tails) {
     const bool follows = std::find(followers.begin(), followers.end(), replica) != followers.end();
     if (follows) {
-      contribution_in(turn, next, replica).leases = tail;
+      contribution_in(tx, next, replica).leases = tail;
     } else {
-      give_back_all(turn.job(next.job), tail);
+      give_back_all(tx.job(next.job), tail);
     }
   }
 }
@@ -95,18 +95,18 @@ ContributionState ended(const JobRecord& job, const RoundRecord& round,
 
 // Bytes of all members; tokens and loss of the routers whose pseudo-gradient went into the average,
 // or will go into the next one.
-void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
-  RoundRecord& round = turn.round(key);
-  JobRecord& job = turn.job(key.job);
+void count_contributions(Transaction& tx, const RoundKey& key, Tails& tails) {
+  RoundRecord& round = tx.round(key);
+  JobRecord& job = tx.job(key.job);
   double loss_sum = 0;
-  for (const ReplicaId replica : all_members(turn.state(), key)) {
-    ContributionRecord& contribution = turn.contribution(key, replica);
+  for (const ReplicaId replica : all_members(tx.state(), key)) {
+    ContributionRecord& contribution = tx.contribution(key, replica);
     const bool counts = contribution.weight > 0;
     contribution.state = ended(job, round, contribution);
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;
-      settle_leases(turn, contribution, tails);
+      settle_leases(tx, contribution, tails);
       const RoundReport& report = contribution.report;
       round.tokens += report.drawn;
       loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
@@ -118,33 +118,33 @@ void count_contributions(Turn& turn, const RoundKey& key, Tails& tails) {
 }
 
 // The round commits without those that were absent; what they had leased goes to others.
-void lose_absent(Turn& turn, const RoundKey& key) {
-  for (const ReplicaId replica : round_replicas(turn.state(), key)) {
-    const ContributionRecord& known = turn.state().contributions.at({key, replica});
-    if (known.member_index >= 0 || !is_enlisted(known)) continue;
-    ContributionRecord& contribution = turn.contribution(key, replica);
-    give_back_all(turn.job(key.job), contribution.leases);
+void lose_absent(Transaction& tx, const RoundKey& key) {
+  for (const ReplicaId replica : round_replicas(tx.state(), key)) {
+    const ContributionRecord& known = tx.state().contributions.at({key, replica});
+    if (known.member_index >= 0 || !has_assigned_data(known)) continue;
+    ContributionRecord& contribution = tx.contribution(key, replica);
+    give_back_all(tx.job(key.job), contribution.leases);
     contribution.leases.clear();
     contribution.state = ContributionState::kLost;
   }
 }
 
 // How far an asynchronous round brings the job.
-void settle_arrivals(Turn& turn, const RoundKey& key) {
-  const JobRecord& job = turn.state().jobs.at(key.job);
+void settle_arrivals(Transaction& tx, const RoundKey& key) {
+  const JobRecord& job = tx.state().jobs.at(key.job);
   if (job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return;
   Arrivals arrivals;
-  for (const ReplicaId replica : all_members(turn.state(), key)) {
-    const auto& contribution = turn.state().contributions.at({key, replica});
+  for (const ReplicaId replica : all_members(tx.state(), key)) {
+    const auto& contribution = tx.state().contributions.at({key, replica});
     ++arrivals.replicas;
     if (contribution.weight == 0) continue;
     ++arrivals.contributions;
     arrivals.steps += contribution.report.steps.count();
   }
-  const RoundRecord* before = committed_round(turn.state(), job);
+  const RoundRecord* before = committed_round(tx.state(), job);
   const std::int64_t carried = before == nullptr ? 0 : before->carried_steps;
   const Arrived arrived = count_arrivals(job.committed_step, carried, arrivals);
-  RoundRecord& round = turn.round(key);
+  RoundRecord& round = tx.round(key);
   round.from_step = job.committed_step;
   round.to_step = arrived.to_step;
   round.share = arrived.share;
@@ -152,21 +152,21 @@ void settle_arrivals(Turn& turn, const RoundKey& key) {
 }
 
 // What the outer step of each stage begins with.
-void note_bases(Turn& turn, const RoundKey& key) {
-  const JobRecord& job = turn.state().jobs.at(key.job);
-  RoundRecord& round = turn.round(key);
+void note_bases(Transaction& tx, const RoundKey& key) {
+  const JobRecord& job = tx.state().jobs.at(key.job);
+  RoundRecord& round = tx.round(key);
   for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
-    round.stages.at(stage).base = job.stages[stage].anchor;
-    round.stages.at(stage).base_momentum = job.stages[stage].momentum;
+    round.reduces.at(stage).base = job.stages[stage].anchor;
+    round.reduces.at(stage).base_momentum = job.stages[stage].momentum;
   }
 }
 
-void advance_job_to(Turn& turn, const RoundKey& key) {
-  RoundRecord& round = turn.round(key);
-  JobRecord& job = turn.job(key.job);
+void advance_job_to(Transaction& tx, const RoundKey& key) {
+  RoundRecord& round = tx.round(key);
+  JobRecord& job = tx.job(key.job);
   SHOAL_CHECK(round.to_step >= job.committed_step, "a commit takes no step back");
   job.committed_round = key.round;
-  job.committed_at = turn.now();
+  job.committed_at = tx.now();
   job.committed_step = std::min(round.to_step, job.spec.train.steps);
   job.committed_tokens += round.tokens;
   round.job_tokens = job.committed_tokens;
@@ -178,45 +178,45 @@ void advance_job_to(Turn& turn, const RoundKey& key) {
 }
 
 // Whether it took the step from what was recorded before it, with the average that was committed.
-bool proves_its_state(const RoundStage& stage, const ContributionRecord& contribution) {
+bool proves_its_state(const Reduce& stage, const ContributionRecord& contribution) {
   return stage.base && contribution.base == stage.base &&
          contribution.base_momentum == stage.base_momentum && contribution.added == stage.average;
 }
 
-void keep_settled(Turn& turn, const RoundKey& key, StageIndex stage, const Digest& anchor,
+void keep_settled(Transaction& tx, const RoundKey& key, StageIndex stage, const Digest& anchor,
                   const Digest& momentum) {
   const auto keep = [&](auto& of) { of.anchor = anchor, of.momentum = momentum; };
-  keep(stage_of(turn.job(key.job), stage));
-  keep(stage_of(turn.round(key), stage));
+  keep(stage_of(tx.job(key.job), stage));
+  keep(reduce_at(tx.round(key), stage));
 }
 
-// Those that took the state of a donor before the stage had settled what it holds.
-void fail_deviating_joiners(Turn& turn, const RoundKey& key, StageIndex stage) {
-  const JobRecord& job = turn.state().jobs.at(key.job);
+// Those that took the state of a source before the stage had settled what it holds.
+void fail_deviating_joiners(Transaction& tx, const RoundKey& key, StageIndex stage) {
+  const JobRecord& job = tx.state().jobs.at(key.job);
   const JobStage& settled = stage_of(job, stage);
-  for (const ReplicaId id : holders(turn.state(), job, stage)) {
-    const ReplicaRecord& replica = turn.state().replicas.at(id);
+  for (const ReplicaId id : in_sync_replicas(tx.state(), job, stage)) {
+    const ReplicaRecord& replica = tx.state().replicas.at(id);
     const bool same = replica.anchor == settled.anchor && replica.momentum == settled.momentum;
     if (same || replica.held_round != key.round) continue;
-    fail_replica(turn, id, ReplicaFailure::kDigestMismatch,
-                 "its donor held another state than its stage");
+    fail_replica(tx, id, ReplicaFailure::kDigestMismatch,
+                 "its source held another state than its stage");
   }
 }
 
 // Everybody who took the step is gone: those who took over what one of them held stand for it.
-void settle_by_joiners(Turn& turn, const RoundKey& key, StageIndex stage) {
-  for (const ReplicaId id : holders(turn.state(), turn.state().jobs.at(key.job), stage)) {
-    const ReplicaRecord& replica = turn.state().replicas.at(id);
+void settle_by_joiners(Transaction& tx, const RoundKey& key, StageIndex stage) {
+  for (const ReplicaId id : in_sync_replicas(tx.state(), tx.state().jobs.at(key.job), stage)) {
+    const ReplicaRecord& replica = tx.state().replicas.at(id);
     if (replica.held_round != key.round) continue;
-    keep_settled(turn, key, stage, replica.anchor, replica.momentum);
-    return fail_deviating_joiners(turn, key, stage);
+    keep_settled(tx, key, stage, replica.anchor, replica.momentum);
+    return fail_deviating_joiners(tx, key, stage);
   }
 }
 
 StateClaim claim_of(const State& state, const RoundKey& key, ReplicaId replica) {
   const ContributionRecord& said = state.contributions.at({key, replica});
   return {replica, said.anchor, said.momentum,
-          proves_its_state(stage_of(state.rounds.at(key), said.stage), said)};
+          proves_its_state(reduce_at(state.rounds.at(key), said.stage), said)};
 }
 
 // Where no follower can prove what it holds, those count who could and are gone, or out of reach.
@@ -237,45 +237,45 @@ std::vector<StateClaim> claims_of(const State& state, const RoundKey& key, Stage
 // All live followers of a stage have said their digests: who holds something else than the
 // committed state is out; everybody where nobody can tell what that is, and the stage begins again
 // from what is stored.
-void settle_state(Turn& turn, const RoundKey& key, StageIndex stage,
+void settle_state(Transaction& tx, const RoundKey& key, StageIndex stage,
                   const std::vector<ReplicaId>& followers) {
-  if (followers.empty()) return settle_by_joiners(turn, key, stage);
-  const StateDecision decision = decide_state(claims_of(turn.state(), key, stage, followers));
+  if (followers.empty()) return settle_by_joiners(tx, key, stage);
+  const StateDecision decision = decide_state(claims_of(tx.state(), key, stage, followers));
   const bool undecided = decision.verdict == StateVerdict::kUndecided;
   for (const ReplicaId replica : decision.odd) {
-    if (!is_present(turn.state(), replica)) continue;
-    fail_replica(turn, replica, ReplicaFailure::kDigestMismatch,
+    if (!is_present(tx.state(), replica)) continue;
+    fail_replica(tx, replica, ReplicaFailure::kDigestMismatch,
                  undecided ? "replicas of its stage differ after the outer step, and nobody can "
                              "prove what it should be"
                            : "its anchor or outer momentum differs from that of the others after "
                              "the outer step");
   }
-  if (!undecided) keep_settled(turn, key, stage, decision.anchor, decision.momentum);
-  fail_deviating_joiners(turn, key, stage);
+  if (!undecided) keep_settled(tx, key, stage, decision.anchor, decision.momentum);
+  fail_deviating_joiners(tx, key, stage);
 }
 
 // In groups each replica has an anchor of its own; the job's is that of the first one.
-void settle_first_anchor(Turn& turn, const std::vector<ReplicaId>& followers) {
+void settle_first_anchor(Transaction& tx, const std::vector<ReplicaId>& followers) {
   if (followers.empty()) return;
   const ReplicaId first = *std::min_element(followers.begin(), followers.end());
-  const ReplicaRecord& replica = turn.state().replicas.at(first);
-  JobStage& stage = stage_of(turn.job(replica.job), replica.stage);
+  const ReplicaRecord& replica = tx.state().replicas.at(first);
+  JobStage& stage = stage_of(tx.job(replica.job), replica.stage);
   stage.anchor = replica.anchor;
   stage.momentum = replica.momentum;
 }
 
 // It hears of the commit between two pieces of work, or when it is back.
-Instant apply_deadline(const Turn& turn, const RoundKey& key, ReplicaId id) {
-  const ReplicaRecord& replica = turn.state().replicas.at(id);
-  const Bytes size = state_size(turn.state().jobs.at(key.job), replica.stage);
-  const Duration limit = stall_for(turn.options().apply_limit, size);
-  const Instant told = std::max(turn.state().rounds.at(key).committed_at, replica.updated_at);
-  return turn.deadline(told, std::max(limit, work_limit(turn.state(), id)));
+Instant apply_deadline(const Transaction& tx, const RoundKey& key, ReplicaId id) {
+  const ReplicaRecord& replica = tx.state().replicas.at(id);
+  const Bytes size = state_size(tx.state().jobs.at(key.job), replica.stage);
+  const Duration limit = stall_for(tx.options().apply_limit, size);
+  const Instant told = std::max(tx.state().rounds.at(key).committed_at, replica.updated_at);
+  return tx.deadline(told, std::max(limit, work_limit(tx.state(), id)));
 }
 
 // The outer step of one stage, until its digests are known.
-void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
-  const State& state = turn.state();
+void check_stage_applied(Transaction& tx, const RoundKey& key, StageIndex stage) {
+  const State& state = tx.state();
   const bool in_groups = averages_in_groups(state.jobs.at(key.job));
   std::vector<ReplicaId> followers, waiting;
   for (const ReplicaId replica : all_members(state, key)) {
@@ -285,42 +285,41 @@ void check_stage_applied(Turn& turn, const RoundKey& key, StageIndex stage) {
     (applied ? followers : waiting).push_back(replica);
   }
   if (waiting.empty()) {
-    return in_groups ? settle_first_anchor(turn, followers)
-                     : settle_state(turn, key, stage, followers);
+    return in_groups ? settle_first_anchor(tx, followers) : settle_state(tx, key, stage, followers);
   }
   for (const ReplicaId replica : waiting) {
-    const Instant limit = apply_deadline(turn, key, replica);
-    if (turn.now() < limit) {
-      turn.look_again(key.job, limit);
+    const Instant limit = apply_deadline(tx, key, replica);
+    if (tx.now() < limit) {
+      tx.schedule_wakeup(key.job, limit);
     } else {
-      fail_replica(turn, replica, ReplicaFailure::kFrozen, "it did not take the outer step");
+      fail_replica(tx, replica, ReplicaFailure::kUnresponsive, "it did not take the outer step");
     }
   }
 }
 
 // The job ends or pauses here: what was begun of the next round is given out again.
-void take_back(Turn& turn, const RoundKey& committed, const Tails& tails) {
+void take_back(Transaction& tx, const RoundKey& committed, const Tails& tails) {
   for (const auto& [replica, tail] : tails) {
-    give_back_all(turn.job(committed.job), tail);
-    ContributionRecord& contribution = turn.contribution(committed, replica);
+    give_back_all(tx.job(committed.job), tail);
+    ContributionRecord& contribution = tx.contribution(committed, replica);
     const bool late = contribution.state == ContributionState::kLate;
     if (late) contribution.state = ContributionState::kFollowed;
   }
 }
 
 // Opens the next round, with whoever follows to it, unless the job ends or pauses here.
-void open_next(Turn& turn, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
-  const JobRecord& job = turn.state().jobs.at(id);
+void open_next(Transaction& tx, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
+  const JobRecord& job = tx.state().jobs.at(id);
   if (is_trained(job) || job.desired == JobDesired::kPause) {
-    return take_back(turn, {id, job.lineage, job.committed_round}, tails);
+    return take_back(tx, {id, job.epoch, job.committed_round}, tails);
   }
-  open_round(turn, id);
-  carry_over(turn, next_key(job), tails, followers);
+  open_round(tx, id);
+  carry_over(tx, next_key(job), tails, followers);
   // Who is late has its lease already.
   if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
     std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
   }
-  enlist(turn, next_key(job), followers);
+  assign_data(tx, next_key(job), followers);
 }
 
 // "4 replicas", "2 of 4 replicas" when the others only follow or keep what they have.
@@ -345,36 +344,35 @@ std::vector<ReplicaId> followers_of(const State& state, const RoundKey& key) {
   return followers;
 }
 
-void say_committed(Turn& turn, const RoundKey& key) {
-  const State& state = turn.state();
+void say_committed(Transaction& tx, const RoundKey& key) {
+  const State& state = tx.state();
   if (!has_events(state.jobs.at(key.job), state.rounds.at(key))) return;
-  turn.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
-             "round " + std::to_string(key.round) + " committed by " + who_committed(state, key));
+  tx.event(Severity::kInfo, event_kind::kRoundCommitted, {.job = key.job, .round = key.round},
+           "round " + std::to_string(key.round) + " committed by " + who_committed(state, key));
 }
 
 // What an absent replica holds is of the past: nothing of it will be asked for again.
-void drop_the_stale_absent(Turn& turn, const RoundKey& key) {
-  for (const ReplicaId replica : absent_replicas(turn.state(), key.job)) {
-    if (can_follow(turn.state(), key, replica)) continue;
-    fail_replica(turn, replica, ReplicaFailure::kStale,
-                 "a round was committed while it was absent");
+void drop_the_stale_absent(Transaction& tx, const RoundKey& key) {
+  for (const ReplicaId replica : absent_replicas(tx.state(), key.job)) {
+    if (can_follow(tx.state(), key, replica)) continue;
+    fail_replica(tx, replica, ReplicaFailure::kStale, "a round was committed while it was absent");
   }
 }
 
 // Whoever served without a part in this round cannot follow.
-void fail_the_stale(Turn& turn, const RoundKey& key) {
-  drop_the_stale_absent(turn, key);
-  for (const ReplicaId replica : live_replicas(turn.state(), key.job)) {
-    const ReplicaRecord& record = turn.state().replicas.at(replica);
+void fail_the_stale(Transaction& tx, const RoundKey& key) {
+  drop_the_stale_absent(tx, key);
+  for (const ReplicaId replica : live_replicas(tx.state(), key.job)) {
+    const ReplicaRecord& record = tx.state().replicas.at(replica);
     const bool serves =
         record.state == ReplicaState::kServing || record.state == ReplicaState::kAveraging;
-    if (serves && !can_follow(turn.state(), key, replica)) {
-      fail_replica(turn, replica, ReplicaFailure::kStale, "it was not part of the committed round");
+    if (serves && !can_follow(tx.state(), key, replica)) {
+      fail_replica(tx, replica, ReplicaFailure::kStale, "it was not part of the committed round");
     }
   }
 }
 
-RoundOutcome outcome_of(const RoundStage& reduce, const ContributionRecord& contribution) {
+RoundOutcome outcome_of(const Reduce& reduce, const ContributionRecord& contribution) {
   if (!reduce.given_up) return RoundOutcome::kAveraged;
   return contribution.weight > 0 ? RoundOutcome::kKept : RoundOutcome::kDropped;
 }
@@ -385,7 +383,7 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
                        ReplicaId replica) {
   const RoundKey& key = record.key;
   const ContributionRecord& own = state.contributions.at({key, replica});
-  const RoundStage& reduce = reduce_of(state.rounds.at(key), own);
+  const Reduce& reduce = reduce_of(state.rounds.at(key), own);
   CommitRound order;
   order.key = key;
   order.attempt = reduce.attempt;
@@ -400,79 +398,79 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
   }
   order.outcome = outcome_of(reduce, own);
   order.evaluate = slice_of(state, key, own);
-  const RoundKey next{key.job, key.lineage, key.round + 1};
+  const RoundKey next{key.job, key.epoch, key.round + 1};
   const ContributionRecord* contribution = state.contributions.find({next, replica});
-  order.last = contribution == nullptr || !is_enlisted(*contribution);
+  order.last = contribution == nullptr || !has_assigned_data(*contribution);
   if (!order.last) order.next = order_of(state, now, state.rounds.at(next), replica);
   order.keeps = !order.last && own.state == ContributionState::kLate;
   return order;
 }
 
-void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages) {
-  SHOAL_CHECK(key == next_key(turn.state().jobs.at(key.job)), "rounds commit one after the other");
-  SHOAL_CHECK(std::ssize(averages) == reduce_count(turn.state(), key));
-  transition(turn, key, RoundState::kCommitted);
+void commit(Transaction& tx, const RoundKey& key, const std::vector<Digest>& averages) {
+  SHOAL_CHECK(key == next_key(tx.state().jobs.at(key.job)), "rounds commit one after the other");
+  SHOAL_CHECK(std::ssize(averages) == reduce_count(tx.state(), key));
+  transition(tx, key, RoundState::kCommitted);
   for (std::size_t reduce = 0; reduce < averages.size(); ++reduce) {
-    turn.round(key).stages[reduce].average = averages[reduce];
+    tx.round(key).reduces[reduce].average = averages[reduce];
   }
-  turn.round(key).committed_at = turn.now();
+  tx.round(key).committed_at = tx.now();
   Tails tails;
-  count_contributions(turn, key, tails);
-  lose_absent(turn, key);
-  settle_arrivals(turn, key);
-  const JobRecord& job = turn.state().jobs.at(key.job);
-  const RoundKey before{key.job, key.lineage, job.committed_round};
-  if (!averages_in_groups(job)) note_bases(turn, key);
-  advance_job_to(turn, key);
-  if (turn.state().rounds.contains(before)) turn.drop_round(before);
-  release_drained_at_commit(turn, key.job);
+  count_contributions(tx, key, tails);
+  lose_absent(tx, key);
+  settle_arrivals(tx, key);
+  const JobRecord& job = tx.state().jobs.at(key.job);
+  const RoundKey before{key.job, key.epoch, job.committed_round};
+  if (!averages_in_groups(job)) note_bases(tx, key);
+  advance_job_to(tx, key);
+  if (tx.state().rounds.contains(before)) tx.drop_round(before);
+  release_drained_at_commit(tx, key.job);
 
-  const std::vector<ReplicaId> followers = followers_of(turn.state(), key);
+  const std::vector<ReplicaId> followers = followers_of(tx.state(), key);
   if (due(job.spec.eval.every_rounds, key.round, is_trained(job))) {
-    share_evaluation(turn, key, followers);
+    share_evaluation(tx, key, followers);
   }
-  open_next(turn, key.job, tails, followers);
-  refresh_view(turn, key.job);
-  const CommitRecord record = commit_record(turn.state(), job);
+  open_next(tx, key.job, tails, followers);
+  refresh_view(tx, key.job);
+  const CommitRecord record = commit_record(tx.state(), job);
   for (const ReplicaId replica : followers) {
-    turn.tell(replica, commit_for(turn.state(), turn.now(), record, replica));
+    tx.tell(replica, commit_for(tx.state(), tx.now(), record, replica));
   }
-  say_committed(turn, key);
-  fail_the_stale(turn, key);
+  say_committed(tx, key);
+  fail_the_stale(tx, key);
 }
 
-void on_applied(Turn& turn, ReplicaId replica, const Applied& applied) {
-  if (!can_follow(turn.state(), applied.key, replica)) return;
-  const auto& known = turn.state().contributions.at({applied.key, replica});
+void on_applied(Transaction& tx, ReplicaId replica, const Applied& applied) {
+  if (!can_follow(tx.state(), applied.key, replica)) return;
+  const auto& known = tx.state().contributions.at({applied.key, replica});
   if (known.applied_at.ns != 0) return;  // said twice
-  ContributionRecord& contribution = turn.contribution(applied.key, replica);
+  ContributionRecord& contribution = tx.contribution(applied.key, replica);
   contribution.anchor = applied.anchor;
   contribution.momentum = applied.momentum;
   contribution.base = applied.base;
   contribution.base_momentum = applied.base_momentum;
   contribution.added = applied.average;
-  contribution.applied_at = turn.now();
-  ReplicaRecord& record = turn.replica(replica);
+  contribution.applied_at = tx.now();
+  ReplicaRecord& record = tx.replica(replica);
   record.held_round = applied.key.round;
   record.anchor = applied.anchor;
   record.momentum = applied.momentum;
   if (record.state == ReplicaState::kAveraging) {
-    transition(turn, replica, ReplicaState::kServing);
+    transition(tx, replica, ReplicaState::kServing);
   }
-  take_over_slices(turn, replica);
+  take_over_slices(tx, replica);
 }
 
-void check_applied(Turn& turn, JobId id) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  const RoundRecord* round = committed_round(turn.state(), job);
+void check_applied(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  const RoundRecord* round = committed_round(tx.state(), job);
   if (round == nullptr || anchors_known(job) || job.committed_round == 0) return;
   const RoundKey key = round->key;
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    if (!stage_of(job, stage).anchor) check_stage_applied(turn, key, stage);
+    if (!stage_of(job, stage).anchor) check_stage_applied(tx, key, stage);
   }
   const bool wanted = job.spec.checkpoint.every_rounds > 0 && !is_trained(job) &&
                       due(job.spec.checkpoint.every_rounds, key.round, false);
-  if (wanted && anchors_known(job)) request_checkpoint(turn, id, false);
+  if (wanted && anchors_known(job)) request_checkpoint(tx, id, false);
 }
 
 }  // namespace shoal::coordinator

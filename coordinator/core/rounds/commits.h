@@ -5,19 +5,19 @@
 #include <vector>
 
 #include "base/digest.h"
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // One average per reduce; zero where a group gave up.
-void commit(Turn& turn, const RoundKey& key, const std::vector<Digest>& averages);
+void commit(Transaction& tx, const RoundKey& key, const std::vector<Digest>& averages);
 // What one follower of a committed round is told.
 CommitRound commit_for(const State& state, Instant now, const CommitRecord& record,
                        ReplicaId replica);
 
-void on_applied(Turn& turn, ReplicaId replica, const Applied& applied);
+void on_applied(Transaction& tx, ReplicaId replica, const Applied& applied);
 // Settles the anchors of the committed round when all followers have said theirs: of a stage the
 // majority's, whoever differs has failed. Then a checkpoint, when one is due.
-void check_applied(Turn& turn, JobId job);
+void check_applied(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

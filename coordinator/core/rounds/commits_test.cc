@@ -22,7 +22,7 @@ struct Stepping : PairRig {
   }
   // What a replica says that took the step as it should.
   Applied honest(Digest anchor, Digest momentum = {9, 9}) {
-    const RoundStage& stage = state().rounds.at(key(1)).stages.at(0);
+    const Reduce& stage = state().rounds.at(key(1)).reduces.at(0);
     return {key(1), anchor, momentum, stage.base, stage.base_momentum, stage.average};
   }
   void say_applied(ConnectionId connection, ReplicaId replica, const Applied& applied) {
@@ -129,12 +129,12 @@ TEST(CommonState, AJoinerDoesNotSettleWhatItsStageHolds) {
   EXPECT_FALSE(rig.job(rig.id).stages.at(0).anchor) << "b has yet to say what it holds";
 }
 
-TEST(CommonState, AJoinerMustHoldWhatItsDonorHolds) {
+TEST(CommonState, AJoinerMustHoldWhatItsSourceHolds) {
   Joining rig({11, 11}, {12, 12});
   EXPECT_EQ(rig.replicas_.at(rig.rep_c).failure, ReplicaFailure::kDigestMismatch);
 }
 
-TEST(CommonState, AJoinerGoesWithItsDonor) {
+TEST(CommonState, AJoinerGoesWithItsSource) {
   Joining rig({50, 50}, {50, 50});
   rig.say_applied(rig.b, rig.rep_b, rig.honest({99, 99}));  // nobody can tell who is right
   EXPECT_FALSE(is_live(rig.state(), rig.rep_a));

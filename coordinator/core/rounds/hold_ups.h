@@ -22,15 +22,15 @@
 #include <optional>
 #include <vector>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 struct HoldUps {
-  std::vector<AgentId> over;             // waited for long enough
-  std::optional<Instant> look_again_at;  // when the next one is
+  std::vector<AgentId> over;         // waited for long enough
+  std::optional<Instant> wakeup_at;  // when the next one is
 };
 
-HoldUps find_hold_ups(const Turn& turn);
+HoldUps find_hold_ups(const Transaction& tx);
 
 }  // namespace shoal::coordinator

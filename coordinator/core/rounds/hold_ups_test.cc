@@ -74,7 +74,7 @@ struct PipedFour : Four {
     replicas[i] = load(agents[i]);
   }
   bool trains(std::size_t i) {
-    const auto there = enlisted(state(), key);
+    const auto there = with_assigned_data(state(), key);
     return std::ranges::count(there, replicas[i]) > 0;
   }
   std::int64_t data_of_round() {
@@ -199,7 +199,7 @@ TEST(HoldUps, ButARoundWaitsForOneLeaseOnly) {
 // ---- trainers that hang: their agents speak for them
 
 ReplicaFailed hangs(ReplicaId replica) {
-  return {replica, ReplicaFailure::kFrozen, "the trainer of device 0 hangs"};
+  return {replica, ReplicaFailure::kUnresponsive, "the trainer of device 0 hangs"};
 }
 
 TEST(HoldUps, ATrainerThatHangsIsAbsentUntilTheRoundIsOver) {
@@ -275,7 +275,7 @@ TEST(HoldUps, NobodyLoadsFromATrainerThatHangs) {
   for (std::size_t i = 1; i < 4; ++i) rig.say(rig.agents[i], hangs(rig.replicas[i]));
   const ConnectionId late = rig.join("late");
   ASSERT_TRUE(rig.last<Assign>(late));
-  EXPECT_EQ(rig.last<Assign>(late)->source.donor, rig.replicas[0]);
+  EXPECT_EQ(rig.last<Assign>(late)->source.replica, rig.replicas[0]);
 }
 
 // ---- pipelines: who is there may be needed before the next round

@@ -16,12 +16,12 @@ bool says_nothing_new(const LinkRecord& known, const LinkRecord& fresh) {
          std::fabs(fresh.bytes_per_s - known.bytes_per_s) <= kSame * known.bytes_per_s;
 }
 
-void note(Turn& turn, LinkRecord fresh) {
-  const LinkRecord* known = turn.state().links.find({fresh.from, fresh.to});
+void note(Transaction& tx, LinkRecord fresh) {
+  const LinkRecord* known = tx.state().links.find({fresh.from, fresh.to});
   if (known != nullptr && fresh.round_trip.ns == 0) fresh.round_trip = known->round_trip;
   if (known != nullptr && fresh.dialled == Dialled::kNever) fresh.dialled = known->dialled;
-  fresh.measured_at = turn.now();
-  if (known == nullptr || !says_nothing_new(*known, fresh)) turn.add(fresh);
+  fresh.measured_at = tx.now();
+  if (known == nullptr || !says_nothing_new(*known, fresh)) tx.add(fresh);
 }
 
 // What the records say of one agent's line.
@@ -93,18 +93,18 @@ std::vector<ReplicaId> next_half(const State& state, Instant now,
 
 }  // namespace
 
-void note_links(Turn& turn, ReplicaId replica, const std::vector<LinkEstimate>& links) {
-  const ReplicaRecord* from = turn.state().replicas.find(replica);
+void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstimate>& links) {
+  const ReplicaRecord* from = tx.state().replicas.find(replica);
   if (from == nullptr) return;
   for (const LinkEstimate& link : links) {
-    const ReplicaRecord* to = turn.state().replicas.find(link.peer);
+    const ReplicaRecord* to = tx.state().replicas.find(link.peer);
     if (to == nullptr || to->agent == from->agent) continue;
     if (link.to_per_s > 0 || !link.reached) {
       const Dialled dialled = link.reached ? Dialled::kYes : Dialled::kInVain;
-      note(turn, {from->agent, to->agent, link.round_trip, link.to_per_s, dialled, {}});
+      note(tx, {from->agent, to->agent, link.round_trip, link.to_per_s, dialled, {}});
     }
     if (link.from_per_s > 0) {
-      note(turn, {to->agent, from->agent, link.round_trip, link.from_per_s, Dialled::kNever, {}});
+      note(tx, {to->agent, from->agent, link.round_trip, link.from_per_s, Dialled::kNever, {}});
     }
   }
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "coordinator/core/state/state.h"
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 #include "outer_opt/core/round/topology.h"
 
 namespace shoal::coordinator {
@@ -17,7 +17,7 @@ namespace shoal::coordinator {
 inline constexpr Duration kLinkFresh = seconds(1800), kMeasureAgain = seconds(600);
 
 // Keeps what the trainer of `replica` says of its lines. What hardly changed is not written again.
-void note_links(Turn& turn, ReplicaId replica, const std::vector<LinkEstimate>& links);
+void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstimate>& links);
 
 // In the order of `members`. The speed of a member's line is the best that was measured from it or
 // to it, the lower of the two; who is dialled in vain by all that tried is not reachable.

@@ -33,7 +33,7 @@ std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey&
     routers.push_back(i);
     speeds.push_back(speed_of(state, replicas[i]));
   }
-  std::vector<ReplicaId> others = enlisted(state, key);
+  std::vector<ReplicaId> others = with_assigned_data(state, key);
   std::erase_if(others, [&](ReplicaId id) {
     return std::find(replicas.begin(), replicas.end(), id) != replicas.end();
   });
@@ -45,10 +45,10 @@ std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey&
   return counts;
 }
 
-void note_routers(Turn& turn, const RoundKey& key) {
-  const JobRecord& job = turn.state().jobs.at(key.job);
-  const std::int64_t routers = count_routers(turn.state(), enlisted(turn.state(), key));
-  if (job.stages.size() > 1 && routers > job.routers) turn.job(key.job).routers = routers;
+void note_routers(Transaction& tx, const RoundKey& key) {
+  const JobRecord& job = tx.state().jobs.at(key.job);
+  const std::int64_t routers = count_routers(tx.state(), with_assigned_data(tx.state(), key));
+  if (job.stages.size() > 1 && routers > job.routers) tx.job(key.job).routers = routers;
 }
 
 // Inner steps per second; 0: not known.
@@ -87,7 +87,7 @@ std::vector<Steps> steps_of(const State& state, Instant now, const RoundRecord& 
     return std::vector<Steps>(replicas.size(), all);
   }
   std::vector<ReplicaSpeed> speeds;
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
   for (const ReplicaId replica : replicas) {
     speeds.push_back({measured_speed(state, committed, replica), speed_of(state, replica)});
   }
@@ -95,7 +95,7 @@ std::vector<Steps> steps_of(const State& state, Instant now, const RoundRecord& 
 }
 
 // With sync.overlap_steps a lease goes on behind the boundary, and that of a replica which goes on
-// begins there (lease_walk.h).
+// begins there (step_cursor.h).
 std::int64_t sequences_to_lease(const JobRecord& job, Steps from, Steps to, std::int64_t per_step,
                                 const ContributionRecord& contribution) {
   const Steps all = to + outer_opt::overlap_at(job.spec, to) - from;
@@ -141,7 +141,7 @@ OpenRound order_with(const JobRecord& job, const RoundRecord& round,
 }  // namespace
 
 SpeedRange speeds_of_last_round(const State& state, const JobRecord& job) {
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
   SpeedRange range;
   for (const auto& [id, contribution] : state.contributions) {
     if (contribution.key != committed) continue;
@@ -158,29 +158,29 @@ Duration time_left(const JobRecord& job, const RoundRecord& round, Instant now) 
   return std::max(Duration{}, seconds(job.spec.sync.every_s()) - passed);
 }
 
-ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica) {
-  if (!turn.state().contributions.contains({key, replica})) {
+ContributionRecord& contribution_in(Transaction& tx, const RoundKey& key, ReplicaId replica) {
+  if (!tx.state().contributions.contains({key, replica})) {
     ContributionRecord record;
     record.key = key;
     record.replica = replica;
-    record.agent = turn.state().replicas.at(replica).agent;
-    record.stage = turn.state().replicas.at(replica).stage;
-    turn.add(std::move(record));
+    record.agent = tx.state().replicas.at(replica).agent;
+    record.stage = tx.state().replicas.at(replica).stage;
+    tx.add(std::move(record));
   }
-  return turn.contribution(key, replica);
+  return tx.contribution(key, replica);
 }
 
-std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
-                              const std::vector<ReplicaId>& replicas) {
-  const RoundRecord round = turn.state().rounds.at(key);
+std::vector<OpenRound> assign_data(Transaction& tx, const RoundKey& key,
+                                   const std::vector<ReplicaId>& replicas) {
+  const RoundRecord round = tx.state().rounds.at(key);
   SHOAL_CHECK(round.state == RoundState::kOpen, "nothing trained for it would count");
-  const std::vector<std::int64_t> per_step = sequences_per_step(turn.state(), key, replicas);
-  const std::vector<Steps> steps = steps_of(turn.state(), turn.now(), round, replicas);
-  const bool coding = codes_between_stages(turn.state(), turn.now(), key.job);
+  const std::vector<std::int64_t> per_step = sequences_per_step(tx.state(), key, replicas);
+  const std::vector<Steps> steps = steps_of(tx.state(), tx.now(), round, replicas);
+  const bool coding = codes_between_stages(tx.state(), tx.now(), key.job);
   std::vector<OpenRound> orders;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
-    ContributionRecord& contribution = contribution_in(turn, key, replicas[i]);
-    JobRecord& job = turn.job(key.job);
+    ContributionRecord& contribution = contribution_in(tx, key, replicas[i]);
+    JobRecord& job = tx.job(key.job);
     const Steps to_step = round.from_step + steps[i];
     const std::int64_t count =
         sequences_to_lease(job, round.from_step, to_step, per_step[i], contribution);
@@ -188,9 +188,9 @@ std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     orders.push_back(order_with(job, round, contribution, coding));
-    orders.back().measure = peers_to_measure(turn.state(), turn.now(), replicas[i]);
+    orders.back().measure = peers_to_measure(tx.state(), tx.now(), replicas[i]);
   }
-  note_routers(turn, key);
+  note_routers(tx, key);
   return orders;
 }
 
@@ -211,10 +211,9 @@ std::vector<DataLease> untrained_leases(const JobRecord& job,
   return rest;
 }
 
-void open_round(Turn& turn, JobId id) {
-  const JobRecord& job = turn.state().jobs.at(id);
-  SHOAL_CHECK(current_round(turn.state(), job) == nullptr,
-              "the round is open: its leases would go");
+void open_round(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  SHOAL_CHECK(current_round(tx.state(), job) == nullptr, "the round is open: its leases would go");
   SHOAL_CHECK(!job.stages.empty() && !is_trained(job));
   RoundRecord record;
   record.key = next_key(job);
@@ -224,10 +223,10 @@ void open_round(Turn& turn, JobId id) {
   if (job.spec.sync.algorithm() != SyncAlgorithm::kAsync) {
     record.to_step = std::min(record.to_step, job.spec.train.steps);
   }
-  record.opened_at = turn.now();
-  record.stages.resize(job.stages.size());
-  turn.add(std::move(record));
-  JobTimers& timers = turn.volatile_state().timers[id];
+  record.opened_at = tx.now();
+  record.reduces.resize(job.stages.size());
+  tx.add(std::move(record));
+  JobTimers& timers = tx.volatile_state().timers[id];
   timers.close_sent = false;
   timers.reduces.clear();
 }

@@ -4,19 +4,19 @@
 
 #include <vector>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 // Makes the record of the job's next round; nobody is told.
-void open_round(Turn& turn, JobId job);
+void open_round(Transaction& tx, JobId job);
 
-// Holders that shall train [from, to) of this round: adds a lease to the contribution of each,
-// gives the orders in the same order.
-std::vector<OpenRound> enlist(Turn& turn, const RoundKey& key,
-                              const std::vector<ReplicaId>& replicas);
-// What an enlisted replica was told last. Replicas of one round may have different numbers of
-// steps. Its leases are all that the replica is not known to have trained.
+// In-sync replicas that shall train [from, to) of this round: adds a lease to the contribution of
+// each, gives the orders in the same order.
+std::vector<OpenRound> assign_data(Transaction& tx, const RoundKey& key,
+                                   const std::vector<ReplicaId>& replicas);
+// What a replica with assigned data was told last. Replicas of one round may have different numbers
+// of steps. Its leases are all that the replica is not known to have trained.
 OpenRound order_of(const State& state, Instant now, const RoundRecord& round, ReplicaId replica);
 
 // What a replica was leased for this round and is not known to have trained, in the order in which
@@ -34,6 +34,6 @@ SpeedRange speeds_of_last_round(const State& state, const JobRecord& job);
 Duration time_left(const JobRecord& job, const RoundRecord& round, Instant now);
 
 // The contribution of a replica to this round, made when there is none.
-ContributionRecord& contribution_in(Turn& turn, const RoundKey& key, ReplicaId replica);
+ContributionRecord& contribution_in(Transaction& tx, const RoundKey& key, ReplicaId replica);
 
 }  // namespace shoal::coordinator

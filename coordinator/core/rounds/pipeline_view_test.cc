@@ -6,7 +6,7 @@
 
 #include <gmock/gmock.h>
 
-#include "coordinator/core/turn_test_util.h"
+#include "coordinator/core/transaction_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -25,9 +25,9 @@ struct PipelineViewTest : testing::Test {
     state.jobs.put(kJob, job);
     state.timers.put(kJob, {});
     state.rounds.put(kRound, {.key = kRound});
-    for (std::uint64_t id = 1; id <= 3; ++id) enlist(id, id == 2 ? 0 : 1);
+    for (std::uint64_t id = 1; id <= 3; ++id) assign_data(id, id == 2 ? 0 : 1);
   }
-  void enlist(std::uint64_t id, StageIndex stage) {
+  void assign_data(std::uint64_t id, StageIndex stage) {
     const AgentId agent(id);
     state.agents.put(agent, {.id = agent});
     state.presence.put(agent, {.connection = {id}, .connected = true});
@@ -41,14 +41,14 @@ struct PipelineViewTest : testing::Test {
   // The views that this act sends to the agent of that number.
   template <typename Act>
   std::vector<PipelineView> told(std::uint64_t id, const Act& act) {
-    Turn turn(state, kNow);
-    act(turn);
+    Transaction tx(state, kNow);
+    act(tx);
     std::vector<PipelineView> views;
-    for (const auto& said : messages<ToReplica<PipelineView>>(effects_of(turn), ConnectionId{id}))
+    for (const auto& said : messages<ToReplica<PipelineView>>(effects_of(tx), ConnectionId{id}))
       views.push_back(said.body);
     return views;
   }
-  static void refresh(Turn& turn) { refresh_view(turn, kJob); }
+  static void refresh(Transaction& tx) { refresh_view(tx, kJob); }
   static std::vector<std::uint64_t> ids(const PipelineView& view) {
     std::vector<std::uint64_t> all;
     for (const PipelineMember& member : view.members) all.push_back(member.replica.n);
@@ -68,25 +68,25 @@ TEST_F(PipelineViewTest, MembersComeByStageThenById) {
 TEST_F(PipelineViewTest, ThereIsANewOneWhenTheMembersChangeOnly) {
   told(1, refresh);
   EXPECT_TRUE(told(1, refresh).empty());
-  enlist(4, 0);
+  assign_data(4, 0);
   const auto views = told(4, refresh);
   ASSERT_EQ(views.size(), 1u);
   EXPECT_EQ(views[0].number, 2);
   EXPECT_THAT(ids(views[0]), ElementsAre(2, 4, 1, 3));
 }
 
-TEST_F(PipelineViewTest, AJoinerIsInNoViewBeforeItIsEnlisted) {
-  enlist(4, 0);
+TEST_F(PipelineViewTest, AJoinerIsInNoViewBeforeItHasData) {
+  assign_data(4, 0);
   state.contributions.erase({kRound, ReplicaId(4)});
   EXPECT_TRUE(told(4, refresh).empty());
   EXPECT_TRUE(
-      told(4, [&](Turn& turn) { resend_view(turn, state.replicas.at(ReplicaId(4))); }).empty());
+      told(4, [&](Transaction& tx) { resend_view(tx, state.replicas.at(ReplicaId(4))); }).empty());
 }
 
 TEST_F(PipelineViewTest, WhatIsSentAgainHasTheNumberOfItsList) {
   told(1, refresh);
   const auto views =
-      told(2, [&](Turn& turn) { resend_view(turn, state.replicas.at(ReplicaId(2))); });
+      told(2, [&](Transaction& tx) { resend_view(tx, state.replicas.at(ReplicaId(2))); });
   ASSERT_EQ(views.size(), 1u);
   EXPECT_EQ(views[0].number, 1);
 }
@@ -101,7 +101,7 @@ TEST_F(PipelineViewTest, AJobOfOneStageOrOneThatWaitsHasNone) {
 }
 
 // Between the last commit and the end: those that hold the committed state, for the evaluation.
-TEST_F(PipelineViewTest, WithoutAnOpenRoundItListsTheHolders) {
+TEST_F(PipelineViewTest, WithoutAnOpenRoundItListsTheInSyncReplicas) {
   state.rounds.erase(kRound);
   state.replicas.at(ReplicaId(3)).held_round = -1;
   const auto views = told(1, refresh);

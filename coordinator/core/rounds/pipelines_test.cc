@@ -217,13 +217,13 @@ TEST(Pipelines, EachStageTriesAgainOnItsOwn) {
   }
 }
 
-TEST(Pipelines, AJoinerWaitsForADonorWithinReach) {
+TEST(Pipelines, AJoinerWaitsForASourceWithinReach) {
   Piped rig;
   rig.commit_round(1);
   const auto away = rig.alone();
   rig.input(AgentHungUp{away});
   std::erase(rig.agents, away);
-  const auto late = rig.join("late");  // for the stage whose only holder may come back yet
+  const auto late = rig.join("late");  // for the stage whose only in-sync replica may come back yet
   EXPECT_FALSE(rig.last<Assign>(late));
   rig.agents.push_back(late);
   rig.stay_alive(seconds(30));

@@ -8,31 +8,31 @@
 namespace shoal::coordinator {
 namespace {
 
-// Those that are left out of this seal are of no group.
-void forget_groups(Turn& turn, const RoundKey& key) {
-  for (const ReplicaId replica : round_replicas(turn.state(), key)) {
-    if (turn.state().contributions.at({key, replica}).group == 0) continue;
-    turn.contribution(key, replica).group = 0;
+// Those that are excluded from this freeze are of no group.
+void forget_groups(Transaction& tx, const RoundKey& key) {
+  for (const ReplicaId replica : round_replicas(tx.state(), key)) {
+    if (tx.state().contributions.at({key, replica}).group == 0) continue;
+    tx.contribution(key, replica).group = 0;
   }
 }
 
 }  // namespace
 
-std::vector<std::vector<ReplicaId>> form_groups(Turn& turn, const RoundKey& key,
+std::vector<std::vector<ReplicaId>> form_groups(Transaction& tx, const RoundKey& key,
                                                 const std::vector<ReplicaId>& members) {
-  forget_groups(turn, key);
+  forget_groups(tx, key);
   const auto groups =
-      outer_opt::groups_of(turn.state().jobs.at(key.job).spec, members.size(), key.round);
-  RoundRecord& round = turn.round(key);
-  RoundStage fresh;
-  for (const RoundStage& before : round.stages) {
+      outer_opt::groups_of(tx.state().jobs.at(key.job).spec, members.size(), key.round);
+  RoundRecord& round = tx.round(key);
+  Reduce fresh;
+  for (const Reduce& before : round.reduces) {
     fresh.attempt = std::max(fresh.attempt, before.attempt);
   }
-  round.stages.assign(groups.size(), fresh);
+  round.reduces.assign(groups.size(), fresh);
   std::vector<std::vector<ReplicaId>> formed(groups.size());
   for (std::size_t group = 0; group < groups.size(); ++group) {
     for (const std::size_t member : groups[group]) {
-      ContributionRecord& contribution = turn.contribution(key, members[member]);
+      ContributionRecord& contribution = tx.contribution(key, members[member]);
       contribution.group = static_cast<std::int32_t>(group);
       contribution.member_index = static_cast<std::int32_t>(formed[group].size());
       contribution.state = ContributionState::kMember;
@@ -42,14 +42,15 @@ std::vector<std::vector<ReplicaId>> form_groups(Turn& turn, const RoundKey& key,
   return formed;
 }
 
-void give_up_group(Turn& turn, const RoundKey& key, ReduceIndex group, const std::string& why) {
-  turn.round(key).stages.at(static_cast<std::size_t>(group)).given_up = true;
-  turn.event(Severity::kWarning, event_kind::kRoundAttempt, {.job = key.job, .round = key.round},
-             "round " + std::to_string(key.round) + " goes on without group " +
-                 std::to_string(group) + " (" + why + "), whose members keep their progress");
+void give_up_group(Transaction& tx, const RoundKey& key, ReduceIndex group,
+                   const std::string& why) {
+  tx.round(key).reduces.at(static_cast<std::size_t>(group)).given_up = true;
+  tx.event(Severity::kWarning, event_kind::kRoundAttempt, {.job = key.job, .round = key.round},
+           "round " + std::to_string(key.round) + " continues without group " +
+               std::to_string(group) + " (" + why + "), whose members keep their progress");
 }
 
-std::optional<Instant> groups_limit(Instant sealed_at,
+std::optional<Instant> groups_limit(Instant frozen_at,
                                     const std::vector<std::optional<Instant>>& agreed_at,
                                     const Options& options) {
   std::vector<Instant> results;
@@ -60,7 +61,7 @@ std::optional<Instant> groups_limit(Instant sealed_at,
   if (results.size() < half || half == 0) return std::nullopt;
   std::sort(results.begin(), results.end());
   const Instant reached = results[half - 1];
-  return reached + (reached - sealed_at) + options.failure_grace;
+  return reached + (reached - frozen_at) + options.failure_grace;
 }
 
 std::vector<std::optional<Instant>> agreed_at(const State& state, const RoundKey& key,

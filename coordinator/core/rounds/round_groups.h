@@ -1,7 +1,7 @@
 // Rounds in groups (sync.topology = "moshpit" or "gossip", outer_opt/core/round/groups.h): one
 // round of the job has one reduce per group, each with attempts, votes and an average of its own.
 //
-//   seal      groups are formed of all members that the round is sealed with
+//   freeze      groups are formed of all members that the round is frozen with
 //   reduce    a group that fails tries again, as a stage would
 //   give up   a group without a usable pseudo-gradient, out of attempts, or late (groups_limit())
 //   commit    when every group agrees or has given up; nobody agrees: the round is aborted
@@ -13,21 +13,21 @@
 #include <optional>
 #include <vector>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
-// Fixes the groups of a round that is being sealed with these members: one RoundStage per group,
-// whose attempts go on from those of earlier seals.
-std::vector<std::vector<ReplicaId>> form_groups(Turn& turn, const RoundKey& key,
+// Fixes the groups of a round that is being frozen with these members: one Reduce per group,
+// whose attempts go on from those of earlier freezes.
+std::vector<std::vector<ReplicaId>> form_groups(Transaction& tx, const RoundKey& key,
                                                 const std::vector<ReplicaId>& members);
 
-void give_up_group(Turn& turn, const RoundKey& key, ReduceIndex group, const std::string& why);
+void give_up_group(Transaction& tx, const RoundKey& key, ReduceIndex group, const std::string& why);
 
 // Until when the groups that have no result yet are waited for: as soon as half of all have one,
 // as long again as that took, and failure_grace. Nullopt: for as long as their attempts take.
 // `agreed_at` has one entry per group.
-std::optional<Instant> groups_limit(Instant sealed_at,
+std::optional<Instant> groups_limit(Instant frozen_at,
                                     const std::vector<std::optional<Instant>>& agreed_at,
                                     const Options& options);
 

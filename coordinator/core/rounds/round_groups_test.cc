@@ -189,7 +189,7 @@ TEST(RoundGroups, AGroupHasAgreedWithItsLastVote) {
   }
 }
 
-TEST(RoundGroups, WhoIsLostBeforeTheNextSealIsOfNoGroup) {
+TEST(RoundGroups, WhoIsLostBeforeTheNextFreezeIsOfNoGroup) {
   Grid grid;
   grid.options.attempts_max = 1;
   grid.come_back();
@@ -221,20 +221,20 @@ TEST(RoundGroups, AGroupWithoutAnythingUsableIsNotAskedAndDropsNothingElse) {
 }
 
 // The pair {1, 3} goes on when 3 is lost; its tokens are those of 1 alone.
-TEST(RoundGroups, WhomAGroupLeftOutDoesNotCount) {
+TEST(RoundGroups, WhomAGroupExcludedDoesNotCount) {
   Grid grid(grid_job(), 4, true);
   grid.all_report(1);
   ASSERT_EQ(grid.plan(3).members.at(1).part_count, 0);
   const DataLease lease = grid.contribution(1, 3).leases.at(0);
   grid.vote(grid.agents[1], grid.replicas[1], grid.key(1), 1, {5, 2},
             {grid.replicas[3], grid.replicas[0]});
-  EXPECT_FALSE(grid.contribution(1, 0).left_out) << "of another group";
+  EXPECT_FALSE(grid.contribution(1, 0).excluded) << "of another group";
   grid.say(grid.agents[3], ReplicaFailed{grid.replicas[3], ReplicaFailure::kTrainerExited, ""});
   EXPECT_EQ(grid.contribution(1, 3).reject_reason, RejectReason::kNone) << "not before the commit";
   grid.group_votes(1, {0, 2}, {5, 1});
   ASSERT_EQ(grid.job(grid.id).committed_round, 1);
   EXPECT_EQ(grid.contribution(1, 3).state, ContributionState::kRejected);
-  EXPECT_EQ(grid.contribution(1, 3).reject_reason, RejectReason::kLeftOut);
+  EXPECT_EQ(grid.contribution(1, 3).reject_reason, RejectReason::kExcluded);
   EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(3 * 1280));
   EXPECT_EQ(grid.commit_of(0)->next.leases.at(0).first, lease.first)
       << "its data is given out again";
@@ -251,7 +251,7 @@ TEST(RoundGroups, WhoDeliveredToItsGroupCountsWhenItIsLost) {
   EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(4 * 1280));
 }
 
-TEST(RoundGroups, AnchorsDifferAndAJoinerGetsThatOfItsDonor) {
+TEST(RoundGroups, AnchorsDifferAndAJoinerGetsThatOfItsSource) {
   Grid grid;
   grid.all_report(1);
   grid.group_votes(1, {0, 2}, {5, 1});
@@ -270,8 +270,8 @@ TEST(RoundGroups, AnchorsDifferAndAJoinerGetsThatOfItsDonor) {
   grid.wait(seconds(5));
   const auto assign = grid.last<Assign>(late);
   ASSERT_TRUE(assign);
-  const ReplicaId donor = assign->source.donor;
-  EXPECT_EQ(assign->source.anchor, grid.state().replicas.at(donor).anchor);
+  const ReplicaId peer = assign->source.replica;
+  EXPECT_EQ(assign->source.anchor, grid.state().replicas.at(peer).anchor);
   const Digest other =
       assign->source.anchor == Grid::anchor(1, 0) ? Grid::anchor(1, 1) : Grid::anchor(1, 0);
   EXPECT_EQ(assign->source.momentum, (Digest{9, 9}));

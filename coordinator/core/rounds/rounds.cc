@@ -18,11 +18,11 @@
 #include "coordinator/core/rounds/orders.h"
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/round_groups.h"
+#include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
-#include "coordinator/core/state/standing.h"
 #include "outer_opt/core/round/clip.h"
 #include "outer_opt/core/round/lease_runs.h"
 
@@ -39,13 +39,13 @@ RejectReason reject_reason(const ContributionRecord& contribution) {
   return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
 }
 
-QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundRecord& round) {
-  const State& state = turn.state();
+QuorumInput quorum_input(const Transaction& tx, const JobRecord& job, const RoundRecord& round) {
+  const State& state = tx.state();
   QuorumInput input;
-  input.now = turn.now();
+  input.now = tx.now();
   input.opened_at = round.opened_at;
   input.min_replicas = job.spec.swarm.min_replicas;
-  input.holders = weakest_stage(state, job).holders;
+  input.in_sync = weakest_stage(state, job).in_sync;
   for (const ReplicaId replica : round_replicas(state, round.key)) {
     if (!is_present(state, replica)) continue;
     const auto& contribution = state.contributions.at({round.key, replica});
@@ -66,17 +66,17 @@ QuorumInput quorum_input(const Turn& turn, const JobRecord& job, const RoundReco
   return input;
 }
 
-void close_stragglers(Turn& turn, const RoundKey& key, const QuorumDecision& decision) {
-  JobTimers& timers = turn.volatile_state().timers[key.job];
+void close_stragglers(Transaction& tx, const RoundKey& key, const QuorumDecision& decision) {
+  JobTimers& timers = tx.volatile_state().timers[key.job];
   if (timers.close_sent) return;
   timers.close_sent = true;
   for (const ReplicaId replica : decision.silent) {
-    turn.tell(replica, CloseRound{key});
+    tx.tell(replica, CloseRound{key});
   }
-  turn.event(Severity::kWarning, event_kind::kRoundStragglers, {.job = key.job, .round = key.round},
-             "round " + std::to_string(key.round) + ": " + std::to_string(decision.silent.size()) +
-                 " of " + std::to_string(decision.trainers) +
-                 " told to report what they have: " + called(turn.state(), decision.silent));
+  tx.event(Severity::kWarning, event_kind::kRoundStragglers, {.job = key.job, .round = key.round},
+           "round " + std::to_string(key.round) + ": " + std::to_string(decision.silent.size()) +
+               " of " + std::to_string(decision.trainers) +
+               " told to report what they have: " + display_name(tx.state(), decision.silent));
 }
 
 // Inner steps behind a pseudo-gradient: those whose tokens are in it, of a fragment over several
@@ -102,15 +102,15 @@ std::vector<double> comparable_norms(const State& state, const RoundKey& key,
 
 // Rejects norms far above the median, where enough members tell who is the odd one. `usable` and
 // `norms` belong together and lose the rejected.
-void reject_outliers(Turn& turn, const RoundKey& key, std::vector<ReplicaId>& usable,
+void reject_outliers(Transaction& tx, const RoundKey& key, std::vector<ReplicaId>& usable,
                      std::vector<double>& norms) {
-  const Options& options = turn.options();
+  const Options& options = tx.options();
   std::vector<double> telling = outer_opt::telling_norms(norms);
   if (telling.size() < static_cast<std::size_t>(options.outlier_members_min)) return;
   const double limit = options.outlier_factor * outer_opt::median(std::move(telling));
   for (std::size_t i = usable.size(); i-- > 0;) {
     if (norms[i] <= limit) continue;
-    ContributionRecord& contribution = turn.contribution(key, usable[i]);
+    ContributionRecord& contribution = tx.contribution(key, usable[i]);
     contribution.reject_reason = RejectReason::kOutlier;
     contribution.weight = 0;
     usable.erase(usable.begin() + static_cast<std::ptrdiff_t>(i));
@@ -119,28 +119,29 @@ void reject_outliers(Turn& turn, const RoundKey& key, std::vector<ReplicaId>& us
 }
 
 // When most of the stage is sound, what was rejected is held against its agents.
-void strike_the_odd_ones(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+void record_violations(Transaction& tx, const RoundKey& key,
+                       const std::vector<ReplicaId>& members) {
   std::vector<std::pair<AgentId, RejectReason>> odd;
   std::size_t sound = 0;
   for (const ReplicaId replica : members) {
-    const auto& contribution = turn.state().contributions.at({key, replica});
+    const auto& contribution = tx.state().contributions.at({key, replica});
     sound += contribution.weight > 0;
-    if (is_strike(contribution.reject_reason)) {
+    if (is_violation(contribution.reject_reason)) {
       odd.emplace_back(contribution.agent, contribution.reject_reason);
     }
   }
   if (sound < odd.size()) return;
-  for (const auto& [agent, reason] : odd) strike(turn, agent, reason);
+  for (const auto& [agent, reason] : odd) record_violation(tx, agent, reason);
 }
 
 // Of one stage. Weights are tokens, in groups all the same; with sync.clip a norm above the median
 // is clipped to it (median norm / its norm), norms being those of equal work. False: nobody has a
 // usable contribution.
-bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
-  const bool in_groups = averages_in_groups(turn.state().jobs.at(key.job));
+bool weigh(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& members) {
+  const bool in_groups = averages_in_groups(tx.state().jobs.at(key.job));
   std::vector<ReplicaId> usable;
   for (const ReplicaId replica : members) {
-    ContributionRecord& contribution = turn.contribution(key, replica);
+    ContributionRecord& contribution = tx.contribution(key, replica);
     if (contribution.reject_reason != RejectReason::kJoiner) {
       contribution.reject_reason = reject_reason(contribution);
     }
@@ -150,31 +151,31 @@ bool weigh(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& member
     contribution.weight = in_groups ? 1 : static_cast<double>(contribution.report.tokens.n);
     usable.push_back(replica);
   }
-  std::vector<double> norms = comparable_norms(turn.state(), key, usable);
-  reject_outliers(turn, key, usable, norms);
-  strike_the_odd_ones(turn, key, members);
-  if (!turn.state().jobs.at(key.job).spec.sync.clip()) return !usable.empty();
+  std::vector<double> norms = comparable_norms(tx.state(), key, usable);
+  reject_outliers(tx, key, usable, norms);
+  record_violations(tx, key, members);
+  if (!tx.state().jobs.at(key.job).spec.sync.clip()) return !usable.empty();
   const auto factors = outer_opt::clip_factors(norms);
   for (std::size_t i = 0; i < usable.size(); ++i) {
-    turn.contribution(key, usable[i]).clip_factor = factors[i];
+    tx.contribution(key, usable[i]).clip_factor = factors[i];
   }
   return !usable.empty();
 }
 
 // A replica that loaded after the round was opened takes part with weight 0, so that it can follow.
-void add_joiners(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& members) {
+void add_joiners(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& members) {
   for (const ReplicaId replica : members) {
-    if (turn.state().contributions.contains({key, replica})) continue;
-    contribution_in(turn, key, replica).reject_reason = RejectReason::kJoiner;
+    if (tx.state().contributions.contains({key, replica})) continue;
+    contribution_in(tx, key, replica).reject_reason = RejectReason::kJoiner;
   }
 }
 
-void enter(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& replicas) {
-  const std::vector<OpenRound> orders = enlist(turn, key, replicas);
-  turn.volatile_state().timers[key.job].close_sent = false;  // they were not told
-  refresh_view(turn, key.job);
+void enter(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& replicas) {
+  const std::vector<OpenRound> orders = assign_data(tx, key, replicas);
+  tx.volatile_state().timers[key.job].close_sent = false;  // they were not told
+  refresh_view(tx, key.job);
   for (std::size_t i = 0; i < replicas.size(); ++i) {
-    turn.tell(replicas[i], orders[i]);
+    tx.tell(replicas[i], orders[i]);
   }
 }
 
@@ -192,14 +193,15 @@ std::int64_t wanted_now(const State& state, const RoundKey& key, StageIndex stag
   return std::max(enough, job.spec.swarm.min_replicas);
 }
 
-// Holders that cannot wait for the next round: their stage trains this one with too few replicas.
+// In-sync replicas that cannot wait for the next round: their stage trains this one with too few
+// replicas.
 std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
   const JobRecord& job = state.jobs.at(key.job);
   std::vector<ReplicaId> needed;
-  const std::vector<ReplicaId> there = enlisted(state, key);
+  const std::vector<ReplicaId> there = with_assigned_data(state, key);
   if (stage_count(job) == 1 || there.empty()) return needed;
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    std::vector<ReplicaId> waiting = holders(state, job, stage);
+    std::vector<ReplicaId> waiting = in_sync_replicas(state, job, stage);
     const auto all = static_cast<std::int64_t>(waiting.size());
     std::erase_if(waiting, [&](ReplicaId id) {
       return std::find(there.begin(), there.end(), id) != there.end();
@@ -225,14 +227,15 @@ bool pays_to_begin(const State& state, const JobRecord& job, const RoundRecord& 
 
 // Those that loaded, or came back, while a round by time is open: what they train until it closes
 // counts in it, and it closes no later for them.
-std::vector<ReplicaId> in_time(const Turn& turn, const RoundRecord& round) {
-  const State& state = turn.state();
+std::vector<ReplicaId> in_time(const Transaction& tx, const RoundRecord& round) {
+  const State& state = tx.state();
   const JobRecord& job = state.jobs.at(round.key.job);
   if (job.spec.sync.every_s() == 0 || stage_count(job) > 1) return {};
   if (state.timers.at(job.id).close_sent || round.from_step == round.to_step) return {};
-  const std::vector<ReplicaId> there = enlisted(state, round.key), all = holders(state, job);
+  const std::vector<ReplicaId> there = with_assigned_data(state, round.key),
+                               all = in_sync_replicas(state, job);
   if (there.empty() || there.size() >= all.size()) return {};
-  if (!pays_to_begin(state, job, round, turn.now())) return {};
+  if (!pays_to_begin(state, job, round, tx.now())) return {};
   std::vector<ReplicaId> waiting;
   std::ranges::set_difference(all, there, std::back_inserter(waiting));
   return waiting;
@@ -242,126 +245,126 @@ std::vector<ReplicaId> in_time(const Turn& turn, const RoundRecord& round) {
 // step before this round, or write a checkpoint, which have limits of their own.
 bool should_work(const State& state, const ReplicaRecord& replica) {
   const JobRecord& job = state.jobs.at(replica.job);
-  if (replica.held_round != job.committed_round || replica.lineage != job.lineage) return false;
+  if (replica.held_round != job.committed_round || replica.epoch != job.epoch) return false;
   return !writes_checkpoint(state, replica.id);
 }
 
-void look_for_hung(Turn& turn, const RoundRecord& round, QuorumInput& input) {
+void look_for_hung(Transaction& tx, const RoundRecord& round, QuorumInput& input) {
   for (QuorumMember& member : input.trainers) {
-    const ReplicaRecord& replica = turn.state().replicas.at(member.replica);
-    if (member.reported_at || !should_work(turn.state(), replica)) continue;
+    const ReplicaRecord& replica = tx.state().replicas.at(member.replica);
+    if (member.reported_at || !should_work(tx.state(), replica)) continue;
     const Instant begun = std::max({round.opened_at, member.serving_since, replica.updated_at});
-    const auto since = silent_since(turn, member.replica, begun);
-    if (since) member.hung_at = turn.deadline(*since, silence_limit(turn.state(), member.replica));
-    member.patience = work_limit(turn.state(), member.replica);
+    const auto since = silent_since(tx, member.replica, begun);
+    if (since) member.hung_at = tx.deadline(*since, silence_limit(tx.state(), member.replica));
+    member.patience = work_limit(tx.state(), member.replica);
   }
 }
 
-void ask_hung(Turn& turn, const RoundKey& key, const std::vector<ReplicaId>& hung) {
+void ask_hung(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& hung) {
   for (const ReplicaId replica : hung) {
-    ComputeWatch& watch = turn.volatile_state().compute[replica];
+    ComputeWatch& watch = tx.volatile_state().compute[replica];
     if (std::exchange(watch.asked, true)) continue;
-    turn.tell(replica, CloseRound{key});
-    turn.event(Severity::kWarning, event_kind::kRoundStragglers,
-               {.job = key.job, .replica = replica, .round = key.round},
-               "round " + std::to_string(key.round) + ": " + called(turn.state(), replica) +
-                   " has said nothing for " +
-                   std::to_string(silence_limit(turn.state(), replica).ms() / 1000) +
-                   " s and is told to report what it has");
+    tx.tell(replica, CloseRound{key});
+    tx.event(Severity::kWarning, event_kind::kRoundStragglers,
+             {.job = key.job, .replica = replica, .round = key.round},
+             "round " + std::to_string(key.round) + ": " + display_name(tx.state(), replica) +
+                 " has said nothing for " +
+                 std::to_string(silence_limit(tx.state(), replica).ms() / 1000) +
+                 " s and is told to report what it has");
   }
 }
 
 // A round by time ends for everybody at once.
-void close_when_due(Turn& turn, const RoundRecord& round) {
-  const SyncSpec& sync = turn.state().jobs.at(round.key.job).spec.sync;
+void close_when_due(Transaction& tx, const RoundRecord& round) {
+  const SyncSpec& sync = tx.state().jobs.at(round.key.job).spec.sync;
   if (sync.every_s() == 0) return;
-  JobTimers& timers = turn.volatile_state().timers[round.key.job];
+  JobTimers& timers = tx.volatile_state().timers[round.key.job];
   const Instant due = round.opened_at + seconds(sync.every_s());
-  if (turn.now() < due) return turn.look_again(round.key.job, due);
+  if (tx.now() < due) return tx.schedule_wakeup(round.key.job, due);
   if (timers.close_sent) return;
   timers.close_sent = true;
-  for (const ReplicaId replica : enlisted(turn.state(), round.key)) {
-    turn.tell(replica, CloseRound{round.key});
+  for (const ReplicaId replica : with_assigned_data(tx.state(), round.key)) {
+    tx.tell(replica, CloseRound{round.key});
   }
 }
 
 // A round by time is as long as its longest contribution.
-void settle_length(Turn& turn, const RoundKey& key) {
-  const JobRecord& job = turn.state().jobs.at(key.job);
+void settle_length(Transaction& tx, const RoundKey& key) {
+  const JobRecord& job = tx.state().jobs.at(key.job);
   if (job.spec.sync.every_s() == 0) return;
   Steps longest;
-  for (const ReplicaId replica : round_replicas(turn.state(), key)) {
-    longest = std::max(longest, turn.state().contributions.at({key, replica}).report.steps);
+  for (const ReplicaId replica : round_replicas(tx.state(), key)) {
+    longest = std::max(longest, tx.state().contributions.at({key, replica}).report.steps);
   }
-  turn.round(key).to_step = job.committed_step + longest;
+  tx.round(key).to_step = job.committed_step + longest;
 }
 
-void seal(Turn& turn, const RoundKey& key) {
-  settle_length(turn, key);
-  const JobRecord& job = turn.state().jobs.at(key.job);
+void freeze(Transaction& tx, const RoundKey& key) {
+  settle_length(tx, key);
+  const JobRecord& job = tx.state().jobs.at(key.job);
   std::vector<std::vector<ReplicaId>> members;  // by stage
   std::size_t count = 0;
   bool usable = true;
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    members.push_back(holders(turn.state(), job, stage));
-    add_joiners(turn, key, members.back());
-    usable &= weigh(turn, key, members.back());
+    members.push_back(in_sync_replicas(tx.state(), job, stage));
+    add_joiners(tx, key, members.back());
+    usable &= weigh(tx, key, members.back());
     count += members.back().size();
   }
-  transition(turn, key, RoundState::kSealed);
-  turn.round(key).sealed_at = turn.now();
-  turn.round(key).outer_lr = job.outer_lr;
-  transition(turn, key, RoundState::kReducing);
-  if (!usable) return abort_round(turn, key, AbortReason::kNoUsableContribution);
-  if (has_events(job, turn.state().rounds.at(key))) {
-    turn.event(Severity::kInfo, event_kind::kRoundSealed, {.job = key.job, .round = key.round},
-               "round " + std::to_string(key.round) + " sealed with " + std::to_string(count) +
-                   " members");
+  transition(tx, key, RoundState::kFrozen);
+  tx.round(key).frozen_at = tx.now();
+  tx.round(key).outer_lr = job.outer_lr;
+  transition(tx, key, RoundState::kReducing);
+  if (!usable) return abort_round(tx, key, AbortReason::kNoUsableContribution);
+  if (has_events(job, tx.state().rounds.at(key))) {
+    tx.event(Severity::kInfo, event_kind::kRoundFrozen, {.job = key.job, .round = key.round},
+             "round " + std::to_string(key.round) + " frozen with " + std::to_string(count) +
+                 (count == 1 ? " member" : " members"));
   }
-  if (averages_in_groups(job)) members = form_groups(turn, key, members[0]);
+  if (averages_in_groups(job)) members = form_groups(tx, key, members[0]);
   for (std::size_t reduce = 0; reduce < members.size(); ++reduce) {
     const auto index = static_cast<ReduceIndex>(reduce);
-    if (any_usable(turn.state(), key, members[reduce])) {
-      start_attempt(turn, key, index, members[reduce]);
+    if (any_usable(tx.state(), key, members[reduce])) {
+      start_attempt(tx, key, index, members[reduce]);
     } else {  // of a stage that was looked at above
-      give_up_group(turn, key, index, to_string(AbortReason::kNoUsableContribution));
+      give_up_group(tx, key, index, to_string(AbortReason::kNoUsableContribution));
     }
   }
 }
 
-void check_open(Turn& turn, const RoundKey& key) {
-  const JobRecord& job = turn.state().jobs.at(key.job);
-  std::vector<ReplicaId> late = needed_now(turn.state(), key);
-  if (late.empty()) late = in_time(turn, turn.state().rounds.at(key));
-  if (!late.empty()) return enter(turn, key, late);
-  close_when_due(turn, turn.state().rounds.at(key));
-  QuorumInput input = quorum_input(turn, job, turn.state().rounds.at(key));
-  look_for_hung(turn, turn.state().rounds.at(key), input);
-  const auto decision = decide_quorum(input, turn.options());
-  ask_hung(turn, key, decision.hung);
-  if (decision.look_again_at) turn.look_again(key.job, *decision.look_again_at);
+void check_open(Transaction& tx, const RoundKey& key) {
+  const JobRecord& job = tx.state().jobs.at(key.job);
+  std::vector<ReplicaId> late = needed_now(tx.state(), key);
+  if (late.empty()) late = in_time(tx, tx.state().rounds.at(key));
+  if (!late.empty()) return enter(tx, key, late);
+  close_when_due(tx, tx.state().rounds.at(key));
+  QuorumInput input = quorum_input(tx, job, tx.state().rounds.at(key));
+  look_for_hung(tx, tx.state().rounds.at(key), input);
+  const auto decision = decide_quorum(input, tx.options());
+  ask_hung(tx, key, decision.hung);
+  if (decision.wakeup_at) tx.schedule_wakeup(key.job, *decision.wakeup_at);
   switch (decision.verdict) {
     case QuorumVerdict::kWait:
       if (decision.reason != QuorumReason::kNobodyTrains) return;
-      return enter(turn, key, holders(turn.state(), job));
+      return enter(tx, key, in_sync_replicas(tx.state(), job));
     case QuorumVerdict::kClose:
-      return close_stragglers(turn, key, decision);
-    case QuorumVerdict::kFreeze:
+      return close_stragglers(tx, key, decision);
+    case QuorumVerdict::kGiveUp:
       for (const ReplicaId replica : decision.silent) {
-        fail_replica(turn, replica, ReplicaFailure::kFrozen,
+        fail_replica(tx, replica, ReplicaFailure::kUnresponsive,
                      decision.reason == QuorumReason::kHung
                          ? "its compute thread said nothing, not even when asked"
                          : "it did not report, not even when asked");
       }
       return;
-    case QuorumVerdict::kSeal:
-      return seal(turn, key);
+    case QuorumVerdict::kFreeze:
+      return freeze(tx, key);
   }
 }
 
 // Of what it was leased, and nothing else that it may name.
-void take_back_unused(Turn& turn, ContributionRecord& contribution) {
-  JobRecord& job = turn.job(contribution.key.job);
+void take_back_unused(Transaction& tx, ContributionRecord& contribution) {
+  JobRecord& job = tx.job(contribution.key.job);
   const auto kept = outer_opt::without(contribution.leases, contribution.report.unused);
   give_back({job.next_sequence, job.returned}, outer_opt::without(contribution.leases, kept));
   contribution.leases = kept;
@@ -370,47 +373,47 @@ void take_back_unused(Turn& turn, ContributionRecord& contribution) {
 
 }  // namespace
 
-void check_round(Turn& turn, JobId id) {
-  check_applied(turn, id);
-  const JobRecord& job = turn.state().jobs.at(id);
-  const RoundRecord* round = current_round(turn.state(), job);
+void check_round(Transaction& tx, JobId id) {
+  check_applied(tx, id);
+  const JobRecord& job = tx.state().jobs.at(id);
+  const RoundRecord* round = current_round(tx.state(), job);
   if (round == nullptr) {
-    if (weakest_stage(turn.state(), job).holders == 0) return;
-    open_round(turn, id);
-    round = current_round(turn.state(), turn.state().jobs.at(id));
+    if (weakest_stage(tx.state(), job).in_sync == 0) return;
+    open_round(tx, id);
+    round = current_round(tx.state(), tx.state().jobs.at(id));
   }
   const RoundKey key = round->key;
-  if (round->state == RoundState::kOpen) check_open(turn, key);
-  const RoundState now = turn.state().rounds.contains(key) ? turn.state().rounds.at(key).state
-                                                           : RoundState::kCommitted;
-  if (now == RoundState::kReducing || now == RoundState::kVoting) judge(turn, key);
+  if (round->state == RoundState::kOpen) check_open(tx, key);
+  const RoundState now =
+      tx.state().rounds.contains(key) ? tx.state().rounds.at(key).state : RoundState::kCommitted;
+  if (now == RoundState::kReducing || now == RoundState::kVoting) judge(tx, key);
 }
 
-void on_report(Turn& turn, ReplicaId replica, const RoundReport& report) {
-  note_links(turn, replica, report.links);
-  const ContributionRecord* known = turn.state().contributions.find({report.key, replica});
-  const RoundRecord* round = turn.state().rounds.find(report.key);
+void on_report(Transaction& tx, ReplicaId replica, const RoundReport& report) {
+  note_links(tx, replica, report.links);
+  const ContributionRecord* known = tx.state().contributions.find({report.key, replica});
+  const RoundRecord* round = tx.state().rounds.find(report.key);
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
   if (report.aborts != round->aborts) return;                // its replica has yet to hear of one
   if (known->state != ContributionState::kTraining) return;  // said twice
-  ContributionRecord& contribution = turn.contribution(report.key, replica);
+  ContributionRecord& contribution = tx.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
   contribution.report = report;
   contribution.report.links.clear();
   contribution.report.aborts = 0;  // as the round says
-  contribution.reported_at = turn.now();
-  take_back_unused(turn, contribution);
+  contribution.reported_at = tx.now();
+  take_back_unused(tx, contribution);
 }
 
-void end_round(Turn& turn, JobId id) {
-  const JobRecord& job = turn.state().jobs.at(id);
+void end_round(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
   const RoundKey key = next_key(job);
-  if (const RoundRecord* round = turn.state().rounds.find(key)) {
-    if (round->state != RoundState::kAborted) transition(turn, key, RoundState::kAborted);
-    turn.drop_round(key);
+  if (const RoundRecord* round = tx.state().rounds.find(key)) {
+    if (round->state != RoundState::kAborted) transition(tx, key, RoundState::kAborted);
+    tx.drop_round(key);
   }
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
-  if (turn.state().rounds.contains(committed)) turn.drop_round(committed);
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
+  if (tx.state().rounds.contains(committed)) tx.drop_round(committed);
 }
 
 }  // namespace shoal::coordinator

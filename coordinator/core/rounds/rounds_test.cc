@@ -67,7 +67,7 @@ TEST(TimedRounds, TrainStepsStillBoundTheJob) {
   rig.report_steps(rig.a, rig.rep_a, 2, Steps(10), 1);
   rig.report_steps(rig.b, rig.rep_b, 2, Steps(10), 1);
   rig.finish(2);
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
 }
 
 // ---- who comes while a round by time is open
@@ -86,7 +86,7 @@ struct OpenTimed : StepPair {
     return rep_c = assign.replica;
   }
   bool trains_now() const {
-    const auto there = enlisted(state(), key(2));
+    const auto there = with_assigned_data(state(), key(2));
     return std::ranges::count(there, rep_c) > 0;
   }
   ConnectionId c;
@@ -155,7 +155,7 @@ TEST(Reports, ASkippedStepIsNoFault) {
   rig.finish(1);
   EXPECT_EQ(rig.rounds_.at(rig.key(1)).tokens, Tokens(19 * 128));
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
-  EXPECT_EQ(rig.state().agents.at(AgentId(1)).standing.strikes, 0);
+  EXPECT_EQ(rig.state().agents.at(AgentId(1)).health_record.violations, 0);
 }
 
 // Nothing was usable: the round goes on, for as long again.
@@ -190,13 +190,13 @@ TEST(DdpRounds, OnlyEvaluatedOnesAreEvents) {
     rig.report_steps(rig.b, rig.rep_b, round, Steps(1), 1);
     rig.finish(round);
   }
-  std::vector<RoundNumber> sealed, committed;
+  std::vector<RoundNumber> frozen, committed;
   for (const EventRecord& event : rig.events) {
-    if (event.kind == event_kind::kRoundSealed) sealed.push_back(event.round);
+    if (event.kind == event_kind::kRoundFrozen) frozen.push_back(event.round);
     if (event.kind == event_kind::kRoundCommitted) committed.push_back(event.round);
   }
   EXPECT_EQ(rig.job(rig.id).committed_round, 6);
-  EXPECT_EQ(sealed, (std::vector<RoundNumber>{3, 6}));
+  EXPECT_EQ(frozen, (std::vector<RoundNumber>{3, 6}));
   EXPECT_EQ(committed, (std::vector<RoundNumber>{3, 6}));
 }
 
@@ -211,7 +211,7 @@ TEST(Streaming, EachRoundAveragesItsFragmentAndTheLastOneEverything) {
     plans.emplace_back(plan.fragment, plan.value_count);
   }
   EXPECT_EQ(plans, (Plans{{1, 600}, {2, 400}, {1, 600}, {0, 1000}}));
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kSealing);
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
 }
 
 TEST(Streaming, AReplicaThatCutsOtherwiseIsRefused) {

@@ -16,28 +16,28 @@
 namespace shoal::coordinator {
 namespace {
 
-void tell(Turn& turn, const RoundKey& key, ReplicaId replica, const std::string& what) {
-  turn.event(Severity::kWarning, event_kind::kMemberDistrusted,
-             {.job = key.job,
-              .agent = turn.state().contributions.at({key, replica}).agent,
-              .replica = replica,
-              .round = key.round},
-             "round " + std::to_string(key.round) + ": " + what);
+void tell(Transaction& tx, const RoundKey& key, ReplicaId replica, const std::string& what) {
+  tx.event(Severity::kWarning, event_kind::kMemberDistrusted,
+           {.job = key.job,
+            .agent = tx.state().contributions.at({key, replica}).agent,
+            .replica = replica,
+            .round = key.round},
+           "round " + std::to_string(key.round) + ": " + what);
 }
 
-void bar(Turn& turn, const RoundKey& key, ReduceIndex reduce, ReplicaId replica) {
-  std::vector<ReplicaId>& barred = stage_of(turn.round(key), reduce).barred;
+void bar(Transaction& tx, const RoundKey& key, ReduceIndex reduce, ReplicaId replica) {
+  std::vector<ReplicaId>& barred = reduce_at(tx.round(key), reduce).barred;
   if (std::ranges::count(barred, replica) == 0) barred.push_back(replica);
 }
 
 // Nothing of it counts in this round.
-void distrust(Turn& turn, const RoundKey& key, ReduceIndex reduce, ReplicaId replica,
+void distrust(Transaction& tx, const RoundKey& key, ReduceIndex reduce, ReplicaId replica,
               RejectReason reason) {
-  ContributionRecord& contribution = turn.contribution(key, replica);
+  ContributionRecord& contribution = tx.contribution(key, replica);
   contribution.weight = 0;
   contribution.reject_reason = reason;
-  bar(turn, key, reduce, replica);
-  strike(turn, contribution.agent, reason);
+  bar(tx, key, reduce, replica);
+  record_violation(tx, contribution.agent, reason);
 }
 
 std::string times_text(const FalseNorm& found) {
@@ -50,7 +50,7 @@ std::string times_text(const FalseNorm& found) {
 // ---- norms
 
 SentNormsInput sent_norms_input(const State& state, const RoundKey& key, ReduceIndex reduce) {
-  const RoundStage& record = stage_of(state.rounds.at(key), reduce);
+  const Reduce& record = reduce_at(state.rounds.at(key), reduce);
   const ReducePlan plan = averaging_plan_of(state, key, reduce);
   SentNormsInput input{
       plan.codec, plan.value_count, plan.topology == Topology::kAllgather, {}, record.accusations};
@@ -65,7 +65,7 @@ SentNormsInput sent_norms_input(const State& state, const RoundKey& key, ReduceI
 // Whether a part of this member can be given to somebody else, who is none of these two.
 bool others_can_own(const State& state, const RoundKey& key, ReduceIndex reduce,
                     const outer_opt::Accusation& accusation) {
-  const RoundStage& record = stage_of(state.rounds.at(key), reduce);
+  const Reduce& record = reduce_at(state.rounds.at(key), reduce);
   return std::ranges::any_of(members_of(state, key, reduce), [&](ReplicaId id) {
     const ContributionRecord& member = state.contributions.at({key, id});
     return member.part_count > 0 && id != accusation.owner && id != accusation.member &&
@@ -73,30 +73,30 @@ bool others_can_own(const State& state, const RoundKey& key, ReduceIndex reduce,
   });
 }
 
-void hear_alone(Turn& turn, const RoundKey& key, ReduceIndex reduce,
+void hear_alone(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
                 const outer_opt::Accusation& accusation) {
   const auto [owner, member] = accusation;
-  const std::string said = called(turn.state(), owner) + " says that " +
-                           called(turn.state(), member) + " sent more than it reported; ";
-  if (others_can_own(turn.state(), key, reduce, accusation)) {
-    tell(turn, key, owner, said + "one of the two is wrong, and the next attempt asks others");
-    bar(turn, key, reduce, owner);
-    stage_of(turn.round(key), reduce).accusations.push_back(accusation);
+  const std::string said = display_name(tx.state(), owner) + " says that " +
+                           display_name(tx.state(), member) + " sent more than it reported; ";
+  if (others_can_own(tx.state(), key, reduce, accusation)) {
+    tell(tx, key, owner, said + "one of the two is wrong, and the next attempt asks others");
+    bar(tx, key, reduce, owner);
+    reduce_at(tx.round(key), reduce).accusations.push_back(accusation);
     return;
   }
-  tell(turn, key, owner,
+  tell(tx, key, owner,
        said + "nobody else can tell, and the next attempt goes without " +
-           called(turn.state(), member));
-  ContributionRecord& contribution = turn.contribution(key, member);
+           display_name(tx.state(), member));
+  ContributionRecord& contribution = tx.contribution(key, member);
   contribution.weight = 0;
   contribution.reject_reason = RejectReason::kUnverified;
-  bar(turn, key, reduce, member);  // or it could end up as the only owner, whom nobody sees
+  bar(tx, key, reduce, member);  // or it could end up as the only owner, whom nobody sees
 }
 
 // Whether a reducer that is silent could tell something that nobody else can: of a member that sent
 // to no other owner, or that another owner has accused.
 bool wants_words_of_reducers(const State& state, const RoundKey& key, ReduceIndex reduce) {
-  if (!stage_of(state.rounds.at(key), reduce).accusations.empty()) return true;
+  if (!reduce_at(state.rounds.at(key), reduce).accusations.empty()) return true;
   std::size_t heard = 0;  // owners that train
   for (const ReplicaId id : members_of(state, key, reduce)) {
     const ContributionRecord& member = state.contributions.at({key, id});
@@ -106,38 +106,38 @@ bool wants_words_of_reducers(const State& state, const RoundKey& key, ReduceInde
 }
 
 // Until when the reducers that have not said what they were sent are waited for.
-std::optional<Instant> words_due(const Turn& turn, const RoundKey& key, ReduceIndex reduce) {
-  if (!wants_words_of_reducers(turn.state(), key, reduce)) return std::nullopt;
+std::optional<Instant> words_due(const Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
+  if (!wants_words_of_reducers(tx.state(), key, reduce)) return std::nullopt;
   Instant last;
   bool silent = false;
-  for (const ReplicaId id : members_of(turn.state(), key, reduce)) {
-    const ContributionRecord& member = turn.state().contributions.at({key, id});
+  for (const ReplicaId id : members_of(tx.state(), key, reduce)) {
+    const ContributionRecord& member = tx.state().contributions.at({key, id});
     const bool voted = member.state == ContributionState::kVoted;
     if (voted && !member.reducer) last = std::max(last, member.voted_at);
-    silent |= !voted && member.reducer && member.part_count > 0 && is_present(turn.state(), id);
+    silent |= !voted && member.reducer && member.part_count > 0 && is_present(tx.state(), id);
   }
-  const Instant due = last + turn.options().failure_grace;
-  return silent && turn.now() < due ? std::optional(due) : std::nullopt;
+  const Instant due = last + tx.options().failure_grace;
+  return silent && tx.now() < due ? std::optional(due) : std::nullopt;
 }
 
-bool norms_hold(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
-  const SentNorms found = judge_sent_norms(sent_norms_input(turn.state(), key, reduce));
+bool norms_hold(Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
+  const SentNorms found = judge_sent_norms(sent_norms_input(tx.state(), key, reduce));
   for (const FalseNorm& one : found.lied) {
-    tell(turn, key, one.member,
-         called(turn.state(), one.member) + " reported a norm of " + times_text(one) +
+    tell(tx, key, one.member,
+         display_name(tx.state(), one.member) + " reported a norm of " + times_text(one) +
              "; the next attempt goes without it");
-    distrust(turn, key, reduce, one.member, RejectReason::kFalseNorm);
+    distrust(tx, key, reduce, one.member, RejectReason::kFalseNorm);
   }
-  for (const outer_opt::Accusation& one : found.alone) hear_alone(turn, key, reduce, one);
+  for (const outer_opt::Accusation& one : found.alone) hear_alone(tx, key, reduce, one);
   return found.lied.empty() && found.alone.empty();
 }
 
 // ---- audits
 
 // Nobody can know it before everybody has voted: it is the time of the last vote.
-std::uint64_t seed_of(const Turn& turn, const RoundKey& key, std::int32_t attempt) {
+std::uint64_t seed_of(const Transaction& tx, const RoundKey& key, std::int32_t attempt) {
   const std::uint64_t moment =
-      mix_seed(static_cast<std::uint64_t>(turn.now().ns), static_cast<std::uint64_t>(key.round));
+      mix_seed(static_cast<std::uint64_t>(tx.now().ns), static_cast<std::uint64_t>(key.round));
   return mix_seed(moment, static_cast<std::uint64_t>(attempt));
 }
 
@@ -146,20 +146,20 @@ bool all_present(const State& state, const RoundKey& key, ReduceIndex reduce) {
                              [&](ReplicaId id) { return is_present(state, id); });
 }
 
-Verification draw(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
-  const RoundStage& record = stage_of(turn.state().rounds.at(key), reduce);
+Verification draw(Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
+  const Reduce& record = reduce_at(tx.state().rounds.at(key), reduce);
   if (record.drawn_for == record.attempt) return {};
-  stage_of(turn.round(key), reduce).drawn_for = record.attempt;
-  const double share = turn.state().jobs.at(key.job).spec.sync.audit();
-  if (share == 0 || !all_present(turn.state(), key, reduce)) return {};
-  const std::uint64_t seed = seed_of(turn, key, record.attempt);
-  auto ranges = outer_opt::draw_audit(averaging_plan_of(turn.state(), key, reduce), share, seed);
+  reduce_at(tx.round(key), reduce).drawn_for = record.attempt;
+  const double share = tx.state().jobs.at(key.job).spec.sync.audit();
+  if (share == 0 || !all_present(tx.state(), key, reduce)) return {};
+  const std::uint64_t seed = seed_of(tx, key, record.attempt);
+  auto ranges = outer_opt::draw_audit(averaging_plan_of(tx.state(), key, reduce), share, seed);
   if (ranges.empty()) return {};
   return {Verdict::kAudit, {}, std::move(ranges), {}};
 }
 
 AuditInput audit_input(const State& state, const RoundKey& key, ReduceIndex reduce) {
-  const RoundStage& record = stage_of(state.rounds.at(key), reduce);
+  const Reduce& record = reduce_at(state.rounds.at(key), reduce);
   AuditInput input{record.audited, record.suspects, {}};
   for (const ReplicaId id : members_of(state, key, reduce)) {
     const ContributionRecord& member = state.contributions.at({key, id});
@@ -169,46 +169,46 @@ AuditInput audit_input(const State& state, const RoundKey& key, ReduceIndex redu
   return input;
 }
 
-Verification ask_third(Turn& turn, const RoundKey& key, ReduceIndex reduce,
+Verification ask_third(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
                        const AuditDecision& decision) {
-  RoundStage& record = stage_of(turn.round(key), reduce);
-  const ReducePlan plan = averaging_plan_of(turn.state(), key, reduce);
-  const std::uint64_t seed = seed_of(turn, key, record.attempt);
+  Reduce& record = reduce_at(tx.round(key), reduce);
+  const ReducePlan plan = averaging_plan_of(tx.state(), key, reduce);
+  const std::uint64_t seed = seed_of(tx, key, record.attempt);
   auto ranges = outer_opt::ask_third(plan, record.audited, decision.owner, seed);
-  const std::string differ = called(turn.state(), decision.owner) + " and " +
-                             called(turn.state(), decision.second) +
+  const std::string differ = display_name(tx.state(), decision.owner) + " and " +
+                             display_name(tx.state(), decision.second) +
                              " made different averages of the same frames; ";
   record.suspects = {decision.owner, decision.second};
-  if (!ranges.empty() && all_present(turn.state(), key, reduce)) {
-    tell(turn, key, decision.owner,
-         differ + called(turn.state(), ranges.front().second) + " decides");
+  if (!ranges.empty() && all_present(tx.state(), key, reduce)) {
+    tell(tx, key, decision.owner,
+         differ + display_name(tx.state(), ranges.front().second) + " decides");
     return {Verdict::kAudit, {}, std::move(ranges), {}};
   }
-  tell(turn, key, decision.owner, differ + "nobody else can decide, and neither averages again");
-  for (const ReplicaId replica : record.suspects) bar(turn, key, reduce, replica);
+  tell(tx, key, decision.owner, differ + "nobody else can decide, and neither averages again");
+  for (const ReplicaId replica : record.suspects) bar(tx, key, reduce, replica);
   return {Verdict::kVoid, AttemptReason::kFalseAverage, {}, {}};
 }
 
-Verification end_audit(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
-  const AuditDecision decision = judge_audit(audit_input(turn.state(), key, reduce));
+Verification end_audit(Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
+  const AuditDecision decision = judge_audit(audit_input(tx.state(), key, reduce));
   if (decision.verdict == AuditVerdict::kConfirmed) return {};
-  if (decision.verdict == AuditVerdict::kAskThird) return ask_third(turn, key, reduce, decision);
-  tell(turn, key, decision.named,
-       called(turn.state(), decision.named) +
+  if (decision.verdict == AuditVerdict::kAskThird) return ask_third(tx, key, reduce, decision);
+  tell(tx, key, decision.named,
+       display_name(tx.state(), decision.named) +
            " averaged falsely: two others made another average; the next attempt goes without it");
-  distrust(turn, key, reduce, decision.named, RejectReason::kFalseAverage);
+  distrust(tx, key, reduce, decision.named, RejectReason::kFalseAverage);
   return {Verdict::kVoid, AttemptReason::kFalseAverage, {}, {}};
 }
 
 }  // namespace
 
-Verification verify(Turn& turn, const RoundKey& key, ReduceIndex reduce) {
-  if (averages_in_groups(turn.state().jobs.at(key.job))) return {};
-  const bool audits = !stage_of(turn.state().rounds.at(key), reduce).audited.empty();
-  if (audits) return end_audit(turn, key, reduce);
-  if (const auto due = words_due(turn, key, reduce)) return {Verdict::kWait, {}, {}, *due};
-  if (!norms_hold(turn, key, reduce)) return {Verdict::kVoid, AttemptReason::kFalseNorm, {}, {}};
-  return draw(turn, key, reduce);
+Verification verify(Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
+  if (averages_in_groups(tx.state().jobs.at(key.job))) return {};
+  const bool audits = !reduce_at(tx.state().rounds.at(key), reduce).audited.empty();
+  if (audits) return end_audit(tx, key, reduce);
+  if (const auto due = words_due(tx, key, reduce)) return {Verdict::kWait, {}, {}, *due};
+  if (!norms_hold(tx, key, reduce)) return {Verdict::kVoid, AttemptReason::kFalseNorm, {}, {}};
+  return draw(tx, key, reduce);
 }
 
 }  // namespace shoal::coordinator

@@ -3,7 +3,7 @@
 // owners of parts averaged what they were sent (outer_opt/core/round/audit.h, decisions/audit.h).
 //
 // Who is found out gets weight 0 and owns nothing for the rest of the round, by name and with a
-// strike; a false average quarantines its agent at once, because bits prove it. Where one of two
+// violation; a false average quarantines its agent at once, because bits prove it. Where one of two
 // must have lied, neither is blamed.
 //
 // A reducer is done after those that train have voted. Where nobody else can tell what a member
@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "coordinator/core/decisions/attempt.h"
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
 enum class Verdict {
   kSound,
-  kWait,   // for the words of reducers, until `look_again_at`
+  kWait,   // for the words of reducers, until `wakeup_at`
   kAudit,  // the average is to be confirmed by this audit first
   kVoid,   // the next attempt goes without what was found
 };
@@ -30,10 +30,10 @@ struct Verification {
   Verdict verdict = Verdict::kSound;
   AttemptReason reason = AttemptReason::kAllEqual;  // kVoid
   std::vector<AuditedRange> audited;                // kAudit
-  Instant look_again_at;                            // kWait
+  Instant wakeup_at;                                // kWait
 };
 
 // Of a reduce whose newest attempt agrees.
-Verification verify(Turn& turn, const RoundKey& key, ReduceIndex reduce);
+Verification verify(Transaction& tx, const RoundKey& key, ReduceIndex reduce);
 
 }  // namespace shoal::coordinator

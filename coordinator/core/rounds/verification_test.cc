@@ -80,8 +80,8 @@ TEST(Verification, WhoSentMoreThanItReportedGoesWithoutWeightAndPartByName) {
   EXPECT_EQ(rig.member(2).part_count, 0);
   EXPECT_GT(rig.weight(1), 0);
   EXPECT_EQ(rig.contribution(2).reject_reason, RejectReason::kFalseNorm);
-  EXPECT_EQ(rig.agent(2).standing.strikes, 1);
-  EXPECT_EQ(rig.agent(1).standing.strikes, 0);
+  EXPECT_EQ(rig.agent(2).health_record.violations, 1);
+  EXPECT_EQ(rig.agent(1).health_record.violations, 0);
   EXPECT_EQ(rig.named(2), 1);
   rig.all_vote();
   EXPECT_TRUE(rig.committed());
@@ -89,7 +89,7 @@ TEST(Verification, WhoSentMoreThanItReportedGoesWithoutWeightAndPartByName) {
   EXPECT_EQ(rig.contribution(1).state, ContributionState::kCommitted);
 }
 
-TEST(Verification, TheWordOfOneOwnerStrikesNobodyAndCostsItsPart) {
+TEST(Verification, TheWordOfOneOwnerChargesNobodyAndCostsItsPart) {
   Four rig(0);
   rig.vote(0, {1, 50, 50, 50});
   for (const std::size_t i : {1u, 2u, 3u}) rig.vote(i, {1, 1, 1, 1});
@@ -97,7 +97,7 @@ TEST(Verification, TheWordOfOneOwnerStrikesNobodyAndCostsItsPart) {
   EXPECT_EQ(rig.member(0).part_count, 0);
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_GT(rig.weight(i), 0) << i;
-    EXPECT_EQ(rig.agent(i).standing.strikes, 0) << i;
+    EXPECT_EQ(rig.agent(i).health_record.violations, 0) << i;
   }
   rig.all_vote();
   EXPECT_TRUE(rig.committed());
@@ -111,8 +111,8 @@ TEST(Verification, ASecondOwnerThatSaysTheSameIsBelieved) {
   for (const std::size_t i : {0u, 1u, 3u}) rig.vote(i, {1, 1, 1, 1});
   EXPECT_FALSE(rig.committed());
   EXPECT_EQ(rig.weight(1), 0);
-  EXPECT_EQ(rig.agent(1).standing.strikes, 1);
-  EXPECT_EQ(rig.agent(0).standing.strikes, 0);
+  EXPECT_EQ(rig.agent(1).health_record.violations, 1);
+  EXPECT_EQ(rig.agent(0).health_record.violations, 0);
 }
 
 TEST(Verification, AnAuditThatConfirmsCommitsTheAverageOfTheFirstAttempt) {
@@ -127,7 +127,7 @@ TEST(Verification, AnAuditThatConfirmsCommitsTheAverageOfTheFirstAttempt) {
   ASSERT_EQ(audit.audited.size(), 4u);
   rig.all_vote();
   EXPECT_TRUE(rig.committed());
-  EXPECT_EQ(rig.rounds_.at(rig.key()).stages[0].average, kAverage);
+  EXPECT_EQ(rig.rounds_.at(rig.key()).reduces[0].average, kAverage);
 }
 
 TEST(Verification, TheFalseOwnerIsFoundByAThirdAndItsAgentQuarantined) {
@@ -147,7 +147,7 @@ TEST(Verification, TheFalseOwnerIsFoundByAThirdAndItsAgentQuarantined) {
   EXPECT_EQ(rig.weight(3), 0);
   EXPECT_EQ(rig.member(3).part_count, 0);
   EXPECT_EQ(rig.contribution(3).reject_reason, RejectReason::kFalseAverage);
-  EXPECT_NE(rig.agent(3).standing.quarantined_until, Instant());
+  EXPECT_NE(rig.agent(3).health_record.quarantined_until, Instant());
   EXPECT_GT(rig.weight(0), 0) << "the contributions of the others are kept";
   rig.all_vote();                        // the average without it
   if (!rig.committed()) rig.all_vote();  // and its audit
@@ -174,7 +174,7 @@ TEST(Verification, OneMemberThatDisputesAloneIsNotHeard) {
   EXPECT_TRUE(rig.committed());
 }
 
-TEST(Verification, WithTwoOwnersNothingIsDrawnAndTheAccusedGoesWithoutAStrike) {
+TEST(Verification, WithTwoOwnersNothingIsDrawnAndTheAccusedGoesWithoutAViolation) {
   JobSpec spec = small_job();
   change_sync(spec, [](SyncOptions& sync) { sync.audit = 1; });
   PairRig rig(spec);
@@ -184,7 +184,7 @@ TEST(Verification, WithTwoOwnersNothingIsDrawnAndTheAccusedGoesWithoutAStrike) {
   const auto& accused = rig.state().contributions.at({rig.key(1), rig.rep_b});
   EXPECT_EQ(accused.reject_reason, RejectReason::kUnverified);
   EXPECT_EQ(accused.weight, 0);
-  EXPECT_EQ(rig.state().agents.at(accused.agent).standing.strikes, 0);
+  EXPECT_EQ(rig.state().agents.at(accused.agent).health_record.violations, 0);
   rig.vote(rig.a, rig.rep_a, rig.key(1), 2), rig.vote(rig.b, rig.rep_b, rig.key(1), 2);
   EXPECT_EQ(rig.job(rig.id).committed_round, 1);
 }

@@ -11,17 +11,17 @@ namespace shoal::coordinator {
 namespace {
 
 constexpr std::pair<JobPhase, JobPhase> kJobTable[] = {
-    {JobPhase::kQueued, JobPhase::kGathering},  {JobPhase::kGathering, JobPhase::kQueued},
-    {JobPhase::kGathering, JobPhase::kWarming}, {JobPhase::kWarming, JobPhase::kGathering},
-    {JobPhase::kWarming, JobPhase::kTraining},  {JobPhase::kTraining, JobPhase::kStalled},
-    {JobPhase::kTraining, JobPhase::kSealing},  {JobPhase::kStalled, JobPhase::kTraining},
-    {JobPhase::kStalled, JobPhase::kSealing},   {JobPhase::kSealing, JobPhase::kCompleted},
-    {JobPhase::kSealing, JobPhase::kStalled},   {JobPhase::kSealing, JobPhase::kPaused},
-    {JobPhase::kSealing, JobPhase::kTraining},  {JobPhase::kQueued, JobPhase::kPaused},
-    {JobPhase::kGathering, JobPhase::kPaused},  {JobPhase::kWarming, JobPhase::kPaused},
-    {JobPhase::kTraining, JobPhase::kPaused},   {JobPhase::kStalled, JobPhase::kPaused},
-    {JobPhase::kPaused, JobPhase::kQueued},     {JobPhase::kQueued, JobPhase::kSealing},
-    {JobPhase::kGathering, JobPhase::kSealing}, {JobPhase::kWarming, JobPhase::kSealing},
+    {JobPhase::kQueued, JobPhase::kGathering},     {JobPhase::kGathering, JobPhase::kQueued},
+    {JobPhase::kGathering, JobPhase::kWarming},    {JobPhase::kWarming, JobPhase::kGathering},
+    {JobPhase::kWarming, JobPhase::kTraining},     {JobPhase::kTraining, JobPhase::kStalled},
+    {JobPhase::kTraining, JobPhase::kFinalizing},  {JobPhase::kStalled, JobPhase::kTraining},
+    {JobPhase::kStalled, JobPhase::kFinalizing},   {JobPhase::kFinalizing, JobPhase::kCompleted},
+    {JobPhase::kFinalizing, JobPhase::kStalled},   {JobPhase::kFinalizing, JobPhase::kPaused},
+    {JobPhase::kFinalizing, JobPhase::kTraining},  {JobPhase::kQueued, JobPhase::kPaused},
+    {JobPhase::kGathering, JobPhase::kPaused},     {JobPhase::kWarming, JobPhase::kPaused},
+    {JobPhase::kTraining, JobPhase::kPaused},      {JobPhase::kStalled, JobPhase::kPaused},
+    {JobPhase::kPaused, JobPhase::kQueued},        {JobPhase::kQueued, JobPhase::kFinalizing},
+    {JobPhase::kGathering, JobPhase::kFinalizing}, {JobPhase::kWarming, JobPhase::kFinalizing},
 };
 
 constexpr std::pair<AgentState, AgentState> kAgentTable[] = {
@@ -47,10 +47,10 @@ constexpr std::pair<ReplicaState, ReplicaState> kReplicaTable[] = {
 };
 
 constexpr std::pair<RoundState, RoundState> kRoundTable[] = {
-    {RoundState::kOpen, RoundState::kSealed},      {RoundState::kOpen, RoundState::kAborted},
-    {RoundState::kSealed, RoundState::kReducing},  {RoundState::kReducing, RoundState::kVoting},
-    {RoundState::kReducing, RoundState::kSealed},  {RoundState::kReducing, RoundState::kAborted},
-    {RoundState::kVoting, RoundState::kCommitted}, {RoundState::kVoting, RoundState::kSealed},
+    {RoundState::kOpen, RoundState::kFrozen},      {RoundState::kOpen, RoundState::kAborted},
+    {RoundState::kFrozen, RoundState::kReducing},  {RoundState::kReducing, RoundState::kVoting},
+    {RoundState::kReducing, RoundState::kFrozen},  {RoundState::kReducing, RoundState::kAborted},
+    {RoundState::kVoting, RoundState::kCommitted}, {RoundState::kVoting, RoundState::kFrozen},
     {RoundState::kVoting, RoundState::kAborted},   {RoundState::kAborted, RoundState::kOpen},
 };
 
@@ -60,10 +60,10 @@ bool in_table(const Table& table, State from, State to) {
 }
 
 template <typename State>
-void check_move(Turn& turn, const char* machine, State from, State to) {
+void check_move(Transaction& tx, const char* machine, State from, State to) {
   SHOAL_CHECK(allowed(from, to),
               std::string(machine) + ": " + to_string(from) + " -> " + to_string(to));
-  turn.count_transition(machine, to_string(from), to_string(to));
+  tx.count_transition(machine, to_string(from), to_string(to));
 }
 
 Severity severity_of(JobPhase phase) {
@@ -90,44 +90,44 @@ bool allowed(ReplicaState from, ReplicaState to) {
 
 bool allowed(RoundState from, RoundState to) { return in_table(kRoundTable, from, to); }
 
-void transition(Turn& turn, JobId id, JobPhase to, JobReason reason, std::string detail) {
-  JobRecord& job = turn.job(id);
-  check_move(turn, "job", job.phase, to);
+void transition(Transaction& tx, JobId id, JobPhase to, JobReason reason, std::string detail) {
+  JobRecord& job = tx.job(id);
+  check_move(tx, "job", job.phase, to);
   std::string text = std::string(to_string(job.phase)) + " -> " + to_string(to) + " (" +
                      to_string(reason) + ")" + (detail.empty() ? "" : ": " + detail);
   job.phase = to;
   job.reason = reason;
   job.detail = std::move(detail);
-  if (to == JobPhase::kTraining && job.started_at.ns == 0) job.started_at = turn.now();
-  if (is_terminal(to)) job.finished_at = turn.now();
-  turn.event(severity_of(to), event_kind::kJobPhase, {.job = id, .round = job.committed_round},
-             "job " + job.spec.name + " " + text);
+  if (to == JobPhase::kTraining && job.started_at.ns == 0) job.started_at = tx.now();
+  if (is_terminal(to)) job.finished_at = tx.now();
+  tx.event(severity_of(to), event_kind::kJobPhase, {.job = id, .round = job.committed_round},
+           "job " + job.spec.name + " " + text);
 }
 
-void set_reason(Turn& turn, JobId id, JobReason reason, std::string detail) {
-  const JobRecord& now = turn.state().jobs.at(id);
+void set_reason(Transaction& tx, JobId id, JobReason reason, std::string detail) {
+  const JobRecord& now = tx.state().jobs.at(id);
   if (now.reason == reason && now.detail == detail) return;
-  JobRecord& job = turn.job(id);
+  JobRecord& job = tx.job(id);
   job.reason = reason;
   job.detail = std::move(detail);
 }
 
-void transition(Turn& turn, AgentId id, AgentState to, AgentGone gone) {
-  AgentRecord& agent = turn.agent(id);
-  check_move(turn, "agent", agent.state, to);
+void transition(Transaction& tx, AgentId id, AgentState to, AgentGone gone) {
+  AgentRecord& agent = tx.agent(id);
+  check_move(tx, "agent", agent.state, to);
   agent.state = to;
   agent.gone = gone;
 }
 
-void transition(Turn& turn, ReplicaId id, ReplicaState to) {
-  ReplicaRecord& replica = turn.replica(id);
-  check_move(turn, "replica", replica.state, to);
+void transition(Transaction& tx, ReplicaId id, ReplicaState to) {
+  ReplicaRecord& replica = tx.replica(id);
+  check_move(tx, "replica", replica.state, to);
   replica.state = to;
 }
 
-void transition(Turn& turn, const RoundKey& key, RoundState to) {
-  RoundRecord& round = turn.round(key);
-  check_move(turn, "round", round.state, to);
+void transition(Transaction& tx, const RoundKey& key, RoundState to) {
+  RoundRecord& round = tx.round(key);
+  check_move(tx, "round", round.state, to);
   round.state = to;
 }
 

@@ -7,17 +7,17 @@
 //                                      training and stalled where nothing is to be kept first
 //   gathering  -> queued               all replicas are gone
 //              -> warming              min_replicas were there for the gather window
-//              -> sealing              it is to pause, and no checkpoint has its state; likewise
+//              -> finalizing           it is to pause, and no checkpoint has its state; likewise
 //                                      from queued and warming
 //   warming    -> gathering            too few are left
 //              -> training             all have loaded
-//   training   -> stalled              fewer holders than min_replicas
-//              -> sealing              all inner steps are committed, or it is to pause and its
+//   training   -> stalled              fewer in-sync replicas than min_replicas
+//              -> finalizing           all inner steps are committed, or it is to pause and its
 //                                      round is
-//   stalled    -> training, sealing    enough are there again
-//   sealing    -> completed, paused    the checkpoint is stored
+//   stalled    -> training, finalizing enough are there again
+//   finalizing -> completed, paused    the checkpoint is stored
 //              -> training             it was to pause, and is to go on
-//              -> stalled              its last holder died
+//              -> stalled              its last in-sync replica died
 //   paused     -> queued               it is to go on
 //   any live   -> cancelled, failed
 //
@@ -35,25 +35,25 @@
 //   any live   -> released, failed
 //
 // Round (rounds/)
-//   open       -> sealed -> reducing -> voting -> committed
-//   reducing, voting -> sealed         next attempt
+//   open       -> frozen -> reducing -> voting -> committed
+//   reducing, voting -> frozen         next attempt
 //   reducing, voting -> aborted -> open    same round, progress kept
 //   open       -> aborted              the job ended
 #pragma once
 
 #include <string>
 
-#include "coordinator/core/state/turn.h"
+#include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
-void transition(Turn& turn, JobId id, JobPhase to, JobReason reason, std::string detail = {});
-void transition(Turn& turn, AgentId id, AgentState to, AgentGone gone = AgentGone::kNone);
-void transition(Turn& turn, ReplicaId id, ReplicaState to);
-void transition(Turn& turn, const RoundKey& key, RoundState to);
+void transition(Transaction& tx, JobId id, JobPhase to, JobReason reason, std::string detail = {});
+void transition(Transaction& tx, AgentId id, AgentState to, AgentGone gone = AgentGone::kNone);
+void transition(Transaction& tx, ReplicaId id, ReplicaState to);
+void transition(Transaction& tx, const RoundKey& key, RoundState to);
 
 // Changes the reason of a job that stays in its phase; silent when nothing changes.
-void set_reason(Turn& turn, JobId id, JobReason reason, std::string detail = {});
+void set_reason(Transaction& tx, JobId id, JobReason reason, std::string detail = {});
 
 bool allowed(JobPhase from, JobPhase to);
 bool allowed(AgentState from, AgentState to);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/core/turn_test_util.h"
+#include "coordinator/core/transaction_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -31,11 +31,11 @@ State with_job(JobPhase phase) {
 
 TEST(Machines, AMoveOfAJobIsWrittenCountedAndTold) {
   State state = with_job(JobPhase::kWarming);
-  Turn turn(state, kNow);
-  transition(turn, JobId(1), JobPhase::kTraining, JobReason::kRunning);
+  Transaction tx(state, kNow);
+  transition(tx, JobId(1), JobPhase::kTraining, JobReason::kRunning);
   EXPECT_EQ(state.jobs.at(JobId(1)).started_at, kNow);
   EXPECT_EQ(state.transitions.at("job warming training"), 1);
-  const Effects effects = effects_of(turn);
+  const Effects effects = effects_of(tx);
   ASSERT_EQ(effects.size(), 3u) << "the counter of events, the job, the event";
   const auto& event = std::get<EventRecord>(std::get<Persist>(effects[2]).record);
   EXPECT_EQ(event.message, "job kjv warming -> training (running)");
@@ -44,29 +44,29 @@ TEST(Machines, AMoveOfAJobIsWrittenCountedAndTold) {
 TEST(Machines, TheFirstStartAndTheEndAreDated) {
   State state = with_job(JobPhase::kStalled);
   state.jobs.at(JobId(1)).started_at = Instant{5};
-  Turn turn(state, kNow);
-  transition(turn, JobId(1), JobPhase::kTraining, JobReason::kRunning);
+  Transaction tx(state, kNow);
+  transition(tx, JobId(1), JobPhase::kTraining, JobReason::kRunning);
   EXPECT_EQ(state.jobs.at(JobId(1)).started_at, Instant{5});
-  transition(turn, JobId(1), JobPhase::kFailed, JobReason::kTooManyFailures, "20 failures");
+  transition(tx, JobId(1), JobPhase::kFailed, JobReason::kTooManyFailures, "20 failures");
   EXPECT_EQ(state.jobs.at(JobId(1)).finished_at, kNow);
   EXPECT_EQ(state.jobs.at(JobId(1)).detail, "20 failures");
 }
 
 TEST(Machines, AReasonThatStaysIsNotWrittenAgain) {
   State state = with_job(JobPhase::kQueued);
-  Turn turn(state, kNow);
-  set_reason(turn, JobId(1), JobReason::kNoAgents);
-  const std::size_t once = turn.activity();
-  set_reason(turn, JobId(1), JobReason::kNoAgents);
-  EXPECT_EQ(turn.activity(), once);
-  set_reason(turn, JobId(1), JobReason::kNoAgents, "with a detail");
-  EXPECT_GT(turn.activity(), once);
+  Transaction tx(state, kNow);
+  set_reason(tx, JobId(1), JobReason::kNoAgents);
+  const std::size_t once = tx.activity();
+  set_reason(tx, JobId(1), JobReason::kNoAgents);
+  EXPECT_EQ(tx.activity(), once);
+  set_reason(tx, JobId(1), JobReason::kNoAgents, "with a detail");
+  EXPECT_GT(tx.activity(), once);
 }
 
 TEST(MachinesDeathTest, AMoveThatIsNotInTheTableStopsTheProcess) {
   State state = with_job(JobPhase::kCompleted);
-  Turn turn(state, kNow);
-  EXPECT_DEATH(transition(turn, JobId(1), JobPhase::kTraining, JobReason::kRunning),
+  Transaction tx(state, kNow);
+  EXPECT_DEATH(transition(tx, JobId(1), JobPhase::kTraining, JobReason::kRunning),
                "job: completed -> training");
 }
 

@@ -20,7 +20,7 @@ bool waits_for_absent_writer(const State& state, const CheckpointRecord& checkpo
   for (std::size_t i = 0; i < checkpoint.parts.size(); ++i) {
     const CheckpointPart& part = checkpoint.parts[i];
     const bool absent = part.state < CheckpointState::kStored && !is_present(state, part.writer);
-    if (absent && holders(state, job, static_cast<StageIndex>(i)).empty()) return true;
+    if (absent && in_sync_replicas(state, job, static_cast<StageIndex>(i)).empty()) return true;
   }
   return false;
 }
@@ -30,12 +30,12 @@ const Presence* connected(const State& state, ReplicaId replica) {
   return presence != nullptr && presence->connected ? presence : nullptr;
 }
 
-void watch_load(Turn& turn, const LoadProgress& load) {
-  const ReplicaRecord& replica = turn.state().replicas.at(load.replica);
+void watch_load(Transaction& tx, const LoadProgress& load) {
+  const ReplicaRecord& replica = tx.state().replicas.at(load.replica);
   if (replica.state != ReplicaState::kLoading || replica.source.kind != SourceKind::kPeer) return;
-  const RoundNumber round = turn.state().jobs.at(replica.job).committed_round;
-  turn.volatile_state().joiners[load.replica].watch.heard(
-      {turn.now(), load.done, load.total, load.received, load.per_round, round});
+  const RoundNumber round = tx.state().jobs.at(replica.job).committed_round;
+  tx.volatile_state().joiners[load.replica].watch.heard(
+      {tx.now(), load.done, load.total, load.received, load.per_round, round});
 }
 
 }  // namespace
@@ -46,49 +46,49 @@ Bytes state_size(const JobRecord& job, StageIndex stage) {
   return Bytes(job.stages[index].value_count * 4 * static_cast<std::int64_t>(sizeof(float)));
 }
 
-void hear(Turn& turn, ReplicaId replica, const FromAgent& message) {
-  const State& state = turn.state();
+void hear(Transaction& tx, ReplicaId replica, const FromAgent& message) {
+  const State& state = tx.state();
   if (!is_live(state, replica)) return;
   if (const auto* load = std::get_if<LoadProgress>(&message)) {
-    watch_load(turn, *load);
-    Movement& movement = turn.volatile_state().loads[replica];
+    watch_load(tx, *load);
+    Movement& movement = tx.volatile_state().loads[replica];
     if (load->done == movement.done) return;
-    movement = {load->done, load->total, turn.now()};
+    movement = {load->done, load->total, tx.now()};
     return;
   }
   const Presence* presence = connected(state, replica);
-  ComputeWatch& watch = turn.volatile_state().compute[replica];
+  ComputeWatch& watch = tx.volatile_state().compute[replica];
   if (presence != nullptr && presence->connection.n != watch.line) {
     watch.line = presence->connection.n;
-    watch.listen_from(turn.now());
+    watch.listen_from(tx.now());
   }
-  watch.said(turn.now(), tells_of_work(message));
+  watch.said(tx.now(), tells_of_work(message));
 }
 
-Instant load_deadline(const Turn& turn, const ReplicaRecord& replica) {
-  const Movement* movement = turn.state().loads.find(replica.id);
+Instant load_deadline(const Transaction& tx, const ReplicaRecord& replica) {
+  const Movement* movement = tx.state().loads.find(replica.id);
   // When it was assigned, or came back.
-  const Instant begun = std::max(replica.updated_at, turn.state().booted_at);
+  const Instant begun = std::max(replica.updated_at, tx.state().booted_at);
   const Instant moved = movement == nullptr ? begun : std::max(begun, movement->at);
-  const Bytes size = state_size(turn.state().jobs.at(replica.job), replica.stage);
-  return turn.deadline(moved, stall_for(turn.options().load_limit, size));
+  const Bytes size = state_size(tx.state().jobs.at(replica.job), replica.stage);
+  return tx.deadline(moved, stall_for(tx.options().load_limit, size));
 }
 
 bool load_has_moved(const State& state, ReplicaId replica) { return state.loads.contains(replica); }
 
-void note_store(Turn& turn, CheckpointId checkpoint, std::optional<Bytes> received) {
-  if (!turn.state().checkpoints.contains(checkpoint)) return;
-  Movement& movement = turn.volatile_state().stores[checkpoint];
+void note_store(Transaction& tx, CheckpointId checkpoint, std::optional<Bytes> received) {
+  if (!tx.state().checkpoints.contains(checkpoint)) return;
+  Movement& movement = tx.volatile_state().stores[checkpoint];
   if (received == movement.done) return;  // told again
   movement.done = received.value_or(Bytes());
-  movement.at = turn.now();
+  movement.at = tx.now();
 }
 
-Instant store_deadline(Turn& turn, const CheckpointRecord& checkpoint) {
-  const State& state = turn.state();
-  auto& stores = turn.volatile_state().stores;
+Instant store_deadline(Transaction& tx, const CheckpointRecord& checkpoint) {
+  const State& state = tx.state();
+  auto& stores = tx.volatile_state().stores;
   const bool waits = waits_for_absent_writer(state, checkpoint);
-  if (waits || !stores.contains(checkpoint.id)) stores[checkpoint.id].at = turn.now();
+  if (waits || !stores.contains(checkpoint.id)) stores[checkpoint.id].at = tx.now();
   const JobRecord& job = state.jobs.at(checkpoint.key.job);
   Bytes largest;
   for (std::size_t i = 0; i < checkpoint.parts.size(); ++i) {
@@ -96,16 +96,16 @@ Instant store_deadline(Turn& turn, const CheckpointRecord& checkpoint) {
   }
   Instant moved;
   for (const auto& [id, movement] : stores) moved = std::max(moved, movement.at);
-  return turn.deadline(moved, stall_for(turn.options().checkpoint_limit, largest));
+  return tx.deadline(moved, stall_for(tx.options().checkpoint_limit, largest));
 }
 
-std::optional<Instant> silent_since(Turn& turn, ReplicaId replica, Instant begun) {
-  const Presence* presence = connected(turn.state(), replica);
+std::optional<Instant> silent_since(Transaction& tx, ReplicaId replica, Instant begun) {
+  const Presence* presence = connected(tx.state(), replica);
   if (presence == nullptr) return std::nullopt;
-  ComputeWatch& watch = turn.volatile_state().compute[replica];
+  ComputeWatch& watch = tx.volatile_state().compute[replica];
   if (presence->connection.n != watch.line || !watch.last_word()) {
     watch.line = presence->connection.n;
-    watch.listen_from(turn.now());
+    watch.listen_from(tx.now());
   }
   return std::max(begun, *watch.last_word());
 }

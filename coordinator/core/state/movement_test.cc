@@ -70,7 +70,7 @@ TEST(Movement, ALoadThatStandsStillEndsAndIsNobodysFault) {
   });
   EXPECT_TRUE(is_live(rig.state(), rig.replica));
   rig.live(10, [](std::int64_t) {});
-  EXPECT_EQ(rig.replicas_.at(rig.replica).failure, ReplicaFailure::kDonorLost);
+  EXPECT_EQ(rig.replicas_.at(rig.replica).failure, ReplicaFailure::kSourceLost);
   EXPECT_EQ(rig.job(rig.id).failures_in_row, 0);
 }
 
@@ -120,7 +120,7 @@ TEST(Movement, AHungReplicaIsAskedAndReplacedBeforeAnybodyReported) {
   EXPECT_TRUE(is_live(rig.state(), rig.rep_b));
   rig.live(30, [&](std::int64_t) { rig.works(rig.a, rig.rep_a); });
   EXPECT_FALSE(is_live(rig.state(), rig.rep_b));
-  EXPECT_EQ(rig.replicas_.at(rig.rep_b).failure, ReplicaFailure::kFrozen);
+  EXPECT_EQ(rig.replicas_.at(rig.rep_b).failure, ReplicaFailure::kUnresponsive);
   EXPECT_THAT(rig.replicas_.at(rig.rep_b).detail, HasSubstr("compute thread"));
   EXPECT_TRUE(is_live(rig.state(), rig.rep_a));
 }

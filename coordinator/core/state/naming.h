@@ -9,9 +9,9 @@
 namespace shoal::coordinator {
 
 // "rep_14 of agent-2"; of one that has ended "rep_14".
-std::string called(const State& state, ReplicaId replica);
+std::string display_name(const State& state, ReplicaId replica);
 
 // "rep_14 of agent-2, rep_15 of agent-3"; of many the first eight and how many more.
-std::string called(const State& state, const std::vector<ReplicaId>& replicas);
+std::string display_name(const State& state, const std::vector<ReplicaId>& replicas);
 
 }  // namespace shoal::coordinator

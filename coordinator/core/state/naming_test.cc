@@ -21,16 +21,16 @@ State with_replicas(std::uint64_t count) {
 }
 
 TEST(Naming, AReplicaIsCalledWithItsAgent) {
-  EXPECT_EQ(called(with_replicas(1), ReplicaId(1)), "rep_1 of attic");
-  EXPECT_EQ(called(with_replicas(1), ReplicaId(9)), "rep_9");
-  EXPECT_EQ(called(with_replicas(2), {ReplicaId(2), ReplicaId(1)}),
+  EXPECT_EQ(display_name(with_replicas(1), ReplicaId(1)), "rep_1 of attic");
+  EXPECT_EQ(display_name(with_replicas(1), ReplicaId(9)), "rep_9");
+  EXPECT_EQ(display_name(with_replicas(2), {ReplicaId(2), ReplicaId(1)}),
             "rep_2 of attic, rep_1 of attic");
 }
 
 TEST(Naming, OfManyTheFirstAreNamed) {
   std::vector<ReplicaId> all;
   for (std::uint64_t i = 1; i <= 10; ++i) all.push_back(ReplicaId(i));
-  const std::string names = called(with_replicas(10), all);
+  const std::string names = display_name(with_replicas(10), all);
   EXPECT_NE(names.find("rep_8 of attic and 2 more"), std::string::npos) << names;
   EXPECT_EQ(names.find("rep_9"), std::string::npos) << names;
 }

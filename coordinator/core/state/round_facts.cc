@@ -58,7 +58,7 @@ Duration until_heard(const State& state, const RoundRecord& round, ReduceIndex r
 
 }  // namespace
 
-RoundKey next_key(const JobRecord& job) { return {job.id, job.lineage, job.committed_round + 1}; }
+RoundKey next_key(const JobRecord& job) { return {job.id, job.epoch, job.committed_round + 1}; }
 
 bool is_trained(const JobRecord& job) { return job.committed_step >= job.spec.train.steps; }
 
@@ -75,7 +75,7 @@ bool is_late(const JobRecord& job, const ContributionRecord& contribution) {
          contribution.reject_reason == RejectReason::kNotReported;
 }
 
-bool is_enlisted(const ContributionRecord& contribution) {
+bool has_assigned_data(const ContributionRecord& contribution) {
   const bool left = contribution.state == ContributionState::kLost ||
                     contribution.state == ContributionState::kMoved;
   return !contribution.reducer && !left && contribution.reject_reason != RejectReason::kJoiner;
@@ -88,7 +88,7 @@ bool has_events(const JobRecord& job, const RoundRecord& round) {
 }
 
 ReduceIndex reduce_count(const State& state, const RoundKey& key) {
-  return static_cast<ReduceIndex>(state.rounds.at(key).stages.size());
+  return static_cast<ReduceIndex>(state.rounds.at(key).reduces.size());
 }
 
 StageIndex stage_of_reduce(const JobRecord& job, ReduceIndex reduce) {
@@ -114,14 +114,14 @@ double sent_norm(const RoundReport& report) {
 
 ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
   ReducePlan plan = averaging_plan_of(state, key, reduce);
-  const RoundStage& record = stage_of(state.rounds.at(key), reduce);
+  const Reduce& record = reduce_at(state.rounds.at(key), reduce);
   return record.audited.empty() ? plan : outer_opt::audit_plan(std::move(plan), record.audited);
 }
 
 ReducePlan averaging_plan_of(const State& state, const RoundKey& key, ReduceIndex reduce) {
   const JobRecord& job = state.jobs.at(key.job);
   const RoundRecord& round = state.rounds.at(key);
-  const RoundStage& record = stage_of(round, reduce);
+  const Reduce& record = reduce_at(round, reduce);
   const SyncSpec& sync = job.spec.sync;
   ReducePlan plan;
   plan.key = key;
@@ -166,7 +166,7 @@ std::vector<MomentumHolder> momentum_after(const State& state, const JobRecord& 
   const RoundRecord* round = committed_round(state, job);
   if (round == nullptr || job.spec.sync.outer_state() != OuterState::kSharded) return {};
   const std::vector<ReduceMember> members = plan_of(state, round->key, stage).members;
-  if (members.empty()) return stage_of(*round, stage).momentum_holders;
+  if (members.empty()) return reduce_at(*round, stage).momentum_holders;
   std::vector<MomentumHolder> kept;
   for (const ReduceMember& member : members) {
     for (const auto& range : outer_opt::kept_ranges(members, member.replica)) {
@@ -178,7 +178,7 @@ std::vector<MomentumHolder> momentum_after(const State& state, const JobRecord& 
 
 CommitRecord commit_record(const State& state, const JobRecord& job) {
   CommitRecord record;
-  record.key = {job.id, job.lineage, job.committed_round};
+  record.key = {job.id, job.epoch, job.committed_round};
   record.step = job.committed_step;
   record.tokens = job.committed_tokens;
   record.next_sequence = job.next_sequence;
@@ -201,10 +201,10 @@ CommitRecord commit_record(const State& state, const JobRecord& job) {
   if (round == nullptr) return record;
   record.carried_steps = round->carried_steps;
   record.outer_lr = round->outer_lr;
-  for (const RoundStage& stage : round->stages) {
-    record.averages.push_back(stage.average);
-    record.anchors.push_back(stage.base);
-    record.momenta.push_back(stage.base_momentum);
+  for (const Reduce& reduce : round->reduces) {
+    record.averages.push_back(reduce.average);
+    record.anchors.push_back(reduce.base);
+    record.momenta.push_back(reduce.base_momentum);
   }
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     std::ranges::move(momentum_after(state, job, stage),

@@ -18,11 +18,11 @@ bool averages_in_groups(const JobRecord& job);
 
 // The fragment that this round averages (outer_opt/core/step/fragments.h).
 std::int32_t fragment_of_round(const JobRecord& job, const RoundRecord& round);
-// A member of an asynchronous round that had not reported when it was sealed: it trains on, and its
+// A member of an asynchronous round that had not reported when it was frozen: it trains on, and its
 // leases count with the round in which it reports.
 bool is_late(const JobRecord& job, const ContributionRecord& contribution);
 // Whether it was told to train its round; joiners and reducers were not, and who left does not.
-bool is_enlisted(const ContributionRecord& contribution);
+bool has_assigned_data(const ContributionRecord& contribution);
 // Whether the course of this round is worth events: of ddp, whose rounds are single inner steps,
 // only those that are evaluated and the last one. Anything unusual always is.
 bool has_events(const JobRecord& job, const RoundRecord& round);

@@ -27,7 +27,7 @@ State example() {
   RoundRecord round{.key = kRound};
   round.from_step = Steps(20), round.to_step = Steps(30);
   round.outer_lr = 0.9;
-  round.stages = {{.attempt = 2}};
+  round.reduces = {{.attempt = 2}};
   state.rounds.put(kRound, round);
   std::int32_t index = 0;
   for (const std::uint64_t id : {7, 5, 6}) {
@@ -59,19 +59,19 @@ TEST(RoundFacts, OnlyAnAsynchronousMemberIsLate) {
   EXPECT_FALSE(is_late(job, part));
 }
 
-TEST(RoundFacts, WhoWasToldToTrainIsEnlisted) {
+TEST(RoundFacts, WhoWasToldToTrainHasData) {
   ContributionRecord part;
-  EXPECT_TRUE(is_enlisted(part));
+  EXPECT_TRUE(has_assigned_data(part));
   for (const auto left : {ContributionState::kLost, ContributionState::kMoved}) {
     part.state = left;
-    EXPECT_FALSE(is_enlisted(part));
+    EXPECT_FALSE(has_assigned_data(part));
   }
   part.state = ContributionState::kRejected;
-  EXPECT_TRUE(is_enlisted(part)) << "its report was refused, it trained all the same";
+  EXPECT_TRUE(has_assigned_data(part)) << "its report was refused, it trained all the same";
   part.reject_reason = RejectReason::kJoiner;
-  EXPECT_FALSE(is_enlisted(part));
+  EXPECT_FALSE(has_assigned_data(part));
   part = {.reducer = true};
-  EXPECT_FALSE(is_enlisted(part));
+  EXPECT_FALSE(has_assigned_data(part));
 }
 
 // Of ddp, whose rounds are single inner steps, those that are evaluated and the last one.

@@ -20,7 +20,7 @@ State load_state(const Options& options, const Snapshot& snapshot) {
   }
   const auto wanted = [&](const RoundKey& key) {
     const JobRecord* job = state.jobs.find(key.job);
-    return job != nullptr && !is_terminal(job->phase) && key.lineage == job->lineage &&
+    return job != nullptr && !is_terminal(job->phase) && key.epoch == job->epoch &&
            (key.round == job->committed_round || key.round == job->committed_round + 1);
   };
   for (const auto& round : snapshot.rounds) {
@@ -40,11 +40,11 @@ State load_state(const Options& options, const Snapshot& snapshot) {
 }
 
 const RoundRecord* current_round(const State& state, const JobRecord& job) {
-  return state.rounds.find({job.id, job.lineage, job.committed_round + 1});
+  return state.rounds.find({job.id, job.epoch, job.committed_round + 1});
 }
 
 const RoundRecord* committed_round(const State& state, const JobRecord& job) {
-  return state.rounds.find({job.id, job.lineage, job.committed_round});
+  return state.rounds.find({job.id, job.epoch, job.committed_round});
 }
 
 bool is_reducer(const State& state, const ReplicaRecord& replica) {
@@ -71,15 +71,16 @@ std::vector<ReplicaId> absent_replicas(const State& state, JobId job) {
   return ids;
 }
 
-std::vector<ReplicaId> absent_holders(const State& state, const JobRecord& job, StageIndex stage) {
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
+std::vector<ReplicaId> absent_in_sync_replicas(const State& state, const JobRecord& job,
+                                               StageIndex stage) {
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
   std::vector<ReplicaId> ids = absent_replicas(state, job.id);
   std::erase_if(ids, [&](ReplicaId id) {
     const ReplicaRecord& replica = state.replicas.at(id);
     const bool may_have_loaded = replica.held_round < 0 && replica.source.key == committed;
     const bool holds =
-        replica.lineage == job.lineage && (replica.held_round == job.committed_round ||
-                                           may_have_loaded || can_follow(state, committed, id));
+        replica.epoch == job.epoch && (replica.held_round == job.committed_round ||
+                                       may_have_loaded || can_follow(state, committed, id));
     return replica.stage != stage || !holds;
   });
   return ids;
@@ -99,18 +100,18 @@ bool can_follow(const State& state, const RoundKey& key, ReplicaId replica) {
   if (!is_live(state, replica) || round == nullptr || contribution == nullptr) return false;
   if (round->state != RoundState::kCommitted) return false;
   if (contribution->reducer) return false;
-  const RoundStage& reduce = reduce_of(*round, *contribution);
+  const Reduce& reduce = reduce_of(*round, *contribution);
   return reduce.given_up ? contribution->member_index >= 0
                          : contribution->average == reduce.average;
 }
 
-std::vector<ReplicaId> holders(const State& state, const JobRecord& job) {
-  const RoundKey committed{job.id, job.lineage, job.committed_round};
+std::vector<ReplicaId> in_sync_replicas(const State& state, const JobRecord& job) {
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
   std::vector<ReplicaId> ids;
   for (const auto& [id, replica] : state.replicas) {
     const bool serves =
         replica.state == ReplicaState::kServing || replica.state == ReplicaState::kAveraging;
-    if (replica.job != job.id || !serves || replica.lineage != job.lineage) continue;
+    if (replica.job != job.id || !serves || replica.epoch != job.epoch) continue;
     if (replica.held_round == job.committed_round || can_follow(state, committed, id)) {
       ids.push_back(id);
     }
@@ -118,8 +119,9 @@ std::vector<ReplicaId> holders(const State& state, const JobRecord& job) {
   return ids;
 }
 
-std::vector<ReplicaId> holders(const State& state, const JobRecord& job, StageIndex stage) {
-  std::vector<ReplicaId> ids = holders(state, job);
+std::vector<ReplicaId> in_sync_replicas(const State& state, const JobRecord& job,
+                                        StageIndex stage) {
+  std::vector<ReplicaId> ids = in_sync_replicas(state, job);
   std::erase_if(ids, [&](ReplicaId id) { return state.replicas.at(id).stage != stage; });
   return ids;
 }
@@ -139,7 +141,7 @@ StageIndex stage_count(const JobRecord& job) { return static_cast<StageIndex>(jo
 
 StageCover weakest_stage(const State& state, const JobRecord& job) {
   std::vector<std::int64_t> counts(job.stages.size(), 0);
-  for (const ReplicaId id : holders(state, job)) {
+  for (const ReplicaId id : in_sync_replicas(state, job)) {
     ++counts.at(static_cast<std::size_t>(state.replicas.at(id).stage));
   }
   if (counts.empty()) return {};
@@ -163,10 +165,10 @@ std::vector<ReplicaId> round_replicas(const State& state, const RoundKey& key) {
   return ids;
 }
 
-std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key) {
+std::vector<ReplicaId> with_assigned_data(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> ids = round_replicas(state, key);
   std::erase_if(ids, [&](ReplicaId id) {
-    return !is_present(state, id) || !is_enlisted(state.contributions.at({key, id}));
+    return !is_present(state, id) || !has_assigned_data(state.contributions.at({key, id}));
   });
   return ids;
 }

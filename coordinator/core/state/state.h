@@ -64,13 +64,13 @@ struct JobTimers {
   std::optional<Instant> returned_at;          // the first that was absent, of a job that waits
   std::optional<Instant> asked_at;             // absent ones that may hear it, of a stalled job
   std::optional<Instant> planned_at;           // a pipeline that waits for devices: the last plan
+  std::optional<Instant> copied_at;            // a copy stands in for a stage that nobody serves
   RoundNumber balanced_round = 0;              // looked at after its outer step
   FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
   bool close_sent = false;                     // CloseRound of the open round
   std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
   std::vector<ReplicaId> view;                 // members of the last view that this process told
-  std::optional<Instant>
-      look_again_at;  // the earliest instant at which time alone changes something
+  std::optional<Instant> wakeup_at;  // the earliest instant at which time alone changes something
 };
 
 // Replicas that hold rounds of a job which this database does not know (restoring.h).
@@ -87,7 +87,7 @@ using ContributionKey = std::pair<RoundKey, ReplicaId>;
 using LinkKey = std::pair<AgentId, AgentId>;
 using DeviceKey = std::pair<AgentId, std::int32_t>;
 
-// What the store has, too: equal after a restart. Only Turn changes it.
+// What the store has, too: equal after a restart. Only Transaction changes it.
 struct DurableState {
   CounterRecord counters;
   FlatMap<JobId, JobRecord> jobs;
@@ -111,6 +111,13 @@ struct Joiner {
   bool called_slow = false;           // an event has said so
 };
 
+// What a replica keeps of other stages (replicas/copies.h).
+struct HostedCopies {
+  KeepCopies told;  // over this connection
+  std::vector<HeldCopy> held;
+  bool heard = false;  // in this process
+};
+
 struct VolatileState {
   FlatMap<AgentId, Presence> presence;
   FlatMap<ConnectionId, AgentId> by_connection;
@@ -121,8 +128,10 @@ struct VolatileState {
   FlatMap<ReplicaId, ComputeWatch> compute;       // of those that were heard
   FlatMap<ReplicaId, Movement> loads;             // that have moved
   FlatMap<ReplicaId, Joiner> joiners;
-  FlatMap<CheckpointId, Movement> stores;     // of checkpoints that are not stored yet
-  FlatMap<DeviceKey, Instant> resting_until;  // after a failed replica
+  FlatMap<ReplicaId, HostedCopies> copies;       // by the replica that keeps them
+  FlatMap<ReplicaId, std::int32_t> copy_faults;  // by copy: loads from it that failed, in a row
+  FlatMap<CheckpointId, Movement> stores;        // of checkpoints that are not stored yet
+  FlatMap<DeviceKey, Instant> resting_until;     // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
@@ -145,39 +154,40 @@ State load_state(const Options& options, const Snapshot& snapshot);
 const RoundRecord* current_round(const State& state, const JobRecord& job);  // committed_round + 1
 const RoundRecord* committed_round(const State& state, const JobRecord& job);
 // A reducer (replicas/reducers.h) has no state and trains nothing: it is none of live_replicas(),
-// holders() and round_replicas().
+// in_sync_replicas() and round_replicas().
 bool is_reducer(const State& state, const ReplicaRecord& replica);
-// Absent ones are in none of these either, nor in enlisted().
+// Absent ones are in none of these either, nor in with_assigned_data().
 std::vector<ReplicaId> live_replicas(const State& state, JobId job);
 std::vector<ReplicaId> absent_replicas(const State& state, JobId job);
 std::vector<ReplicaId> live_reducers(const State& state, JobId job);
 // It voted for what was committed, so it holds the new state or will in a moment.
 bool can_follow(const State& state, const RoundKey& key, ReplicaId replica);
 // Live replicas that hold the job's committed state or can follow to it, in the order of their ids.
-std::vector<ReplicaId> holders(const State& state, const JobRecord& job);
-std::vector<ReplicaId> holders(const State& state, const JobRecord& job, StageIndex stage);
+std::vector<ReplicaId> in_sync_replicas(const State& state, const JobRecord& job);
+std::vector<ReplicaId> in_sync_replicas(const State& state, const JobRecord& job, StageIndex stage);
 // The units of every stage; empty before the model is cut.
 std::vector<UnitRange> cut_of(const JobRecord& job);
 bool anchors_known(const JobRecord& job);      // of every stage
 StageIndex stage_count(const JobRecord& job);  // 0 before the plan is made
-// The stage with the fewest holders, the first one among equals.
+// The stage with the fewest in-sync replicas, the first one among equals.
 struct StageCover {
   StageIndex stage = 0;
-  std::int64_t holders = 0;
+  std::int64_t in_sync = 0;
 };
 StageCover weakest_stage(const State& state, const JobRecord& job);
 double speed_of(const State& state, ReplicaId replica);  // FLOP/s of its device; 0: not known
 std::vector<ReplicaId> round_replicas(const State& state,
                                       const RoundKey& key);  // with a contribution
 // Live replicas that were told to train this round.
-std::vector<ReplicaId> enlisted(const State& state, const RoundKey& key);
-inline const RoundStage& reduce_of(const RoundRecord& r, const ContributionRecord& c) {
-  return stage_of(r, reduce_index(c));
+std::vector<ReplicaId> with_assigned_data(const State& state, const RoundKey& key);
+inline const Reduce& reduce_of(const RoundRecord& r, const ContributionRecord& c) {
+  return reduce_at(r, reduce_index(c));
 }
 bool is_live(const State& state, ReplicaId replica);     // it has not ended; it may be absent
 bool is_present(const State& state, ReplicaId replica);  // live, and its agent is within reach
 // Absent replicas of this stage that hold the committed state of the job, or can follow to it.
-std::vector<ReplicaId> absent_holders(const State& state, const JobRecord& job, StageIndex stage);
+std::vector<ReplicaId> absent_in_sync_replicas(const State& state, const JobRecord& job,
+                                               StageIndex stage);
 const JobRecord* live_job_by_name(const State& state, const std::string& name);
 
 }  // namespace shoal::coordinator

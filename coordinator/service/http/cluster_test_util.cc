@@ -168,7 +168,7 @@ ContributionRecord contribution(const RoundKey& key, std::uint64_t replica) {
                  .nonfinite = 0,
                  .compute_s = 8.5,
                  .drawn = Tokens(1600),
-                 .stood_s = 1.5};
+                 .stall_s = 1.5};
   item.reported_at = kNow - seconds(90);
   item.voted_at = kNow - seconds(88);
   item.applied_at = kNow - seconds(86);
@@ -189,13 +189,13 @@ void fill_rounds(Tables& tables, JobId job) SHOAL_REQUIRES(tables.mutex) {
     round.opened_at = kNow - seconds(100);
     if (number < 3) {
       round.state = RoundState::kCommitted;
-      round.sealed_at = kNow - seconds(89);
+      round.frozen_at = kNow - seconds(89);
       round.committed_at = kNow - seconds(87);
-      round.stages = {{.attempt = 1,
-                       .attempt_started_at = kNow - seconds(89),
-                       .average = {1, 2},
-                       .anchor = {3, 4},
-                       .momentum = {}}};
+      round.reduces = {{.attempt = 1,
+                        .attempt_started_at = kNow - seconds(89),
+                        .average = {1, 2},
+                        .anchor = {3, 4},
+                        .momentum = {}}};
       round.tokens = Tokens(3200);
       round.train_loss = 2.5;
       tables.contributions[round.key] = {contribution(round.key, 1), contribution(round.key, 2)};
@@ -262,7 +262,7 @@ void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
   if (!answer_commands) return;
   MutexLock lock(tables.mutex);
   for (const auto& [id, job] : tables.jobs) {
-    if (job.spec.name != spec.name) continue;
+    if (job.spec.name != spec.name || dry_run) continue;
     lock.unlock();
     return done({Error{Code::kConflict, "the name \"" + spec.name + "\" is taken", "/name",
                        "choose another"},

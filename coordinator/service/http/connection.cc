@@ -311,7 +311,7 @@ void Connection::start_stream(Response response) {
   std::string head = head_of(response, true);
   auto stream = std::make_shared<EventStream>(stream_.release_socket(), service_, std::move(slot_),
                                               std::move(*response.stream));
-  service_.enlist(stream);
+  service_.track(stream);
   if (service_.stopping) stream->stop();  // stop_peers() may have passed already
   stream->run(std::move(head));
 }

@@ -19,7 +19,7 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
  public:
   Connection(http_io::tcp::socket socket, Service& service);
 
-  void run();  // once, after enlisting
+  void run();  // once, after track()
   void stop() override;
 
  private:

@@ -253,7 +253,7 @@ void add_runtime(Families& out, const RuntimeStats& stats) {
 
 template <typename Families>
 void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live) {
-  for (const auto& [failure, word] : kWords<ReduceFailure>) {
+  for (const auto& [failure, word] : kEnumerators<ReduceFailure>) {
     out.counter("shoal_reduce_failures_total",
                 "Attempts of a reduce that a member gave up, by the reason that it told.",
                 {{"reason", word}},
@@ -314,7 +314,7 @@ void add_rounds(Families& out, const std::string& id, const RoundCounts& counts)
 
 template <typename Families>
 void add_events(Families& out, const Counts& counts) {
-  for (const auto& [severity, word] : kWords<Severity>)
+  for (const auto& [severity, word] : kEnumerators<Severity>)
     out.counter("shoal_events_total", "Events since the coordinator started.", {{"severity", word}},
                 static_cast<double>(counts.events[static_cast<std::size_t>(severity)]));
   for (const auto& [kind, count] : counts.incidents)
@@ -361,7 +361,7 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
     for (const AgentRecord& agent : agents.value().items) {
       if (agent.state == AgentState::kGone) continue;
       ++by_state[static_cast<std::size_t>(agent.state)];
-      quarantined += agent.standing.quarantined_until != Instant();
+      quarantined += agent.health_record.quarantined_until != Instant();
       cordoned += agent.cordoned;
       const std::string id = to_string(agent.id);
       out.gauge("shoal_agent_info", "Names of an agent; always 1.",

@@ -129,7 +129,7 @@ void HttpServer::Impl::on_accept(ErrorCode error, tcp::socket socket) {
     socket.shutdown(tcp::socket::shutdown_send, ignored);
   } else if (!error) {
     const auto connection = std::make_shared<Connection>(std::move(socket), *service);
-    service->enlist(connection);
+    service->track(connection);
     connection->run();
   }
   accept();

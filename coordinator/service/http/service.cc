@@ -60,7 +60,7 @@ void Service::start_threads() {
   });
 }
 
-void Service::enlist(std::weak_ptr<Peer> peer) {
+void Service::track(std::weak_ptr<Peer> peer) {
   const MutexLock lock(mutex_);
   if (peers_.size() >= sweep_at_) {
     std::erase_if(peers_, [](const std::weak_ptr<Peer>& entry) { return entry.expired(); });

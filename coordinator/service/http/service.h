@@ -49,7 +49,7 @@ class Service : public std::enable_shared_from_this<Service> {
     std::atomic<std::int64_t>* counter_;
   };
 
-  void enlist(std::weak_ptr<Peer> peer);
+  void track(std::weak_ptr<Peer> peer);
   void stop_peers();
   bool wait_until_empty(Duration limit);  // true: nobody is connected any more
   std::string next_request_id();

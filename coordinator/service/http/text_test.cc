@@ -196,6 +196,30 @@ TEST(Views, UnknownNumbersAreNull) {
   EXPECT_TRUE(json["status"]["progress"]["tokens_per_second"].is_null());
 }
 
+TEST(Views, AStageShowsTheNewestRoundThatACopyHolds) {
+  JobRecord job;
+  job.id = JobId(1);
+  job.spec = testing::small_spec("x");
+  job.stages.resize(2);
+  LiveView live;
+  live.copies.put(ReplicaId(21), {job.id, 1, ReplicaId(8), 4});
+  live.copies.put(ReplicaId(22), {job.id, 1, ReplicaId(9), 5});
+  live.copies.put(ReplicaId(23), {JobId(2), 1, ReplicaId(7), 9});
+  live.copies.put(ReplicaId(24), {job.id, 0, ReplicaId(6), -1});
+  const Json stages = Json::parse(to_text(job_json(job, live)))["status"]["stages"];
+  EXPECT_EQ(stages[1]["copies"], 2);
+  EXPECT_EQ(stages[1]["copied_round"], 5);
+  EXPECT_EQ(stages[0]["copies"], 1);
+  EXPECT_TRUE(stages[0]["copied_round"].is_null()) << "it is on its way";
+
+  ReplicaRecord keeper{.id = ReplicaId(8), .job = job.id};
+  keeper.copies = {{ReplicaId(21), 1}};
+  const Json kept = Json::parse(to_text(replica_json(keeper, live)))["copies"];
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0]["stage"], 1);
+  EXPECT_EQ(kept[0]["round"], 4);
+}
+
 TEST(Views, AJobThatHoldsNothingMakesNoProgress) {
   JobRecord job;
   job.id = JobId(1);

@@ -48,7 +48,7 @@ Status check_query_names(const Request& request, const std::vector<std::string_v
 template <typename Enum>
 std::vector<std::string_view> all_words() {
   std::vector<std::string_view> all;
-  for (const auto& word : kWords<Enum>) all.emplace_back(word.text);
+  for (const auto& word : kEnumerators<Enum>) all.emplace_back(word.text);
   return all;
 }
 

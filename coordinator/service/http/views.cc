@@ -4,7 +4,7 @@
 #include <cmath>
 #include <ctime>
 
-#include "coordinator/core/state/standing.h"
+#include "coordinator/core/state/health_record.h"
 #include "coordinator/service/http/answers/agent_answers.h"
 #include "coordinator/service/http/answers/answer_json.h"
 #include "coordinator/service/http/answers/job_answers.h"
@@ -53,7 +53,7 @@ std::int64_t parameters_of(const JobRecord& job) {
   return sum;
 }
 
-std::vector<JobStageAnswer> stages_of(const JobRecord& job) {
+std::vector<JobStageAnswer> stages_of(const JobRecord& job, const LiveView& live) {
   std::vector<JobStageAnswer> list;
   for (const JobStage& stage : job.stages) {
     list.push_back({.first_unit = stage.units.first,
@@ -62,21 +62,41 @@ std::vector<JobStageAnswer> stages_of(const JobRecord& job) {
                     .anchor_digest = stage.anchor,
                     .momentum_digest = stage.momentum});
   }
+  for (const auto& [id, copy] : live.copies) {
+    if (copy.job != job.id || static_cast<std::size_t>(copy.stage) >= list.size()) continue;
+    JobStageAnswer& stage = list[static_cast<std::size_t>(copy.stage)];
+    ++stage.copies;
+    if (copy.round >= 0) {
+      stage.copied_round = std::max(stage.copied_round.value_or(0), copy.round);
+    }
+  }
   return list;
 }
 
-std::vector<RoundStageAnswer> stages_of(const RoundRecord& round) {
-  std::vector<RoundStageAnswer> list;
-  for (const RoundStage& stage : round.stages) {
-    const bool planned = stage.attempt > 0;
-    list.push_back({.attempt = stage.attempt,
-                    .digest = stage.average,
-                    .anchor_digest = stage.anchor,
-                    .momentum_digest = stage.momentum,
-                    .topology = known_if(planned, stage.choice.topology),
-                    .given_up = stage.given_up,
-                    .topology_reason = known_if<std::string>(planned, explain(stage.choice.reason)),
-                    .entropy_coding = known_if(planned, stage.entropy_coding)});
+std::vector<KeptCopyAnswer> copies_of(const ReplicaRecord& replica, const LiveView& live) {
+  std::vector<KeptCopyAnswer> list;
+  if (is_terminal(replica.state)) return list;
+  for (const KeptCopy& copy : replica.copies) {
+    const CopyLive* now = live.copies.find(copy.id);
+    const RoundNumber round = now == nullptr ? -1 : now->round;
+    list.push_back({.stage = copy.stage, .round = known_if(round >= 0, round)});
+  }
+  return list;
+}
+
+std::vector<ReduceAnswer> reduces_of(const RoundRecord& round) {
+  std::vector<ReduceAnswer> list;
+  for (const Reduce& reduce : round.reduces) {
+    const bool planned = reduce.attempt > 0;
+    list.push_back(
+        {.attempt = reduce.attempt,
+         .digest = reduce.average,
+         .anchor_digest = reduce.anchor,
+         .momentum_digest = reduce.momentum,
+         .topology = known_if(planned, reduce.choice.topology),
+         .given_up = reduce.given_up,
+         .topology_reason = known_if<std::string>(planned, explain(reduce.choice.reason)),
+         .entropy_coding = known_if(planned, reduce.entropy_coding)});
   }
   return list;
 }
@@ -111,7 +131,8 @@ JobProgressAnswer progress_of(const JobRecord& job, const JobLive& live) {
           .replicas_training = live.replicas};
 }
 
-JobStatusAnswer status_of(const JobRecord& job, const JobLive& live) {
+JobStatusAnswer status_of(const JobRecord& job, const LiveView& view) {
+  const JobLive live = job_live(job, view);
   return {.phase = job.phase,
           .desired = job.desired,
           .reason = job.reason,
@@ -126,8 +147,8 @@ JobStatusAnswer status_of(const JobRecord& job, const JobLive& live) {
           .parameters = parameters_of(job),
           .anchor_digest = digest_over(job.stages, &JobStage::anchor),
           .momentum_digest = digest_over(job.stages, &JobStage::momentum),
-          .stages = stages_of(job),
-          .lineage = job.lineage,
+          .stages = stages_of(job, view),
+          .epoch = job.epoch,
           .started_at = job.started_at,
           .committed_at = job.committed_at,
           .finished_at = job.finished_at};
@@ -136,15 +157,15 @@ JobStatusAnswer status_of(const JobRecord& job, const JobLive& live) {
 ContributionPhasesAnswer phases_of(const RoundRecord& round, const ContributionRecord& item) {
   const bool reported = has_reported(item);
   return {.train_s = known_if(reported, item.report.compute_s),
-          .stood_s = known_if(reported, item.report.stood_s),
-          .wait_s = seconds_between(item.reported_at, round.sealed_at),
+          .stall_s = known_if(reported, item.report.stall_s),
+          .wait_s = seconds_between(item.reported_at, round.frozen_at),
           .reduce_s = known_if(item.voted_at.ns != 0, item.stats.reduce_s),
           .vote_s = seconds_between(item.voted_at, round.committed_at),
           .apply_s = seconds_between(round.committed_at, item.applied_at)};
 }
 
 bool averages_in_groups(const RoundRecord& round) {
-  return std::any_of(round.stages.begin(), round.stages.end(), [](const RoundStage& reduce) {
+  return std::any_of(round.reduces.begin(), round.reduces.end(), [](const Reduce& reduce) {
     return reduce.choice.reason == outer_opt::TopologyReason::kGroups;
   });
 }
@@ -182,7 +203,7 @@ ContributionAnswer contribution_of(const RoundRecord& round, const ContributionR
           .phases = phases_of(round, item)};
 }
 
-// train: open to sealed. reduce: sealed to the last vote, attempts included. vote: to the durable
+// train: open to frozen. reduce: frozen to the last vote, attempts included. vote: to the durable
 // commit. apply: to the last replica that took the outer step.
 RoundSecondsAnswer seconds_of(const RoundRecord& round,
                               const std::vector<ContributionRecord>& items) {
@@ -191,8 +212,8 @@ RoundSecondsAnswer seconds_of(const RoundRecord& round,
     if (!item.reducer) last_vote = std::max(last_vote, item.voted_at);
     last_applied = std::max(last_applied, item.applied_at);
   }
-  return {.train = seconds_between(round.opened_at, round.sealed_at),
-          .reduce = seconds_between(round.sealed_at, last_vote),
+  return {.train = seconds_between(round.opened_at, round.frozen_at),
+          .reduce = seconds_between(round.frozen_at, last_vote),
           .vote = seconds_between(last_vote, round.committed_at),
           .apply = seconds_between(round.committed_at, last_applied),
           .total = seconds_between(round.opened_at, round.committed_at)};
@@ -238,7 +259,7 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
   if (holds_nothing(job.phase)) return sum;  // what was heard last is older than that
   for (const auto& [id, replica] : live.replicas) {
     const Progress& progress = replica.progress;
-    if (progress.key.job != job.id || progress.key.lineage != job.lineage) continue;
+    if (progress.key.job != job.id || progress.key.epoch != job.epoch) continue;
     if (live.now - replica.at > kLiveFor) continue;
     ++sum.replicas;
     sum.step = std::max(sum.step, progress.step);
@@ -275,45 +296,45 @@ Json job_json(const JobRecord& job, const LiveView& live) {
                                .created_at = job.created_at,
                                .updated_at = job.updated_at,
                                .spec = job.spec,
-                               .status = status_of(job, job_live(job, live))});
+                               .status = status_of(job, live)});
 }
 
-// Share of the members' time that they computed, of what they computed or stood still.
+// Share of the members' time that they computed, of what they computed or stalled.
 std::optional<double> compute_utilisation(const std::vector<ContributionRecord>& contributions) {
-  double computed = 0, stood = 0;
+  double computed = 0, stalled = 0;
   for (const ContributionRecord& item : contributions) {
     if (!has_reported(item)) continue;
     computed += item.report.compute_s;
-    stood += item.report.stood_s;
+    stalled += item.report.stall_s;
   }
-  return known_if(computed > 0, computed / (computed + stood));
+  return known_if(computed > 0, computed / (computed + stalled));
 }
 
 Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>& contributions) {
   const bool was_aborted = round.aborts > 0 || round.state == RoundState::kAborted;
   RoundAnswer answer{.round = round.key.round,
-                     .lineage = round.key.lineage,
+                     .epoch = round.key.epoch,
                      .state = round.state,
                      .aborts = round.aborts,
                      .abort_reason = known_if(was_aborted, round.abort_reason),
                      .from_step = round.from_step,
                      .to_step = round.to_step,
-                     .outer_lr = known_if(round.sealed_at.ns != 0, round.outer_lr),
+                     .outer_lr = known_if(round.frozen_at.ns != 0, round.outer_lr),
                      .share = known_if(round.committed_at.ns != 0, round.share),
-                     .digest = digest_over(round.stages, &RoundStage::average),
-                     .anchor_digest = digest_over(round.stages, &RoundStage::anchor),
-                     .momentum_digest = digest_over(round.stages, &RoundStage::momentum),
-                     .stages = stages_of(round),
+                     .digest = digest_over(round.reduces, &Reduce::average),
+                     .anchor_digest = digest_over(round.reduces, &Reduce::anchor),
+                     .momentum_digest = digest_over(round.reduces, &Reduce::momentum),
+                     .reduces = reduces_of(round),
                      .opened_at = round.opened_at,
-                     .sealed_at = round.sealed_at,
+                     .frozen_at = round.frozen_at,
                      .committed_at = round.committed_at,
                      .seconds = seconds_of(round, contributions),
                      .compute_utilisation = compute_utilisation(contributions),
                      .tokens = round.tokens,
                      .train_loss = round.train_loss,
                      .validation_loss = round.validation_loss};
-  for (const RoundStage& stage : round.stages) {
-    answer.attempt = std::max(answer.attempt, stage.attempt);
+  for (const Reduce& reduce : round.reduces) {
+    answer.attempt = std::max(answer.attempt, reduce.attempt);
   }
   for (const ContributionRecord& item : contributions) {
     answer.bytes_sent += item.stats.sent;
@@ -335,15 +356,16 @@ Json replica_json(const ReplicaRecord& replica, const LiveView& live) {
                        .failure = known_if(replica.state == ReplicaState::kFailed, replica.failure),
                        .detail = replica.detail,
                        .source = {replica.source.kind, replica.source.key.round,
-                                  replica.source.donor, replica.source.checkpoint},
+                                  replica.source.replica, replica.source.checkpoint},
                        .address = known_if(!replica.address.empty(), replica.address),
-                       .lineage = replica.lineage,
+                       .epoch = replica.epoch,
                        .held_round = known_if(replica.held_round >= 0, replica.held_round),
                        .anchor_digest = replica.anchor,
                        .created_at = replica.created_at,
                        .updated_at = replica.updated_at};
   if (now != nullptr) answer.live = live_of(*now);
   if (const LoadLive* load = live.loads.find(replica.id)) answer.load = load_of(*load);
+  answer.copies = copies_of(replica, live);
   return answer_json(answer);
 }
 
@@ -351,7 +373,7 @@ Json checkpoint_json(const CheckpointRecord& checkpoint) {
   CheckpointAnswer answer{
       .id = checkpoint.id,
       .job = checkpoint.key.job,
-      .lineage = checkpoint.key.lineage,
+      .epoch = checkpoint.key.epoch,
       .round = checkpoint.key.round,
       .state = checkpoint.state,
       .final = checkpoint.final,
@@ -372,9 +394,9 @@ Json checkpoint_json(const CheckpointRecord& checkpoint) {
 
 namespace {
 
-std::optional<QuarantineAnswer> quarantine_of(const Standing& standing) {
-  const QuarantineAnswer answer{standing.quarantined_until, standing.strike_reason,
-                                standing.quarantines};
+std::optional<QuarantineAnswer> quarantine_of(const HealthRecord& health_record) {
+  const QuarantineAnswer answer{health_record.quarantined_until, health_record.violation_reason,
+                                health_record.quarantines};
   return known_if(answer.until != Instant(), answer);
 }
 
@@ -397,11 +419,11 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
                      .gone_reason = known_if(agent.state == AgentState::kGone, agent.gone),
                      .role = role_of(agent),
                      .cordoned = agent.cordoned,
-                     .quarantine = quarantine_of(agent.standing),
-                     .strikes = agent.standing.strikes,
+                     .quarantine = quarantine_of(agent.health_record),
+                     .violations = agent.health_record.violations,
                      .memory_refusals = agent.refusals,
-                     .losses = agent.attendance.losses,
-                     .availability = availability(agent.attendance, live.now),
+                     .losses = agent.uptime.losses,
+                     .availability = availability(agent.uptime, live.now),
                      .devices = agent.devices,
                      .labels = agent.labels,
                      .joined_at = agent.joined_at,
@@ -410,6 +432,7 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
     if (agent.state != AgentState::kGone) answer.health = now->health;
     answer.last_seen_at = now->last_seen;
     answer.resident_bytes = now->resident;
+    answer.drained = agent.state == AgentState::kDraining && now->replicas == 0;
   }
   return answer_json(answer);
 }

@@ -18,16 +18,16 @@
 #include <span>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/result.h"
-#include "base/words.h"
 #include "job/job_spec.h"
 
 namespace shoal::outer_opt {
 
 enum class ExactForm : std::uint8_t { kPlain, kCodec, kBitmap };
-constexpr auto words_of(Of<ExactForm>) {
+constexpr auto enumerators_of(Of<ExactForm>) {
   using enum ExactForm;
-  return words<ExactForm>({{kPlain, "plain"}, {kCodec, "codec"}, {kBitmap, "bitmap"}});
+  return enumerators<ExactForm>({{kPlain, "plain"}, {kCodec, "codec"}, {kBitmap, "bitmap"}});
 }
 
 struct ExactEncoding {

@@ -12,10 +12,10 @@
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x52464853u;      // "SHFR"
-constexpr std::uint32_t kLoanMagic = 0x4e4c4853u;  // "SHLN"
+constexpr std::uint32_t kMagic = 0x52464853u;           // "SHFR"
+constexpr std::uint32_t kReferenceMagic = 0x4e4c4853u;  // "SHLN"
 constexpr std::uint8_t kVersion = 1;
-constexpr unsigned kBorrows = 1, kEntropyCoded = 2;
+constexpr unsigned kCrossMemory = 1, kEntropyCoded = 2;
 constexpr auto kCodecLast = static_cast<std::uint8_t>(CodecKind::kSparse2);
 
 Error refuse(const std::string& what, std::uint64_t given) {
@@ -34,7 +34,7 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header)
   put_little_endian(at, kMagic);
   put_little_endian(at, kVersion);
   const unsigned flags =
-      (header.borrows ? kBorrows : 0) | (header.entropy_coded ? kEntropyCoded : 0);
+      (header.cross_memory ? kCrossMemory : 0) | (header.entropy_coded ? kEntropyCoded : 0);
   put_little_endian(at, static_cast<std::uint8_t>(flags));
   put_little_endian(at, static_cast<std::uint8_t>(header.kind));
   put_little_endian(at, static_cast<std::uint8_t>(header.codec));
@@ -56,13 +56,13 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
     return refuse("version", version);
   }
   const auto flags = take_little_endian<std::uint8_t>(at);
-  if ((flags & ~(kBorrows | kEntropyCoded)) != 0) return refuse("flags", flags);
+  if ((flags & ~(kCrossMemory | kEntropyCoded)) != 0) return refuse("flags", flags);
   const auto kind = take_little_endian<std::uint8_t>(at);
   if (kind != 1 && kind != 2) return refuse("kind", kind);
   const auto codec_byte = take_little_endian<std::uint8_t>(at);
   if (codec_byte > kCodecLast) return refuse("codec", codec_byte);
   FrameHeader header;
-  header.borrows = (flags & kBorrows) != 0;
+  header.cross_memory = (flags & kCrossMemory) != 0;
   header.entropy_coded = (flags & kEntropyCoded) != 0;
   header.kind = static_cast<FrameKind>(kind);
   header.codec = static_cast<CodecKind>(codec_byte);
@@ -81,37 +81,38 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   return header;
 }
 
-std::array<std::byte, kLoanSize> encode_loan(const Loan& loan) {
-  std::array<std::byte, kLoanSize> bytes;
+std::array<std::byte, kReferenceSize> encode_reference(const FrameReference& reference) {
+  std::array<std::byte, kReferenceSize> bytes;
   std::byte* at = bytes.data();
-  put_little_endian(at, kLoanMagic);
+  put_little_endian(at, kReferenceMagic);
   put_little_endian(at, std::uint32_t{0});
-  put_little_endian(at, loan.address);
-  std::ranges::copy(encode_header(loan.header), at);
+  put_little_endian(at, reference.address);
+  std::ranges::copy(encode_header(reference.header), at);
   return bytes;
 }
 
-bool is_loan(std::span<const std::byte> bytes) {
+bool is_reference(std::span<const std::byte> bytes) {
   const std::byte* at = bytes.data();
-  return bytes.size() >= sizeof kLoanMagic && take_little_endian<std::uint32_t>(at) == kLoanMagic;
+  return bytes.size() >= sizeof kReferenceMagic &&
+         take_little_endian<std::uint32_t>(at) == kReferenceMagic;
 }
 
-Result<Loan> decode_loan(std::span<const std::byte> bytes) {
-  if (bytes.size() != kLoanSize) return refuse("loan size", bytes.size());
+Result<FrameReference> decode_reference(std::span<const std::byte> bytes) {
+  if (bytes.size() != kReferenceSize) return refuse("reference size", bytes.size());
   const std::byte* at = bytes.data();
-  if (const auto magic = take_little_endian<std::uint32_t>(at); magic != kLoanMagic)
+  if (const auto magic = take_little_endian<std::uint32_t>(at); magic != kReferenceMagic)
     return refuse("magic", magic);
   if (const auto zero = take_little_endian<std::uint32_t>(at); zero != 0)
     return refuse("reserved field", zero);
-  Loan loan;
-  loan.address = take_little_endian<std::uint64_t>(at);
-  if (loan.address == 0) return refuse("address", 0);
+  FrameReference reference;
+  reference.address = take_little_endian<std::uint64_t>(at);
+  if (reference.address == 0) return refuse("address", 0);
   auto header = decode_header(bytes.last(kFrameHeaderSize));
   if (!header.ok()) return header.error();
-  if (header->entropy_coded) return refuse("flags of a loan", kEntropyCoded);
-  loan.header = *header;
-  loan.header.lent = true;
-  return loan;
+  if (header->entropy_coded) return refuse("flags of a reference", kEntropyCoded);
+  reference.header = *header;
+  reference.header.by_reference = true;
+  return reference;
 }
 
 std::uint64_t payload_checksum(Pieces payload) {

@@ -6,7 +6,7 @@
 //   offset  size  field
 //        0     4  magic "SHFR"
 //        4     1  version, 1
-//        5     1  bit 0: the sender reads what the receiver lends (below); bit 1: the payload is
+//        5     1  bit 0: the sender reads the receiver's memory (below); bit 1: the payload is
 //              entropy coded (entropy.h); the others are 0
 //        6     1  kind: 1 contribution (member to owner), 2 average (owner to member)
 //        7     1  codec: 0 fp32, 1 int8, 2 fp16, 3 bf16, 4 int4, 5 e3m0,
@@ -18,8 +18,8 @@
 //       28     4  payload size in bytes, before it was entropy coded
 //       32     8  XXH3-64 of the payload, likewise
 //
-// Between processes of one host the payload may stay where it is (wire/lent_memory.h). Then the
-// message is a loan, and no payload follows the header:
+// Between processes of one host the payload may stay where it is (wire/cross_memory.h). Then the
+// message is a reference, and no payload follows the header:
 //
 //   offset  size  field
 //        0     4  magic "SHLN"
@@ -52,15 +52,15 @@ struct FrameHeader {
   std::uint32_t count = 0;
   std::uint32_t payload_size = 0;
   std::uint64_t checksum = 0;
-  bool borrows = false;
+  bool cross_memory = false;
   bool entropy_coded = false;
-  bool lent = false;  // came with a loan
-  bool has_checksum() const { return !lent || kind == FrameKind::kAverage; }
+  bool by_reference = false;  // its payload is still in the sender
+  bool has_checksum() const { return !by_reference || kind == FrameKind::kAverage; }
   bool operator==(const FrameHeader&) const = default;
 };
 
 inline constexpr std::size_t kFrameHeaderSize = 40;
-inline constexpr std::size_t kLoanSize = 16 + kFrameHeaderSize;
+inline constexpr std::size_t kReferenceSize = 16 + kFrameHeaderSize;
 inline constexpr std::int64_t kFrameValuesMax = 1 << 20;
 
 // A payload as it lies in memory, in order; pieces may be cut anywhere.
@@ -75,17 +75,17 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header)
 // [1, kFrameValuesMax], a negative position and a payload size that the codec does not give.
 Result<FrameHeader> decode_header(std::span<const std::byte> bytes);
 
-// A header whose payload lies at `address` in the sender. It says of itself that it is lent.
-struct Loan {
+// A header whose payload lies at `address` in the sender: it is by_reference.
+struct FrameReference {
   std::uint64_t address = 0;
   FrameHeader header;
-  bool operator==(const Loan&) const = default;
+  bool operator==(const FrameReference&) const = default;
 };
-std::array<std::byte, kLoanSize> encode_loan(const Loan& loan);
-bool is_loan(std::span<const std::byte> bytes);  // by its magic
+std::array<std::byte, kReferenceSize> encode_reference(const FrameReference& reference);
+bool is_reference(std::span<const std::byte> bytes);  // by its magic
 // Refuses a wrong size or magic, the address 0, an entropy-coded payload, which lies nowhere, and
 // what decode_header() refuses.
-Result<Loan> decode_loan(std::span<const std::byte> bytes);
+Result<FrameReference> decode_reference(std::span<const std::byte> bytes);
 
 // kDataLoss when size or checksum differ; a header without a checksum fits all. Who reads the
 // payload anyway hashes it in passing (read_payload() in codec_pieces.h) and asks the two

@@ -33,9 +33,9 @@ TEST(Frame, HeaderLayout) {
   EXPECT_EQ(*back, sample());
 }
 
-TEST(Frame, SaysWhetherItsSenderBorrows) {
+TEST(Frame, SaysWhetherItsSenderReadsMemory) {
   FrameHeader header = sample();
-  header.borrows = true;
+  header.cross_memory = true;
   const auto bytes = bytes_of(header);
   EXPECT_EQ(bytes[5], std::byte{1});
   const auto back = decode_header(bytes);
@@ -45,7 +45,7 @@ TEST(Frame, SaysWhetherItsSenderBorrows) {
 
 TEST(Frame, SaysWhetherItsPayloadIsEntropyCoded) {
   FrameHeader header = sample();
-  header.borrows = header.entropy_coded = true;
+  header.cross_memory = header.entropy_coded = true;
   const auto bytes = bytes_of(header);
   EXPECT_EQ(bytes[5], std::byte{3});
   const auto back = decode_header(bytes);
@@ -92,52 +92,52 @@ TEST(Frame, ChecksumIgnoresHowThePayloadIsCut) {
   EXPECT_EQ(check_payload(header, cut).error().code, Code::kDataLoss);
 }
 
-Loan sample_loan() { return {0x7f0102030405, sample()}; }
+FrameReference sample_reference() { return {0x7f0102030405, sample()}; }
 
-std::vector<std::byte> bytes_of(const Loan& loan) {
-  const auto bytes = encode_loan(loan);
+std::vector<std::byte> bytes_of(const FrameReference& reference) {
+  const auto bytes = encode_reference(reference);
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(Loan, IsAnAddressBeforeTheHeader) {
-  const auto bytes = bytes_of(sample_loan());
+TEST(FrameReference, IsAnAddressBeforeTheHeader) {
+  const auto bytes = bytes_of(sample_reference());
   const std::vector<int> front = {'S', 'H', 'L', 'N', 0, 0, 0, 0, 5, 4, 3, 2, 1, 0x7f, 0, 0};
   ASSERT_EQ(bytes.size(), front.size() + kFrameHeaderSize);
   for (std::size_t i = 0; i < front.size(); ++i) {
     EXPECT_EQ(std::to_integer<int>(bytes[i]), front[i]) << i;
   }
-  EXPECT_TRUE(is_loan(bytes));
-  const auto back = decode_loan(bytes);
+  EXPECT_TRUE(is_reference(bytes));
+  const auto back = decode_reference(bytes);
   ASSERT_TRUE(back.ok());
-  EXPECT_TRUE(back->header.lent);
-  EXPECT_EQ(back->address, sample_loan().address);
+  EXPECT_TRUE(back->header.by_reference);
+  EXPECT_EQ(back->address, sample_reference().address);
   EXPECT_EQ(bytes_of(*back), bytes);
 }
 
-TEST(Loan, RefusesWhatIsNone) {
-  EXPECT_FALSE(is_loan(bytes_of(sample())));
-  EXPECT_FALSE(is_loan(std::vector<std::byte>(3)));
+TEST(FrameReference, RefusesWhatIsNone) {
+  EXPECT_FALSE(is_reference(bytes_of(sample())));
+  EXPECT_FALSE(is_reference(std::vector<std::byte>(3)));
   const auto refused = [](std::size_t at, int value) {
-    auto bytes = bytes_of(sample_loan());
+    auto bytes = bytes_of(sample_reference());
     bytes[at] = static_cast<std::byte>(value);
-    return !decode_loan(bytes).ok();
+    return !decode_reference(bytes).ok();
   };
   EXPECT_TRUE(refused(0, 'X'));
   EXPECT_TRUE(refused(4, 1));
   EXPECT_TRUE(refused(16, 'X'));    // of the header
   EXPECT_TRUE(refused(16 + 5, 2));  // entropy coded
-  EXPECT_FALSE(decode_loan(bytes_of(Loan{0, sample()})).ok());
-  auto bytes = bytes_of(sample_loan());
+  EXPECT_FALSE(decode_reference(bytes_of(FrameReference{0, sample()})).ok());
+  auto bytes = bytes_of(sample_reference());
   bytes.pop_back();
-  EXPECT_FALSE(decode_loan(bytes).ok());
+  EXPECT_FALSE(decode_reference(bytes).ok());
 }
 
 // The digest is made of the checksums of averages, so those are looked at whatever way they came.
-TEST(Loan, OnlyAnAverageHasAChecksum) {
+TEST(FrameReference, OnlyAnAverageHasAChecksum) {
   const std::vector<std::byte> data(8);
   const std::array pieces = {std::span<const std::byte>(data)};
   FrameHeader header{FrameKind::kContribution, CodecKind::kFp32, 0, 0, 0, 2, 8, 1};
-  header.borrows = header.lent = true;
+  header.cross_memory = header.by_reference = true;
   EXPECT_TRUE(check_payload(header, pieces).ok());
   EXPECT_FALSE(check_payload(header, {}).ok());  // its size counts
   header.kind = FrameKind::kAverage;

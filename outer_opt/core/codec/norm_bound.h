@@ -27,7 +27,7 @@
 
 #include <cstdint>
 
-#include "job/job_spec_words.h"
+#include "job/job_spec_enums.h"
 
 namespace shoal::outer_opt {
 

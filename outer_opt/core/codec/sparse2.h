@@ -55,7 +55,7 @@ struct SparseTerm {
 Status sparse2_mean(std::span<const SparseTerm> terms, std::span<float> average);
 
 // What a replica still owes: its own, like the moments of its AdamW; a replica that starts from a
-// donor or a checkpoint owes nothing. The residual changes only when a round is committed that its
+// source or a checkpoint owes nothing. The residual changes only when a round is committed that its
 // encoding counted in. An aborted round, or one that left it out, changes nothing.
 class ErrorFeedback {
  public:

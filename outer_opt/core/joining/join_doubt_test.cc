@@ -12,10 +12,10 @@ using testing::IsEmpty;
 
 constexpr double kLine = 400e3;  // bytes per second: two seconds for the state, two rounds
 
-struct Doubted : JoinWorld {
+struct Doubted : JoinHarness {
   explicit Doubted(int sources, double line = kLine)
-      : JoinWorld({.codec = CodecKind::kInt4, .sources = sources, .round = seconds(5)}, {},
-                  small_runs(), line) {
+      : JoinHarness({.codec = CodecKind::kInt4, .sources = sources, .round = seconds(5)}, {},
+                    small_runs(), line) {
     fate = [this](auto, const JoinSession::Ask& ask) {
       last = ask;
       const bool state = ask.ask.kind == AskKind::kState;
@@ -33,108 +33,108 @@ bool is(const JoinSession::Ask& ask, std::uint64_t source) {
 
 TEST(JoinDoubt, WhoSentOtherBytesIsNamedAndReplaced) {
   for (const std::uint64_t liar : {1u, 2u, 3u}) {
-    Doubted world(3);
-    world.lies = [&](const auto& ask) { return is(ask, liar); };
-    world.run_in_doubt(seconds(60));
-    ASSERT_TRUE(world.equal()) << liar;
-    EXPECT_THAT(world.session->found_liars(), ElementsAre(ReplicaId(liar)));
-    EXPECT_THAT(world.session->take_complaints(),
+    Doubted harness(3);
+    harness.lies = [&](const auto& ask) { return is(ask, liar); };
+    harness.run_in_doubt(seconds(60));
+    ASSERT_TRUE(harness.equal()) << liar;
+    EXPECT_THAT(harness.session->found_liars(), ElementsAre(ReplicaId(liar)));
+    EXPECT_THAT(harness.session->take_complaints(),
                 testing::Contains(testing::HasSubstr("rep_" + std::to_string(liar) + " at")));
   }
 }
 
 TEST(JoinDoubt, OneRunIsFetchedAgainNotTheState) {
-  Doubted world(2);
+  Doubted harness(2);
   bool once = true;
-  world.lies = [&](const auto& ask) { return is(ask, 1) && std::exchange(once, false); };
-  world.run_in_doubt(seconds(60));
-  ASSERT_TRUE(world.equal());
-  EXPECT_EQ(world.session->fetched_again(), Bytes(2 * 4096 * 4));
-  EXPECT_THAT(world.session->found_liars(), ElementsAre(ReplicaId(1)));
+  harness.lies = [&](const auto& ask) { return is(ask, 1) && std::exchange(once, false); };
+  harness.run_in_doubt(seconds(60));
+  ASSERT_TRUE(harness.equal());
+  EXPECT_EQ(harness.session->fetched_again(), Bytes(2 * 4096 * 4));
+  EXPECT_THAT(harness.session->found_liars(), ElementsAre(ReplicaId(1)));
 }
 
 // With two sources it is one word against another: what was committed decides.
 TEST(JoinDoubt, OfTwoSourcesTheCommittedStateTellsWhichOneLied) {
   for (const std::uint64_t liar : {1u, 2u}) {
-    Doubted world(2);
-    world.lies = [&](const auto& ask) { return is(ask, liar); };
-    world.run_in_doubt(seconds(60));
-    ASSERT_TRUE(world.equal()) << liar;
-    EXPECT_THAT(world.session->found_liars(), ElementsAre(ReplicaId(liar)));
+    Doubted harness(2);
+    harness.lies = [&](const auto& ask) { return is(ask, liar); };
+    harness.run_in_doubt(seconds(60));
+    ASSERT_TRUE(harness.equal()) << liar;
+    EXPECT_THAT(harness.session->found_liars(), ElementsAre(ReplicaId(liar)));
   }
 }
 
 // It says of honest runs that they are wrong, and gives wrong ones instead.
 TEST(JoinDoubt, AWitnessThatLiesNamesNobodyElse) {
-  Doubted world(3);
-  world.fate = [&](auto, const JoinSession::Ask& ask) {
-    return is(ask, 2) ? JoinWorld::Fate::kSpoiled : JoinWorld::Fate::kAnswered;
+  Doubted harness(3);
+  harness.fate = [&](auto, const JoinSession::Ask& ask) {
+    return is(ask, 2) ? JoinHarness::Fate::kSpoiled : JoinHarness::Fate::kAnswered;
   };
-  world.spoil = [](StateAnswer& answer) {
+  harness.spoil = [](StateAnswer& answer) {
     if (!answer.values.empty()) answer.values.at(3) += 1;
     for (Digest& digest : answer.digests) digest.low ^= 1;
   };
-  world.run_in_doubt(seconds(120));
-  ASSERT_TRUE(world.equal());
-  EXPECT_THAT(world.session->found_liars(), ElementsAre(ReplicaId(2)));
+  harness.run_in_doubt(seconds(120));
+  ASSERT_TRUE(harness.equal());
+  EXPECT_THAT(harness.session->found_liars(), ElementsAre(ReplicaId(2)));
 }
 
 // Their bytes came by way of both: nobody is named, and the state is mended all the same.
 TEST(JoinDoubt, WhereTwoGaveARunNobodyIsNamed) {
-  Doubted world(2, 60e3);  // rounds pass while it loads, and runs follow them
+  Doubted harness(2, 60e3);  // rounds pass while it loads, and runs follow them
   bool once = true;
-  world.lies = [&](const auto& ask) { return is(ask, 1) && std::exchange(once, false); };
-  world.run_in_doubt(seconds(300));
-  ASSERT_TRUE(world.equal());
-  for (const ReplicaId liar : world.session->found_liars()) EXPECT_EQ(liar, ReplicaId(1));
+  harness.lies = [&](const auto& ask) { return is(ask, 1) && std::exchange(once, false); };
+  harness.run_in_doubt(seconds(300));
+  ASSERT_TRUE(harness.equal());
+  for (const ReplicaId liar : harness.session->found_liars()) EXPECT_EQ(liar, ReplicaId(1));
 }
 
 TEST(JoinDoubt, OneSourceAloneCannotBeDoubted) {
-  Doubted world(1);
-  world.lies = [](const auto&) { return true; };
-  world.run_in_doubt(seconds(60));
-  EXPECT_TRUE(world.level());
-  EXPECT_FALSE(world.equal());
-  EXPECT_FALSE(world.session->doubt(world.now));
+  Doubted harness(1);
+  harness.lies = [](const auto&) { return true; };
+  harness.run_in_doubt(seconds(60));
+  EXPECT_TRUE(harness.level());
+  EXPECT_FALSE(harness.equal());
+  EXPECT_FALSE(harness.session->doubt(harness.now));
 }
 
 TEST(JoinDoubt, ItEndsThoughAllLie) {
-  Doubted world(3);
-  world.lies = [](const auto&) { return true; };
-  world.run_in_doubt(seconds(60));
-  EXPECT_TRUE(world.level());
-  EXPECT_FALSE(world.equal());
+  Doubted harness(3);
+  harness.lies = [](const auto&) { return true; };
+  harness.run_in_doubt(seconds(60));
+  EXPECT_TRUE(harness.level());
+  EXPECT_FALSE(harness.equal());
 }
 
 TEST(JoinDoubt, AWitnessThatIsSilentIsNotWaitedForForEver) {
-  Doubted world(3);
-  const auto lies = world.fate;
-  world.lies = [](const auto& ask) { return is(ask, 1); };
+  Doubted harness(3);
+  const auto lies = harness.fate;
+  harness.lies = [](const auto& ask) { return is(ask, 1); };
   std::optional<ReplicaId> silent;
-  world.fate = [&](auto id, const JoinSession::Ask& ask) {
+  harness.fate = [&](auto id, const JoinSession::Ask& ask) {
     if (ask.ask.kind == AskKind::kDigests && !silent) silent = ask.source.replica;
-    return ask.source.replica == silent ? JoinWorld::Fate::kSilent : lies(id, ask);
+    return ask.source.replica == silent ? JoinHarness::Fate::kSilent : lies(id, ask);
   };
-  world.run_in_doubt(seconds(400));
-  EXPECT_TRUE(world.equal());
+  harness.run_in_doubt(seconds(400));
+  EXPECT_TRUE(harness.equal());
 }
 
 TEST(JoinDoubt, ASourceGivesDigestsOfTheRoundThatItHoldsOnly) {
-  Doubted world(1);
-  StateSource& source = *world.sources[0];
-  StateAsk ask{ReplicaId(1), world.stage.key(), AskKind::kDigests, {0, 10'000}};
+  Doubted harness(1);
+  StateSource& source = *harness.sources[0];
+  StateAsk ask{ReplicaId(1), harness.stage.key(), AskKind::kDigests, {0, 10'000}};
   ask.piece = 4096;
-  const auto answer = source.answer(ask, world.now);
+  const auto answer = source.answer(ask, harness.now);
   ASSERT_EQ(answer->digests.size(), 3u);
   TestTarget same(80'000);
-  same.anchor = world.stage.state().anchor, same.momentum = world.stage.state().momentum;
+  same.anchor = harness.stage.state().anchor, same.momentum = harness.stage.state().momentum;
   EXPECT_EQ(answer->digests[2], same.digest_of({8192, 1808}));
   ask.key.round += 1;
-  EXPECT_EQ(source.answer(ask, world.now)->refusal, StateRefusal::kNotYet);
+  EXPECT_EQ(source.answer(ask, harness.now)->refusal, StateRefusal::kNotYet);
   ask.key.round -= 2;
-  EXPECT_EQ(source.answer(ask, world.now)->refusal, StateRefusal::kGone);
+  EXPECT_EQ(source.answer(ask, harness.now)->refusal, StateRefusal::kGone);
   ask.key.round += 1, ask.piece = 1;
-  EXPECT_EQ(source.answer(ask, world.now)->refusal, StateRefusal::kNotHere) << "too many";
+  EXPECT_EQ(source.answer(ask, harness.now)->refusal, StateRefusal::kNotHere) << "too many";
 }
 
 }  // namespace

@@ -98,6 +98,7 @@ void JoinSession::send(Pending pending, Instant now, Next& next) {
   Source& source = sources_[pending.source];
   pending.asked_at = now;
   pending.epoch = epoch_of(pending.ask.kind);
+  pending.ask.stays = options_.stays;
   ++source.in_flight;
   next.send.push_back({next_id_, source.is, pending.ask});
   pending_.emplace(next_id_++, std::move(pending));
@@ -363,7 +364,7 @@ std::vector<JoinSession::AskId> JoinSession::overdue(Instant now) {
   return late;
 }
 
-std::optional<Instant> JoinSession::look_again_at(Instant now) const {
+std::optional<Instant> JoinSession::wakeup_at(Instant now) const {
   if (state_ == State::kGivenUp) return std::nullopt;
   std::optional<Instant> at;
   const auto look = [&](Instant when) { at = std::min(when, at.value_or(when)); };

@@ -63,6 +63,7 @@ struct JoinOptions {
   Duration silent_alone = seconds(120);
   Duration broken = seconds(30);  // nothing is on its way, and nothing has come for so long
   Duration retry_first = milliseconds(100), retry_cap = seconds(5);
+  bool stays = false;  // it goes on following: sources keep averages for it however long a round is
 };
 
 // Where the values go. Positions are of the stage's vector.
@@ -102,7 +103,7 @@ class JoinSession {
   void answered(AskId id, const StateAnswer& answer, Instant now);
   void failed(AskId id, const Error& error, Instant now);
   // When next() may have more to say though nothing happened.
-  std::optional<Instant> look_again_at(Instant now) const;
+  std::optional<Instant> wakeup_at(Instant now) const;
 
   void aim(RoundNumber round);
   // In place of those known. Runs that are here stay, whoever gave them.

@@ -139,13 +139,13 @@ class TestTarget final : public JoinTarget {
 };
 
 // The joiner's line carries one answer after the other.
-class JoinWorld {
+class JoinHarness {
  public:
   // What becomes of an ask, by its number; the default is that it is answered.
   enum class Fate { kAnswered, kBroken, kSilent, kSpoiled };
 
-  JoinWorld(const StageSetup& setup, JoinShape shape, JoinOptions options, double bytes_per_s,
-            Duration latency = milliseconds(20))
+  JoinHarness(const StageSetup& setup, JoinShape shape, JoinOptions options, double bytes_per_s,
+              Duration latency = milliseconds(20))
       : stage(setup), target(setup.values), setup_(setup), rate_(bytes_per_s), latency_(latency) {
     for (int i = 0; i < setup.sources; ++i) sources.push_back(std::make_unique<StateSource>());
     stage.publish(pointers());
@@ -222,7 +222,7 @@ class JoinWorld {
     for (const JoinSession::Ask& ask : next.send) {
       at(latency_ / 2, [this, ask] { arrive(ask); });
     }
-    if (const auto again = session->look_again_at(now)) {
+    if (const auto again = session->wakeup_at(now)) {
       const Instant when = std::max(*again, now + milliseconds(1));
       if (when < wake_ || wake_ <= now) {
         wake_ = when;

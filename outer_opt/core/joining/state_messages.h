@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/enumerators.h"
 #include "base/ids.h"
-#include "base/words.h"
 #include "outer_opt/core/codec/exact_encoding.h"
 #include "outer_opt/core/round/round_parts.h"
 #include "outer_opt/core/step/fragments.h"
@@ -38,7 +38,7 @@ enum class AskKind {
 
 struct StateAsk {
   ReplicaId replica;  // whose state
-  RoundKey key;       // kAverages: the round that the run is at; else any of the lineage
+  RoundKey key;       // kAverages: the round that the run is at; else any of the epoch
   AskKind kind = AskKind::kState;
   ValueRange run;
   // kState: the state must be that of key.round, which the source has pinned for this joiner; a
@@ -46,23 +46,24 @@ struct StateAsk {
   bool pinned = false;
   std::int64_t adam_step = 0;  // kMoments: of the copy that was begun with; 0: of any
   std::int64_t piece = 0;      // kDigests: values of one; the last one may be shorter
+  bool stays = false;          // who asks follows every round from now on
   bool operator==(const StateAsk&) const = default;
 };
 
 enum class StateRefusal {
   kNone,
-  kNotHere,  // another replica, another lineage or no state yet
+  kNotHere,  // another replica, another epoch or no state yet
   kGone,     // what was asked for is not kept any more: the run is to be fetched anew
   kNotYet,   // nothing newer than key.round is known here
   kNever,    // kMoments: this source has a copy of the outer state only
 };
-constexpr auto words_of(Of<StateRefusal>) {
+constexpr auto enumerators_of(Of<StateRefusal>) {
   using enum StateRefusal;
-  return words<StateRefusal>({{kNone, "none"},
-                              {kNotHere, "not_here"},
-                              {kGone, "gone"},
-                              {kNotYet, "not_yet"},
-                              {kNever, "never"}});
+  return enumerators<StateRefusal>({{kNone, "none"},
+                                    {kNotHere, "not_here"},
+                                    {kGone, "gone"},
+                                    {kNotYet, "not_yet"},
+                                    {kNever, "never"}});
 }
 
 // Neighbours in a packed fragment.

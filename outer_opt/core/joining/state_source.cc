@@ -9,6 +9,7 @@ namespace shoal::outer_opt {
 namespace {
 
 constexpr Duration kWanted = seconds(120);     // averages are kept so long after the last ask
+constexpr RoundNumber kFollowedFor = 3;        // rounds after the last ask of one that stays
 constexpr std::size_t kAnswerBytes = 1 << 18;  // of averages in one answer, about
 constexpr std::size_t kPinsMax = 2;
 
@@ -52,7 +53,7 @@ Digest digest_of_piece(std::span<const std::span<const float>> vectors, const Va
 
 void StateSource::publish(ReplicaId replica, HeldState state) {
   const bool follows = held_ && replica_ == replica && held_->key.job == state.key.job &&
-                       held_->key.lineage == state.key.lineage;
+                       held_->key.epoch == state.key.epoch;
   if (!follows) withdraw();
   replica_ = replica;
   if (!averages_) averages_.emplace(bytes_of(state));
@@ -69,6 +70,7 @@ void StateSource::begin_step() {
 void StateSource::withdraw() {
   held_.reset();
   stepping_ = false;
+  followed_at_ = -1;
   averages_.reset();
   pins_.clear();
   moments_.reset();
@@ -81,14 +83,17 @@ void StateSource::provide_moments(std::shared_ptr<const MomentsCopy> moments, In
 }
 
 bool StateSource::keeps_averages(Instant now) const {
-  return held_ && wanted_at_.ns >= 0 && now - wanted_at_ < kWanted;
+  if (!held_) return false;
+  const bool wanted = wanted_at_.ns >= 0 && now - wanted_at_ < kWanted;
+  return wanted || (followed_at_ >= 0 && held_->key.round - followed_at_ < kFollowedFor);
 }
 
 std::optional<StateAnswer> StateSource::answer(const StateAsk& ask, Instant now) {
   const bool here = held_ && replica_ == ask.replica && held_->key.job == ask.key.job &&
-                    held_->key.lineage == ask.key.lineage;
+                    held_->key.epoch == ask.key.epoch;
   if (!here) return refused(StateRefusal::kNotHere, 0);
   wanted_at_ = now;
+  if (ask.stays) followed_at_ = held_->key.round;
   if (stepping_) return std::nullopt;
   if (ask.kind == AskKind::kMoments) return give_moments(ask, now);
   if (!within(ask.run, held_->anchor.size())) return refused(StateRefusal::kNotHere, 0);

@@ -1,6 +1,7 @@
 // What a replica that serves gives to joiners: runs of the state of the round it holds, and the
 // averages of later rounds. It begins to keep averages when the first joiner asks and forgets them
-// when nobody has asked for a while; they never take more memory than the state itself.
+// when nobody has asked for a while, or, of one that stays, for some rounds; they never take more
+// memory than the state itself.
 //
 // Where replicas have anchors of their own, or nothing that a run could follow by, a joiner takes
 // one state of one source: that is kept as it was (pinned) while the joiner goes on asking.
@@ -33,7 +34,7 @@ struct MomentsCopy {
 
 class StateSource {
  public:
-  // The newest committed state of `replica`; that of another replica or lineage begins anew.
+  // The newest committed state of `replica`; that of another replica or epoch begins anew.
   void publish(ReplicaId replica, HeldState state);
   void withdraw();
   // The outer step begins: the vectors are let go, and nothing is answered until publish().
@@ -73,7 +74,8 @@ class StateSource {
   bool stepping_ = false;
   bool without_moments_ = false;
   std::optional<AverageLog> averages_;
-  Instant wanted_at_{-1};  // when a joiner asked last; negative: never
+  Instant wanted_at_{-1};         // when a joiner asked last; negative: never
+  RoundNumber followed_at_ = -1;  // what was held when one asked that stays; negative: none did
   std::vector<Pin> pins_;
   std::shared_ptr<const MomentsCopy> moments_;
   Instant moments_used_at_;

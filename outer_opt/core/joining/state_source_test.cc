@@ -43,13 +43,31 @@ TEST_F(StateSourceTest, KeepsAveragesFromTheFirstAskOnUntilNobodyAsks) {
   EXPECT_EQ(answer(ask(AskKind::kAverages, 2), later).refusal, StateRefusal::kGone);
 }
 
+TEST_F(StateSourceTest, KeepsAveragesForWhoStaysHoweverLongARoundIs) {
+  StateAsk first = ask(AskKind::kState);
+  first.stays = true;
+  answer(first);
+  const Instant later = Instant{} + seconds(6000);
+  EXPECT_TRUE(source_.keeps_averages(later));
+  step(later);
+  StateAsk next = ask(AskKind::kAverages, 0);
+  next.stays = true;
+  EXPECT_EQ(answer(next, later).rounds.size(), 1u);
+  const Instant at_last = later + seconds(6000);
+  for (int rounds = 0; rounds < 3; ++rounds) {
+    EXPECT_TRUE(source_.keeps_averages(at_last)) << rounds;
+    step(at_last);
+  }
+  EXPECT_FALSE(source_.keeps_averages(at_last)) << "it has not asked for three rounds";
+}
+
 TEST_F(StateSourceTest, RefusesWhatItDoesNotHold) {
   StateAsk other = ask(AskKind::kState);
   other.replica = ReplicaId(9);
   EXPECT_EQ(answer(other).refusal, StateRefusal::kNotHere);
-  StateAsk lineage = ask(AskKind::kState);
-  lineage.key.lineage = 4;
-  EXPECT_EQ(answer(lineage).refusal, StateRefusal::kNotHere);
+  StateAsk epoch = ask(AskKind::kState);
+  epoch.key.epoch = 4;
+  EXPECT_EQ(answer(epoch).refusal, StateRefusal::kNotHere);
   for (const ValueRange run :
        {ValueRange{3'990, 11}, ValueRange{-1, 5}, ValueRange{0, 0}, ValueRange{1, INT64_MAX}}) {
     EXPECT_EQ(answer(ask(AskKind::kState, 0, run)).refusal, StateRefusal::kNotHere);

@@ -17,7 +17,7 @@ const ReduceMember* find_member(const ReducePlan& plan, ReplicaId replica) {
   return it == plan.members.end() ? nullptr : &*it;
 }
 
-void add(Digester& d, const RoundKey& key) { d.add(key.job.n).add(key.lineage).add(key.round); }
+void add(Digester& d, const RoundKey& key) { d.add(key.job.n).add(key.epoch).add(key.round); }
 
 void add(Digester& d, const std::vector<DataLease>& leases) {
   d.add(leases.size());
@@ -63,7 +63,7 @@ void add(Digester& d, const RoundReport& report) {
   add(d, report.key);
   d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
   d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
-  d.add(report.stood_s).add(report.aborts).add(report.skipped.n).add(report.sent_norm);
+  d.add(report.stall_s).add(report.aborts).add(report.skipped.n).add(report.sent_norm);
   add(d, report.unused);
   for (const LinkEstimate& link : report.links) {
     d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
@@ -96,7 +96,7 @@ void add(Digester& d, const Vote& vote) {
   add(d, vote.key);
   d.add(vote.attempt).add(vote.average).add(vote.stats.sent.n).add(vote.stats.received.n);
   d.add(vote.stats.reduce_s);
-  for (const ReplicaId replica : vote.seen.left_out) d.add(replica.n);
+  for (const ReplicaId replica : vote.seen.excluded) d.add(replica.n);
   for (const double squares : vote.seen.squares) d.add(squares);
   for (const ReplicaId replica : vote.seen.disputed) d.add(replica.n);
 }
@@ -140,16 +140,16 @@ Participant::Participant(ReplicaId self, RoundKey held, WhenLate late)
 
 // ---- what every command goes through
 
-Participant::Order Participant::place(const RoundKey& key, Actions& out) {
-  if (state_ == ParticipantState::kStale) return Order::kOther;
-  if (key.job != held_.job || key.lineage < held_.lineage) return Order::kOther;
+Participant::Position Participant::place(const RoundKey& key, Actions& out) {
+  if (state_ == ParticipantState::kStale) return Position::kOther;
+  if (key.job != held_.job || key.epoch < held_.epoch) return Position::kOther;
   const RoundNumber held = taking_ ? taking_->key.round : held_.round;
-  if (key.lineage > held_.lineage || key.round > held + 1) {
+  if (key.epoch > held_.epoch || key.round > held + 1) {
     go_stale(key, out);
-    return Order::kOther;
+    return Position::kOther;
   }
-  if (key.round == held + 1) return Order::kNext;
-  return key.round == held ? Order::kHeld : Order::kOther;
+  if (key.round == held + 1) return Position::kNext;
+  return key.round == held ? Position::kHeld : Position::kOther;
 }
 
 void Participant::go_stale(const RoundKey& wanted, Actions& out) {
@@ -158,8 +158,8 @@ void Participant::go_stale(const RoundKey& wanted, Actions& out) {
   out.push_back(GoStale{wanted});
 }
 
-bool Participant::defer(Order order, Command command) {
-  if (order != Order::kNext || !taking_) return false;
+bool Participant::defer(Position position, Command command) {
+  if (position != Position::kNext || !taking_) return false;
   deferred_ = std::move(command);
   return true;
 }
@@ -195,8 +195,8 @@ void Participant::note_aborts(const OpenRound& round) {
 // ---- commands
 
 void Participant::open(const OpenRound& round, Actions& out) {
-  const Order order = place(round.key, out);
-  if (order != Order::kNext || defer(order, round)) return;
+  const Position position = place(round.key, out);
+  if (position != Position::kNext || defer(position, round)) return;
   // More steps than we know of: an abort went past us with a lost stream.
   if (open_ && round.to_step > open_->to_step) return train(round, out);
   note_aborts(round);
@@ -216,15 +216,15 @@ void Participant::open(const OpenRound& round, Actions& out) {
 }
 
 void Participant::close(const CloseRound& command, Actions& out) {
-  const Order order = place(command.key, out);
-  if (order != Order::kNext || defer(order, command)) return;
+  const Position position = place(command.key, out);
+  if (position != Position::kNext || defer(position, command)) return;
   if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kTogether});
   say_report(out);
 }
 
 void Participant::reduce(const ReducePlan& plan, Actions& out) {
-  const Order order = place(plan.key, out);
-  if (order != Order::kNext || defer(order, plan)) return;
+  const Position position = place(plan.key, out);
+  if (position != Position::kNext || defer(position, plan)) return;
   if (find_member(plan, self_) == nullptr) return;
   const bool newer = !plan_ || plan.attempt > plan_->attempt;
   if (newer) return start_reduce(plan, out);
@@ -262,9 +262,9 @@ void Participant::say_again(Actions& out) const {
 }
 
 void Participant::commit(const CommitRound& command, Actions& out) {
-  const Order order = place(command.key, out);
-  if (order == Order::kHeld) return commit_held(command, out);
-  if (order != Order::kNext) return;
+  const Position position = place(command.key, out);
+  if (position == Position::kHeld) return commit_held(command, out);
+  if (position != Position::kNext) return;
   const bool voted = state_ == ParticipantState::kVoted && vote_->average == command.average;
   const bool averaged = command.outcome == RoundOutcome::kAveraged;
   if (taking_ || (averaged && !voted)) return go_stale(command.key, out);
@@ -280,7 +280,7 @@ void Participant::stop_work(Actions& out) {
   if (state_ == ParticipantState::kTraining) out.push_back(StopTraining{StopAt::kAtOnce});
 }
 
-// The round is applied already, or its state was loaded from a donor: only what follows can be
+// The round is applied already, or its state was loaded from a source: only what follows can be
 // news.
 void Participant::commit_held(const CommitRound& command, Actions& out) {
   if (taking_) return;
@@ -289,8 +289,8 @@ void Participant::commit_held(const CommitRound& command, Actions& out) {
 }
 
 void Participant::abort(const AbortRound& command, Actions& out) {
-  const Order order = place(command.key, out);
-  if (order != Order::kNext || defer(order, command)) return;
+  const Position position = place(command.key, out);
+  if (position != Position::kNext || defer(position, command)) return;
   const bool goes_on = command.next.key == command.key;
   const bool known = open_ && (!goes_on || command.next.to_step <= open_->to_step);
   if (goes_on && !known) return train(command.next, out);
@@ -304,7 +304,7 @@ void Participant::abort(const AbortRound& command, Actions& out) {
 
 // What is under way belongs to the past epoch; an outer step that has begun is finished first.
 void Participant::resume(const ResumeAt& command, Actions& out) {
-  const bool ours = command.key.job == held_.job && command.key.lineage > held_.lineage;
+  const bool ours = command.key.job == held_.job && command.key.epoch > held_.epoch;
   if (state_ == ParticipantState::kStale || !ours) return;
   if (taking_) {
     deferred_ = command;

@@ -18,12 +18,12 @@
 // how many aborts of the round it was ordered; where an abort adds no steps it stands and is said
 // again with the new number.
 //
-// A plan also reaches a replica that is still training (the round was sealed without it): it stops,
+// A plan also reaches a replica that is still training (the round was frozen without it): it stops,
 // takes part with weight 0 and leaves with the commit like a joiner. With sync.algorithm = async it
 // trains on instead, keeps what it has when the commit says so, and reports in a later round; a
 // boundary that it reaches meanwhile is said, and said again in the round that counts it. While an
 // outer step is under way the newest command for the following round is kept and obeyed afterwards.
-// Commands of another job, an older lineage or an older round are ignored; a newer lineage, a round
+// Commands of another job, an older epoch or an older round are ignored; a newer epoch, a round
 // beyond held + 1, or the commit of an average that this replica did not vote for make it stale.
 //
 // Not thread-safe; one thread drives it.
@@ -33,7 +33,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/words.h"
+#include "base/enumerators.h"
 #include "outer_opt/core/round/round.h"
 
 namespace shoal::outer_opt {
@@ -41,14 +41,14 @@ namespace shoal::outer_opt {
 using shoal::to_string;
 
 enum class ParticipantState { kIdle, kTraining, kReported, kReducing, kVoted, kStale };
-constexpr auto words_of(Of<ParticipantState>) {
+constexpr auto enumerators_of(Of<ParticipantState>) {
   using enum ParticipantState;
-  return words<ParticipantState>({{kIdle, "idle"},
-                                  {kTraining, "training"},
-                                  {kReported, "reported"},
-                                  {kReducing, "reducing"},
-                                  {kVoted, "voted"},
-                                  {kStale, "stale"}});
+  return enumerators<ParticipantState>({{kIdle, "idle"},
+                                        {kTraining, "training"},
+                                        {kReported, "reported"},
+                                        {kReducing, "reducing"},
+                                        {kVoted, "voted"},
+                                        {kStale, "stale"}});
 }
 
 // What the trainer shall do, in this order. StopTraining may be followed by StartReduce at once;
@@ -87,7 +87,7 @@ using Action = std::variant<Train, StopTraining, StartReduce, StopReduce, TakeOu
                             ReturnToAnchor, GoStale>;
 using Actions = std::vector<Action>;
 
-// What a replica does that still trains when a round is sealed without it.
+// What a replica does that still trains when a round is frozen without it.
 enum class WhenLate { kStops, kTrainsOn };
 WhenLate when_late(SyncAlgorithm algorithm);
 
@@ -116,16 +116,16 @@ class Participant {
   Digest digest() const;
 
  private:
-  enum class Order {  // of a command's round: not ours or past, held, held + 1
+  enum class Position {  // of a command's round: not ours or past, held, held + 1
     kOther,
     kHeld,
     kNext
   };
 
-  Order place(const RoundKey& key, Actions& out);  // goes stale where this replica cannot follow
+  Position place(const RoundKey& key, Actions& out);  // goes stale where this replica cannot follow
   void go_stale(const RoundKey& wanted, Actions& out);
   using Command = std::variant<OpenRound, CloseRound, ReducePlan, AbortRound, ResumeAt>;
-  bool defer(Order order, Command command);
+  bool defer(Position position, Command command);
   void obey_deferred(Actions& out);
   void forget_round();
   void train(const OpenRound& round, Actions& out);

@@ -12,7 +12,7 @@ TEST(Participant, ResumesInAnotherEpochFromTheRoundItHolds) {
   for (const std::string state : {"idle", "training", "reported", "reducing", "voted"}) {
     Participant p = make(state);
     Actions out;
-    const RoundKey resumed = in_epoch(kHeld.lineage + 1, kHeld.round);
+    const RoundKey resumed = in_epoch(kHeld.epoch + 1, kHeld.round);
     p.resume({resumed, {}}, out);
     EXPECT_TRUE(names(out).ends_with("return to anchor")) << state << ": " << names(out);
     EXPECT_EQ(p.state(), ParticipantState::kIdle);
@@ -22,7 +22,7 @@ TEST(Participant, ResumesInAnotherEpochFromTheRoundItHolds) {
     p.resume({resumed, {}}, out);  // said twice
     EXPECT_EQ(names(out), "") << "the order is of the past epoch";
     OpenRound next = open_round();
-    next.key = in_epoch(kHeld.lineage + 1, kHeld.round + 1);
+    next.key = in_epoch(kHeld.epoch + 1, kHeld.round + 1);
     p.open(next, out);
     EXPECT_EQ(names(out), "train" + std::to_string(next.to_step.n));
   }
@@ -31,17 +31,17 @@ TEST(Participant, ResumesInAnotherEpochFromTheRoundItHolds) {
 TEST(Participant, ResumesAfterTheOuterStepThatIsUnderWay) {
   Participant p = make("taking");
   Actions out;
-  p.resume({in_epoch(kNext.lineage + 1, kNext.round), {}}, out);
+  p.resume({in_epoch(kNext.epoch + 1, kNext.round), {}}, out);
   EXPECT_EQ(names(out), "");
   p.outer_step_taken({kNext, {1, 1}, {2, 2}}, out);
   EXPECT_TRUE(names(out).ends_with("return to anchor")) << names(out);
-  EXPECT_EQ(p.held(), in_epoch(kNext.lineage + 1, kNext.round));
+  EXPECT_EQ(p.held(), in_epoch(kNext.epoch + 1, kNext.round));
 }
 
 TEST(Participant, CannotResumeAtARoundThatItDoesNotHold) {
   Participant p = make("training");
   Actions out;
-  p.resume({in_epoch(kHeld.lineage + 1, kHeld.round + 1), {}}, out);
+  p.resume({in_epoch(kHeld.epoch + 1, kHeld.round + 1), {}}, out);
   EXPECT_EQ(names(out), "stop_training stale");
 }
 

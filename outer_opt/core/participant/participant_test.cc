@@ -19,8 +19,8 @@ const std::map<std::string, Drive> kCommands = {
     {"open_more_steps", [](auto& p, auto& out) { p.open(open_round(5, 110), out); }},
     {"open_old_round", [](auto& p, auto& out) { p.open(open_round(3), out); }},
     {"open_beyond", [](auto& p, auto& out) { p.open(open_round(7), out); }},
-    {"open_old_lineage", [](auto& p, auto& out) { p.open(open_round(5, 100, 1), out); }},
-    {"open_new_lineage", [](auto& p, auto& out) { p.open(open_round(5, 100, 3), out); }},
+    {"open_old_epoch", [](auto& p, auto& out) { p.open(open_round(5, 100, 1), out); }},
+    {"open_new_epoch", [](auto& p, auto& out) { p.open(open_round(5, 100, 3), out); }},
     {"open_other_job",
      [](auto& p, auto& out) {
        p.open({key(5, 2, 8), Steps(0), Steps(9), {}}, out);
@@ -70,7 +70,7 @@ const std::map<std::string, Table> kTables = {
       {"open_fewer_steps", {"train90", T}},
       {"open_more_steps", {"train110", T}},
       {"open_beyond", {"stale", S}},
-      {"open_new_lineage", {"stale", S}},
+      {"open_new_epoch", {"stale", S}},
       {"reduce_lower", {"follow1", D}},
       {"reduce", {"follow2", D}},
       {"reduce_higher", {"follow3", D}},
@@ -86,7 +86,7 @@ const std::map<std::string, Table> kTables = {
     {"training",
      {{"open_more_steps", {"train110", T}},
       {"open_beyond", {"stop_training stale", S}},
-      {"open_new_lineage", {"stop_training stale", S}},
+      {"open_new_epoch", {"stop_training stale", S}},
       {"close", {"close_training", T}},
       {"reduce_lower", {"stop_training follow1", D}},
       {"reduce", {"stop_training follow2", D}},
@@ -103,7 +103,7 @@ const std::map<std::string, Table> kTables = {
       {"open_fewer_steps", {"say:report", R}},
       {"open_more_steps", {"train110", T}},
       {"open_beyond", {"stale", S}},
-      {"open_new_lineage", {"stale", S}},
+      {"open_new_epoch", {"stale", S}},
       {"close", {"say:report", R}},
       {"reduce_lower", {"reduce1", D}},
       {"reduce", {"reduce2", D}},
@@ -120,7 +120,7 @@ const std::map<std::string, Table> kTables = {
       {"open_fewer_steps", {"say:report", D}},
       {"open_more_steps", {"stop_reduce2 train110", T}},
       {"open_beyond", {"stop_reduce2 stale", S}},
-      {"open_new_lineage", {"stop_reduce2 stale", S}},
+      {"open_new_epoch", {"stop_reduce2 stale", S}},
       {"close", {"say:report", D}},
       {"reduce_higher", {"stop_reduce2 reduce3", D}},
       {"reduce_beyond", {"stop_reduce2 stale", S}},
@@ -135,7 +135,7 @@ const std::map<std::string, Table> kTables = {
     {"joiner_reducing",
      {{"open", {"", D}},
       {"open_beyond", {"stop_reduce2 stale", S}},
-      {"open_new_lineage", {"stop_reduce2 stale", S}},
+      {"open_new_epoch", {"stop_reduce2 stale", S}},
       {"reduce_higher", {"stop_reduce2 follow3", D}},
       {"reduce_beyond", {"stop_reduce2 stale", S}},
       {"commit", {"stop_reduce2 stale", S}},
@@ -150,7 +150,7 @@ const std::map<std::string, Table> kTables = {
     {"late_reducing",
      {{"open_more_steps", {"stop_reduce2 train110", T}},
       {"open_beyond", {"stop_reduce2 stale", S}},
-      {"open_new_lineage", {"stop_reduce2 stale", S}},
+      {"open_new_epoch", {"stop_reduce2 stale", S}},
       {"reduce_higher", {"stop_reduce2 follow3", D}},
       {"reduce_beyond", {"stop_reduce2 stale", S}},
       {"commit", {"stop_reduce2 stale", S}},
@@ -166,7 +166,7 @@ const std::map<std::string, Table> kTables = {
       {"open_fewer_steps", {"say:report", R}},
       {"open_more_steps", {"train110", T}},
       {"open_beyond", {"stale", S}},
-      {"open_new_lineage", {"stale", S}},
+      {"open_new_epoch", {"stale", S}},
       {"close", {"say:report", R}},
       {"reduce", {"say:failed", R}},
       {"reduce_higher", {"reduce3", D}},
@@ -182,7 +182,7 @@ const std::map<std::string, Table> kTables = {
       {"open_fewer_steps", {"say:report", V}},
       {"open_more_steps", {"train110", T}},
       {"open_beyond", {"stale", S}},
-      {"open_new_lineage", {"stale", S}},
+      {"open_new_epoch", {"stale", S}},
       {"close", {"say:report", V}},
       {"reduce", {"say:vote", V}},
       {"reduce_higher", {"reduce3", D}},
@@ -194,14 +194,14 @@ const std::map<std::string, Table> kTables = {
       {"abort_same_steps", {"say:report", V}},
       {"abort_beyond", {"stale", S}}}},
     {"taking",  // round 5 is being applied: 5 counts as held, 6 is next
-     {{"open_new_lineage", {"stale", S}},
+     {{"open_new_epoch", {"stale", S}},
       {"open_beyond", {"stale", S}},
       {"reduce_beyond", {"stale", S}},
       {"commit_beyond", {"stale", S}},
       {"abort_beyond", {"stale", S}},
       {"outer_step_taken", {"say:applied train150", T}}}},
     {"applied",  // round 5 is held and was the last one
-     {{"open_new_lineage", {"stale", S}},
+     {{"open_new_epoch", {"stale", S}},
       {"open_beyond", {"stale", S}},
       {"reduce_beyond", {"stale", S}},
       {"commit", {"say:applied train150", T}},
@@ -274,9 +274,9 @@ TEST(Participant, TheVoteNamesWhomTheOwnPartIsWithout) {
   const Digest before = p.digest();
   Participant other = p;
   p.reduced(2, kAverage, {}, {{kOther}, {}, {}}, out);
-  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.left_out, std::vector{kOther});
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.excluded, std::vector{kOther});
   p.reduce(plan(), out);  // asked again
-  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.left_out, std::vector{kOther});
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.excluded, std::vector{kOther});
   other.reduced(2, kAverage, {}, {}, out);
   EXPECT_NE(p.digest(), before);
   EXPECT_NE(p.digest(), other.digest());

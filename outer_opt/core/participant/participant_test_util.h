@@ -14,13 +14,13 @@ inline const RoundKey kHeld{JobId(7), 2, 4};
 inline const RoundKey kNext{JobId(7), 2, 5};
 inline const Digest kAverage{3, 4};
 
-inline RoundKey key(std::int64_t round, std::int64_t lineage = 2, std::uint64_t job = 7) {
-  return {JobId(job), lineage, round};
+inline RoundKey key(std::int64_t round, std::int64_t epoch = 2, std::uint64_t job = 7) {
+  return {JobId(job), epoch, round};
 }
 
 inline OpenRound open_round(std::int64_t round = 5, std::int64_t to_step = 100,
-                            std::int64_t lineage = 2) {
-  return {key(round, lineage), Steps(50), Steps(to_step), {{10, 20}}};
+                            std::int64_t epoch = 2) {
+  return {key(round, epoch), Steps(50), Steps(to_step), {{10, 20}}};
 }
 
 inline RoundReport report(std::int64_t nonfinite = 0) {
@@ -75,8 +75,8 @@ inline std::string names(const Actions& actions) {
     std::string operator()(const ReturnToAnchor&) { return "return to anchor"; }
     std::string operator()(const GoStale&) { return "stale"; }
     std::string operator()(const Say& a) {
-      static constexpr const char* kWords[] = {"report", "vote", "failed", "applied"};
-      return std::string("say:") + kWords[a.message.index()];
+      static constexpr const char* kEnumerators[] = {"report", "vote", "failed", "applied"};
+      return std::string("say:") + kEnumerators[a.message.index()];
     }
   };
   std::string text;

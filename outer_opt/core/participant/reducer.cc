@@ -50,7 +50,7 @@ void Reducer::reduce_failed(const ReduceFailed& failure, Actions& out) {
 Digest Reducer::digest() const {
   Digester d;
   d.add(self_.n).add(plan_.has_value());
-  if (plan_) d.add(plan_->key.lineage).add(plan_->key.round).add(plan_->attempt);
+  if (plan_) d.add(plan_->key.epoch).add(plan_->key.round).add(plan_->attempt);
   d.add(answer_ ? static_cast<std::int32_t>(answer_->index()) : -1);
   return d.finish();
 }

@@ -53,7 +53,7 @@ TEST(Reducer, SaysWhomItsPartIsWithout) {
   Actions out;
   reducer.reduce(plan_of(3, 1), out);
   reducer.reduced(plan_of(3, 1).key, 1, {}, {{ReplicaId(1)}, {}, {}}, out);
-  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.left_out,
+  EXPECT_EQ(std::get<Vote>(std::get<Say>(out.back()).message).seen.excluded,
             std::vector{ReplicaId(1)});
 }
 

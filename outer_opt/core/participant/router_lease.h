@@ -1,7 +1,7 @@
 // Which sequences a router of a pipeline draws: those of its order, in order, a microbatch at a
 // time. A microbatch is asked for again when the one that computes it was lost, so what it was
 // drawn from is remembered until it was answered. Only what was answered counts as trained; the
-// rest is unused() at the boundary, and the coordinator gives it out again. As with LeaseWalk an
+// rest is unused() at the boundary, and the coordinator gives it out again. As with StepCursor an
 // order may have sequences that this router trained already: they are not drawn again.
 //
 // Not thread-safe.

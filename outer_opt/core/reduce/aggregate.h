@@ -8,8 +8,8 @@
 //                  with t = the median distance from the first v (Karimireddy et al. 2021)
 //
 // Distances are taken per chunk, by its owner: those of whole vectors from a centre are known to
-// nobody before the exchange, and the norms that are reported at the seal are from zero and told by
-// the members themselves. Only the owner computes, so nobody has to arrive at the same numbers.
+// nobody before the exchange, and the norms that are reported at the freeze are from zero and told
+// by the members themselves. Only the owner computes, so nobody has to arrive at the same numbers.
 //
 // Pure and thread-safe; sums in double, in the order given.
 #pragma once

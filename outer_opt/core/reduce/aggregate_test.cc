@@ -105,7 +105,7 @@ TEST(Aggregate, AButterflyAggregatesWhatItsMembersSent) {
   EXPECT_EQ(swarm.averages[0], (std::vector<float>{2, 13.0f / 3, 2, 13.0f / 3}));
 }
 
-TEST(Aggregate, ALostMemberIsLeftOut) {
+TEST(Aggregate, ALostMemberIsExcluded) {
   ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 1, 1}, {1, 1, 1, 0});
   plan.aggregator = Aggregator::kTrimmedMean;
   SessionSwarm swarm(plan, 2, {{1, 1}, {2, 2}, {3, 3}, {9, 9}});

@@ -27,7 +27,7 @@ class AllgatherSession final : public ReduceSession {
                    const ReduceInput& input, std::span<float> average);
 
   bool dials(int from, int to) const override { return from != to; }
-  bool can_spare(int) const override { return false; }
+  bool tolerates_loss(int) const override { return false; }
 
   bool sent_all(int peer, FrameKind kind) const override;
   std::span<const std::byte> resident(const FrameRef& frame) const override;

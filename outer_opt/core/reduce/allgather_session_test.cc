@@ -101,11 +101,11 @@ TEST(Allgather, ADamagedFrameIsSeenAtAnyHop) {
   expect_damage_is_blamed(make_gather(3 * kFrame, {1, 2, 3}), kFrame);
 }
 
-TEST(Allgather, NobodyIsLeftOutOfWhatIsDone) {
+TEST(Allgather, NobodyIsExcludedFromWhatIsDone) {
   SessionSwarm swarm = make_swarm(make_gather(2 * kFrame, {1, 2, 0}), 3);
   Prng prng(1);
   swarm.run(prng);
-  for (const auto& session : swarm.sessions) EXPECT_TRUE(session->left_out().empty());
+  for (const auto& session : swarm.sessions) EXPECT_TRUE(session->excluded().empty());
 }
 
 // Each member is killed after every possible number of hops. A survivor is done, with the average

@@ -296,7 +296,7 @@ WorkResult ButterflySession::run(const Work& work, Pieces payload) {
 
 Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult& result) {
   const float inverse = plan_.owner_step ? 1.0f : work.inverse;
-  AverageSeal seal(codec(plan_.codec), inverse, own_payload(work));
+  AverageEncoder encoder(codec(plan_.codec), inverse, own_payload(work));
   std::array<SquareSum, 2> squares;
   const auto sum_run = [&](const ValueRun& run) {
     const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
@@ -306,7 +306,7 @@ Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult&
     if (work.clipped > 0 && !clip_center_.empty()) pull_back(work, run, sum);
     if (plan_.owner_step)
       take_owner_step(work.first + static_cast<std::int64_t>(run.first), work.inverse, sum);
-    seal.add(sum);
+    encoder.add(sum);
     return s;
   };
   const auto count = static_cast<std::size_t>(work.count);
@@ -314,7 +314,7 @@ Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult&
                             ? read_payload(codec(plan_.codec), *work.header, payload, sum_run)
                             : for_each_run(count, sum_run);
   for (int i = 0; i < work.term_count; ++i) result.squares[i] = squares[i].total();
-  return status.ok() && work.last ? sealed(seal, result) : status;
+  return status.ok() && work.last ? encoded(encoder, result) : status;
 }
 
 Status ButterflySession::add_terms(const Work& work, const ValueRun& run, std::span<float> sum,
@@ -379,7 +379,7 @@ Status ButterflySession::keep_terms(const Work& work, Pieces payload, WorkResult
     const auto clip = static_cast<float>(plan_.members[member].clip_factor);
     for (float& value : kept) value = value * clip;
   }
-  return work.last ? seal_kept(work, result) : Status();
+  return work.last ? encode_kept(work, result) : Status();
 }
 
 Status ButterflySession::keep_own(const Work& work, std::span<float> kept) const {
@@ -408,12 +408,12 @@ void ButterflySession::take_owner_step(std::int64_t first, float inverse, std::s
   owner_step(plan_.owner_step->outer, momentum_.subspan(from, run.size()), run);
 }
 
-Status ButterflySession::seal_kept(const Work& work, WorkResult& result) {
+Status ButterflySession::encode_kept(const Work& work, WorkResult& result) {
   aggregate_kept(work);
   if (plan_.owner_step) take_owner_step(work.first, 1.0f, values(work.first, work.count));
-  AverageSeal seal(codec(plan_.codec), 1.0f, own_payload(work));
-  seal.add(values(work.first, work.count));
-  return sealed(seal, result);
+  AverageEncoder encoder(codec(plan_.codec), 1.0f, own_payload(work));
+  encoder.add(values(work.first, work.count));
+  return encoded(encoder, result);
 }
 
 // ---- ends

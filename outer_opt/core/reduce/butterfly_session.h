@@ -28,7 +28,7 @@
 // With an owner step (sync.outer_state = sharded) the owner makes the outer step of its averaged
 // chunk before it encodes it; what is called the average here is that step then.
 //
-// A lost member that owns no part is left out of the chunks it had not delivered. A lost owner
+// A lost member that owns no part is excluded from the chunks it had not delivered. A lost owner
 // breaks the attempt unless everything it owed us has arrived.
 #pragma once
 
@@ -54,7 +54,7 @@ class ButterflySession : public ReduceSession {
   bool dials(int from, int to) const override {
     return from != to && owns(to) && !is_reducer(from);
   }
-  bool can_spare(int peer) const override { return !owns(peer); }
+  bool tolerates_loss(int peer) const override { return !owns(peer); }
 
   bool sent_all(int peer, FrameKind kind) const override;
   std::span<const std::byte> resident(const FrameRef& frame) const override;
@@ -113,7 +113,7 @@ class ButterflySession : public ReduceSession {
   std::span<std::byte> own_payload(const Work& work);
   Status keep_terms(const Work& work, Pieces payload, WorkResult& result);
   void aggregate_kept(const Work& work);
-  Status seal_kept(const Work& work, WorkResult& result);
+  Status encode_kept(const Work& work, WorkResult& result);
   Status keep_own(const Work& work, std::span<float> kept) const;
   std::span<float> kept_at(int member, const Work& work);
   void take_owner_step(std::int64_t first, float inverse, std::span<float> run);

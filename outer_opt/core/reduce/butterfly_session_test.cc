@@ -96,7 +96,7 @@ TEST(Butterfly, LosingAnyMemberAtAnyMoment) {
                     owner ? std::vector<double>{1, 1, 1} : std::vector<double>{1, 1, 0});
       const auto inputs = random_inputs(plan, 5);
       for (int victim = 0; victim < 3; ++victim) {
-        int hops = 0, broken = 0, done = 0, left_out = 0;
+        int hops = 0, broken = 0, done = 0, excluded = 0;
         for (int limit = 0;; ++limit) {
           SessionSwarm swarm(plan, 8, inputs);
           Prng prng(limit % 7);
@@ -111,10 +111,10 @@ TEST(Butterfly, LosingAnyMemberAtAnyMoment) {
                 << "victim " << victim << " after " << limit;
             if (s.state() == SessionState::kDone) {
               ++done;
-              left_out += !s.left_out().empty();
-              EXPECT_TRUE(s.left_out().empty() ||
+              excluded += !s.excluded().empty();
+              EXPECT_TRUE(s.excluded().empty() ||
                           swarm.sessions[victim]->state() != SessionState::kDone)
-                  << "whoever has the whole average was left out by nobody";
+                  << "whoever has the whole average was excluded by nobody";
             } else {
               ++broken;
               EXPECT_EQ(s.failure().failure, ReduceFailure::kPeerLost);
@@ -127,13 +127,13 @@ TEST(Butterfly, LosingAnyMemberAtAnyMoment) {
         EXPECT_GT(hops, 40);
         EXPECT_GT(done, 0);
         EXPECT_EQ(broken > 0, plan.members[victim].part_count > 0);
-        EXPECT_EQ(left_out > 0, plan.members[victim].part_count == 0);
+        EXPECT_EQ(excluded > 0, plan.members[victim].part_count == 0);
       }
     }
   }
 }
 
-TEST(Butterfly, LostSenderIsLeftOutOfWhatItHadNotSent) {
+TEST(Butterfly, LostSenderIsExcludedFromWhatItHadNotSent) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 4, {1, 1, 2}, {1, 0, 0});
   SessionSwarm swarm(plan, 2, {{4, 4, 4, 4}, {8, 8, 8, 8}, {2, 2, 2, 2}});
   ASSERT_TRUE(swarm.send(1, 0, FrameKind::kContribution));
@@ -145,11 +145,11 @@ TEST(Butterfly, LostSenderIsLeftOutOfWhatItHadNotSent) {
   swarm.run(prng);
   expect_all_done_and_equal(swarm);
   EXPECT_EQ(swarm.averages[0], (std::vector<float>{4, 4, 6, 6}));  // (4+8+2*2)/4, then (4+8)/2
-  EXPECT_EQ(swarm.sessions[0]->left_out(), std::vector{plan.members[2].replica});
-  EXPECT_TRUE(swarm.sessions[1]->left_out().empty()) << "it owns no part";
+  EXPECT_EQ(swarm.sessions[0]->excluded(), std::vector{plan.members[2].replica});
+  EXPECT_TRUE(swarm.sessions[1]->excluded().empty()) << "it owns no part";
 }
 
-TEST(Butterfly, LostSenderThatDeliveredAllIsNotLeftOut) {
+TEST(Butterfly, LostSenderThatDeliveredAllIsNotExcluded) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 2}, {1, 0, 0});
   SessionSwarm swarm(plan, 2, {{4, 4}, {8, 8}, {2, 2}});
   for (const int sender : {1, 2}) {
@@ -160,7 +160,7 @@ TEST(Butterfly, LostSenderThatDeliveredAllIsNotLeftOut) {
   Prng prng(1);
   swarm.run(prng);
   EXPECT_EQ(swarm.averages[1], (std::vector<float>{4, 4}));
-  EXPECT_TRUE(swarm.sessions[0]->left_out().empty());
+  EXPECT_TRUE(swarm.sessions[0]->excluded().empty());
 }
 
 // Who has everything but owes an average is asked for it, whoever was lost beside.

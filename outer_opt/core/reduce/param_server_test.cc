@@ -56,8 +56,8 @@ TEST(ParamServer, WhoOwnsNoPartIsSpared) {
   swarm.kill(1);
   swarm.run(prng);
   expect_all_done_and_equal(swarm);
-  EXPECT_EQ(swarm.sessions[3]->left_out(), std::vector{plan.members[1].replica});
-  EXPECT_TRUE(swarm.sessions[0]->left_out().empty());
+  EXPECT_EQ(swarm.sessions[3]->excluded(), std::vector{plan.members[1].replica});
+  EXPECT_TRUE(swarm.sessions[0]->excluded().empty());
 }
 
 TEST(ParamServer, ALostReducerEndsTheAttempt) {

@@ -149,7 +149,7 @@ void ReduceSession::encode(const FrameRef&, std::span<std::byte>) const {
 }
 
 FrameHeader ReduceSession::header(const FrameRef& frame, std::span<const std::byte> payload,
-                                  bool lent) const {
+                                  bool by_reference) const {
   FrameHeader header = {frame.kind,
                         plan_.codec,
                         static_cast<std::uint32_t>(frame.part),
@@ -157,7 +157,7 @@ FrameHeader ReduceSession::header(const FrameRef& frame, std::span<const std::by
                         frame.first,
                         static_cast<std::uint32_t>(frame.count),
                         static_cast<std::uint32_t>(payload.size())};
-  header.lent = lent;
+  header.by_reference = by_reference;
   if (!header.has_checksum()) return header;
   const std::span<const std::byte> pieces[] = {payload};
   const auto known = known_checksum(frame);
@@ -212,10 +212,10 @@ Status ReduceSession::decode_average(const Work& work, Pieces payload, WorkResul
   return status;
 }
 
-Status ReduceSession::sealed(const AverageSeal& seal, WorkResult& result) {
-  if (!seal.finite()) return Error{Code::kInternal, "the average overflows fp32"};
-  result.payload_checksum = seal.payload_checksum();
-  result.values_checksum = seal.values_checksum();
+Status ReduceSession::encoded(const AverageEncoder& encoder, WorkResult& result) {
+  if (!encoder.finite()) return Error{Code::kInternal, "the average overflows fp32"};
+  result.payload_checksum = encoder.payload_checksum();
+  result.values_checksum = encoder.values_checksum();
   return {};
 }
 
@@ -236,7 +236,7 @@ void ReduceSession::peer_lost(int peer, const std::string& detail) {
   forget(peer);
   const bool owes =
       !received_all(peer, FrameKind::kAverage) || !received_all(peer, FrameKind::kContribution);
-  if (owes && !can_spare(peer)) fail({ReduceFailure::kPeerLost, peer, detail});
+  if (owes && !tolerates_loss(peer)) fail({ReduceFailure::kPeerLost, peer, detail});
 }
 
 void ReduceSession::fail(SessionFailure failure) {
@@ -268,14 +268,14 @@ Digest ReduceSession::digest() const {
   return all.finish();
 }
 
-std::vector<ReplicaId> ReduceSession::left_out() const {
+std::vector<ReplicaId> ReduceSession::excluded() const {
   SHOAL_CHECK(state() == SessionState::kDone);
-  std::vector<ReplicaId> left_out;
+  std::vector<ReplicaId> excluded;
   for (int i = 0; i < members(); ++i) {
     if (!contributes(i) || received_all(i, FrameKind::kContribution)) continue;
-    left_out.push_back(plan_.members[static_cast<std::size_t>(i)].replica);
+    excluded.push_back(plan_.members[static_cast<std::size_t>(i)].replica);
   }
-  return left_out;
+  return excluded;
 }
 
 }  // namespace shoal::outer_opt

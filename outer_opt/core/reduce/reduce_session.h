@@ -15,7 +15,7 @@
 #include <string>
 
 #include "outer_opt/core/codec/frame.h"
-#include "outer_opt/core/reduce/average_seal.h"
+#include "outer_opt/core/reduce/average_encoder.h"
 #include "outer_opt/core/round/plan_refusal.h"
 #include "outer_opt/core/round/round.h"
 
@@ -86,7 +86,7 @@ class ReduceSession {
   const ReducePlan& plan() const { return plan_; }
   virtual bool dials(int from, int to) const = 0;
   // The attempt goes on without `peer`, whatever it had not sent.
-  virtual bool can_spare(int peer) const = 0;
+  virtual bool tolerates_loss(int peer) const = 0;
 
   // ---- sending ----
   // The next frame for `peer`, if there is one now; it counts as sent.
@@ -97,9 +97,9 @@ class ReduceSession {
   virtual std::span<const std::byte> resident(const FrameRef& frame) const = 0;
   std::size_t payload_size(const FrameRef& frame) const;
   virtual void encode(const FrameRef& frame, std::span<std::byte> out) const;
-  // `lent`: the payload stays where it is (frame.h, Loan).
+  // `by_reference`: the payload stays where it is (frame.h, FrameReference).
   FrameHeader header(const FrameRef& frame, std::span<const std::byte> payload,
-                     bool lent = false) const;
+                     bool by_reference = false) const;
 
   // ---- receiving ----
   // That the peer owes us and we have not admitted yet.
@@ -127,9 +127,9 @@ class ReduceSession {
   // Members with a weight that were lost before all they owed to the own part was here: the average
   // is made without what was missing. Never one that has all averages itself, because a lost member
   // is sent none. Requires kDone.
-  std::vector<ReplicaId> left_out() const;
+  std::vector<ReplicaId> excluded() const;
   // What this member votes of the others. Requires kDone.
-  PartSeen seen() const { return {left_out(), squares(), {}}; }
+  PartSeen seen() const { return {excluded(), squares(), {}}; }
 
  protected:
   // check_plan_members() must hold.
@@ -142,8 +142,8 @@ class ReduceSession {
   std::span<float> values(std::int64_t first, std::int64_t count) const;
   // Puts an averaged chunk in its place.
   Status decode_average(const Work& work, Pieces payload, WorkResult& result) const;
-  // What `seal` found when the whole chunk went through it.
-  static Status sealed(const AverageSeal& seal, WorkResult& result);
+  // What `encoder` found when the whole chunk went through it.
+  static Status encoded(const AverageEncoder& encoder, WorkResult& result);
 
   // What a topology decides. The session is unbroken and the peer live in all of them.
   virtual std::optional<FrameRef> pull(int peer, FrameKind kind) = 0;       // !sent_all(peer, kind)

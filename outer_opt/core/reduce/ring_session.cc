@@ -205,18 +205,18 @@ std::span<std::byte> RingSession::encoded_at(const Work& work) {
 
 // What came so far of the chunk, and the own contribution to it.
 Status RingSession::add(const Work& work, Pieces payload, WorkResult& result) {
-  AverageSeal seal(codec(plan_.codec), work.inverse, encoded_at(work));
+  AverageEncoder encoder(codec(plan_.codec), work.inverse, encoded_at(work));
   const auto add_to_run = [&](const ValueRun& run) {
     const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
     Status s = add_run(work, run, sum);
-    if (work.last) seal.add(sum);
+    if (work.last) encoder.add(sum);
     return s;
   };
   const auto count = static_cast<std::size_t>(work.count);
   const Status status = work.header
                             ? read_payload(codec(plan_.codec), *work.header, payload, add_to_run)
                             : for_each_run(count, add_to_run);
-  return status.ok() && work.last ? sealed(seal, result) : status;
+  return status.ok() && work.last ? encoded(encoder, result) : status;
 }
 
 Status RingSession::add_run(const Work& work, const ValueRun& run, std::span<float> sum) const {

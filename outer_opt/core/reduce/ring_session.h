@@ -16,9 +16,9 @@
 // per operation, weights relative to the largest. A member of weight 0 passes sums on.
 //
 // Sums lie in `average` until the average comes; beside that a session holds the encoding of all
-// averages (not with fp32), to pass them on. Bytes that are lent to the transport may be written
+// averages (not with fp32), to pass them on. Bytes that the transport may still read may be written
 // again when the average of their chunk has come: it cannot exist before they arrived. Nobody can
-// be left out: a lost neighbour that owes something breaks the attempt.
+// be excluded: a lost neighbour that owes something breaks the attempt.
 #pragma once
 
 #include <optional>
@@ -40,7 +40,7 @@ class RingSession final : public ReduceSession {
               const ReduceInput& input, std::span<float> average);
 
   bool dials(int from, int to) const override { return from != to && to == around(from, 1); }
-  bool can_spare(int) const override { return false; }
+  bool tolerates_loss(int) const override { return false; }
 
   bool sent_all(int peer, FrameKind kind) const override;
   std::span<const std::byte> resident(const FrameRef& frame) const override;

@@ -77,7 +77,7 @@ TEST(Ring, TheSlowestOfTwoNeighboursOwesMore) {
   }
   swarm.run(prng);
   EXPECT_EQ(s.slowest(), -1);
-  for (const auto& session : swarm.sessions) EXPECT_TRUE(session->left_out().empty());
+  for (const auto& session : swarm.sessions) EXPECT_TRUE(session->excluded().empty());
 }
 
 TEST(Ring, AnyOrderOfArrivalGivesTheSameBits) {

@@ -1,6 +1,6 @@
 // Rounds in groups: who averages with whom, and the outer step of a replica whose anchor is its
 // own. A lost member costs its group the round and nobody else. Groups are pure functions of the
-// members that the round was sealed with (indices in the order of the replica ids), the job's seed
+// members that the round was frozen with (indices in the order of the replica ids), the job's seed
 // and the round.
 //
 // moshpit (Ryabinin et al. 2021): the members fill a grid of side ceil(sqrt n) row by row; rounds

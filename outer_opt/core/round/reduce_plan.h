@@ -109,12 +109,12 @@ static_assert(lists_every_field<ReducePlan>());
 void assign_parts(ReducePlan& plan, const std::vector<double>& shares);
 
 // Members that one vote names: as many as a job may have replicas.
-inline constexpr std::size_t kLeftOutMax = 10'000;
+inline constexpr std::size_t kExcludedMax = 10'000;
 
 // What a member has seen of the others in its own part; with an all-gather, of all they sent.
 struct PartSeen {
   // Whose contribution is not, or not wholly, in the part that this member averaged.
-  std::vector<ReplicaId> left_out;
+  std::vector<ReplicaId> excluded;
   // By the plan's members: the sum of the squares of what each sent, as it was decoded and before
   // its clip factor. Empty: this member sees no single contribution (a ring), or owns nothing.
   std::vector<double> squares;
@@ -124,9 +124,9 @@ struct PartSeen {
 };
 constexpr auto fields_of(Of<PartSeen>) {
   using T = PartSeen;
-  return fields(field<&T::left_out>("left_out", at_most(kLeftOutMax)),
-                field<&T::squares>("squares", at_most(kLeftOutMax)),
-                field<&T::disputed>("disputed", at_most(kLeftOutMax)));
+  return fields(field<&T::excluded>("excluded", at_most(kExcludedMax)),
+                field<&T::squares>("squares", at_most(kExcludedMax)),
+                field<&T::disputed>("disputed", at_most(kExcludedMax)));
 }
 static_assert(lists_every_field<PartSeen>());
 
@@ -148,13 +148,13 @@ constexpr auto fields_of(Of<Vote>) {
 static_assert(lists_every_field<Vote>());
 
 enum class ReduceFailure { kPeerLost, kTimeLimit, kBadFrame, kPlanMismatch, kInternal };
-constexpr auto words_of(Of<ReduceFailure>) {
+constexpr auto enumerators_of(Of<ReduceFailure>) {
   using enum ReduceFailure;
-  return words<ReduceFailure>({{kPeerLost, "peer_lost"},
-                               {kTimeLimit, "time_limit"},
-                               {kBadFrame, "bad_frame"},
-                               {kPlanMismatch, "plan_mismatch"},
-                               {kInternal, "internal"}});
+  return enumerators<ReduceFailure>({{kPeerLost, "peer_lost"},
+                                     {kTimeLimit, "time_limit"},
+                                     {kBadFrame, "bad_frame"},
+                                     {kPlanMismatch, "plan_mismatch"},
+                                     {kInternal, "internal"}});
 }
 
 // An attempt did not finish here. `lost` is the member that was the cause, when there was one.

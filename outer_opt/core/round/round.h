@@ -73,7 +73,7 @@ inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to 
 
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, in the
 // order of the runs, then report. With sync.overlap_steps the lease goes on behind to_step
-// (lease_walk.h).
+// (step_cursor.h).
 struct OpenRound {
   RoundKey key;
   Steps from_step, to_step;
@@ -123,9 +123,10 @@ enum class RoundOutcome {
   kKept,     // its group gave up: no outer step, and what it trained is in its next pseudo-gradient
   kDropped,  // likewise, but what it trained does not count: it goes on from its anchor
 };
-constexpr auto words_of(Of<RoundOutcome>) {
+constexpr auto enumerators_of(Of<RoundOutcome>) {
   using enum RoundOutcome;
-  return words<RoundOutcome>({{kAveraged, "averaged"}, {kKept, "kept"}, {kDropped, "dropped"}});
+  return enumerators<RoundOutcome>(
+      {{kAveraged, "averaged"}, {kKept, "kept"}, {kDropped, "dropped"}});
 }
 
 // Take the outer step with the average you voted for, then evaluate, then train `next`.

@@ -14,17 +14,17 @@
 
 namespace shoal {
 
-// Names one round of one job. `lineage` counts how often the job was rolled back to a checkpoint,
+// Names one round of one job. `epoch` counts how often the job was rolled back to a checkpoint,
 // so a message from before a rollback can be told from one after it.
 struct RoundKey {
   JobId job;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   RoundNumber round = 0;
   auto operator<=>(const RoundKey&) const = default;
 };
 constexpr auto fields_of(Of<RoundKey>) {
   using T = RoundKey;
-  return fields(field<&T::job>("job", or_none()), field<&T::lineage>("lineage"),
+  return fields(field<&T::job>("job", or_none()), field<&T::epoch>("epoch"),
                 field<&T::round>("round"));
 }
 static_assert(lists_every_field<RoundKey>());
@@ -91,7 +91,7 @@ struct RoundReport {
   double compute_s = 0;        // seconds spent in inner steps
   Tokens drawn;                // of the microbatches that this router drew and got answered; 0: no
                                // router. With one stage and one fragment the same as `tokens`
-  double stood_s = 0;          // seconds it stood still for the round before, with nothing to train
+  double stall_s = 0;          // seconds without anything to train since the round before
   std::vector<LinkEstimate> links;  // that changed since the last report, kLinksMax at most
   std::int32_t aborts = 0;          // of the order that it answers
   Steps skipped;  // of `steps`: loss or gradient was not finite, so they changed nothing
@@ -106,7 +106,7 @@ constexpr auto fields_of(Of<RoundReport>) {
       field<&T::key>("key", flat()), field<&T::tokens>("tokens"), field<&T::steps>("steps"),
       field<&T::train_loss>("train_loss", any_number()), field<&T::norm>("norm", any_number()),
       field<&T::max_abs>("max_abs", any_number()), field<&T::nonfinite>("nonfinite"),
-      field<&T::compute_s>("compute_s"), field<&T::drawn>("drawn"), field<&T::stood_s>("stood_s"),
+      field<&T::compute_s>("compute_s"), field<&T::drawn>("drawn"), field<&T::stall_s>("stall_s"),
       field<&T::links>("links", not_kept("a LinkRecord per line has them") | at_most(kLinksMax)),
       field<&T::aborts>("aborts", not_kept("names the order that a report answers")),
       field<&T::skipped>("skipped"),
@@ -130,12 +130,12 @@ constexpr auto fields_of(Of<ReduceStats>) {
 static_assert(lists_every_field<ReduceStats>());
 
 enum class AbortReason { kAttemptsSpent, kTimeSpent, kNoUsableContribution, kBelowMinReplicas };
-constexpr auto words_of(Of<AbortReason>) {
+constexpr auto enumerators_of(Of<AbortReason>) {
   using enum AbortReason;
-  return words<AbortReason>({{kAttemptsSpent, "attempts_spent"},
-                             {kTimeSpent, "time_spent"},
-                             {kNoUsableContribution, "no_usable_contribution"},
-                             {kBelowMinReplicas, "below_min_replicas"}});
+  return enumerators<AbortReason>({{kAttemptsSpent, "attempts_spent"},
+                                   {kTimeSpent, "time_spent"},
+                                   {kNoUsableContribution, "no_usable_contribution"},
+                                   {kBelowMinReplicas, "below_min_replicas"}});
 }
 
 }  // namespace shoal

@@ -32,18 +32,18 @@ enum class TopologyReason {
   kGroups,       // the job averages in groups (groups.h), each of them by a butterfly
   kFewestHops,   // the bytes are the same, a ring takes n-1 hops where a butterfly takes one
 };
-constexpr auto words_of(Of<TopologyReason>) {
+constexpr auto enumerators_of(Of<TopologyReason>) {
   using enum TopologyReason;
-  return words<TopologyReason>({{kAsked, "asked"},
-                                {kSparse, "sparse"},
-                                {kRobust, "robust"},
-                                {kSharded, "sharded"},
-                                {kUnreachable, "unreachable"},
-                                {kManyStreams, "many_streams"},
-                                {kRequantised, "requantised"},
-                                {kNoReducers, "no_reducers"},
-                                {kGroups, "groups"},
-                                {kFewestHops, "fewest_hops"}});
+  return enumerators<TopologyReason>({{kAsked, "asked"},
+                                      {kSparse, "sparse"},
+                                      {kRobust, "robust"},
+                                      {kSharded, "sharded"},
+                                      {kUnreachable, "unreachable"},
+                                      {kManyStreams, "many_streams"},
+                                      {kRequantised, "requantised"},
+                                      {kNoReducers, "no_reducers"},
+                                      {kGroups, "groups"},
+                                      {kFewestHops, "fewest_hops"}});
 }
 
 struct TopologyChoice {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/units.h"
-#include "base/words.h"
 
 namespace shoal::swarm {
 
@@ -52,12 +52,12 @@ enum class AssignmentReason {
   kTooFewAgents,    // fewer replicas can exist than stages * min_replicas
   kMemoryTooSmall,  // the stage in `stage` fits on too few agents
 };
-constexpr auto words_of(Of<AssignmentReason>) {
+constexpr auto enumerators_of(Of<AssignmentReason>) {
   using enum AssignmentReason;
-  return words<AssignmentReason>({{kPlaced, "placed"},
-                                  {kNoAgents, "no_agents"},
-                                  {kTooFewAgents, "too_few_agents"},
-                                  {kMemoryTooSmall, "memory_too_small"}});
+  return enumerators<AssignmentReason>({{kPlaced, "placed"},
+                                        {kNoAgents, "no_agents"},
+                                        {kTooFewAgents, "too_few_agents"},
+                                        {kMemoryTooSmall, "memory_too_small"}});
 }
 
 struct AssignmentResult {

@@ -40,9 +40,8 @@ Candidate best_candidate(const RebalanceView& view, const std::vector<double>& c
   const std::int32_t kept = std::max(min_replicas, kCopiesKept);
   for (std::size_t i = 0; i < view.replicas.size(); ++i) {
     const RebalanceReplica& replica = view.replicas[i];
-    if (replica.in_transit || replica.shares || replica.stage == to ||
-        counts[replica.stage] <= kept)
-      continue;
+    const bool fixed = replica.in_transit || replica.shares || replica.stays;
+    if (fixed || replica.stage == to || counts[replica.stage] <= kept) continue;
     if (replica.memory < view.stages[to].memory) continue;
     const double worst =
         std::min(capacity[replica.stage] - replica.speed / view.stages[replica.stage].work,
@@ -130,7 +129,7 @@ std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_re
     if (counts[to] >= min_replicas) continue;
     RebalanceReplica* best = nullptr;
     for (RebalanceReplica& replica : now.replicas) {
-      const bool may = !replica.in_transit && !replica.shares &&
+      const bool may = !replica.in_transit && !replica.shares && !replica.stays &&
                        counts[replica.stage] > min_replicas && leaves_a_holder(now, replica) &&
                        replica.memory >= now.stages[to].memory;
       if (may && (best == nullptr || replica.speed < best->speed)) best = &replica;

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "base/units.h"
-#include "base/words.h"
 #include "swarm/core/plan/assignment.h"
 
 namespace shoal::swarm {
@@ -29,13 +29,14 @@ struct RebalanceReplica {
   Duration expected_life = seconds(1800);
   bool in_transit = false;  // moving already: it counts for its new stage and stays
   bool shares = false;      // its device serves other stages, too: it does not move
+  bool stays = false;       // nor does this one: it keeps what others need
   std::string domain;       // failure domain; empty: one of its own
 };
 
 struct RebalanceView {
   std::vector<StageNeed> stages;
   std::vector<RebalanceReplica> replicas;
-  std::vector<Duration> download;  // per stage: its state from the donors
+  std::vector<Duration> download;  // per stage: its state from its sources
   bool has_trained = true;         // there is a state that a stage must not lose
 };
 
@@ -56,9 +57,9 @@ struct RebalanceOptions {
 };
 
 enum class MoveReason { kBelowMinimum, kBalance };
-constexpr auto words_of(Of<MoveReason>) {
+constexpr auto enumerators_of(Of<MoveReason>) {
   using enum MoveReason;
-  return words<MoveReason>({{kBelowMinimum, "below_minimum"}, {kBalance, "balance"}});
+  return enumerators<MoveReason>({{kBelowMinimum, "below_minimum"}, {kBalance, "balance"}});
 }
 
 struct Move {
@@ -95,14 +96,14 @@ JoinDecision joiner_stage(const RebalanceView& view, const Joiner& joiner,
 std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_replicas);
 
 enum class BalanceVerdict { kBalanced, kUnconfirmed, kNoGain, kDoesNotPay, kTransitBudget, kMoves };
-constexpr auto words_of(Of<BalanceVerdict>) {
+constexpr auto enumerators_of(Of<BalanceVerdict>) {
   using enum BalanceVerdict;
-  return words<BalanceVerdict>({{kBalanced, "balanced"},
-                                {kUnconfirmed, "unconfirmed"},
-                                {kNoGain, "no_gain"},
-                                {kDoesNotPay, "does_not_pay"},
-                                {kTransitBudget, "transit_budget"},
-                                {kMoves, "moves"}});
+  return enumerators<BalanceVerdict>({{kBalanced, "balanced"},
+                                      {kUnconfirmed, "unconfirmed"},
+                                      {kNoGain, "no_gain"},
+                                      {kDoesNotPay, "does_not_pay"},
+                                      {kTransitBudget, "transit_budget"},
+                                      {kMoves, "moves"}});
 }
 
 struct BalanceDecision {

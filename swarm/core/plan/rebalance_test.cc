@@ -77,6 +77,16 @@ TEST(Emergency, OnlyWhoIsFreeToMoveIsTaken) {
   EXPECT_TRUE(emergency_moves(view, 1).empty()) << "the stage does not fit there";
 }
 
+TEST(Emergency, WhoKeepsWhatTheStageNeedsStays) {
+  RebalanceView view = view_of({0, 2});
+  view.replicas[0].stays = true;
+  const auto moves = emergency_moves(view, 1);
+  ASSERT_EQ(moves.size(), 1u);
+  EXPECT_EQ(moves[0].replica, ReplicaId(2)) << "and its stage still has the one that stays";
+  view.replicas[1].stays = true;
+  EXPECT_TRUE(emergency_moves(view, 1).empty());
+}
+
 TEST(Emergency, AStageKeepsOneThatHoldsItsState) {
   RebalanceView view = view_of({0, 2});
   view.replicas[1].in_transit = true;

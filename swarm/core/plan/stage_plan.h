@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/units.h"
-#include "base/words.h"
 #include "swarm/core/plan/assignment.h"
 #include "swarm/core/plan/cost_model.h"
 
@@ -40,13 +40,13 @@ enum class PlanReason {
   kStageTooLarge,  // no agent can hold the largest stage of any allowed cut
   kTooFewAgents,   // the cut fits, but not min_replicas times
 };
-constexpr auto words_of(Of<PlanReason>) {
+constexpr auto enumerators_of(Of<PlanReason>) {
   using enum PlanReason;
-  return words<PlanReason>({{kPlanned, "planned"},
-                            {kNoAgents, "no_agents"},
-                            {kMoreStagesThanLayers, "more_stages_than_layers"},
-                            {kStageTooLarge, "stage_too_large"},
-                            {kTooFewAgents, "too_few_agents"}});
+  return enumerators<PlanReason>({{kPlanned, "planned"},
+                                  {kNoAgents, "no_agents"},
+                                  {kMoreStagesThanLayers, "more_stages_than_layers"},
+                                  {kStageTooLarge, "stage_too_large"},
+                                  {kTooFewAgents, "too_few_agents"}});
 }
 
 struct PlanRequest {

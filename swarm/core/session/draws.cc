@@ -179,7 +179,7 @@ std::optional<Microbatch> Draws::next_of_training() {
 void Draws::add_to(Digester& d) const {
   d.add(per_step_).add(evaluations_.size());
   for (const Evaluation& e : evaluations_) {
-    d.add(e.key.job.n).add(e.key.lineage).add(e.key.round).add(e.slice.slice).add(e.slice.slices);
+    d.add(e.key.job.n).add(e.key.epoch).add(e.key.round).add(e.slice.slice).add(e.slice.slices);
     d.add(e.slice.batches).add(e.microbatches).add(e.passes).add(e.drawn).add(e.answered);
     d.add(e.loss_sum).add(e.tokens.n).add(e.done);
   }

@@ -31,13 +31,13 @@ namespace shoal::swarm {
 inline constexpr Duration kRefusalPause = milliseconds(250);  // nothing new for who refused
 
 enum class PeerState { kGone, kExpected, kStranger, kNeighbour, kWired };
-constexpr auto words_of(Of<PeerState>) {
+constexpr auto enumerators_of(Of<PeerState>) {
   using enum PeerState;
-  return words<PeerState>({{kGone, "gone"},
-                           {kExpected, "expected"},
-                           {kStranger, "stranger"},
-                           {kNeighbour, "neighbour"},
-                           {kWired, "wired"}});
+  return enumerators<PeerState>({{kGone, "gone"},
+                                 {kExpected, "expected"},
+                                 {kStranger, "stranger"},
+                                 {kNeighbour, "neighbour"},
+                                 {kWired, "wired"}});
 }
 bool allowed(PeerState from, PeerState to);
 

@@ -8,17 +8,17 @@
 #include <optional>
 
 #include "base/digest.h"
+#include "base/enumerators.h"
 #include "base/time.h"
-#include "base/words.h"
 
 namespace shoal::swarm {
 
 using shoal::to_string;
 
 enum class ReachState { kReachable, kUnreachable, kCutOff };
-constexpr auto words_of(Of<ReachState>) {
+constexpr auto enumerators_of(Of<ReachState>) {
   using enum ReachState;
-  return words<ReachState>(
+  return enumerators<ReachState>(
       {{kReachable, "reachable"}, {kUnreachable, "unreachable"}, {kCutOff, "cut_off"}});
 }
 bool allowed(ReachState from, ReachState to);

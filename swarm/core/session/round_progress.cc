@@ -6,15 +6,15 @@
 
 namespace shoal::swarm {
 
-RoundProgress::News RoundProgress::hear(const StepWord& word, RoundNumber held) {
-  if (word.round <= held) return News::kNone;
-  if (word.round > held + 1) {
-    keep_for_later(word);
+RoundProgress::News RoundProgress::hear(const ProgressGossip& gossip, RoundNumber held) {
+  if (gossip.round <= held) return News::kNone;
+  if (gossip.round > held + 1) {
+    keep_for_later(gossip);
     return News::kNone;
   }
-  const bool further = word.step > heard_;
-  heard_ = std::max(heard_, word.step);
-  if (merge(word.routers)) return News::kRouters;
+  const bool further = gossip.step > heard_;
+  heard_ = std::max(heard_, gossip.step);
+  if (merge(gossip.routers)) return News::kRouters;
   return further ? News::kStep : News::kNone;
 }
 
@@ -32,15 +32,15 @@ bool RoundProgress::merge(const std::vector<RouterProgress>& told) {
   return grew;
 }
 
-void RoundProgress::keep_for_later(const StepWord& word) {
-  if (word.round < ahead_.round) return;
-  if (word.round > ahead_.round) {
-    ahead_ = word;
+void RoundProgress::keep_for_later(const ProgressGossip& gossip) {
+  if (gossip.round < ahead_.round) return;
+  if (gossip.round > ahead_.round) {
+    ahead_ = gossip;
     return;
   }
-  ahead_.step = std::max(ahead_.step, word.step);
+  ahead_.step = std::max(ahead_.step, gossip.step);
   std::vector<RouterProgress>& routers = ahead_.routers;
-  routers.insert(routers.end(), word.routers.begin(), word.routers.end());
+  routers.insert(routers.end(), gossip.routers.begin(), gossip.routers.end());
   std::sort(routers.begin(), routers.end(), [](const auto& a, const auto& b) {
     return a.router != b.router ? a.router < b.router : a.done_through > b.done_through;
   });
@@ -114,17 +114,17 @@ bool RoundProgress::own_last() const {
   return own != nullptr && ended(*own);
 }
 
-StepWord RoundProgress::word(RoundNumber round, std::int64_t step) const {
-  StepWord word{round, step, {}};
-  for (const auto& [id, p] : routers_) word.routers.push_back(p);
-  return word;
+ProgressGossip RoundProgress::gossip(RoundNumber round, std::int64_t step) const {
+  ProgressGossip gossip{round, step, {}};
+  for (const auto& [id, p] : routers_) gossip.routers.push_back(p);
+  return gossip;
 }
 
-bool RoundProgress::is_known_to_sender_of(const StepWord& word) const {
-  auto it = word.routers.begin();
+bool RoundProgress::is_known_to_sender_of(const ProgressGossip& gossip) const {
+  auto it = gossip.routers.begin();
   for (const auto& [id, mine] : routers_) {
-    while (it != word.routers.end() && it->router < id) ++it;
-    if (it == word.routers.end() || it->router != id) return false;
+    while (it != gossip.routers.end() && it->router < id) ++it;
+    if (it == gossip.routers.end() || it->router != id) return false;
     if (it->done_through < mine.done_through || (mine.last && !it->last)) return false;
   }
   return true;

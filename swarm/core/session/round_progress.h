@@ -1,6 +1,7 @@
 // How far the routers of a pipeline have come in the round after the held one, as far as this
 // replica has heard: what the step barrier looks at. What is told of the round after that one is
-// kept for it. All of it is `StepWord`s merged, so the order in which they came does not matter.
+// kept for it. All of it is `ProgressGossip`s merged, so the order in which they came does not
+// matter.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class RoundProgress {
 
   // ---- inputs
   enum class News { kNone, kStep, kRouters };  // kRouters: one has come further, maybe a step, too
-  News hear(const StepWord& word, RoundNumber held);
+  News hear(const ProgressGossip& gossip, RoundNumber held);
   // The round, or what follows it after an abort, begins with `step`: an older `last` is void.
   void begin(std::int64_t step);
   void next_round(RoundNumber held);  // a commit: `held` is held now
@@ -40,19 +41,19 @@ class RoundProgress {
   std::optional<std::int64_t> first_end(std::int64_t step) const;
   std::int64_t own_done() const;
   bool own_last() const;
-  StepWord word(RoundNumber round, std::int64_t step) const;
-  bool is_known_to_sender_of(const StepWord& word) const;  // all that is known here
+  ProgressGossip gossip(RoundNumber round, std::int64_t step) const;
+  bool is_known_to_sender_of(const ProgressGossip& gossip) const;  // all that is known here
   void add_to(Digester& digester) const;
 
  private:
   bool ended(const RouterProgress& p) const { return p.last && p.done_through >= from_; }
   bool merge(const std::vector<RouterProgress>& told);
-  void keep_for_later(const StepWord& word);
+  void keep_for_later(const ProgressGossip& gossip);
 
   ReplicaId self_;
   std::int64_t from_ = 0, heard_ = -1;
   FlatMap<ReplicaId, RouterProgress> routers_;
-  StepWord ahead_;  // of a round after this one; round 0: none
+  ProgressGossip ahead_;  // of a round after this one; round 0: none
 };
 
 }  // namespace shoal::swarm

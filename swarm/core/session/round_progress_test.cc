@@ -98,7 +98,7 @@ TEST(RoundProgress, KnowsWhoKnowsAsMuch) {
   RoundProgress progress(kSelf);
   progress.done(1, false);
   progress.hear({1, 0, {{kOther, 1, false}}}, 0);
-  EXPECT_TRUE(progress.is_known_to_sender_of(progress.word(1, 0)));
+  EXPECT_TRUE(progress.is_known_to_sender_of(progress.gossip(1, 0)));
   EXPECT_TRUE(progress.is_known_to_sender_of({1, 0, {{kSelf, 2, false}, {kOther, 1, true}}}));
   EXPECT_FALSE(progress.is_known_to_sender_of({1, 0, {{kSelf, 1, false}}}));
   EXPECT_FALSE(progress.is_known_to_sender_of({1, 0, {{kSelf, 0, false}, {kOther, 1, true}}}));

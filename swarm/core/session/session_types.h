@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "job/job_spec.h"
 #include "messages/pipeline.h"
 #include "outer_opt/core/round/round.h"
@@ -56,12 +56,12 @@ struct BackwardHeader {
 // A forward that was not taken: of a past step or round, or refused for a reason that will not go
 // away. The sender forgets the attempt (past) or takes another replica (else).
 enum class RefusalReason { kPast, kNotInView, kBadTensor, kOverCredit };
-constexpr auto words_of(Of<RefusalReason>) {
+constexpr auto enumerators_of(Of<RefusalReason>) {
   using enum RefusalReason;
-  return words<RefusalReason>({{kPast, "past"},
-                               {kNotInView, "not_in_view"},
-                               {kBadTensor, "bad_tensor"},
-                               {kOverCredit, "over_credit"}});
+  return enumerators<RefusalReason>({{kPast, "past"},
+                                     {kNotInView, "not_in_view"},
+                                     {kBadTensor, "bad_tensor"},
+                                     {kOverCredit, "over_credit"}});
 }
 
 // ---- what the driver shall do
@@ -99,9 +99,9 @@ struct SendRefusal {
   ForwardHeader header;
   RefusalReason reason = RefusalReason::kPast;
 };
-struct SendWord {
+struct SendGossip {
   ReplicaId to;
-  StepWord word;
+  ProgressGossip gossip;
 };
 struct Forget {
   TaskId task = 0;
@@ -157,7 +157,7 @@ struct GiveUp {
 };
 
 using SessionAction =
-    std::variant<SendForward, SendBackward, SendCancel, SendRefusal, SendWord, Forget, TakeStep,
+    std::variant<SendForward, SendBackward, SendCancel, SendRefusal, SendGossip, Forget, TakeStep,
                  ReachBoundary, CameBack, EvaluationDone, LogitsCame, Dial, CutOff, GiveUp>;
 using SessionActions = std::vector<SessionAction>;
 

@@ -8,13 +8,13 @@
 
 #include "base/check.h"
 #include "swarm/core/session/draws.h"
+#include "swarm/core/session/gossip_schedule.h"
 #include "swarm/core/session/peers.h"
 #include "swarm/core/session/reach.h"
 #include "swarm/core/session/round_progress.h"
 #include "swarm/core/session/session_digest.h"
 #include "swarm/core/session/step_barrier.h"
 #include "swarm/core/session/step_books.h"
-#include "swarm/core/session/step_words.h"
 #include "swarm/core/session/tasks.h"
 
 namespace shoal::swarm {
@@ -65,7 +65,7 @@ struct StageSession::State {
   Reach reach;
   StepBarrier barrier;
   RoundProgress progress;
-  StepWords words;
+  GossipSchedule gossip;
   Draws draws;  // of a router
 };
 
@@ -165,7 +165,7 @@ void State::drop_leavers(Instant now, const Roster& roster, SessionActions& out)
 
 void State::stream_ended(Instant now, ReplicaId id, SessionActions& out) {
   peers.ended(id);
-  words.ended(id);
+  gossip.ended(id);
   tasks.for_each([&](Task& task) {
     if (task.from == id) {
       drop(task, out);
@@ -317,13 +317,13 @@ void State::note_progress() {
 }
 
 void State::own_news() {
-  words.own_news();
+  gossip.own_news();
   barrier.changed();
 }
 
 void State::spread(Instant now, SessionActions& out) {
-  if (!words.due(now)) return;
-  words.tell(now, progress.word(barrier.held() + 1, barrier.step()), out);
+  if (!gossip.due(now)) return;
+  gossip.tell(now, progress.gossip(barrier.held() + 1, barrier.step()), out);
 }
 
 // ---- the calls
@@ -415,7 +415,7 @@ void StageSession::connected(Instant now, ReplicaId id, SessionActions& out) {
   State& s = *state_;
   if (s.peers.has_stream(id)) s.stream_ended(now, id, out);
   s.peers.connected(id);
-  s.words.connected(id);
+  s.gossip.connected(id);
   s.settle(now, out);
 }
 
@@ -491,18 +491,19 @@ void StageSession::refused(Instant now, ReplicaId from, const ForwardHeader& hea
   s.settle(now, out);
 }
 
-void StageSession::word(Instant now, ReplicaId from, const StepWord& word, SessionActions& out) {
+void StageSession::gossip(Instant now, ReplicaId from, const ProgressGossip& gossip,
+                          SessionActions& out) {
   State& s = *state_;
   if (!s.peers.has_stream(from)) {
     ++s.stats.unknown;
     return;
   }
-  const RoundProgress::News news = s.progress.hear(word, s.barrier.held());
+  const RoundProgress::News news = s.progress.hear(gossip, s.barrier.held());
   if (news != RoundProgress::News::kNone) s.barrier.changed();
-  if (news == RoundProgress::News::kRouters) s.words.heard_news(now);
+  if (news == RoundProgress::News::kRouters) s.gossip.heard_news(now);
   s.advance(out);
-  const bool of_this_step = word.round == s.barrier.held() + 1 && word.step >= s.barrier.step();
-  if (of_this_step && s.progress.is_known_to_sender_of(word)) s.words.knows(from);
+  const bool of_this_step = gossip.round == s.barrier.held() + 1 && gossip.step >= s.barrier.step();
+  if (of_this_step && s.progress.is_known_to_sender_of(gossip)) s.gossip.knows(from);
   s.settle(now, out);
 }
 
@@ -532,7 +533,7 @@ void StageSession::tick(Instant now, SessionActions& out) {
 std::optional<Instant> StageSession::next_deadline() const {
   const State& s = *state_;
   std::optional<Instant> first;
-  for (const auto& each : {s.words.next_deadline(), s.peers.next_deadline(),
+  for (const auto& each : {s.gossip.next_deadline(), s.peers.next_deadline(),
                            s.tasks.next_deadline(), s.reach.next_deadline()}) {
     if (each) first = first ? std::min(*first, *each) : *each;
   }
@@ -559,7 +560,7 @@ Digest StageSession::digest() const {
   s.reach.add_to(digester);
   s.barrier.add_to(digester);
   s.progress.add_to(digester);
-  s.words.add_to(digester);
+  s.gossip.add_to(digester);
   s.draws.add_to(digester);
   add(digester, s.stats);
   return digester.finish();

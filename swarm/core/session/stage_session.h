@@ -16,8 +16,8 @@
 // its first Compute.
 //
 // It is made of machines with a table each: tasks.h (a microbatch here), peers.h (a neighbour),
-// step_barrier.h (the round), reach.h (the next stage), step_words.h (what is told). This object
-// gives every input to those it concerns and lets them act on one another.
+// step_barrier.h (the round), reach.h (the next stage), gossip_schedule.h (what is told). This
+// object gives every input to those it concerns and lets them act on one another.
 //
 // Not thread-safe; one thread drives it. Every call appends to `out` what the driver shall do, in
 // that order.
@@ -49,7 +49,7 @@ class StageSession {
   // step; none when nothing is leased.
   void open(Instant now, const OpenRound& round, SessionActions& out);
   void close(Instant now, SessionActions& out);  // router: the current step is the last
-  void stop(Instant now, SessionActions& out);  // boundary at once: the round was sealed without us
+  void stop(Instant now, SessionActions& out);  // boundary at once: the round was frozen without us
   // The outer step was taken: holds `round`, whose state opens inner step `step`. Passes of the
   // next round that waited are taken up. Older rounds are ignored. After the boundary: no pass of
   // training may be under way.
@@ -78,7 +78,7 @@ class StageSession {
   void cancelled(Instant now, ReplicaId from, const ForwardHeader& header, SessionActions& out);
   void refused(Instant now, ReplicaId from, const ForwardHeader& header, RefusalReason reason,
                SessionActions& out);
-  void word(Instant now, ReplicaId from, const StepWord& word, SessionActions& out);
+  void gossip(Instant now, ReplicaId from, const ProgressGossip& gossip, SessionActions& out);
 
   // ---- the device's
   // What to compute now; oldest step and microbatch first, backward before forward among equals.

@@ -8,7 +8,7 @@ namespace shoal::swarm {
 namespace {
 
 TEST(StageSessionCutOff, NobodyReachableForTheLimitIsToldOnce) {
-  Subject s(11);
+  Fixture s(11);
   s.session.view(s.now, full_view(), s.out);
   EXPECT_EQ(s.take<Dial>().at(0).peers.size(), 2u);
   s.wait(milliseconds(9'999));
@@ -34,13 +34,13 @@ struct CutOffRouter : Ready {
     for (const std::uint64_t next : {11, 12}) session.lost(now, id(next), out);
     wait(seconds(10));
     take<SendForward>();
-    take<SendWord>();
+    take<SendGossip>();
   }
   // What it says of itself in its newest word.
   std::int64_t done_through() {
     std::int64_t done = -1;
-    for (const SendWord& word : take<SendWord>()) {
-      for (const RouterProgress& p : word.word.routers) {
+    for (const SendGossip& gossip : take<SendGossip>()) {
+      for (const RouterProgress& p : gossip.gossip.routers) {
         if (p.router == id(1)) done = p.done_through;
       }
     }
@@ -61,14 +61,14 @@ TEST(StageSessionCutOff, ARouterThatIsCutOffKeepsWhatItHasWhileNobodyWaits) {
 
 TEST(StageSessionCutOff, ARouterThatIsCutOffHoldsNobodyUp) {
   CutOffRouter s;
-  s.word(2, 0, {{id(2), 0, false}});
+  s.gossip(2, 0, {{id(2), 0, false}});
   EXPECT_EQ(s.take<Forget>().size(), 3u) << "what it drew of step 0";
   EXPECT_EQ(s.session.step(), 1);
   EXPECT_EQ(s.done_through(), 0);
   for (std::int64_t step = 1; step < 4; ++step) {  // the others never wait again
     while (s.compute()) {
     }
-    s.word(2, step, {{id(2), step, step == 3}});
+    s.gossip(2, step, {{id(2), step, step == 3}});
     EXPECT_EQ(s.done_through(), step);
   }
   const auto boundary = s.take<ReachBoundary>();
@@ -80,14 +80,14 @@ TEST(StageSessionCutOff, ARouterThatIsCutOffHoldsNobodyUp) {
 
 TEST(StageSessionCutOff, ARouterThatWasCutOffDrawsAgain) {
   CutOffRouter s;
-  s.word(2, 0, {{id(2), 0, false}});
+  s.gossip(2, 0, {{id(2), 0, false}});
   s.session.connected(s.now, id(11), s.out);
   while (s.compute()) {
   }
   const auto again = s.take<SendForward>();
   ASSERT_EQ(again.size(), 3u);
   EXPECT_EQ(again[0].header.microbatch.step, 1);
-  s.word(2, 1, {{id(2), 1, false}});
+  s.gossip(2, 1, {{id(2), 1, false}});
   EXPECT_EQ(s.session.step(), 1) << "it has its share to do";
 }
 
@@ -97,7 +97,7 @@ TEST(StageSessionCutOff, ARouterThatIsCutOffForAMomentIsWaitedFor) {
   while (s.compute()) {
   }
   for (const std::uint64_t next : {11, 12}) s.session.lost(s.now, id(next), s.out);
-  s.word(2, 0, {{id(2), 0, false}});
+  s.gossip(2, 0, {{id(2), 0, false}});
   s.wait(milliseconds(9'999));
   EXPECT_EQ(s.session.step(), 0);
   EXPECT_TRUE(s.take<Forget>().empty());

@@ -93,7 +93,7 @@ TEST(StageSession, AMicrobatchIsAddedOnceHoweverItComes) {
   EXPECT_TRUE(s.compute()->add);
   EXPECT_FALSE(s.compute()->add);
   EXPECT_EQ(s.take<SendBackward>().size(), 2u);  // both are answered
-  s.word(11, 1, {});
+  s.gossip(11, 1, {});
   EXPECT_EQ(s.take<TakeStep>().at(0).tokens, Tokens(16));
   s.forward(11, mb(0, 1));
   EXPECT_TRUE(s.compute()->add) << "another step";
@@ -103,7 +103,7 @@ TEST(StageSession, AMicrobatchIsAddedOnceHoweverItComes) {
 // A round that is aborted after the job's last step has none left. Whoever is still behind ends
 // where it is, when its device is free.
 TEST(StageSession, ARoundWithoutStepsIsOverAtOnce) {
-  Subject s(11);
+  Fixture s(11);
   s.session.view(s.now, full_view(), s.out);
   s.open(4, 4, 0);
   const auto reached = s.take<ReachBoundary>();
@@ -174,7 +174,7 @@ TEST(StageSession, LaterStepsWaitAndPastOnesAreRefused) {
   Ready s(21);
   EXPECT_TRUE(s.forward(11, mb(0, 1)));
   EXPECT_FALSE(s.compute());
-  s.word(11, 1, {});
+  s.gossip(11, 1, {});
   EXPECT_TRUE(s.compute());
   EXPECT_FALSE(s.forward(11, mb(7, 0)));
   EXPECT_EQ(s.take<SendRefusal>().at(0).reason, RefusalReason::kPast);
@@ -232,7 +232,7 @@ TEST(StageSession, ARefusalAsPastIsNotSentAgain) {
   s.session.refused(s.now, sent.to, sent.header, RefusalReason::kPast, s.out);
   s.wait(seconds(5));
   EXPECT_TRUE(s.take<SendForward>().empty());
-  s.word(21, 1, {});
+  s.gossip(21, 1, {});
   EXPECT_EQ(s.take<Forget>().size(), 1u);
   EXPECT_EQ(s.session.step(), 1);
 }
@@ -270,8 +270,8 @@ TEST(StageSession, TheStepEndsWhenAllRoutersAreDoneButNotWhileComputing) {
   Ready s(21);
   s.forward(11, mb(0));
   ASSERT_TRUE(s.session.next());
-  s.word(11, 0, {{id(1), 0, false}});
-  s.word(12, 0, {{id(2), 0, false}});
+  s.gossip(11, 0, {{id(1), 0, false}});
+  s.gossip(12, 0, {{id(2), 0, false}});
   EXPECT_TRUE(s.take<TakeStep>().empty());
   s.session.computed(s.now, kService, 1, Tokens(16), s.out);
   const auto taken = s.take<TakeStep>();
@@ -283,7 +283,7 @@ TEST(StageSession, TheStepEndsWhenAllRoutersAreDoneButNotWhileComputing) {
 
 TEST(StageSession, ARouterThatLeftTheViewDoesNotCount) {
   Ready s(21);
-  s.word(11, 0, {{id(1), 0, false}});
+  s.gossip(11, 0, {{id(1), 0, false}});
   EXPECT_EQ(s.session.step(), 0);
   s.forward(12, mb(3, 0, 2));
   s.session.view(s.now, without(full_view(), 2, 2), s.out);
@@ -296,7 +296,7 @@ TEST(StageSession, ARouterThatLeftTheViewDoesNotCount) {
 
 TEST(StageSession, TheRoundEndsWhenAllRoutersSaidLast) {
   Ready s(21);
-  s.word(11, 0, {{id(1), 0, true}, {id(2), 1, true}});
+  s.gossip(11, 0, {{id(1), 0, true}, {id(2), 1, true}});
   EXPECT_EQ(s.take<TakeStep>().size(), 2u);
   const auto reached = s.take<ReachBoundary>();
   ASSERT_EQ(reached.size(), 1u);
@@ -306,7 +306,7 @@ TEST(StageSession, TheRoundEndsWhenAllRoutersSaidLast) {
   EXPECT_FALSE(s.session.training()) << "a repeated opening";
   s.open(2, 6, 3);  // after an abort; what routers said before does not end it
   EXPECT_TRUE(s.session.training());
-  s.word(11, 2, {{id(1), 1, true}, {id(2), 1, true}});
+  s.gossip(11, 2, {{id(1), 1, true}, {id(2), 1, true}});
   EXPECT_TRUE(s.session.training());
 }
 
@@ -314,7 +314,7 @@ TEST(StageSession, ALateReplicaAdoptsTheHighestStep) {
   Ready s(21);
   s.forward(11, mb(0));
   s.compute();
-  s.word(11, 3, {{id(1), 2, false}, {id(2), 2, false}});
+  s.gossip(11, 3, {{id(1), 2, false}, {id(2), 2, false}});
   EXPECT_EQ(s.session.step(), 3);
   EXPECT_EQ(s.take<TakeStep>().size(), 1u);
 }
@@ -323,7 +323,7 @@ TEST(StageSession, WhatALateReplicaLeavesBehindIsRefusedAsPast) {
   Ready s(21);
   s.forward(11, mb(0));
   s.forward(12, mb(1, 3));
-  s.word(11, 3, {{id(1), 2, false}, {id(2), 2, false}});
+  s.gossip(11, 3, {{id(1), 2, false}, {id(2), 2, false}});
   const auto refused = s.take<SendRefusal>();
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].to, id(11));
@@ -334,20 +334,20 @@ TEST(StageSession, WhatALateReplicaLeavesBehindIsRefusedAsPast) {
 
 TEST(StageSession, OthersNewsWaitAMomentAndAreNotEchoed) {
   Ready s(21);
-  s.take<SendWord>();
-  s.word(11, 0, {{id(1), 0, false}});
-  EXPECT_TRUE(s.take<SendWord>().empty());
+  s.take<SendGossip>();
+  s.gossip(11, 0, {{id(1), 0, false}});
+  EXPECT_TRUE(s.take<SendGossip>().empty());
   s.wait(milliseconds(50));
-  const auto words = s.take<SendWord>();
+  const auto words = s.take<SendGossip>();
   ASSERT_EQ(words.size(), 1u);
   EXPECT_EQ(words[0].to, id(12));
-  s.word(12, 0, {{id(1), 0, false}, {id(2), 0, false}});  // the step is over: at once
-  EXPECT_EQ(s.take<SendWord>().size(), 2u);
+  s.gossip(12, 0, {{id(1), 0, false}, {id(2), 0, false}});  // the step is over: at once
+  EXPECT_EQ(s.take<SendGossip>().size(), 2u);
 }
 
 TEST(StageSession, WordsOfTheNextRoundAreKept) {
   Ready s(21);
-  s.session.word(s.now, id(11), {2, 6, {{id(1), 5, false}, {id(2), 5, false}}}, s.out);
+  s.session.gossip(s.now, id(11), {2, 6, {{id(1), 5, false}, {id(2), 5, false}}}, s.out);
   EXPECT_EQ(s.session.step(), 0);
   s.go_to_round_2();
   EXPECT_EQ(s.session.step(), 6);
@@ -355,8 +355,8 @@ TEST(StageSession, WordsOfTheNextRoundAreKept) {
 
 TEST(StageSession, WordsOfTheNextRoundFromSeveralAreOne) {
   Ready s(21);
-  s.session.word(s.now, id(11), {2, 4, {{id(1), 5, false}}}, s.out);
-  s.session.word(s.now, id(12), {2, 6, {{id(1), 3, false}, {id(2), 5, false}}}, s.out);
+  s.session.gossip(s.now, id(11), {2, 4, {{id(1), 5, false}}}, s.out);
+  s.session.gossip(s.now, id(12), {2, 6, {{id(1), 3, false}, {id(2), 5, false}}}, s.out);
   s.go_to_round_2();
   EXPECT_EQ(s.session.step(), 6);
 }
@@ -382,18 +382,18 @@ TEST(StageSession, ANewStreamOfAConnectedPeerReplacesTheOld) {
 
 TEST(StageSession, ARouterDrawsItsStepsAndSaysWhenItIsDone) {
   Ready s(1);
-  s.take<SendWord>();
+  s.take<SendGossip>();
   for (std::int32_t i = 0; i < 3; ++i) EXPECT_EQ(s.compute()->microbatch, mb(i));
   EXPECT_FALSE(s.compute());
   for (const SendForward& sent : s.take<SendForward>()) s.answer(sent);
-  EXPECT_TRUE(s.take<SendWord>().empty());
+  EXPECT_TRUE(s.take<SendGossip>().empty());
   while (s.compute()) {
   }
-  const auto words = s.take<SendWord>();
+  const auto words = s.take<SendGossip>();
   ASSERT_EQ(words.size(), 2u);
-  EXPECT_EQ(words[0].word.routers, (std::vector<RouterProgress>{{id(1), 0, false}}));
+  EXPECT_EQ(words[0].gossip.routers, (std::vector<RouterProgress>{{id(1), 0, false}}));
   EXPECT_EQ(s.session.step(), 0) << "the other router is not done";
-  s.word(11, 0, {{id(2), 0, false}});
+  s.gossip(11, 0, {{id(2), 0, false}});
   EXPECT_EQ(s.session.step(), 1);
   EXPECT_EQ(s.compute()->microbatch, mb(0, 1));
 }
@@ -405,8 +405,8 @@ TEST(StageSession, CloseMakesTheCurrentStepTheLast) {
   for (const SendForward& sent : s.take<SendForward>()) s.answer(sent);
   while (s.compute()) {
   }
-  EXPECT_TRUE(s.take<SendWord>().back().word.routers.at(0).last);
-  s.word(11, 0, {{id(2), 0, true}});
+  EXPECT_TRUE(s.take<SendGossip>().back().gossip.routers.at(0).last);
+  s.gossip(11, 0, {{id(2), 0, true}});
   const ReachBoundary reached = s.take<ReachBoundary>().at(0);
   EXPECT_EQ(reached.step, 1);
   EXPECT_EQ(reached.drawn, 3);
@@ -417,15 +417,15 @@ TEST(StageSession, CloseMakesTheCurrentStepTheLast) {
 
 TEST(StageSession, ARouterThatComesAfterTheEndJoinsIt) {
   Ready s(1);
-  s.word(11, 2, {{id(2), 1, true}});  // closed early, before this one had answers
+  s.gossip(11, 2, {{id(2), 1, true}});  // closed early, before this one had answers
   EXPECT_EQ(s.take<ReachBoundary>().at(0).step, 2);
 }
 
 TEST(StageSession, ARouterThatOpensTheLastStepLateStillDrawsItsShare) {
-  Subject s(1);
+  Fixture s(1);
   s.session.view(s.now, full_view(), s.out);
   s.session.connected(s.now, id(11), s.out);
-  s.word(11, 0, {{id(2), 0, true}});  // through with the round's only step
+  s.gossip(11, 0, {{id(2), 0, true}});  // through with the round's only step
   s.open(0, 1, 3);
   for (std::int32_t i = 0; i < 3; ++i) EXPECT_EQ(s.compute()->microbatch, mb(i));
   EXPECT_TRUE(s.take<TakeStep>().empty());
@@ -438,15 +438,15 @@ TEST(StageSession, ARouterThatOpensTheLastStepLateStillDrawsItsShare) {
 
 TEST(StageSession, ARouterThatIsDoneWithItsStepNeverTakesThatBack) {
   Ready s(1);
-  s.word(11, 1, {});  // the other one's last word is on another path
+  s.gossip(11, 1, {});  // the other one's last gossip is on another path
   for (int i = 0; i < 3; ++i) s.compute();
   for (const SendForward& sent : s.take<SendForward>()) s.answer(sent);
   while (s.compute()) {
   }
-  EXPECT_EQ(s.take<SendWord>().back().word.routers.at(0), (RouterProgress{id(1), 1, false}));
-  s.word(12, 1, {{id(2), 0, true}});
+  EXPECT_EQ(s.take<SendGossip>().back().gossip.routers.at(0), (RouterProgress{id(1), 1, false}));
+  s.gossip(12, 1, {{id(2), 0, true}});
   EXPECT_EQ(s.take<ReachBoundary>().at(0).step, 2);
-  EXPECT_EQ(s.take<SendWord>().back().word.routers.at(0), (RouterProgress{id(1), 1, true}));
+  EXPECT_EQ(s.take<SendGossip>().back().gossip.routers.at(0), (RouterProgress{id(1), 1, true}));
 }
 
 TEST(StageSession, StopIsABoundaryAtOnce) {
@@ -501,7 +501,7 @@ TEST(StageSession, AnEvaluationThatACommitOvertakesIsVoid) {
 
 TEST(StageSession, LogitsWaitUntilTheParametersAreAtRest) {
   Ready s(1);
-  s.word(11, 1, {});  // past the opening step
+  s.gossip(11, 1, {});  // past the opening step
   const TaskId task = s.session.logits(s.now, s.out);
   while (const auto pass = s.compute()) EXPECT_EQ(pass->microbatch.kind, PassKind::kTrain);
   s.session.stop(s.now, s.out);
@@ -526,7 +526,7 @@ TEST(StageSession, SamplingKeepsTheFirstStepOpen) {
   while (s.compute()) {
   }
   train_all();
-  s.word(11, 0, {{id(2), 0, false}});
+  s.gossip(11, 0, {{id(2), 0, false}});
   EXPECT_TRUE(s.take<TakeStep>().empty()) << "a pass is out";
   s.session.logits(s.now, s.out);
   s.session.sampled(s.now, s.out);
@@ -536,7 +536,7 @@ TEST(StageSession, SamplingKeepsTheFirstStepOpen) {
 }
 
 TEST(StageSession, OneStageNeedsNobody) {
-  Subject s(1, 1);
+  Fixture s(1, 1);
   s.session.view(s.now, {.number = 1, .members = {{id(1), 0, "", 0}}}, s.out);
   s.open(0, 2, 3);
   for (int i = 0; i < 6; ++i) EXPECT_EQ(s.compute()->kind, ComputeKind::kLast);
@@ -545,7 +545,7 @@ TEST(StageSession, OneStageNeedsNobody) {
 }
 
 TEST(StageSession, BeforeAnyMeasurementSharesFollowTheSpeeds) {
-  Subject s(11);
+  Fixture s(11);
   PipelineView view = full_view();
   for (PipelineMember& m : view.members) m.speed = m.replica == id(21) ? 3e12 : 1e12;
   s.session.view(s.now, view, s.out);
@@ -562,7 +562,7 @@ TEST(StageSession, BeforeAnyMeasurementSharesFollowTheSpeeds) {
 }
 
 Digest after(std::uint64_t self, const PipelineView& view) {
-  Subject s(self);
+  Fixture s(self);
   s.session.view(s.now, view, s.out);
   return s.session.digest();
 }

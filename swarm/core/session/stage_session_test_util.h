@@ -29,8 +29,8 @@ inline Microbatch mb(std::int32_t index, std::int64_t step = 0, std::uint64_t ro
   return {1, step, id(router), index, PassKind::kTrain};
 }
 
-struct Subject {
-  explicit Subject(std::uint64_t self, std::int32_t stages = 3,
+struct Fixture {
+  explicit Fixture(std::uint64_t self, std::int32_t stages = 3,
                    PipelineSchedule schedule = PipelineSchedule::kFlush)
       : session(SessionOptions{.self = id(self),
                                .stage = static_cast<StageIndex>(self / 10),
@@ -57,8 +57,8 @@ struct Subject {
     if (next) session.computed(now, kService, 3, Tokens(16), out);
     return next;
   }
-  void word(std::uint64_t from, std::int64_t step, std::vector<RouterProgress> routers) {
-    session.word(now, id(from), {1, step, std::move(routers)}, out);
+  void gossip(std::uint64_t from, std::int64_t step, std::vector<RouterProgress> routers) {
+    session.gossip(now, id(from), {1, step, std::move(routers)}, out);
   }
   template <typename Action>
   std::vector<Action> take() {  // removes them
@@ -81,9 +81,9 @@ struct Subject {
 };
 
 // All neighbours are connected and a round of 4 steps with 3 microbatches per router is open.
-struct Ready : Subject {
+struct Ready : Fixture {
   explicit Ready(std::uint64_t self, PipelineSchedule schedule = PipelineSchedule::kFlush)
-      : Subject(self, 3, schedule) {
+      : Fixture(self, 3, schedule) {
     session.view(now, full_view(), out);
     for (const std::uint64_t n : {1, 2, 11, 12, 21, 22}) {
       const auto gap = static_cast<std::int64_t>(n / 10) - static_cast<std::int64_t>(self / 10);

@@ -28,13 +28,13 @@ TEST(StageSessionTwoVersions, ARouterGoesOnWhileAStepIsOut) {
     EXPECT_EQ(sent[i].header.microbatch,
               mb(static_cast<std::int32_t>(i % 3), static_cast<std::int64_t>(i / 3)));
   }
-  s.take<SendWord>();
+  s.take<SendGossip>();
   s.answer_all({sent.begin() + 3, sent.end()});
-  EXPECT_TRUE(s.take<SendWord>().empty()) << "step 0 is not done";
+  EXPECT_TRUE(s.take<SendGossip>().empty()) << "step 0 is not done";
   s.answer_all({sent.begin(), sent.begin() + 3});
-  EXPECT_EQ(s.take<SendWord>().at(0).word.routers.at(0).done_through, 1) << "both are";
+  EXPECT_EQ(s.take<SendGossip>().at(0).gossip.routers.at(0).done_through, 1) << "both are";
   EXPECT_TRUE(s.take<TakeStep>().empty());
-  s.word(11, 0, {{id(2), 0, false}});
+  s.gossip(11, 0, {{id(2), 0, false}});
   const auto taken = s.take<TakeStep>();
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_EQ(taken[0].step, 0);
@@ -53,7 +53,7 @@ TEST(StageSessionTwoVersions, PassesOfTheNextStepAreComputedNoneAfterIt) {
   EXPECT_EQ(s.compute()->microbatch, mb(1, 0)) << "the oldest step first";
   EXPECT_EQ(s.compute()->microbatch, mb(0, 1));
   EXPECT_FALSE(s.compute());
-  s.word(11, 1, {});
+  s.gossip(11, 1, {});
   EXPECT_EQ(s.take<TakeStep>().at(0).tokens, Tokens(16)) << "of its own step only";
   EXPECT_EQ(s.compute()->microbatch, mb(0, 2));
   EXPECT_FALSE(s.forward(11, mb(2, 0)));
@@ -66,7 +66,7 @@ TEST(StageSessionTwoVersions, ALateReplicaTakesWhatItHasBegun) {
   s.forward(11, mb(0, 1));
   while (s.compute()) {
   }
-  s.word(11, 3, {});
+  s.gossip(11, 3, {});
   const auto taken = s.take<TakeStep>();
   ASSERT_EQ(taken.size(), 2u);
   EXPECT_EQ(taken[0].step, 0);
@@ -80,7 +80,7 @@ TEST(StageSessionTwoVersions, ALateReplicaWithNothingBegunIsDrained) {
   ReadyForTwo s(21);
   s.forward(11, mb(0, 0));
   s.compute();
-  s.word(11, 2, {});
+  s.gossip(11, 2, {});
   const auto taken = s.take<TakeStep>();
   ASSERT_EQ(taken.size(), 1u);
   EXPECT_TRUE(taken[0].drained);
@@ -88,7 +88,7 @@ TEST(StageSessionTwoVersions, ALateReplicaWithNothingBegunIsDrained) {
 
 TEST(StageSessionTwoVersions, TheEndOfARouterAheadDoesNotCutThisStepShort) {
   ReadyForTwo s(1);
-  s.word(11, 0, {{id(2), 3, true}});
+  s.gossip(11, 0, {{id(2), 3, true}});
   for (std::int64_t step = 0; step < 4; ++step) {
     while (s.compute()) {
     }

@@ -2,7 +2,7 @@
 //
 //   at_rest   -> training     a round is opened
 //   training  -> closing      its router shall end with the current step, or another one has ended
-//             -> stopping     the round was sealed without this replica, or has no steps: it was
+//             -> stopping     the round was frozen without this replica, or has no steps: it was
 //                             aborted after the job's last one
 //             -> at_rest      all routers have ended: the boundary; likewise from closing
 //   closing   -> training     opened again after an abort; likewise from stopping and stopped
@@ -19,20 +19,20 @@
 #include <utility>
 #include <vector>
 
-#include "base/words.h"
+#include "base/enumerators.h"
 #include "swarm/core/session/round_progress.h"
 #include "swarm/core/session/session_types.h"
 
 namespace shoal::swarm {
 
 enum class BarrierState { kAtRest, kTraining, kClosing, kStopping, kStopped };
-constexpr auto words_of(Of<BarrierState>) {
+constexpr auto enumerators_of(Of<BarrierState>) {
   using enum BarrierState;
-  return words<BarrierState>({{kAtRest, "at_rest"},
-                              {kTraining, "training"},
-                              {kClosing, "closing"},
-                              {kStopping, "stopping"},
-                              {kStopped, "stopped"}});
+  return enumerators<BarrierState>({{kAtRest, "at_rest"},
+                                    {kTraining, "training"},
+                                    {kClosing, "closing"},
+                                    {kStopping, "stopping"},
+                                    {kStopped, "stopped"}});
 }
 bool allowed(BarrierState from, BarrierState to);
 

@@ -76,8 +76,8 @@ Task& Tasks::reserve(TaskState state) {
   return slots_[slot];
 }
 
-void Tasks::enlist(Task& task, const Microbatch& microbatch, ReplicaId sender,
-                   std::int32_t attempt) {
+void Tasks::register_task(Task& task, const Microbatch& microbatch, ReplicaId sender,
+                          std::int32_t attempt) {
   task.microbatch = microbatch;
   task.from = sender;
   task.attempt_in = attempt;
@@ -93,13 +93,13 @@ void Tasks::enlist(Task& task, const Microbatch& microbatch, ReplicaId sender,
 
 TaskId Tasks::arrive(ReplicaId from, const ForwardHeader& header) {
   Task& task = reserve(kQueued);
-  enlist(task, header.microbatch, from, header.attempt);
+  register_task(task, header.microbatch, from, header.attempt);
   return task.id;
 }
 
 TaskId Tasks::draw(const Microbatch& microbatch) {
   Task& task = reserve(kQueued);
-  enlist(task, microbatch, {}, 1);
+  register_task(task, microbatch, {}, 1);
   return task.id;
 }
 
@@ -108,7 +108,7 @@ TaskId Tasks::ask() { return reserve(kAsked).id; }
 void Tasks::draw_asked(TaskId asked, const Microbatch& microbatch) {
   Task& task = *find(asked);
   transition(task, kQueued);
-  enlist(task, microbatch, {}, 1);
+  register_task(task, microbatch, {}, 1);
 }
 
 // ---- who they are

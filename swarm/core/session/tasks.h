@@ -12,7 +12,7 @@
 //   waiting     -> below          it was sent on
 //   below       -> waiting        its replica was lost or has refused it
 //               -> parked         the same, and the retry budget is spent
-//               -> past           refused as past: the receiver is ahead, a word will tell
+//               -> past           refused as past: the receiver is ahead, gossip will tell
 //               -> returned       the gradient of its output is here
 //               -> free           answered without a gradient: evaluation, logits
 //   parked      -> waiting
@@ -56,19 +56,19 @@ enum class TaskState : std::uint8_t {
   kComputingBack,
   kDiscarded,
 };
-constexpr auto words_of(Of<TaskState>) {
+constexpr auto enumerators_of(Of<TaskState>) {
   using enum TaskState;
-  return words<TaskState>({{kFree, "free"},
-                           {kAsked, "asked"},
-                           {kQueued, "queued"},
-                           {kComputing, "computing"},
-                           {kWaiting, "waiting"},
-                           {kParked, "parked"},
-                           {kBelow, "below"},
-                           {kPast, "past"},
-                           {kReturned, "returned"},
-                           {kComputingBack, "computing_back"},
-                           {kDiscarded, "discarded"}});
+  return enumerators<TaskState>({{kFree, "free"},
+                                 {kAsked, "asked"},
+                                 {kQueued, "queued"},
+                                 {kComputing, "computing"},
+                                 {kWaiting, "waiting"},
+                                 {kParked, "parked"},
+                                 {kBelow, "below"},
+                                 {kPast, "past"},
+                                 {kReturned, "returned"},
+                                 {kComputingBack, "computing_back"},
+                                 {kDiscarded, "discarded"}});
 }
 bool allowed(TaskState from, TaskState to);
 
@@ -148,7 +148,8 @@ class Tasks {
  private:
   static void transition(Task& task, TaskState to);
   Task& reserve(TaskState state);
-  void enlist(Task& task, const Microbatch& microbatch, ReplicaId sender, std::int32_t attempt);
+  void register_task(Task& task, const Microbatch& microbatch, ReplicaId sender,
+                     std::int32_t attempt);
   void send(Task& task, ReplicaId to, SessionActions& out);
   void count_answer(const Task& task);
   void detach(Task& task);

@@ -47,7 +47,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
 }
 
 std::string to_text(const RoundKey& key) {
-  return to_string(key.job) + "/" + std::to_string(key.lineage) + "/" + std::to_string(key.round);
+  return to_string(key.job) + "/" + std::to_string(key.epoch) + "/" + std::to_string(key.round);
 }
 
 }  // namespace shoal::sim

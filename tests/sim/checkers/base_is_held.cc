@@ -29,7 +29,7 @@ class BaseIsHeld final : public Checker {
   void contributed(const Contributed& c) override {
     if (c.pseudo_gradient.empty() || is_tainted(c.replica)) return;
     const RoundKey& key = c.plan.key;
-    const RoundKey wanted{key.job, key.lineage, key.round - 1};
+    const RoundKey wanted{key.job, key.epoch, key.round - 1};
     const std::string who = to_string(c.replica) + " contributes to " + to_text(key);
     if (c.base != wanted) return violated(who + " on the base " + to_text(c.base));
     const auto held = held_.find(c.replica);

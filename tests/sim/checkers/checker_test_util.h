@@ -10,11 +10,11 @@ namespace shoal::sim {
 
 struct CheckerRig {
   using Make = std::unique_ptr<Checker> (*)(const Checker::Context&);
-  explicit CheckerRig(Make make) : checker(make({options, now, violation, tainted, census})) {}
+  explicit CheckerRig(Make make) : checker(make({options, now, broken, tainted, census})) {}
 
   SimOptions options;
   Instant now;
-  std::optional<Violation> violation;
+  std::optional<BrokenInvariant> broken;
   std::set<ReplicaId> tainted;
   const Census* census = nullptr;
   std::unique_ptr<Checker> checker;

@@ -67,7 +67,7 @@ class ReduceChecker : public CommitChecker {
     for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == round.key; ++it) {
       if (coordinator::reduce_index(it->second) != reduce) continue;
-      const std::int32_t attempt = averaging_attempt(stage_of(round, reduce));
+      const std::int32_t attempt = averaging_attempt(reduce_at(round, reduce));
       const auto found = by_member.find({round.key, attempt, it->second.replica});
       if (found != by_member.end()) return &found->second;
     }
@@ -76,8 +76,8 @@ class ReduceChecker : public CommitChecker {
 
  private:
   void committed(const coordinator::RoundRecord& round, const Tables& tables) final {
-    for (std::size_t reduce = 0; reduce < round.stages.size(); ++reduce) {
-      if (round.stages[reduce].given_up) continue;
+    for (std::size_t reduce = 0; reduce < round.reduces.size(); ++reduce) {
+      if (round.reduces[reduce].given_up) continue;
       reduced(round, static_cast<coordinator::ReduceIndex>(reduce), tables);
     }
   }

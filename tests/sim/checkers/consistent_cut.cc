@@ -2,7 +2,7 @@
 // stored checkpoint to the checkpoint's round. Which anchor belongs to which round is taken from
 // the vectors that replicas of the stage really held. Where a bit had flipped in the memory of all
 // of them, nobody can tell. Them: who held the round as it was trained last, because that of an
-// older lineage was another one.
+// older epoch was another one.
 #include <iterator>
 #include <map>
 #include <set>
@@ -24,7 +24,7 @@ class ConsistentCut final : public Checker {
 
   void state_held(const StateHeld& state) override {
     const RoundKey& key = state.key;
-    bool& sound = sound_[{key.job, state.stage, key.round}][key.lineage];
+    bool& sound = sound_[{key.job, state.stage, key.round}][key.epoch];
     if (is_tainted(state.replica)) return;
     sound = true;
     rounds_[{state.key.job, state.stage, state.digests.anchor}].insert(state.key.round);
@@ -33,7 +33,7 @@ class ConsistentCut final : public Checker {
   void durable(const Record& record, const Tables& tables) override {
     if (const auto* job = std::get_if<JobRecord>(&record)) {
       for (std::size_t stage = 0; stage < job->stages.size(); ++stage) {
-        const RoundKey key{job->id, job->lineage, job->committed_round};
+        const RoundKey key{job->id, job->epoch, job->committed_round};
         check(to_string(job->id), key, stage, job->stages[stage].anchor);
       }
     }
@@ -66,16 +66,16 @@ class ConsistentCut final : public Checker {
              std::to_string(key.round));
   }
 
-  // A job that goes on from a round in a newer lineage has not trained it again.
+  // A job that goes on from a round in a newer epoch has not trained it again.
   bool is_only_damaged(const RoundKey& key, StageIndex stage) const {
     const auto held = sound_.find({key.job, stage, key.round});
     if (held == sound_.end()) return false;
-    const auto newer = held->second.upper_bound(key.lineage);
+    const auto newer = held->second.upper_bound(key.epoch);
     return newer != held->second.begin() && !std::prev(newer)->second;
   }
 
   std::map<std::tuple<JobId, StageIndex, Digest>, std::set<RoundNumber>> rounds_;
-  // By lineage: whether somebody held it without a flipped bit.
+  // By epoch: whether somebody held it without a flipped bit.
   std::map<std::tuple<JobId, StageIndex, RoundNumber>, std::map<std::int64_t, bool>> sound_;
 };
 

@@ -1,6 +1,6 @@
-// A job that is shown as being worked on is: while it is warming, training or sealing, some record
-// of it changes within a time that follows from the options, or its phase does. Time without a
-// running coordinator does not count.
+// A job that is shown as being worked on is: while it is warming, training or finalizing, some
+// record of it changes within a time that follows from the options, or its phase does. Time without
+// a running coordinator does not count.
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
@@ -29,7 +29,7 @@ class Deadlines final : public Checker {
     look_at_ = now() + seconds(5);
     for (const auto& [id, job] : tables.jobs) {
       const bool shown = job.phase == JobPhase::kWarming || job.phase == JobPhase::kTraining ||
-                         job.phase == JobPhase::kSealing;
+                         job.phase == JobPhase::kFinalizing;
       const auto moved = moved_at_.find(id);
       if (!shown || moved == moved_at_.end()) continue;
       if (now() - moved->second <= options().coverage_limit()) continue;

@@ -54,7 +54,7 @@ class Drains final : public Checker {
                         contribution.state == ContributionState::kServed ||
                         (contribution.reducer && contribution.member_index < 0);  // not counted on
       const auto job = tables.jobs.find(key.first.job);  // its past epochs are over
-      const bool past = job == tables.jobs.end() || job->second.lineage != key.first.lineage;
+      const bool past = job == tables.jobs.end() || job->second.epoch != key.first.epoch;
       if (key.second != release->replica || done || past) continue;
       violated(to_string(release->replica) + " is drained and leaves round " + to_text(key.first) +
                " as " + to_string(contribution.state));

@@ -1,6 +1,6 @@
 // A commit has an equal vote from every member that is still in the plan. Votes are taken from the
 // trainers themselves: the digest of the average each really holds. A member that did not vote for
-// the committed average must be dead, or left out by name (its contribution is lost).
+// the committed average must be dead, or excluded by name (its contribution is lost).
 #include <map>
 #include <tuple>
 
@@ -36,7 +36,7 @@ class EqualVotes final : public ReduceChecker {
 
   void reduced(const RoundRecord& round, coordinator::ReduceIndex index,
                const Tables& tables) override {
-    const coordinator::RoundStage& reduce = stage_of(round, index);
+    const coordinator::Reduce& reduce = reduce_at(round, index);
     const std::string what = to_text(round.key) + " reduce " + std::to_string(index);
     const ReducePlan* plan = find_by_member(plans_, round, index, tables);
     if (plan == nullptr) return violated(what + " committed without a plan");

@@ -59,7 +59,7 @@ class ExactlyOnce final : public Checker {
 
   // Of the newest round only: what a late replica adds to an older one counts in none.
   Adders& adders_of(const GradientAdded& g) {
-    Round& round = rounds_[{g.key.job, g.key.lineage}];
+    Round& round = rounds_[{g.key.job, g.key.epoch}];
     if (g.microbatch.round < round.number) return late_ = {};
     if (g.microbatch.round > round.number) round = {g.microbatch.round, {}};
     return round.adders[{g.stage, g.aborts, g.microbatch}];

@@ -32,7 +32,7 @@ class FoundTrainers final : public Checker {
   // What it holds may be newer by a commit than what is recorded.
   bool lives(const ReplicaRecord& replica) const {
     for (const RoundNumber newer : {0, 1}) {
-      const RoundKey key{replica.job, replica.lineage, replica.held_round + newer};
+      const RoundKey key{replica.job, replica.epoch, replica.held_round + newer};
       for (const Census::Holder& holder : census()->holders(key)) {
         if (holder.replica == replica.id) return true;
       }

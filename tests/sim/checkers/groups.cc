@@ -57,8 +57,8 @@ class Groups final : public CommitChecker {
 
  private:
   void committed(const RoundRecord& round, const Tables& tables) override {
-    const auto averaged = [](const coordinator::RoundStage& reduce) { return !reduce.given_up; };
-    if (std::none_of(round.stages.begin(), round.stages.end(), averaged)) {
+    const auto averaged = [](const coordinator::Reduce& reduce) { return !reduce.given_up; };
+    if (std::none_of(round.reduces.begin(), round.reduces.end(), averaged)) {
       return violated(to_text(round.key) + " committed without a group that averaged");
     }
     for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});

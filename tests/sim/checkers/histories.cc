@@ -36,7 +36,7 @@ class Histories final : public Checker {
  private:
   void judge(const RoundRecord& round) {
     std::vector<Digest> averages;
-    for (const auto& stage : round.stages) averages.push_back(stage.average);
+    for (const auto& stage : round.reduces) averages.push_back(stage.average);
     compare(rounds_, round.key, averages, to_text(round.key));
   }
 

@@ -1,5 +1,5 @@
 // No honest agent is recorded as faulty: a contribution is rejected as not finite or as an outlier,
-// an agent gets a strike or is quarantined, and a replica that served fails over its digest, only
+// an agent is charged or quarantined, and a replica that served fails over its digest, only
 // where the replica did report values that are not finite, a bit of its memory has changed, or it
 // sent or averaged something else than it should. A source of state is named only where it gave a
 // joiner other bytes than it should have. With ddp, whose state never rests, as many may
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "coordinator/core/records/event_kinds.h"
-#include "coordinator/core/state/standing.h"
+#include "coordinator/core/state/health_record.h"
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {
@@ -53,7 +53,7 @@ class HonestAgents final : public Checker {
 
   void judge(const ContributionRecord& contribution) {
     const RejectReason reason = contribution.reject_reason;
-    if (!coordinator::is_strike(reason) || is_faulty(contribution.replica)) return;
+    if (!coordinator::is_violation(reason) || is_faulty(contribution.replica)) return;
     violated(to_string(contribution.replica) + " is honest and rejected in " +
              to_text(contribution.key) + ": " + to_string(reason));
   }
@@ -83,13 +83,13 @@ class HonestAgents final : public Checker {
 
   void judge(const AgentRecord& agent, const Tables& before) {
     const auto old = before.agents.find(agent.id);
-    const coordinator::Standing was =
-        old == before.agents.end() ? coordinator::Standing() : old->second.standing;
-    const bool blamed =
-        agent.standing.strikes > was.strikes || agent.standing.quarantines > was.quarantines;
+    const coordinator::HealthRecord was =
+        old == before.agents.end() ? coordinator::HealthRecord() : old->second.health_record;
+    const bool blamed = agent.health_record.violations > was.violations ||
+                        agent.health_record.quarantines > was.quarantines;
     if (!blamed || has_faulty(agent.id, before)) return;
-    violated(to_string(agent.id) + " is honest and has a strike for " +
-             to_string(agent.standing.strike_reason));
+    violated(to_string(agent.id) + " is honest and was charged for " +
+             to_string(agent.health_record.violation_reason));
   }
 
   bool has_faulty(AgentId agent, const Tables& tables) const {

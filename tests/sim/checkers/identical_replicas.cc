@@ -1,4 +1,4 @@
-// Replicas of a stage that hold the state of the same (job, lineage, round) hold it bit for bit:
+// Replicas of a stage that hold the state of the same (job, epoch, round) hold it bit for bit:
 // the digests are taken here, of the vectors themselves. What the records say about anchors is
 // compared with them too, whoever's memory has changed: the others must have found it. Of a job
 // that averages in groups each replica has a state of its own, and only its record is compared.
@@ -37,13 +37,13 @@ class IdenticalReplicas final : public Checker {
   void durable(const Record& record, const Tables&) override {
     if (const auto* round = std::get_if<coordinator::RoundRecord>(&record)) {
       if (round->state != coordinator::RoundState::kCommitted) return;
-      for (std::size_t stage = 0; stage < round->stages.size(); ++stage) {
-        compare(round->key, static_cast<StageIndex>(stage), {}, round->stages[stage].anchor);
+      for (std::size_t stage = 0; stage < round->reduces.size(); ++stage) {
+        compare(round->key, static_cast<StageIndex>(stage), {}, round->reduces[stage].anchor);
       }
     }
     if (const auto* replica = std::get_if<coordinator::ReplicaRecord>(&record)) {
       if (replica->held_round >= 0 && !is_tainted(replica->id)) {
-        const RoundKey key{replica->job, replica->lineage, replica->held_round};
+        const RoundKey key{replica->job, replica->epoch, replica->held_round};
         compare(key, replica->stage, {}, replica->anchor);
         compare(key, replica->stage, replica->id, replica->anchor);
       }

@@ -43,8 +43,8 @@ class Ledger final : public CommitChecker {
     changed_.clear();
     for (const auto& [id, trained] : trained_) {
       const auto job = tables.jobs.find(id);
-      const bool went_back = job != tables.jobs.end() && job->second.lineage > 0;
-      if (trained.lineage > 0 || went_back) blind_.insert(id);
+      const bool went_back = job != tables.jobs.end() && job->second.epoch > 0;
+      if (trained.epoch > 0 || went_back) blind_.insert(id);
     }
   }
   void durable(const Record& record, const Tables& before) override {
@@ -61,7 +61,7 @@ class Ledger final : public CommitChecker {
  private:
   using Rounds = std::map<RoundNumber, LeaseRuns>;  // what each committed round trained
   struct Trained {
-    std::int64_t lineage = 0;
+    std::int64_t epoch = 0;
     Rounds rounds;
   };
 
@@ -84,9 +84,9 @@ class Ledger final : public CommitChecker {
   // A rollback forgets what was trained after the state that it goes back to.
   Trained& of(const JobRecord& job) {
     Trained& trained = trained_[job.id];
-    if (trained.lineage != job.lineage) {
+    if (trained.epoch != job.epoch) {
       trained.rounds.erase(trained.rounds.upper_bound(job.committed_round), trained.rounds.end());
-      trained.lineage = job.lineage;
+      trained.epoch = job.epoch;
     }
     return trained;
   }
@@ -97,7 +97,7 @@ class Ledger final : public CommitChecker {
     for (const auto& [number, runs] : of(job).rounds) {
       if (number <= job.committed_round) add(all, runs);
     }
-    const RoundKey open{job.id, job.lineage, job.committed_round + 1};
+    const RoundKey open{job.id, job.epoch, job.committed_round + 1};
     for (auto it = tables.contributions.lower_bound({open, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == open; ++it) {
       add(all, it->second.leases);

@@ -18,15 +18,15 @@ class Liveness final : public Checker {
   const char* name() const override { return "liveness"; }
 
   void healed(const Tables& tables) override {
-    for (const auto& [id, job] : tables.jobs) at_heal_[id] = {job.lineage, job.committed_round};
+    for (const auto& [id, job] : tables.jobs) at_heal_[id] = {job.epoch, job.committed_round};
   }
 
   void progress_due(const Tables& tables) override {
     for (const auto& [id, job] : tables.jobs) {
-      const Mark now{job.lineage, job.committed_round};
+      const Mark now{job.epoch, job.committed_round};
       const auto then = at_heal_.find(id);
       const bool moved = then == at_heal_.end() ? job.committed_round > 0 : now.moved(then->second);
-      if (is_terminal(job.phase) || job.phase == JobPhase::kSealing || moved) continue;
+      if (is_terminal(job.phase) || job.phase == JobPhase::kFinalizing || moved) continue;
       if (waits_for_data(job)) continue;
       violated(to_string(id) + " commits nothing: " + words(job));
     }
@@ -45,10 +45,10 @@ class Liveness final : public Checker {
 
  private:
   struct Mark {
-    std::int64_t lineage;
+    std::int64_t epoch;
     RoundNumber round;
     bool moved(const Mark& then) const {
-      return lineage == then.lineage ? round > then.round : round > 0;
+      return epoch == then.epoch ? round > then.round : round > 0;
     }
   };
   bool waits_for_data(const JobRecord& job) const {

@@ -1,5 +1,5 @@
 // Checkers that remember something of each replica: what they know of it is forgotten when it
-// begins anew, in a trainer that loads its state or in another lineage. After a backup was put back
+// begins anew, in a trainer that loads its state or in another epoch. After a backup was put back
 // one id may be given twice.
 #pragma once
 
@@ -15,13 +15,13 @@ class LifeChecker : public Checker {
   using Checker::Checker;
 
   void replica_started(const std::string&, ReplicaId replica) override {
-    lineages_.erase(replica);
+    epochs_.erase(replica);
     begins_anew(replica);
   }
   void state_held(const StateHeld& state) override {
-    const auto [it, first] = lineages_.emplace(state.replica, state.key.lineage);
-    if (first || it->second == state.key.lineage) return;
-    it->second = state.key.lineage;
+    const auto [it, first] = epochs_.emplace(state.replica, state.key.epoch);
+    if (first || it->second == state.key.epoch) return;
+    it->second = state.key.epoch;
     begins_anew(state.replica);
   }
 
@@ -29,7 +29,7 @@ class LifeChecker : public Checker {
   virtual void begins_anew(ReplicaId replica) = 0;
 
  private:
-  std::map<ReplicaId, std::int64_t> lineages_;
+  std::map<ReplicaId, std::int64_t> epochs_;
 };
 
 }  // namespace shoal::sim

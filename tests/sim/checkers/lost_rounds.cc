@@ -1,6 +1,8 @@
 // No committed round is lost while it lives: a job goes back behind its newest committed round only
 // when some stage of it has no trainer that holds this round and could be asked, now or soon. Who
-// is out of the coordinator's reach is waited for, as long as the options say. The same of a round
+// is out of the coordinator's reach is waited for, as long as the options say. A copy of a stage
+// that another one keeps counts as a holder, unless joiners have failed to load from it again and
+// again. The same of a round
 // that was committed after the backup with which a coordinator starts, and then also of the newest
 // checkpoint that is whole on disk.
 #include <algorithm>
@@ -27,6 +29,7 @@ class LostRounds final : public Checker {
 
   // When it is decided, not when it is durable: who lives may change in between.
   void emitted(const Emitted& e) override {
+    released_now_.clear();
     for (const auto& effect : e.effects) {
       const auto* persist = std::get_if<Persist>(&effect);
       const auto* replica =
@@ -45,8 +48,10 @@ class LostRounds final : public Checker {
     since_backup_.clear();
     on_disk_.clear();
     before_backup_ = known;
+    undecided_.clear();
     for (const auto& [id, job] : tables.jobs) {
       durable_[id] = mark(job);
+      undecided_.insert(id);
       const auto was = known.find(id);
       if (!forgotten && was != known.end()) since_backup_[id] = was->second;
     }
@@ -56,8 +61,8 @@ class LostRounds final : public Checker {
     const auto was = before_backup_.find(found.key.job);
     if (was == before_backup_.end()) return;
     const auto job = tables.jobs.find(found.key.job);
-    const bool later = job != tables.jobs.end() && found.key.lineage < job->second.lineage;
-    if (later || found.key.lineage != was->second.newest.lineage) return;
+    const bool later = job != tables.jobs.end() && found.key.epoch < job->second.epoch;
+    if (later || found.key.epoch != was->second.newest.epoch) return;
     RoundNumber& round = on_disk_[found.key.job];
     round = std::max(round, found.key.round);
   }
@@ -74,7 +79,7 @@ class LostRounds final : public Checker {
     std::size_t stages = 0;
   };
   static Mark mark(const JobRecord& job) {
-    return {{job.id, job.lineage, job.committed_round}, job.stages.size()};
+    return {{job.id, job.epoch, job.committed_round}, job.stages.size()};
   }
 
   void look(const JobRecord& job) {
@@ -83,13 +88,16 @@ class LostRounds final : public Checker {
     if (first || is_terminal(job.phase)) return;
     const RoundKey& here = it->second.newest;
     if (here.round < before.newest.round) {
-      give_up(before, here, options().coordinator.rollback_wait_min);
+      const bool copies_count = !undecided_.contains(job.id);
+      give_up(before, here, options().coordinator.rollback_wait_min, copies_count);
     }
+    if (here.epoch != before.newest.epoch) undecided_.erase(job.id);
     if (here == before.newest) return;
     const auto newer = since_backup_.find(job.id);
     if (newer != since_backup_.end()) {
       const Mark& then = newer->second;
-      if (here.round < then.newest.round && !is_contradicted(then.newest)) give_up(then, here, {});
+      if (here.round < then.newest.round && !is_contradicted(then.newest))
+        give_up(then, here, {}, false);
       since_backup_.erase(newer);
     }
     const auto stored = on_disk_.find(job.id);
@@ -104,7 +112,12 @@ class LostRounds final : public Checker {
   // What differs cannot be told from what is right; whether it fails for a reason is the business
   // of honest_agents.
   void note_end(const ReplicaRecord& replica) {
-    if (replica.state == ReplicaState::kReleased) let_go(replica);
+    const bool ended = replica.state == ReplicaState::kFailed;
+    if (ended && replica.held_round < 0) ++failed_loads_[replica.source.replica];
+    if (replica.state == ReplicaState::kReleased) {
+      released_now_.insert(replica.id);
+      let_go(replica);
+    }
     if (replica.state != ReplicaState::kFailed) return;
     replica.failure == ReplicaFailure::kDigestMismatch ? void(spared_.insert(replica.id))
                                                        : let_go(replica);
@@ -122,8 +135,9 @@ class LostRounds final : public Checker {
   }
 
   // Those who went out of reach so long ago or later are waited for.
-  void give_up(const Mark& what, const RoundKey& for_this, Duration waited) {
-    const std::map<StageIndex, ReplicaId> holders = living(what, waited);
+  void give_up(const Mark& what, const RoundKey& for_this, Duration waited, bool copies_count) {
+    std::map<StageIndex, ReplicaId> holders = living(what, waited);
+    if (copies_count) add_copies(what, waited, holders);
     if (holders.size() != what.stages) return;
     std::string who;
     for (const auto& [stage, replica] : holders) who += " " + to_string(replica);
@@ -152,10 +166,26 @@ class LostRounds final : public Checker {
     return held;
   }
 
+  void add_copies(const Mark& what, Duration waited, std::map<StageIndex, ReplicaId>& held) const {
+    if (census() == nullptr) return;
+    for (const Census::Copy& copy : census()->copies(what.newest)) {
+      const bool asked = copy.out_since == Instant() || now() - copy.out_since < waited;
+      const bool left = released_.contains(copy.replica) || spared_.contains(copy.replica);
+      const bool gone = left && !released_now_.contains(copy.replica);
+      const auto failed = failed_loads_.find(copy.copy);
+      const bool useless = failed != failed_loads_.end() && failed->second >= kUselessAfter;
+      if (asked && !gone && !useless) held.emplace(copy.stage, copy.copy);
+    }
+  }
+
+  static constexpr int kUselessAfter = 3;  // loads
+
+  std::map<ReplicaId, int> failed_loads_;  // by source
+  std::set<JobId> undecided_;  // after a backup was put back only replicas say what they hold
   std::map<JobId, Mark> decided_, durable_, since_backup_, before_backup_;
   std::map<JobId, RoundNumber> on_disk_;  // of the newest checkpoint that was found
   std::set<RoundKey> stored_;
-  std::set<ReplicaId> released_;
+  std::set<ReplicaId> released_, released_now_;
   std::set<ReplicaId> spared_;  // no holders any more, for a reason
 };
 

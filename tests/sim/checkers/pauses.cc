@@ -58,11 +58,11 @@ class Pauses final : public Checker {
   void moved(const JobRecord& job, const Tables& before) {
     const auto old = before.jobs.find(job.id);
     if (old == before.jobs.end()) return;
-    const RoundKey committed{job.id, job.lineage, job.committed_round};
+    const RoundKey committed{job.id, job.epoch, job.committed_round};
     const JobRecord& was = old->second;
-    const bool decided = restored_ && job.lineage != was.lineage;  // from where it goes on
+    const bool decided = restored_ && job.epoch != was.epoch;  // from where it goes on
     if (was.phase == JobPhase::kPaused && job.phase != JobPhase::kPaused && !decided) {
-      const RoundKey from{was.id, was.lineage, was.committed_round};
+      const RoundKey from{was.id, was.epoch, was.committed_round};
       resumed_at_[job.id] = from;
       const bool same = from == committed && job.committed_step == was.committed_step &&
                         job.committed_tokens == was.committed_tokens;
@@ -77,7 +77,7 @@ class Pauses final : public Checker {
     const auto at = resumed_at_.find(round.key.job);
     if (at == resumed_at_.end() || round.state != RoundState::kOpen) return;
     const RoundKey& from = at->second;
-    if (round.key == RoundKey{from.job, from.lineage, from.round + 1}) return;
+    if (round.key == RoundKey{from.job, from.epoch, from.round + 1}) return;
     violated(to_text(round.key) + " is opened by a job that went on from " + to_text(from));
   }
 

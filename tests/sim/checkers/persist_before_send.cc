@@ -72,9 +72,8 @@ class PersistBeforeSend final : public Checker {
     Record record;
   };
   // The reduce of this replica.
-  static const coordinator::RoundStage* find(const Tables& tables,
-                                             const coordinator::RoundRecord& round,
-                                             ReplicaId replica) {
+  static const coordinator::Reduce* find(const Tables& tables,
+                                         const coordinator::RoundRecord& round, ReplicaId replica) {
     const auto contribution = tables.contributions.find({round.key, replica});
     if (contribution == tables.contributions.end()) return nullptr;
     return &coordinator::reduce_of(round, contribution->second);

@@ -35,8 +35,8 @@ class Quorum final : public CommitChecker {
       const auto& contribution = it->second;
       if (contribution.stage != stage || contribution.reducer) continue;
       const bool counts = contribution.state == ContributionState::kCommitted;
-      const bool left_out = contribution.reject_reason == RejectReason::kLeftOut;
-      const bool follows = (contribution.state == ContributionState::kRejected && !left_out) ||
+      const bool excluded = contribution.reject_reason == RejectReason::kExcluded;
+      const bool follows = (contribution.state == ContributionState::kRejected && !excluded) ||
                            contribution.state == ContributionState::kLate ||
                            contribution.state == ContributionState::kFollowed ||
                            contribution.state == ContributionState::kKept;

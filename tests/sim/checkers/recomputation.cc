@@ -1,9 +1,9 @@
 // The numbers are right, not only equal. The weighted mean of the contributions that a commit
 // counts, computed here in double from what the trainers put in, must be the committed average up
-// to the codec's rounding; a contribution that was left out of a part may be in the first frames of
-// it, and never counts. What an owner averages falsely is off, but not where an audit confirmed it.
-// Every outer step is done again here from its definition and must give the same bits; that of ddp,
-// an AdamW step, the same numbers but for their rounding.
+// to the codec's rounding; a contribution that was excluded from a part may be in the first frames
+// of it, and never counts. What an owner averages falsely is off, but not where an audit confirmed
+// it. Every outer step is done again here from its definition and must give the same bits; that of
+// ddp, an AdamW step, the same numbers but for their rounding.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -44,7 +44,7 @@ class Recomputation final : public ReduceChecker {
       attempt.centers[c.replica].assign(c.anchor.begin(), c.anchor.end());
     }
     note_momentum(c, attempt.momentum);
-    const RoundKey oldest{c.plan.key.job, c.plan.key.lineage, c.plan.key.round - 1};
+    const RoundKey oldest{c.plan.key.job, c.plan.key.epoch, c.plan.key.round - 1};
     forget_before(oldest, attempts_);
     forget_before(oldest, first_);
   }
@@ -57,10 +57,10 @@ class Recomputation final : public ReduceChecker {
         .assign(a.average.begin(), a.average.end());
   }
 
-  void left_out(const LeftOut& l) override {
+  void excluded(const Excluded& l) override {
     const auto it = attempts_.find({l.plan.key, l.plan.attempt, l.plan.members.front().replica});
     if (it == attempts_.end()) return;
-    it->second.left_out[l.owner] = {l.members.begin(), l.members.end()};
+    it->second.excluded[l.owner] = {l.members.begin(), l.members.end()};
   }
 
   void lied(const Lied& l) override {
@@ -168,7 +168,7 @@ class Recomputation final : public ReduceChecker {
     ReducePlan plan;
     std::map<ReplicaId, std::vector<float>> vectors;
     std::map<Digest, std::vector<float>> averages;
-    std::map<ReplicaId, std::set<ReplicaId>> left_out;  // by owners that are done
+    std::map<ReplicaId, std::set<ReplicaId>> excluded;  // by owners that are done
     std::vector<float> momentum;                      // of the owners of parts, when it is sharded
     std::map<ReplicaId, std::vector<float>> centers;  // in a group: the anchors of its members
     bool unclipped = false;                           // nobody clips
@@ -217,7 +217,7 @@ class Recomputation final : public ReduceChecker {
 
   void reduced(const RoundRecord& round, coordinator::ReduceIndex index,
                const Tables& tables) override {
-    const coordinator::RoundStage& reduce = stage_of(round, index);
+    const coordinator::Reduce& reduce = reduce_at(round, index);
     const std::string what = to_text(round.key) + " reduce " + std::to_string(index) + " attempt " +
                              std::to_string(averaging_attempt(reduce));
     const ReplicaId* first = find_by_member(first_, round, index, tables);
@@ -252,10 +252,10 @@ class Recomputation final : public ReduceChecker {
     const auto contribution = tables.contributions.find({attempt.plan.key, member.replica});
     if (contribution == tables.contributions.end() || member.weight <= 0) return Presence::kOut;
     if (contribution->second.state == ContributionState::kCommitted) return Presence::kIn;
-    if (contribution->second.reject_reason != RejectReason::kLeftOut) return Presence::kOut;
-    const auto without = attempt.left_out.find(owner.replica);
+    if (contribution->second.reject_reason != RejectReason::kExcluded) return Presence::kOut;
+    const auto without = attempt.excluded.find(owner.replica);
     const bool may_miss =
-        without == attempt.left_out.end() || without->second.contains(member.replica);
+        without == attempt.excluded.end() || without->second.contains(member.replica);
     return may_miss ? Presence::kEither : Presence::kIn;
   }
 
@@ -266,12 +266,12 @@ class Recomputation final : public ReduceChecker {
       const Presence here = presence(attempt, owner, member, tables);
       const auto vector = attempt.vectors.find(member.replica);
       const bool there = vector != attempt.vectors.end() && vector->second.size() == average.size();
-      const auto without = attempt.left_out.find(owner.replica);
-      const bool counted_without = here == Presence::kIn && without != attempt.left_out.end() &&
+      const auto without = attempt.excluded.find(owner.replica);
+      const bool counted_without = here == Presence::kIn && without != attempt.excluded.end() &&
                                    without->second.contains(member.replica);
       if (counted_without || (here == Presence::kIn && !there)) {
         return violated(to_string(member.replica) + " counts in " + what +
-                        (there ? " and was left out" : " without a vector"));
+                        (there ? " and was excluded" : " without a vector"));
       }
       if (here == Presence::kOut || !there) continue;
       terms.push_back({&member, &vector->second, here == Presence::kEither});

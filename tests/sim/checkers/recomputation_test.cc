@@ -25,18 +25,18 @@ struct Reduced : CheckerRig {
     plan.members = {{kStays, "a:1", 1}, {kDies, "b:1", 1}, {kReducer, "c:1", 0, 1, 0, 2, true}};
     checker->contributed({kStays, 0, plan, {}, {}, values, spec, {}, {}, values, {}});
     checker->averaged({kStays, 0, key, 1, digest, values});
-    checker->left_out({kStays, plan, {}});
+    checker->excluded({kStays, plan, {}});
   }
   void reducer_is_done(const std::vector<ReplicaId>& without) {
-    checker->left_out({kReducer, plan, without});
+    checker->excluded({kReducer, plan, without});
   }
   void commit(ContributionState of_the_dead) {
     RoundRecord round;
     round.key = key;
     round.state = RoundState::kCommitted;
-    round.stages.resize(1);
-    round.stages[0].attempt = 1;
-    round.stages[0].average = digest;
+    round.reduces.resize(1);
+    round.reduces[0].attempt = 1;
+    round.reduces[0].average = digest;
     add(kStays, ContributionState::kCommitted);
     add(kDies, of_the_dead);
     checker->durable(round, Tables{});
@@ -47,7 +47,7 @@ struct Reduced : CheckerRig {
     record.key = key;
     record.replica = replica;
     record.state = state;
-    if (state == ContributionState::kRejected) record.reject_reason = RejectReason::kLeftOut;
+    if (state == ContributionState::kRejected) record.reject_reason = RejectReason::kExcluded;
   }
 
   RoundKey key{JobId(1), 0, 2};
@@ -58,27 +58,27 @@ struct Reduced : CheckerRig {
   Tables tables;
 };
 
-TEST(Recomputation, WhoWasLeftOutDoesNotCount) {
+TEST(Recomputation, WhoWasExcludedDoesNotCount) {
   Reduced r;
   r.reducer_is_done({kDies});
   r.commit(ContributionState::kRejected);
-  EXPECT_FALSE(r.violation) << r.violation->what;
+  EXPECT_FALSE(r.broken) << r.broken->what;
 }
 
 TEST(Recomputation, AnOwnerThatHasSaidNothingMayHaveLeftItOut) {
   Reduced r;
   r.commit(ContributionState::kRejected);
-  EXPECT_FALSE(r.violation) << r.violation->what;
+  EXPECT_FALSE(r.broken) << r.broken->what;
 }
 
-TEST(Recomputation, WhoWasLeftOutMustNotCount) {
+TEST(Recomputation, WhoWasExcludedMustNotCount) {
   Reduced r;
   r.reducer_is_done({kDies});
   r.commit(ContributionState::kCommitted);
-  EXPECT_TRUE(r.violation);
+  EXPECT_TRUE(r.broken);
 }
 
-// Who trains alone is not clipped, whatever its plan says of the seal with others.
+// Who trains alone is not clipped, whatever its plan says of the freeze with others.
 TEST(Recomputation, ARobustAverageOfOneAloneIsWhatItSent) {
   for (const bool alone : {false, true}) {
     Reduced r;
@@ -87,7 +87,7 @@ TEST(Recomputation, ARobustAverageOfOneAloneIsWhatItSent) {
     r.plan.members = {{kStays, "a:1", 1, 0.5, 0, 2}};
     r.checker->contributed({kStays, 0, r.plan, {}, {}, r.values, r.spec, {}, {}, r.values, {}});
     r.commit(ContributionState::kRejected);
-    EXPECT_EQ(r.violation.has_value(), !alone);
+    EXPECT_EQ(r.broken.has_value(), !alone);
   }
 }
 
@@ -97,7 +97,7 @@ TEST(Recomputation, TheAverageIsThatOfWhatCounts) {
   r.checker->averaged({kStays, 0, r.key, 1, r.digest, r.values});
   r.reducer_is_done({kDies});
   r.commit(ContributionState::kRejected);
-  EXPECT_TRUE(r.violation);
+  EXPECT_TRUE(r.broken);
 }
 
 }  // namespace

@@ -33,13 +33,13 @@ class RecordedMomentum final : public Checker {
 
   void durable(const Record& record, const Tables&) override {
     if (const auto* job = std::get_if<JobRecord>(&record)) {
-      const RoundKey key{job->id, job->lineage, job->committed_round};
+      const RoundKey key{job->id, job->epoch, job->committed_round};
       compare_all(to_string(job->id), key, job->stages);
     } else if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
       compare_all(to_string(checkpoint->id), checkpoint->key, checkpoint->parts);
     } else if (const auto* replica = std::get_if<ReplicaRecord>(&record)) {
       if (replica->held_round < 0 || is_tainted(replica->id)) return;
-      const RoundKey key{replica->job, replica->lineage, replica->held_round};
+      const RoundKey key{replica->job, replica->epoch, replica->held_round};
       for (const ReplicaId owner : {ReplicaId(), replica->id}) {
         compare(to_string(replica->id), {key, replica->stage, owner}, replica->momentum);
       }

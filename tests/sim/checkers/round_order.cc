@@ -1,5 +1,5 @@
-// Rounds of a job commit in order, once each per lineage, and a committed round never changes its
-// average, its anchor or its tokens again. A new lineage goes on at a round that was committed
+// Rounds of a job commit in order, once each per epoch, and a committed round never changes its
+// average, its anchor or its tokens again. A new epoch goes on at a round that was committed
 // before. The job's own record never runs ahead of its rounds.
 #include <algorithm>
 #include <map>
@@ -11,8 +11,8 @@ namespace shoal::sim {
 namespace {
 
 using coordinator::JobRecord;
+using coordinator::Reduce;
 using coordinator::RoundRecord;
-using coordinator::RoundStage;
 using coordinator::RoundState;
 
 class RoundOrder final : public Checker {
@@ -30,7 +30,7 @@ class RoundOrder final : public Checker {
     std::map<JobId, RoundKey> known = std::exchange(last_, {});
     for (const auto& [id, job] : tables.jobs) {
       if (job.committed_round == 0) continue;
-      last_[id] = {id, job.lineage, job.committed_round};
+      last_[id] = {id, job.epoch, job.committed_round};
     }
     if (forgotten) since_backup_.clear(), known.clear();
     for (const auto& [id, checkpoint] : tables.checkpoints) {  // a job may be behind its newest one
@@ -53,7 +53,7 @@ class RoundOrder final : public Checker {
   void written(const Tables& tables) override {
     for (const auto& [id, key] : last_) {
       const auto job = tables.jobs.find(id);
-      if (job == tables.jobs.end() || job->second.lineage != key.lineage) continue;
+      if (job == tables.jobs.end() || job->second.epoch != key.epoch) continue;
       if (job->second.committed_round != key.round) {
         violated(to_text(key) + " committed, the job says round " +
                  std::to_string(job->second.committed_round));
@@ -69,10 +69,10 @@ class RoundOrder final : public Checker {
     if (round.state != RoundState::kCommitted) return;
     const auto last = last_.find(round.key.job);
     if (last != last_.end()) {
-      const bool same = last->second.lineage == round.key.lineage;
-      const bool next = same ? round.key.round == last->second.round + 1
-                             : round.key.lineage > last->second.lineage &&
-                                   round.key.round <= last->second.round + 1;
+      const bool same = last->second.epoch == round.key.epoch;
+      const bool next =
+          same ? round.key.round == last->second.round + 1
+               : round.key.epoch > last->second.epoch && round.key.round <= last->second.round + 1;
       if (!next && !follows(round.key))
         violated(to_text(round.key) + " committed after " + to_text(last->second));
     } else if (round.key.round != 1 && !follows(round.key)) {
@@ -83,8 +83,8 @@ class RoundOrder final : public Checker {
 
   void check_unchanged(const RoundRecord& old, const RoundRecord& round) {
     if (round.state != RoundState::kCommitted) violated(to_text(round.key) + " was un-committed");
-    const bool same = std::equal(old.stages.begin(), old.stages.end(), round.stages.begin(),
-                                 round.stages.end(), [](const RoundStage& a, const RoundStage& b) {
+    const bool same = std::equal(old.reduces.begin(), old.reduces.end(), round.reduces.begin(),
+                                 round.reduces.end(), [](const Reduce& a, const Reduce& b) {
                                    return a.average == b.average && a.attempt == b.attempt &&
                                           (!a.anchor || a.anchor == b.anchor);
                                  });
@@ -96,9 +96,9 @@ class RoundOrder final : public Checker {
   void check_job(const JobRecord& job, const Tables& before) {
     const auto old = before.jobs.find(job.id);
     if (old == before.jobs.end()) return;
-    if (job.lineage < old->second.lineage) violated(to_string(job.id) + ": lineage went back");
-    if (job.lineage == old->second.lineage && job.committed_round < old->second.committed_round) {
-      violated(to_string(job.id) + ": committed round went back within its lineage");
+    if (job.epoch < old->second.epoch) violated(to_string(job.id) + ": epoch went back");
+    if (job.epoch == old->second.epoch && job.committed_round < old->second.committed_round) {
+      violated(to_string(job.id) + ": committed round went back within its epoch");
     }
     if (is_terminal(old->second.phase) && job.phase != old->second.phase) {
       violated(to_string(job.id) + " left " + to_string(old->second.phase));
@@ -110,7 +110,7 @@ class RoundOrder final : public Checker {
   bool follows(const RoundKey& key) const {
     const auto known = since_backup_.find(key.job);
     const auto last = last_.find(key.job);
-    const bool later = last == last_.end() || key.lineage > last->second.lineage;
+    const bool later = last == last_.end() || key.epoch > last->second.epoch;
     return known != since_backup_.end() && later && key.round <= known->second.round + 1;
   }
 

@@ -31,10 +31,10 @@ class SameData final : public CommitChecker {
       const auto read = read_.find(it->second.replica);
       if (!counts || read == read_.end() || !read->second) continue;
       const auto [of_job, first] =
-          of_job_.try_emplace(round.key.job, Data{round.key.lineage, read->second});
+          of_job_.try_emplace(round.key.job, Data{round.key.epoch, read->second});
       Data& data = of_job->second;
-      const bool anew = round.key.lineage != data.lineage && round.key.round == 1;
-      if (anew) data = {round.key.lineage, read->second};
+      const bool anew = round.key.epoch != data.epoch && round.key.round == 1;
+      if (anew) data = {round.key.epoch, read->second};
       if (data.digest == read->second) continue;
       return violated(to_string(it->second.replica) + " counts in " + to_text(round.key) +
                       " and trained on other data");
@@ -42,7 +42,7 @@ class SameData final : public CommitChecker {
   }
 
   struct Data {
-    std::int64_t lineage = 0;  // in which it was first read
+    std::int64_t epoch = 0;  // in which it was first read
     Digest digest;
   };
   std::map<ReplicaId, Digest> read_;

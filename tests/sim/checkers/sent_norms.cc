@@ -41,7 +41,7 @@ class SentNorms final : public ReduceChecker {
  private:
   void reduced(const RoundRecord& round, coordinator::ReduceIndex index,
                const Tables& tables) override {
-    const std::int32_t attempt = averaging_attempt(stage_of(round, index));
+    const std::int32_t attempt = averaging_attempt(reduce_at(round, index));
     for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == round.key; ++it) {
       const ContributionRecord& own = it->second;
@@ -61,7 +61,7 @@ class SentNorms final : public ReduceChecker {
                       " with squares of " + std::to_string(squares) + ", and reported a norm of " +
                       std::to_string(own.report.norm));
     }
-    const RoundKey oldest{round.key.job, round.key.lineage, round.key.round - 1};
+    const RoundKey oldest{round.key.job, round.key.epoch, round.key.round - 1};
     sent_.erase(sent_.lower_bound({RoundKey{oldest.job, 0, 0}, 0, {}}),
                 sent_.lower_bound({oldest, 0, {}}));
   }

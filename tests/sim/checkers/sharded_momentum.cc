@@ -59,9 +59,9 @@ class ShardedMomentum final : public Checker {
     const auto* round = std::get_if<coordinator::RoundRecord>(&record);
     if (round == nullptr) return;
     const auto old = before.rounds.find(round->key);
-    for (std::size_t stage = 0; stage < round->stages.size(); ++stage) {
+    for (std::size_t stage = 0; stage < round->reduces.size(); ++stage) {
       const bool known = old != before.rounds.end() &&
-                         old->second.stages[stage].attempt == round->stages[stage].attempt;
+                         old->second.reduces[stage].attempt == round->reduces[stage].attempt;
       if (!known) planned_.push_back({*round, static_cast<StageIndex>(stage)});
     }
   }
@@ -83,7 +83,7 @@ class ShardedMomentum final : public Checker {
     return it == twins_.end() ? nullptr : &it->second;
   }
 
-  // The first one after a roll-back is the truth. A stage that is loaded anew in the same lineage
+  // The first one after a roll-back is the truth. A stage that is loaded anew in the same epoch
   // goes on from one of its checkpoints.
   void loaded(const MomentumKept& kept) {
     ranges_[kept.replica] = {kept.key, kept.shards.ranges()};
@@ -104,7 +104,7 @@ class ShardedMomentum final : public Checker {
   bool is_adopted(const RoundKey& key, StageIndex stage) const {
     return restored_ && std::ranges::none_of(twins_, [&](const auto& entry) {
              const auto& [known, of_stage] = entry.first;
-             return known.job == key.job && known.lineage == key.lineage && of_stage == stage;
+             return known.job == key.job && known.epoch == key.epoch && of_stage == stage;
            });
   }
 
@@ -191,7 +191,7 @@ class ShardedMomentum final : public Checker {
 
   void check_lost(const coordinator::RoundRecord& round, StageIndex stage, const Tables& tables) {
     const auto job = tables.jobs.find(round.key.job);
-    const auto& reduce = round.stages[static_cast<std::size_t>(stage)];
+    const auto& reduce = round.reduces[static_cast<std::size_t>(stage)];
     const bool sharded =
         job != tables.jobs.end() && job->second.spec.sync.outer_state() == OuterState::kSharded;
     if (!sharded || reduce.attempt == 0 || round.key.round < 2) return;
@@ -210,7 +210,7 @@ class ShardedMomentum final : public Checker {
       const bool lives =
           replica.state == ReplicaState::kServing || replica.state == ReplicaState::kAveraging;
       const bool holds = replica.job == key.job && replica.stage == stage &&
-                         replica.lineage == key.lineage && replica.held_round == key.round - 1;
+                         replica.epoch == key.epoch && replica.held_round == key.round - 1;
       if (!lives || !holds || kept == ranges_.end()) continue;
       if (kept->second.key.round != key.round - 1) continue;
       for (const ValueRange& range : kept->second.ranges) {

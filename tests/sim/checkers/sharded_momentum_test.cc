@@ -43,20 +43,20 @@ TEST(ShardedMomentum, WhatNobodyHasIsSavedAsZeroAndLoadedAsThat) {
   Committed c;
   c.save(0);
   c.load(0);
-  EXPECT_FALSE(c.violation) << c.violation->what;
+  EXPECT_FALSE(c.broken) << c.broken->what;
 }
 
 TEST(ShardedMomentum, NothingElseIsSavedOrLoaded) {
   Committed saved;
   saved.save(1);
-  EXPECT_TRUE(saved.violation);
+  EXPECT_TRUE(saved.broken);
   Committed loaded;
   loaded.save(0);
   loaded.load(1);
-  EXPECT_TRUE(loaded.violation);
+  EXPECT_TRUE(loaded.broken);
   Committed unsaved;
   unsaved.load(0);
-  EXPECT_TRUE(unsaved.violation);
+  EXPECT_TRUE(unsaved.broken);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Tokens are counted once. A committed round counts the tokens of its committed contributions
 // (those of groups that gave up are kept) and the job the sum of its rounds; the sequences that
-// those replicas really trained (seen at their reports) were not in any round that this lineage
+// those replicas really trained (seen at their reports) were not in any round that this epoch
 // committed before, and were leased to them for this round.
 #include <algorithm>
 #include <map>
@@ -31,7 +31,7 @@ class TokenCount final : public CommitChecker {
   void durable(const Record& record, const Tables& before) override {
     CommitChecker::durable(record, before);
     const auto* job = std::get_if<coordinator::JobRecord>(&record);
-    if (job == nullptr || !epochs_.insert({job->id, job->lineage}).second) return;
+    if (job == nullptr || !epochs_.insert({job->id, job->epoch}).second) return;
     begun_.push_back(*job);
   }
 
@@ -58,7 +58,7 @@ class TokenCount final : public CommitChecker {
   };
 
   void begin_epoch(const coordinator::JobRecord& job, const Tables& tables) {
-    const RoundKey here{job.id, job.lineage, job.committed_round};
+    const RoundKey here{job.id, job.epoch, job.committed_round};
     const std::vector<DataLease> left = left_to_train(job, tables);
     const auto same = std::ranges::find_if(after_, [&](const auto& entry) {
       return entry.first.job == here.job && entry.first.round == here.round &&
@@ -79,7 +79,7 @@ class TokenCount final : public CommitChecker {
                                               const Tables& tables) {
     std::vector<DataLease> left = job.returned;
     left.push_back({job.next_sequence, kNoEnd});
-    const RoundKey next{job.id, job.lineage, job.committed_round + 1};
+    const RoundKey next{job.id, job.epoch, job.committed_round + 1};
     for (auto it = tables.contributions.lower_bound({next, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == next; ++it) {
       left.insert(left.end(), it->second.leases.begin(), it->second.leases.end());
@@ -88,7 +88,7 @@ class TokenCount final : public CommitChecker {
   }
 
   void committed(const RoundRecord& round, const Tables& tables) override {
-    const RoundKey before{round.key.job, round.key.lineage, round.key.round - 1};
+    const RoundKey before{round.key.job, round.key.epoch, round.key.round - 1};
     Counted now{before, {}, after_[before].tokens};
     Sequences& sequences = all_until(before);
     std::int64_t tokens = 0;

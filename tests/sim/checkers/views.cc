@@ -21,9 +21,9 @@ class Views final : public Checker {
   void restored(const Tables&, bool) override { last_.clear(), told_.clear(), newest_.clear(); }
 
   void state_held(const StateHeld& state) override {
-    const auto [it, first] = lineages_.emplace(state.replica, state.key.lineage);
-    if (first || it->second == state.key.lineage) return;
-    it->second = state.key.lineage;
+    const auto [it, first] = epochs_.emplace(state.replica, state.key.epoch);
+    if (first || it->second == state.key.epoch) return;
+    it->second = state.key.epoch;
     used_.erase(state.replica);
   }
 
@@ -91,7 +91,7 @@ class Views final : public Checker {
   std::map<Name, std::vector<ReplicaId>> told_;  // by this store
   std::map<JobId, std::int64_t> last_;
   std::map<ReplicaId, bool> newest_;  // whether the newest view it was sent lists it
-  std::map<ReplicaId, std::int64_t> used_, lineages_;
+  std::map<ReplicaId, std::int64_t> used_, epochs_;
 };
 
 }  // namespace

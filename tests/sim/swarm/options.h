@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/enumerators.h"
 #include "base/time.h"
-#include "base/words.h"
 #include "swarm/core/plan/rebalance.h"
 #include "swarm/core/session/wiring.h"
 
@@ -27,14 +27,14 @@ enum class Schedule {
   // two versions of the weights are held: W(t+1) = W(t) - AdamW(gradient at W(t-1)).
   kTwoBuffered,
 };
-constexpr auto words_of(Of<Schedule>) {
+constexpr auto enumerators_of(Of<Schedule>) {
   using enum Schedule;
-  return words<Schedule>({{kSwarm, "swarm"},
-                          {kGpipe, "gpipe"},
-                          {kGpipeBlocking, "gpipe_blocking"},
-                          {kOneForwardOneBackward, "1f1b"},
-                          {kSortedChains, "sorted_chains"},
-                          {kTwoBuffered, "2bw"}});
+  return enumerators<Schedule>({{kSwarm, "swarm"},
+                                {kGpipe, "gpipe"},
+                                {kGpipeBlocking, "gpipe_blocking"},
+                                {kOneForwardOneBackward, "1f1b"},
+                                {kSortedChains, "sorted_chains"},
+                                {kTwoBuffered, "2bw"}});
 }
 
 enum class Retrying {

@@ -2,8 +2,8 @@
 // that serialise what they carry, latency between regions, step barriers, deaths, returns and
 // moves. What is decided is decided by the real cores (wiring, retry budget, rebalancing,
 // assignment); the engine only moves time, and counts with a few words per microbatch what a
-// StageSession knows exactly (swarm/core/session/stage_session_swarm_test.cc is the place where the
-// session itself runs).
+// StageSession knows exactly (swarm/core/session/stage_session_simulation_test.cc is the place
+// where the session itself runs).
 //
 // Every replica of stage 0 is a router: it draws its share of a step by its speed, computes stage 0
 // for it and has a wiring of its own for every later stage. When it is lost, what it had under way

@@ -1,5 +1,5 @@
-// The line of a simulated trainer to its agent, as attached/control.h is that of a real one: the
-// process lives on when its agent dies, and says what it works on to the next one (HeldWork).
+// The line of a simulated trainer to its agent, as agent_channel/control.h is that of a real one:
+// the process lives on when its agent dies, and says what it works on to the next one (HeldWork).
 // Messages take a moment and keep their order. They reach the life of the daemon in which they were
 // said and no later one.
 #pragma once

@@ -14,8 +14,6 @@ using outer_opt::JoinSession;
 using outer_opt::StateAnswer;
 using outer_opt::StateAsk;
 
-constexpr std::int64_t kRuns = 4;  // of a state: more than one is on its way when something breaks
-constexpr std::int64_t kCallsPerLoad = 2 * kRuns;
 constexpr Duration kSoonest = microseconds(200);  // two looks of one session
 
 LoadProgress progress_of(ReplicaId id, const JoinSession& session) {
@@ -52,17 +50,22 @@ void Trainer::join() {
   joining.state = joining.algorithm->zero_state(values);
   joining.target = std::make_unique<replica::OuterStateTarget>(*joining.algorithm, joining.state,
                                                                joining.moments);
-  outer_opt::JoinOptions options;
-  options.run_values = (values + kRuns - 1) / kRuns;
-  options.follow_runs = 2;
-  options.silent = sim_.options.keepalive * 2;
-  options.silent_alone = sim_.options.keepalive * 4;
-  options.broken = sim_.options.keepalive * 4;
   const auto fragments = cut_fragments(sizes_of(values), assign.spec.sync.fragments());
-  joining.session.emplace(
-      assign.source.key, join_shape(*joining.algorithm, joining.state, fragments, 0),
-      replica::sources_of(assign), *joining.target, options, prng_.next(), sim_.now());
+  joining.session.emplace(assign.source.key,
+                          join_shape(*joining.algorithm, joining.state, fragments, 0),
+                          replica::sources_of(assign), *joining.target,
+                          join_options(sim_.options, values), prng_.next(), sim_.now());
   go_on_joining();
+}
+
+outer_opt::JoinOptions join_options(const SimOptions& sim, std::int64_t values) {
+  outer_opt::JoinOptions options;
+  options.run_values = (values + kRunsOfState - 1) / kRunsOfState;
+  options.follow_runs = 2;
+  options.silent = sim.keepalive * 2;
+  options.silent_alone = sim.keepalive * 4;
+  options.broken = sim.keepalive * 4;
+  return options;
 }
 
 void Trainer::join_again(const Assign& assign) {
@@ -85,10 +88,10 @@ void Trainer::go_on_joining() {
   for (const JoinSession::AskId id : next.cancel) joining->asked.erase(id);
   for (const JoinSession::Ask& ask : next.send) ask_state(ask);
   if (joining->session->state() == JoinSession::State::kGivenUp) {
-    return fail(ReplicaFailure::kDonorLost, joining->session->error().message);
+    return fail(ReplicaFailure::kSourceLost, joining->session->error().message);
   }
   if (joining->session->state() == JoinSession::State::kLevel) return be_level();
-  const auto look = joining->session->look_again_at(sim_.now());
+  const auto look = joining->session->wakeup_at(sim_.now());
   if (!look) return;
   process_.after(std::max(*look - sim_.now(), kSoonest), [this, joining] {
     if (replica_ && replica_->joining == joining) go_on_joining();
@@ -100,10 +103,13 @@ void Trainer::ask_state(const JoinSession::Ask& ask) {
   joining->asked[ask.id] = ask.source.address;
   sim_.observe(&Checker::state_moved, StateMoved{replica_->id, ask.source.address});
   peers_.watch(*this, ask.source.address);
+  const Asker asker{replica_->id, [joining, id = ask.id](Trainer& here, const StateAnswer& answer) {
+                      here.got_answer(joining, id, answer);
+                    }};
   peers_.call(
       *this, ask.source.address,
-      [this, joining, ask](PeerEnd& end) {
-        static_cast<Trainer&>(end).give_state(ask, *this, joining);
+      [this, ask, asker](PeerEnd& end) {
+        static_cast<Trainer&>(end).give_state(ask, *this, asker);
       },
       [this, joining, id = ask.id] { ask_failed(joining, id); });
 }
@@ -128,36 +134,36 @@ void Trainer::source_lost(const std::string& address) {
 }
 
 // At the source.
-void Trainer::give_state(const JoinSession::Ask& ask, PeerEnd& joiner,
-                         const std::shared_ptr<Joining>& joining) {
+void Trainer::give_state(const JoinSession::Ask& ask, PeerEnd& joiner, const Asker& asker) {
   StateAnswer answer;
   answer.refusal = outer_opt::StateRefusal::kNotHere;
   sim_.observe(&Checker::state_moved,
                StateMoved{static_cast<Trainer&>(joiner).replica(), address()});
-  if (replica_ && replica_->loop) {
+  const auto copied =
+      replica_ && replica_->copies ? replica_->copies->answer(ask.ask) : std::nullopt;
+  if (copied) {
+    answer = *copied;
+  } else if (replica_ && replica_->loop) {
     Replica& r = *replica_;
     answer = r.shelf.answer(ask.ask, sim_.now()).value_or(answer);
     const bool state = ask.ask.kind == outer_opt::AskKind::kState && !answer.values.empty();
-    if (state && !r.history.empty() && sim_.misbehave(Bug::kStaleDonor)) {
+    if (state && !r.history.empty() && sim_.misbehave(Bug::kStaleSource)) {
       outer_opt::StateSource old;
       const auto of = std::make_shared<const replica::OuterState>(r.history.front().outer);
       old.publish(r.id, replica::held_state(r.loop->held(), of));
       answer.values = old.answer(ask.ask, sim_.now())->values;
     }
-    const ReplicaId to = static_cast<Trainer&>(joiner).replica();
-    if (state) maybe_flip(answer.values, to);
+    if (state) maybe_flip(answer.values, asker.id);
     // What it gives is not what was committed, until somebody compares digests.
-    if (!answer.values.empty() && sim_.tainted.contains(r.id)) sim_.taint(to);
+    if (!answer.values.empty() && sim_.tainted.contains(r.id)) sim_.taint(asker.id);
   }
-  peers_.hang_up(*this, joiner.address(), [joining, id = ask.id, answer](PeerEnd& end) {
-    static_cast<Trainer&>(end).got_answer(joining, id, answer);
-  });
+  peers_.hang_up(*this, joiner.address(),
+                 [asker, answer](PeerEnd& end) { asker.got(static_cast<Trainer&>(end), answer); });
 }
 
 void Trainer::got_answer(const std::shared_ptr<Joining>& joining, JoinSession::AskId id,
                          const StateAnswer& answer) {
-  const Duration takes = owner_.load_time() / kCallsPerLoad;
-  process_.after(takes, [this, joining, id, answer] {
+  process_.after(owner_.load_time() / kCallsPerLoad, [this, joining, id, answer] {
     if (!replica_ || replica_->joining != joining) return;
     const auto asked = joining->asked.extract(id);
     if (asked.empty()) return;
@@ -180,7 +186,7 @@ void Trainer::be_level() {
   const StateSource& source = r.assign.source;
   const bool same = (!source.anchor || source.anchor == digests.anchor) &&
                     (!source.momentum || source.momentum == digests.momentum);
-  if (sim_.bug == Bug::kStaleDonor && source.anchor) {
+  if (sim_.bug == Bug::kStaleSource && source.anchor) {
     digests = {source.anchor, source.momentum};  // it does not look
   } else if (held == source.key && !same) {
     if (!r.joining->session->doubt(sim_.now())) {

@@ -1,4 +1,4 @@
-// The outer step of a simulated trainer as its checkers see it, and what its walk makes of it.
+// The outer step of a simulated trainer as its checkers see it, and what its cursor makes of it.
 #include <algorithm>
 #include <utility>
 
@@ -25,7 +25,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   const replica::OuterState before = r.loop->state();
   const std::vector<float> local_before = r.local->values();
   if (averaged) r.loop->corrupt_average();
-  const auto committed = r.loop->commit(commit, r.walk && r.walk->adopts_later());
+  const auto committed = r.loop->commit(commit, r.cursor && r.cursor->adopts_later());
   SHOAL_CHECK(r.loop->status().ok(), "a host's vectors do not fail");
   if (averaged) {
     show_outer_step(commit, before);
@@ -36,7 +36,7 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   }
   offer_state();
   show_state(commit.key);
-  if (sim_.bug == Bug::kStaleDonor) {
+  if (sim_.bug == Bug::kStaleSource) {
     r.history.push_back({commit.key, before});
     if (r.history.size() > kHistory) r.history.pop_front();
   }
@@ -89,16 +89,16 @@ void Trainer::settle(const CommitRound& commit, const replica::OuterLoop::Commit
   const bool later = committed.adopts_later;
   r.adopting = commit.key;
   r.adopting_fragment = r.loop->averaged_fragment();
-  if (committed.settled != Settled::kKept) {
+  if (committed.outcome != CommitOutcome::kKept) {
     std::size_t counted = later ? r.reported : r.trained.size();
     if (later && counted > 0 && sim_.misbehave(Bug::kTailTwice)) --counted;
     forget_counted(counted);
   }
-  if (!r.walk) r.training = false;
+  if (!r.cursor) r.training = false;
   if (r.lease) r.lease->committed();
   if (const auto stage = r.stage) stage->committed(commit.key.round, commit.record.step.count());
-  if (r.walk) r.walk->committed(committed.settled);
-  const bool early = later && r.walk->ahead() < r.assign.spec.sync.overlap_steps();
+  if (r.cursor) r.cursor->committed(committed.outcome);
+  const bool early = later && r.cursor->ahead() < r.assign.spec.sync.overlap_steps();
   if (early && sim_.misbehave(Bug::kEarlyAdoption)) adopt_result();
 }
 

@@ -298,8 +298,8 @@ void Trainer::audit_done(const Session& session) {
 
 PartSeen Trainer::seen(const Session& session) {
   PartSeen seen = session.machine->seen();
-  sim_.observe(&Checker::left_out, LeftOut{replica_->id, session.plan, seen.left_out});
-  if (!seen.left_out.empty()) ++sim_.transitions["reduce member left_out"];
+  sim_.observe(&Checker::excluded, Excluded{replica_->id, session.plan, seen.excluded});
+  if (!seen.excluded.empty()) ++sim_.transitions["reduce member excluded"];
   return seen;
 }
 
@@ -390,6 +390,7 @@ void Trainer::peer_lost(const std::string& address, const std::string& detail) {
   if (const auto stage = replica_ ? replica_->stage : nullptr) stage->peer_lost(address);
   const auto session = replica_ ? replica_->session : nullptr;
   if (replica_) source_lost(address);
+  if (replica_ && replica_->copies) replica_->copies->source_lost(address);
   if (!replica_) return;
   if (!session || session->ended) return;
   for (int i = 0; i < session->machine->members(); ++i) {

@@ -26,7 +26,7 @@ StageDriver::StageDriver(Sim& sim, PeerNetwork& peers, PeerEnd& self, Process& p
       owner_(owner),
       send_(std::move(send)),
       options_(options),
-      lineage_(held.lineage),
+      epoch_(held.epoch),
       session_(options, held.round, step, sim.now()) {}
 
 void StageDriver::close() {
@@ -88,7 +88,7 @@ void StageDriver::act(const SessionAction& action) {
           [&](const SendRefusal& a) {
             send_to(a.to, StageFrame::Refusal{a.header, a.reason});
           },
-          [&](const SendWord& a) { send_to(a.to, a.word); },
+          [&](const SendGossip& a) { send_to(a.to, a.gossip); },
           [&](const Forget& a) { first_of_.erase(a.task); },
           [&](const TakeStep& a) { owner_.took_step(a); },
           [&](const ReachBoundary& a) {
@@ -176,8 +176,7 @@ void StageDriver::dial_one(ReplicaId peer) {
   const std::uint64_t number = options_.self.n << 32 | ++numbers_;
   const std::string address = wanted->second;
   streams_[peer] = {address, number, false};
-  const StageFrame hello{options_.self, self_.address(), number,
-                         StageFrame::Dialled{peer, lineage_}};
+  const StageFrame hello{options_.self, self_.address(), number, StageFrame::Dialled{peer, epoch_}};
   peers_.call(
       self_, address, [send = send_, hello](PeerEnd& end) { send(end, hello); }, [] {});
   after(kAcceptLimit, [peer, number](StageDriver& self) {
@@ -189,7 +188,7 @@ void StageDriver::dial_one(ReplicaId peer) {
 }
 
 void StageDriver::dialled(const StageFrame& frame, const StageFrame::Dialled& ask) {
-  if (ask.to != options_.self || ask.lineage != lineage_) return;
+  if (ask.to != options_.self || ask.epoch != epoch_) return;
   streams_[frame.from] = {frame.address, frame.stream, true};
   send(frame.address, frame.stream, StageFrame::Accepted{});
   call([&](StageSession& s, SessionActions& out) { s.connected(sim_.now(), frame.from, out); });
@@ -255,7 +254,7 @@ void StageDriver::take(const StageFrame& frame) {
             [&](const StageFrame::Refusal& f) {
               s.refused(now, frame.from, f.header, f.reason, out);
             },
-            [&](const StepWord& word) { s.word(now, frame.from, word, out); },
+            [&](const ProgressGossip& gossip) { s.gossip(now, frame.from, gossip, out); },
             [](const auto&) {},
         },
         frame.body);

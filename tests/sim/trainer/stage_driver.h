@@ -26,7 +26,7 @@ namespace shoal::sim {
 struct StageFrame {
   struct Dialled {  // asks for a stream with `to`
     ReplicaId to;
-    std::int64_t lineage = 0;
+    std::int64_t epoch = 0;
   };
   struct Accepted {};
   struct Closed {};
@@ -46,7 +46,7 @@ struct StageFrame {
   std::string address;  // of its process
   std::uint64_t stream = 0;
   std::variant<Dialled, Accepted, Closed, Forward, swarm::BackwardHeader, Cancel, Refusal,
-               swarm::StepWord>
+               swarm::ProgressGossip>
       body;
 };
 
@@ -118,7 +118,7 @@ class StageDriver : public std::enable_shared_from_this<StageDriver> {
   StageOwner& owner_;
   const Send send_;
   const swarm::SessionOptions options_;
-  const std::int64_t lineage_;
+  const std::int64_t epoch_;
   swarm::StageSession session_;
   std::deque<swarm::SessionAction> todo_;
   bool acting_ = false, computing_ = false, closed_ = false;

@@ -177,6 +177,11 @@ void Trainer::obey(const ToTrainer& message) {
     enter();
     return take_view(m->body);
   }
+  if (const auto* m = std::get_if<ToReplica<KeepCopies>>(&message)) {
+    if (m->replica != replica_->id || !replica_->loop) return;
+    if (!replica_->copies) replica_->copies = std::make_shared<Copies>(*this);
+    return replica_->copies->keep(m->body);
+  }
   if (is_about(message, replica_->id)) enter();
   if (!replica_->participant) return;
   Actions actions;
@@ -272,7 +277,7 @@ void Trainer::hold(State state) {
   offer_state();
   const JobSpec& spec = r.assign.spec;
   if (r.assign.cut.size() <= 1) {
-    r.walk.emplace(spec);
+    r.cursor.emplace(spec);
   } else {
     begin_stage(r.loop->held(), r.assign.record.step);
   }
@@ -335,7 +340,7 @@ void Trainer::return_to_anchor(const ResumeAt& command) {
   r.kept = r.kept_before = {};
   r.has_average = r.training = r.stop = false;
   r.view = {};
-  if (r.walk) r.walk.emplace(r.assign.spec);
+  if (r.cursor) r.cursor.emplace(r.assign.spec);
   if (r.stage) begin_stage(command.key, command.record.step);
   show_state(command.key);
   say_loaded();
@@ -393,7 +398,7 @@ void Trainer::act_one(const Action& action) {
 
 void Trainer::stop_training(StopAt at) {
   replica_->stop = true;
-  if (replica_->walk) replica_->walk->stop();
+  if (replica_->cursor) replica_->cursor->stop();
   if (const auto stage = replica_->stage) stage->stop(at == StopAt::kAtOnce);
 }
 
@@ -410,7 +415,7 @@ void Trainer::train(const OpenRound& round) {
   r.training = true;
   r.stop = false;
   if (r.stage) return open_stage(round);
-  r.walk->open(round);
+  r.cursor->open(round);
   if (!running) inner_step();
 }
 
@@ -432,8 +437,8 @@ void Trainer::train_on(std::int64_t sequence) {
 
 void Trainer::step_alone() {
   Replica& r = *replica_;
-  if (r.walk->next() == LeaseWalk::Next::kStep) {
-    const DataLease drawn = r.walk->take_step();
+  if (r.cursor->next() == StepCursor::Next::kStep) {
+    const DataLease drawn = r.cursor->take_step();
     for (std::int64_t i = 0; i < drawn.count; ++i) train_on(drawn.first + i);
     r.trained.push_back(drawn);
     r.steps += Steps(1);
@@ -444,12 +449,12 @@ void Trainer::step_alone() {
 // What is due between two inner steps; then the next one, when there is one.
 void Trainer::go_on() {
   Replica& r = *replica_;
-  if (r.walk->next() == LeaseWalk::Next::kAdopt) adopt_result();
-  if (r.walk->next() == LeaseWalk::Next::kBoundary) {
-    r.walk->reported();
+  if (r.cursor->next() == StepCursor::Next::kAdopt) adopt_result();
+  if (r.cursor->next() == StepCursor::Next::kBoundary) {
+    r.cursor->reported();
     boundary();
   }
-  r.training = r.walk->next() != LeaseWalk::Next::kStand;
+  r.training = r.cursor->next() != StepCursor::Next::kStand;
   if (r.training) inner_step();
 }
 
@@ -458,9 +463,9 @@ void Trainer::adopt_result() {
   const std::vector<float> before = r.local->values();
   r.loop->adopt();
   if (r.assign.spec.sync.eager()) ++sim_.transitions["eager step corrected"];
-  r.walk->adopted();
-  sim_.observe(&Checker::adopted, Adopted{r.id, r.adopting, r.assign.spec, r.walk->at(),
-                                          r.walk->ahead(), r.stop, values_of(r.adopting_fragment),
+  r.cursor->adopted();
+  sim_.observe(&Checker::adopted, Adopted{r.id, r.adopting, r.assign.spec, r.cursor->at(),
+                                          r.cursor->ahead(), r.stop, values_of(r.adopting_fragment),
                                           r.loop->state().anchor, before, r.local->values()});
 }
 
@@ -480,7 +485,7 @@ void Trainer::count_work(RoundReport& report) {
   report.drawn = Tokens(sequences * r.assign.spec.model.context);
   report.tokens = is_router() ? report.drawn : Tokens(r.handled * r.assign.spec.model.context);
   report.steps = r.steps;
-  report.unused = r.walk ? r.walk->unused() : r.lease->reported();
+  report.unused = r.cursor ? r.cursor->unused() : r.lease->reported();
   report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
   report.compute_s = r.steps.count() * own_step().seconds();
   for (const PeerAddress& peer : std::exchange(r.open.measure, {})) {
@@ -507,7 +512,7 @@ void Trainer::boundary() {
     r.local->poison();
   }
   const std::vector<float> before = r.local->values();
-  const bool goes_on = r.walk && r.walk->adopts_later();
+  const bool goes_on = r.cursor && r.cursor->adopts_later();
   r.loop->boundary(report, goes_on);
   keep_contribution();
   r.reported = r.trained.size();

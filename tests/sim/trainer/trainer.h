@@ -1,9 +1,8 @@
 // A simulated trainer process: the real Participant, OuterLoop and ReduceSession around a small
-// vector (parameters.h). Its agent starts, commands and kills it.
-// On the host of a reducer it loads nothing and serves reduces only.
-// In a pipeline each stage has its slice of the vector, and the real StageSession decides what is
-// computed, sent and added, and when the round is over (stage_driver.h). Simulated is what a
-// microbatch does to the slice. Evaluation takes no passes.
+// vector (parameters.h). Its agent starts, commands and kills it. On the host of a reducer it loads
+// nothing and serves reduces only. In a pipeline each stage has its slice of the vector, and the
+// real StageSession decides what is computed, sent and added, and when the round is over
+// (stage_driver.h). Simulated is what a microbatch does to the slice. Evaluation takes no passes.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +16,18 @@
 #include <vector>
 
 #include "agent/core/io.h"
-#include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/joining/state_source.h"
-#include "outer_opt/core/participant/lease_walk.h"
 #include "outer_opt/core/participant/participant.h"
 #include "outer_opt/core/participant/reducer.h"
 #include "outer_opt/core/participant/router_lease.h"
+#include "outer_opt/core/participant/step_cursor.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/groups.h"
 #include "tests/sim/peers.h"
 #include "tests/sim/process.h"
 #include "tests/sim/sim.h"
 #include "tests/sim/trainer/agent_line.h"
+#include "tests/sim/trainer/copies.h"
 #include "tests/sim/trainer/lie.h"
 #include "tests/sim/trainer/parameters.h"
 #include "tests/sim/trainer/planted_loop.h"
@@ -76,7 +75,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   // The replica it serves and the state that one holds.
   std::optional<RoundKey> held() const;
   std::span<const float> anchor() const { return replica_->loop->state().anchor; }  // where held()
-
+  const Copies* copies() const { return replica_ ? replica_->copies.get() : nullptr; }
   int host() const override { return host_; }
   std::string address() const override;
   bool alive() const override { return process_.alive(); }
@@ -86,6 +85,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void peer_lost(const std::string& address, const std::string& detail) override;
 
  private:
+  friend class Copies;
   struct State {  // what a replica begins with, but the shards
     RoundKey key;
     replica::OuterState outer;
@@ -130,7 +130,7 @@ class Trainer final : public PeerEnd, public StageOwner {
     Kept kept, kept_before;  // of this round and, for a planted bug, of the one before
     std::unique_ptr<outer_opt::Reducer> reducer;  // in its place
     PipelineView view;                            // the newest; a job of one stage has none
-    std::optional<outer_opt::LeaseWalk> walk;     // with one stage; the next two are of a pipeline
+    std::optional<outer_opt::StepCursor> cursor;  // with one stage; the next two are of a pipeline
     std::optional<outer_opt::RouterLease> lease;
     std::shared_ptr<StageDriver> stage;
     bool stop = false;
@@ -149,6 +149,7 @@ class Trainer final : public PeerEnd, public StageOwner {
     std::shared_ptr<Joining> joining;      // until it enters
     std::vector<ReplicaId> refused;        // sources that gave it other bytes
     outer_opt::StateSource shelf;          // for joiners
+    std::shared_ptr<Copies> copies;        // of other stages
     std::deque<State> history;             // older states, for a planted bug
   };
 
@@ -179,8 +180,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void ask_state(const outer_opt::JoinSession::Ask& ask);
   void ask_failed(const std::shared_ptr<Joining>& joining, outer_opt::JoinSession::AskId id);
   void source_lost(const std::string& address);
-  void give_state(const outer_opt::JoinSession::Ask& ask, PeerEnd& joiner,
-                  const std::shared_ptr<Joining>& joining);
+  void give_state(const outer_opt::JoinSession::Ask& ask, PeerEnd& joiner, const Asker& asker);
   void got_answer(const std::shared_ptr<Joining>& joining, outer_opt::JoinSession::AskId id,
                   const outer_opt::StateAnswer& answer);
   void be_level();

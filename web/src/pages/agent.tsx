@@ -6,7 +6,7 @@ import { ApiError, command, type Agent, type Replica } from '../api';
 import { Confirmed } from '../confirm';
 import { bytes, kNone, number, percent, plural, short, words } from '../format';
 import { Card, Glyph, Missing, State, Tile, Time, useWatch } from '../parts';
-import { agentTone, isCurrent, replicaText, replicaTone } from '../reduce';
+import { agentTone, isCurrent, replicaText, replicaTone } from '../status';
 import * as sources from '../sources';
 import { agentState, kHealth } from './agents';
 import { EventList } from './events';
@@ -61,7 +61,7 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
       {agent.cordoned || agent.quarantine ? (
         <>
           {agent.cordoned && <p>
-            <Glyph tone="warn" /> {agent.state === 'draining' ? 'It is being drained: it leaves its work after the next commit and gets none.' : 'It is cordoned: it keeps its work and gets no more.'}
+            <Glyph tone="warn" /> {agent.drained === true ? 'It is drained: it has no replica and gets none.' : agent.state === 'draining' ? 'It is being drained: it leaves its work after the next commit and gets none.' : 'It is cordoned: it keeps its work and gets no more.'}
           </p>}
           <button type="button" class="button main" onClick={() => void uncordon()}>
             Put it back to work
@@ -108,7 +108,7 @@ export function AgentPage({ id }: { id: string }) {
           <Card title="Devices">
             <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has told of none." file="devices" />
           </Card>
-          <Card title="Replicas of jobs that are not over">
+          <Card title="Replicas of unfinished jobs">
             {replicas.value === undefined ? <Missing of={replicas} what="replicas" /> : (
               <Table caption="Replicas" columns={kReplicas} rows={replicas.value} rowKey={(one) => one.id} empty="None: it is free." file="agent-replicas" />
             )}

@@ -3,14 +3,15 @@ import { Link } from 'wouter-preact';
 import { useMemo } from 'preact/hooks';
 import type { Agent } from '../api';
 import { Check, FilterForm, SearchBox, useFilters, useSettled } from '../filters';
-import { bytes, kNone, number, words } from '../format';
+import { byName, bytes, kNone, number, words } from '../format';
 import { Missing, State, Time, useWatch } from '../parts';
-import { agentTone } from '../reduce';
+import { agentTone } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
 export function agentState(agent: Agent): string {
   if (agent.gone_reason !== null) return `${agent.state}: ${words(agent.gone_reason)}`;
+  if (agent.drained === true) return 'drained';
   const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : ''];
   return [agent.state, ...kept.filter((word) => word !== '')].join(', ');
 }
@@ -41,7 +42,7 @@ export function AgentsPage() {
   const gone = filters.get('gone') === 'true', text = useSettled(filters.get('q')).toLowerCase();
   const agents = useWatch(sources.agents(gone), [gone]);
   const fits = (agent: Agent) => `${agent.name} ${agent.host} ${devices(agent)} ${agentState(agent)}`.toLowerCase().includes(text);
-  const shown = useMemo(() => (agents.value ?? []).filter(fits), [agents.value, text]);
+  const shown = useMemo(() => (agents.value ?? []).filter(fits).sort(byName), [agents.value, text]);
   return (
     <>
       <h1 class="with-tools">

@@ -80,7 +80,7 @@ export function CheckpointPage({ id }: { id: string }) {
       </p>
       <div class="tiles">
         <Tile label="State" value={<State tone={checkpointTone(of.state)} text={of.state} />} note={of.detail || <>written <Time at={of.updated_at} /></>} />
-        <Tile label="Round" value={number(of.round)} note={`step ${number(of.step)}, lineage ${of.lineage}`} />
+        <Tile label="Round" value={number(of.round)} note={`step ${number(of.step)}, epoch ${of.epoch}`} />
         <Tile label="Tokens" value={short(of.tokens)} note="trained until then" />
         <Tile label="Size" value={bytes(of.bytes)} note={<>parameters <Digest of={of.anchor_digest} /></>} />
       </div>

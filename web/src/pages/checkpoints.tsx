@@ -5,7 +5,7 @@ import { bytes, number, short } from '../format';
 import { JobTitle } from '../job_title';
 import type { Watch } from '../live';
 import { Digest, JobLinks, Missing, State, Time, useWatch } from '../parts';
-import type { Tone } from '../reduce';
+import type { Tone } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 

@@ -6,7 +6,7 @@ import type { Job } from '../api';
 import { Chart, type Line } from '../chart';
 import { bytes, duration, loss, millis, short } from '../format';
 import { Card, Missing, State, useWatch } from '../parts';
-import { phaseTone, roundsText } from '../reduce';
+import { phaseTone, roundsText } from '../status';
 import * as sources from '../sources';
 import { compareSpecs } from '../spec_text';
 import { differenceColumns } from './spec';

@@ -6,7 +6,7 @@ import { Choice, FilterForm, Only, SearchBox, useFilters, useSettled, wordOption
 import { number, words } from '../format';
 import { JobTitle } from '../job_title';
 import { Glyph, JobLinks, Missing, Time, State, useWatch } from '../parts';
-import type { Tone } from '../reduce';
+import type { Tone } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 

@@ -4,11 +4,11 @@ import type { Job } from '../api';
 import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { loss, percent, short } from '../format';
 import { Missing, State, Time, useWatch } from '../parts';
-import { done, phaseTone, roundsText } from '../reduce';
+import { done, phaseTone, roundsText } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
-const kPhases = ['queued', 'gathering', 'warming', 'training', 'stalled', 'sealing', 'paused', 'completed', 'cancelled', 'failed'];
+const kPhases = ['queued', 'gathering', 'warming', 'training', 'stalled', 'finalizing', 'paused', 'completed', 'cancelled', 'failed'];
 
 export const jobHref = (job: Job) => `/jobs/${encodeURIComponent(job.id)}`;
 

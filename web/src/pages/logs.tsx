@@ -9,7 +9,7 @@ import type { LogLine } from '../api_types';
 import { kLinesMost, readLog, type Log, type LogFilter } from '../logs';
 import type { Watch } from '../live';
 import { Glyph, JobLinks, Missing, saveFile, useWatch } from '../parts';
-import type { Tone } from '../reduce';
+import type { Tone } from '../status';
 
 const kFollowMs = 2000;
 const kLevels = ['debug', 'info', 'warning', 'error'];

@@ -3,9 +3,9 @@
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, NetworkLink, Topology } from '../api';
-import { bytes, duration, number, plural } from '../format';
+import { duration, lineRate, number, plural } from '../format';
 import { Card, Missing, useWatch } from '../parts';
-import { agentName } from '../reduce';
+import { agentName } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
@@ -30,13 +30,14 @@ const least = (one: number | null | undefined, other: number | null | undefined)
 export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
   const found = new Map<string, Pair>();
   for (const { from, to, reached, round_trip_s, bytes_per_second, age_s } of lines) {
+    if (from === to) continue;
     found.set(`${from} ${to}`, { from, to, reached, round_trip_s, line_per_second: bytes_per_second, age_s, bytes_per_second: null });
   }
   for (const topology of topologies) {
     const agent = new Map(topology.replicas.map((one) => [one.id, one.agent]));
     for (const link of topology.links) {
       const from = agent.get(link.from), to = agent.get(link.to);
-      if (from == null || to == null) continue;
+      if (from == null || to == null || from === to) continue; // two replicas of one agent use no line
       const key = `${from} ${to}`, known = found.get(key);
       found.set(key, {
         from, to,
@@ -76,7 +77,7 @@ function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: Sha
         {pairs.map((pair) => {
           const x = at.get(pair.to), y = at.get(pair.from), value = pair[by];
           if (x === undefined || y === undefined) return null;
-          const text = !pair.reached ? 'not reached' : value === null ? 'not measured' : by === 'round_trip_s' ? duration(value) : `${bytes(value)}/s`;
+          const text = !pair.reached ? 'not reached' : value === null ? 'not measured' : by === 'round_trip_s' ? duration(value) : lineRate(value);
           return (
             <rect key={`${pair.from} ${pair.to}`} class={value === null ? 'unknown' : `heat heat-${step(value, most)}`} x={left + x * cell} y={top + y * high} width={cell - 2} height={high - 2}>
               <title>{`${agentName(pair.from, agents)} to ${agentName(pair.to, agents)}: ${text}`}</title>
@@ -94,9 +95,9 @@ function columns(agents: Agent[]): Column<Pair>[] {
     { name: 'From', show: (one) => link(one.from), value: (one) => agentName(one.from, agents) },
     { name: 'To', show: (one) => link(one.to), value: (one) => agentName(one.to, agents) },
     { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
-    { name: 'Bandwidth', numeric: true, show: (one) => (!one.reached ? 'not reached' : one.line_per_second === null ? '–' : `${bytes(one.line_per_second)}/s`), value: (one) => one.line_per_second },
+    { name: 'Bandwidth', numeric: true, show: (one) => (!one.reached ? 'not reached' : lineRate(one.line_per_second)), value: (one) => one.line_per_second },
     { name: 'Measured', numeric: true, show: (one) => (one.age_s === null ? '–' : `${duration(one.age_s)} ago`), value: (one) => one.age_s },
-    { name: 'Pipeline traffic', numeric: true, show: (one) => (one.bytes_per_second === null ? '–' : `${bytes(one.bytes_per_second)}/s`), value: (one) => one.bytes_per_second },
+    { name: 'Pipeline traffic', numeric: true, show: (one) => lineRate(one.bytes_per_second), value: (one) => one.bytes_per_second },
   ];
 }
 

@@ -9,6 +9,7 @@ import type { Watch } from '../live';
 import { Card, Glyph, Missing, State, Tile, useWatch } from '../parts';
 import { PlanView } from '../plan';
 import * as sources from '../sources';
+import { verdictOn } from '../status';
 import { placeProblems, relocated, renamed, toToml, type LineProblem } from '../spec_text';
 
 const kCheckAfterMs = 400; // of no typing
@@ -74,26 +75,25 @@ function Problems({ verdict, goTo }: { verdict: Verdict; goTo: (line: number) =>
 
 function Preview({ verdict, checking }: { verdict: Verdict; checking: boolean }) {
   const { accepted } = verdict;
-  const path = accepted?.spec.data?.train;
-  const tools = checking ? <State tone="busy" text="checking" /> : accepted !== null ? <State tone="good" text="accepted" /> : <State tone="off" text="not accepted yet" />;
+  const notes = accepted?.notes ?? [];
+  const tools = checking ? <State tone="busy" text="checking" /> : accepted !== null ? <State {...verdictOn(accepted)} /> : <State tone="off" text="not accepted yet" />;
   return (
     <Card title="What it would be" tools={tools}>
       {accepted === null ? (
         <p class="empty">The server checks the text while you write; its plan appears here.</p>
       ) : (
         <>
+          <ul class="plain" data-testid="notes">
+            {notes.map((note) => (
+              <li key={note} class="problem-row"><Glyph tone={accepted.data?.problem && note.startsWith('data.train') ? 'bad' : 'warn'} /><span>{note}</span></li>
+            ))}
+          </ul>
           <div class="tiles small tight">
             <Tile label="Parameters" value={short(accepted.estimate.parameters)} />
             <Tile label="Rounds" value={number(accepted.estimate.rounds)} />
             <Tile label="Memory" value={bytes(accepted.estimate.training_memory_bytes)} note="to train all of it" />
           </div>
           {accepted.plan !== undefined && <PlanView plan={accepted.plan} />}
-          {typeof path === 'string' && !path.startsWith('/') && (
-            <p class="under">
-              <Glyph tone="warn" /> <code>data.train</code> is a relative path. Every agent looks for it from the folder that it was
-              started in; an absolute path is safer.
-            </p>
-          )}
         </>
       )}
     </Card>

@@ -1,10 +1,10 @@
 // The whole cluster at a glance: is anything running, is anything wrong.
 import { Link } from 'wouter-preact';
 import type { Agent, Job } from '../api';
-import { duration, kNone, loss, millis, number, percent, short } from '../format';
+import { byName, duration, kNone, loss, millis, number, percent, plural, short } from '../format';
 import { now } from '../live';
 import { Bar, Card, Glyph, Missing, Spark, State, Tile, Time, useWatch } from '../parts';
-import { agentTone, done, isFailure, isOver, phaseTone, problems, roundsText } from '../reduce';
+import { agentTone, done, isFailure, isOver, loneStages, lostAgents, oneEach, phaseTone, problems, roundsText, stagesOf } from '../status';
 import * as sources from '../sources';
 import { agentState } from './agents';
 import { EventList } from './events';
@@ -22,6 +22,7 @@ function rateOf(job: Job): number | null {
 function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | undefined }) {
   const live = agents?.filter((agent) => agent.state !== 'gone');
   const well = live?.filter((agent) => agent.health === 'green').length ?? 0;
+  const lost = agents === undefined ? 0 : lostAgents(agents, now.value).length;
   const devices = live?.flatMap((agent) => agent.devices).filter((device) => device.kind !== 'reducer');
   const cuda = devices?.filter((device) => device.kind === 'cuda').length ?? 0;
   const active = jobs?.filter((job) => !isOver(job.status.phase));
@@ -32,14 +33,15 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
     .map((state) => [state, live?.filter((agent) => agent.state === state).length ?? 0] as const)
     .filter(([, count]) => count > 0)
     .map(([state, count]) => `${count} ${state}`)
+    .concat(lost > 0 ? [`${lost} lost`] : [])
     .join(', ');
   return (
     <div class="tiles">
       <Tile
         label="Agents heard from"
-        value={live === undefined ? kNone : `${well} of ${live.length}`}
+        value={live === undefined ? kNone : `${well} of ${live.length + lost}`}
         note={live === undefined ? 'not known' : states || 'none has joined'}
-        tone={live === undefined ? 'off' : well < live.length ? 'bad' : live.length === 0 ? 'warn' : undefined}
+        tone={live === undefined ? 'off' : well < live.length + lost ? 'bad' : live.length === 0 ? 'warn' : undefined}
       />
       <Tile
         label="Devices"
@@ -56,7 +58,15 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
   );
 }
 
-function JobCard({ job }: { job: Job }) {
+// Of a pipeline; a stage that one agent serves is lost with it.
+function LoneStages({ job, agents }: { job: Job; agents: Agent[] }) {
+  const replicas = useWatch(sources.replicas(job.id), [job.id]);
+  const lone = loneStages(replicas.value ?? [], agents);
+  if (lone.length === 0) return null;
+  return <span><Glyph tone="warn" /> {lone.join('; ')}</span>;
+}
+
+function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
   const lines = useWatch(sources.series(job.id, ['train_loss'], 'tokens', 160), [job.id]);
   const { status } = job;
   const progress = `${roundsText(job)} rounds`;
@@ -85,26 +95,29 @@ function JobCard({ job }: { job: Job }) {
       <span class="muted">
         {progress} · {percent(done(job))}
       </span>
+      {status.epoch > 0 && <span><Glyph tone="warn" /> went back to a checkpoint {plural(status.epoch, 'time')}</span>}
+      {status.phase === 'training' && stagesOf(job) > 1 && <LoneStages job={job} agents={agents} />}
     </li>
   );
 }
 
 export function OverviewPage() {
   const jobs = useWatch(sources.jobs(), []);
-  const agents = useWatch(sources.agents(), []);
+  const agents = useWatch(sources.agents(true), []);
   const recent = useWatch(sources.events({ severity: 'warning' }, 20), []);
   const active = jobs.value?.filter((job) => !isOver(job.status.phase));
   const open = problems(jobs.value ?? [], agents.value ?? [], now.value);
   const known = jobs.value !== undefined && agents.value !== undefined;
-  const day = (recent.value ?? []).filter(
+  const day = oneEach((recent.value ?? []).filter(
     (event) => isFailure(event) && now.value - (millis(event.at) ?? 0) < 86_400_000,
-  );
+  ));
+  const shown = agents.value === undefined ? [] : [...agents.value.filter((agent) => agent.state !== 'gone').sort(byName), ...lostAgents(agents.value, now.value)];
   return (
     <>
       <h1>Overview</h1>
       <Tiles jobs={jobs.value} agents={agents.value} />
       <div class="columns">
-        <Card title="Jobs that are not over" tools={<Link href="/jobs">All jobs</Link>}>
+        <Card title="Unfinished jobs" tools={<Link href="/jobs">All jobs</Link>}>
           {active === undefined ? (
             <Missing of={jobs} what="jobs" />
           ) : active.length === 0 ? (
@@ -114,7 +127,7 @@ export function OverviewPage() {
           ) : (
             <ul class="plain jobs">
               {active.slice(0, 12).map((job) => (
-                <JobCard key={job.id} job={job} />
+                <JobCard key={job.id} job={job} agents={agents.value ?? []} />
               ))}
             </ul>
           )}
@@ -151,16 +164,16 @@ export function OverviewPage() {
           <Card title="Agents" tools={<Link href="/agents">All agents</Link>}>
             {agents.value === undefined ? (
               <Missing of={agents} what="agents" />
-            ) : agents.value.length === 0 ? (
+            ) : shown.length === 0 ? (
               <p class="empty">No agent has joined.</p>
             ) : (
               <ul class="plain chips">
-                {agents.value.slice(0, 60).map((agent) => (
-                  <li key={agent.id} title={`last heard ${duration((now.value - (millis(agent.last_seen_at) ?? 0)) / 1000)} ago`}>
+                {shown.slice(0, 60).map((agent) => (
+                  <li key={agent.id} title={`last heard ${duration((now.value - (millis(agent.last_seen_at ?? agent.updated_at) ?? 0)) / 1000)} ago`}>
                     <State tone={agentTone(agent)} text={`${agent.name} ${agentState(agent)}`} />
                   </li>
                 ))}
-                {agents.value.length > 60 && <li class="muted">and {number(agents.value.length - 60)} more</li>}
+                {shown.length > 60 && <li class="muted">and {number(shown.length - 60)} more</li>}
               </ul>
             )}
           </Card>

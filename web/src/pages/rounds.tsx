@@ -10,19 +10,42 @@ import { inGroups, topologyTexts } from '../groups';
 import { JobTitle } from '../job_title';
 import type { Resource } from '../live';
 import { Card, Digest, JobLinks, Missing, State, Time, useNames, useWatch } from '../parts';
-import { agentName, contributionText, contributionTone, roundTone, skippedSteps } from '../reduce';
+import { agentName, contributionText, contributionTone, roundTone, skippedSteps } from '../status';
 import * as sources from '../sources';
 import { RoundsBeside } from './rounds_beside';
 import { Table, type Column } from '../table';
 
-function contributionColumns(agents: Agent[], staged: boolean, grouped: boolean): Column<Contribution>[] {
+// Columns of what most rounds do not have; without them the table fits a screen of 1280 pixels.
+interface Rare {
+  staged: boolean;
+  grouped: boolean;
+  skipped: boolean;
+  nonfinite: boolean;
+  clipped: boolean;
+}
+
+function rareIn(round: Round): Rare {
+  const some = (is: (one: Contribution) => boolean) => round.contributions.some(is);
+  return {
+    staged: some((one) => (one.stage ?? 0) > 0),
+    grouped: inGroups(round),
+    skipped: some((one) => (one.skipped ?? 0) > 0),
+    nonfinite: some((one) => (one.nonfinite ?? 0) > 0),
+    clipped: some((one) => one.clip_factor !== null && one.clip_factor !== 1),
+  };
+}
+
+function contributionColumns(agents: Agent[], rare: Rare): Column<Contribution>[] {
   const stage: Column<Contribution> = { name: 'Stage', numeric: true, show: (one) => number(one.stage ?? null), value: (one) => one.stage ?? null };
   const group: Column<Contribution> = { name: 'Group', numeric: true, show: (one) => number(one.group ?? null), value: (one) => one.group ?? null };
+  const skipped: Column<Contribution> = { name: 'Skipped', numeric: true, show: (one) => number(one.skipped ?? null), value: (one) => one.skipped ?? null };
+  const nonfinite: Column<Contribution> = { name: 'Not finite', numeric: true, show: (one) => number(one.nonfinite), value: (one) => one.nonfinite };
+  const clip: Column<Contribution> = { name: 'Clip factor', numeric: true, show: (one) => number(one.clip_factor, 3), value: (one) => one.clip_factor };
   return [
     { name: 'Replica', show: (one) => one.replica, value: (one) => one.replica },
     { name: 'Agent', show: (one) => agentName(one.agent, agents), value: (one) => agentName(one.agent, agents) },
-    ...(staged ? [stage] : []),
-    ...(grouped ? [group] : []),
+    ...(rare.staged ? [stage] : []),
+    ...(rare.grouped ? [group] : []),
     {
       name: 'State',
       show: (one) => (
@@ -31,14 +54,14 @@ function contributionColumns(agents: Agent[], staged: boolean, grouped: boolean)
       value: (one) => one.reject_reason ?? one.state,
     },
     { name: 'Steps', numeric: true, show: (one) => number(one.steps), value: (one) => one.steps },
-    { name: 'Skipped', numeric: true, show: (one) => number(one.skipped ?? null), value: (one) => one.skipped ?? null },
+    ...(rare.skipped ? [skipped] : []),
     { name: 'Tokens', numeric: true, show: (one) => number(one.tokens), value: (one) => one.tokens },
     { name: 'Weight', numeric: true, show: (one) => number(one.weight), value: (one) => one.weight },
     { name: 'Loss', numeric: true, show: (one) => loss(one.train_loss), value: (one) => one.train_loss },
     { name: 'Norm', numeric: true, show: (one) => number(one.norm, 4), value: (one) => one.norm },
     { name: 'Largest', numeric: true, show: (one) => (finite(one.max_abs) ? one.max_abs.toPrecision(3) : '–'), value: (one) => one.max_abs },
-    { name: 'Not finite', numeric: true, show: (one) => number(one.nonfinite), value: (one) => one.nonfinite },
-    { name: 'Clip factor', numeric: true, show: (one) => number(one.clip_factor, 3), value: (one) => one.clip_factor },
+    ...(rare.nonfinite ? [nonfinite] : []),
+    ...(rare.clipped ? [clip] : []),
     { name: 'Trains', numeric: true, show: (one) => duration(one.phases.train_s), value: (one) => one.phases.train_s },
     { name: 'Waits', numeric: true, show: (one) => duration(one.phases.wait_s), value: (one) => one.phases.wait_s },
     { name: 'Averages', numeric: true, show: (one) => duration(one.phases.reduce_s), value: (one) => one.phases.reduce_s },
@@ -94,9 +117,9 @@ function With({ filters, chosen }: { filters: Filters; chosen: Round }) {
 }
 
 function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; filters: Filters }) {
-  const grouped = inGroups(round), staged = round.contributions.some((one) => (one.stage ?? 0) > 0);
-  const columns = useMemo(() => contributionColumns(agents, staged, grouped), [agents, staged, grouped]);
-  const average = grouped ? 'over those of the groups' : staged ? 'over those of the stages' : 'one for all members';
+  const rare = rareIn(round), { grouped, staged } = rare;
+  const columns = useMemo(() => contributionColumns(agents, rare), [agents, ...Object.values(rare)]);
+  const average = grouped ? 'a digest of the averages of the groups' : staged ? 'a digest of the averages of the stages' : 'the same for all members';
   return (
     <Card title={`Contributions to round ${number(round.round)}`}
       tools={<><With filters={filters} chosen={round} /> <State tone={roundTone(round.state)} text={round.state} /></>}>
@@ -104,7 +127,7 @@ function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; fil
         Steps {number(round.from_step)} to {number(round.to_step)}, opened <Time at={round.opened_at} />
         {round.abort_reason !== null && round.aborts > 0 && ` · aborted before: ${words(round.abort_reason)}`}
         {topologyTexts(round).map((text) => ` · sent by ${text}`)}
-        {round.digest !== null && <> · average <Digest of={round.digest} />: {average}</>}
+        {round.digest !== null && <> · average <Digest of={round.digest} />, {average}</>}
       </p>
       {grouped && <GroupList round={round} agents={agents} />}
       <Table caption="Contributions" columns={columns} rows={round.contributions} rowKey={(one) => one.replica}

@@ -5,7 +5,7 @@ import type { Agent, Contribution, Round } from '../api';
 import { bytes, duration, kNone, loss, number, percent } from '../format';
 import { extent, Gantt } from '../gantt';
 import { Card, State } from '../parts';
-import { agentName, contributionText, contributionTone } from '../reduce';
+import { agentName, contributionText, contributionTone } from '../status';
 import { measures, pairs, weightShare, type Measure, type Pair } from '../round_pairs';
 import { Table, type Column } from '../table';
 

@@ -8,7 +8,7 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../reduce';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../status';
 import { marksOf } from '../marks';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
@@ -107,6 +107,13 @@ const LossCard = memo(function LossCard({ lines, marks }: { lines: sources.Lines
 
 const kConfirmable = 40; // longer names are not typed; the id is
 
+function Cancel({ job }: { job: Job }) {
+  return (
+    <Confirmed label="Cancel" word={job.name.length > kConfirmable ? job.id : job.name} act={() => command<Job>(`/jobs/${job.id}/cancel`)}
+      what="It ends now and cannot be resumed. Its stored checkpoints stay; the open round is lost." />
+  );
+}
+
 function Pausing({ job }: { job: Job }) {
   const [refused, refuse] = useState('');
   const act = (verb: string) => command<Job>(`/jobs/${job.id}/${verb}`);
@@ -116,7 +123,8 @@ function Pausing({ job }: { job: Job }) {
     return (
       <div class="actions">
         <Confirmed label="Pause" word={job.name.length > kConfirmable ? job.id : job.name} act={() => act('pause')}
-          what="It finishes the round that is open, stores what is committed and lets all its devices go, until it is resumed." />
+          what="It finishes the round that is open, stores what is committed and releases all its devices, until it is resumed." />
+        <Cancel job={job} />
       </div>
     );
   return (
@@ -127,6 +135,7 @@ function Pausing({ job }: { job: Job }) {
       <button type="button" class="button main" onClick={() => void resume()}>
         Resume
       </button>
+      <Cancel job={job} />
       {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
     </div>
   );
@@ -159,7 +168,7 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
 
 const kSteps: [string, string[]][] = [
   ['Train', ['open']],
-  ['Seal', ['sealed']],
+  ['Freeze', ['frozen']],
   ['Average', ['reducing']],
   ['Vote', ['voting']],
   ['Commit', ['committed']],
@@ -208,8 +217,12 @@ const CurrentRound = memo(function CurrentRound(props: { job: Job; round: Round 
   );
 });
 
+const kEndedShown = 24; // replicas that serve no more
+
 const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agents: Agent[]; rounds: Round[]; job: Job }) {
-  const shown = [...replicas.filter(isCurrent), ...replicas.filter((one) => !isCurrent(one)).slice(0, 6)];
+  const ended = replicas.filter((one) => !isCurrent(one));
+  const shown = [...replicas.filter(isCurrent), ...ended.slice(0, kEndedShown)];
+  const lone = job.status.phase === 'training' ? loneStages(replicas, agents) : [];
   const newest = rounds.find((one) => one.state === 'committed');
   const share = (one: Replica) => {
     const part = newest?.contributions.find((entry) => entry.replica === one.id);
@@ -244,6 +257,10 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
   return (
     <Card title="Replicas" tools={<State tone={tone} text={text} />}>
       <Table caption="Replicas" columns={columns} rows={shown} rowKey={(one) => one.id} empty="No replica has been placed yet." file="replicas" />
+      {ended.length > kEndedShown && <p class="under muted">and {number(ended.length - kEndedShown)} more that have ended</p>}
+      {lone.map((text) => (
+        <p key={text} class="under"><Glyph tone="warn" /> {text}: without that agent the job goes back to its newest checkpoint.</p>
+      ))}
     </Card>
   );
 });
@@ -254,8 +271,9 @@ const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split;
     <Card title="Where the time goes">
       <div class="tiles small">
         <Tile label="Computing" value={percent(split.compute, 1)} note="of the replicas' time" />
-        <Tile label="Waiting for others" value={percent(split.waiting, 1)} note="reported, round not sealed" />
-        <Tile label="In sync" value={percent(split.sync, 1)} note="sealed until committed" />
+        <Tile label="Waiting for others" value={percent(split.waiting, 1)} note="reported, round not frozen" />
+        <Tile label="In sync" value={percent(split.sync, 1)} note="frozen until committed" />
+        <Tile label="The rest" value={percent(split.rest, 1)} note="starting rounds, evaluations, checkpoints" />
       </div>
       <Chart title="Seconds per round" file="round-seconds" xName="Tokens" lines={drawn} marks={marks} unit={duration} sync="run" height={190} fromZero />
     </Card>
@@ -352,7 +370,7 @@ function Samples({ checkpoints }: { checkpoints: Checkpoint[] }) {
   const heading = (one: Checkpoint) => `${one.id}, round ${number(one.round)}`;
   return (
     <>
-      <h3>It writes, at {heading(newest)}</h3>
+      <h3>What it writes at {heading(newest)}</h3>
       <Sample text={newest.sample ?? ''} />
       {older.length > 0 && (
         <details>
@@ -366,6 +384,18 @@ function Samples({ checkpoints }: { checkpoints: Checkpoint[] }) {
         </details>
       )}
     </>
+  );
+}
+
+// Rounds that were committed are trained again: the numbers alone would look wrong.
+function WentBack({ job, events }: { job: Job; events: ClusterEvent[] }) {
+  if (job.status.epoch === 0) return null;
+  const last = events.find((event) => event.kind === 'job_rolled_back' || event.kind === 'job_restored');
+  return (
+    <p data-testid="went-back">
+      <Glyph tone="warn" /> It went back to a checkpoint {plural(job.status.epoch, 'time')}
+      {last !== undefined && <>, last <Time at={last.at} />: {last.message}</>}
+    </p>
   );
 }
 
@@ -396,9 +426,10 @@ export function RunPage({ id }: { id: string }) {
     () => (job.value === undefined ? [] : (events.value ?? []).filter((event) => ofThisJob(event, job.value!, replicas.value ?? []))),
     [events.value, job.value?.id, replicas.value],
   );
+  const counted = useMemo(() => oneEach(failures), [failures]);
   const marks = useMemo(
-    () => marksOf(failures, checkpoints.value ?? [], lines.value?.train_loss),
-    [failures, checkpoints.value, lines.value],
+    () => marksOf(counted, checkpoints.value ?? [], lines.value?.train_loss),
+    [counted, checkpoints.value, lines.value],
   );
   if (job.value === undefined) {
     return (
@@ -415,8 +446,8 @@ export function RunPage({ id }: { id: string }) {
       <h1 class="breaks">{job.value.name}</h1>
       <p class="muted">
         {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
-        {job.value.status.lineage > 0 && ` · went back to a checkpoint ${plural(job.value.status.lineage, 'time')}`}
       </p>
+      <WentBack job={job.value} events={failures} />
       <JobLinks job={id} at="" />
       {!isOver(job.value.status.phase) && <Pausing job={job.value} />}
       {job.error !== null && <Missing of={job} what="the job" />}
@@ -438,7 +469,7 @@ export function RunPage({ id }: { id: string }) {
         </div>
       )}
       <div class="columns even">
-        {events.value === undefined ? <Missing of={events} what="failures" /> : <Failures events={failures} rounds={known} />}
+        {events.value === undefined ? <Missing of={events} what="failures" /> : <Failures events={counted} rounds={known} />}
         {checkpoints.value === undefined ? <Missing of={checkpoints} what="checkpoints" /> : <Safety job={job.value} checkpoints={checkpoints.value} />}
       </div>
     </>

@@ -6,7 +6,7 @@ import { Link } from 'wouter-preact';
 import type { Job } from '../api';
 import { Choice, FilterForm, useFilters } from '../filters';
 import { Card, Copy, JobLinks, Missing, saveFile, State, Time, useWatch } from '../parts';
-import { phaseTone } from '../reduce';
+import { phaseTone } from '../status';
 import * as sources from '../sources';
 import { compareSpecs, toToml, type Difference } from '../spec_text';
 import { Table, type Column } from '../table';

@@ -4,19 +4,19 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
-import { bytes, duration, kNone, number, percent, plural, short, words } from '../format';
+import { bytes, duration, kNone, lineRate, number, percent, plural, short, words } from '../format';
 import { GroupList } from '../group_list';
 import { inGroups } from '../groups';
 import { JobTitle } from '../job_title';
 import { Bar, Card, Glyph, JobLinks, Missing, State, memo, useNames, useWatch } from '../parts';
-import { agentName, holdsNothing, replicaTone, type Tone } from '../reduce';
+import { agentName, holdsNothing, replicaTone, type Tone } from '../status';
 import * as sources from '../sources';
 import { staleSince } from '../live';
 import { Table, type Column } from '../table';
 import { kHeadHeight, layOut, neighbour, type Cell, type Layout } from '../topology';
 
 const nameOf = (one: TopologyReplica, agents: Agent[]) => one.agent_name ?? agentName(one.agent, agents);
-const rate = (value: number | null) => (value === null ? kNone : `${bytes(value)}/s`);
+const rate = lineRate;
 const perSecond = (value: number | null) => (value === null ? kNone : `${number(value, value < 10 ? 1 : 0)}/s`);
 
 // The worse of what the replica says and what is known of its agent.

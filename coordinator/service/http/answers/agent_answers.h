@@ -35,8 +35,9 @@ struct AgentAnswer {
   std::optional<AgentGone> gone_reason;
   AgentRole role = AgentRole::kTrainer;
   bool cordoned = false;
+  bool drained = false;
   std::optional<QuarantineAnswer> quarantine;
-  std::int32_t strikes = 0;
+  std::int32_t violations = 0;
   std::vector<MemoryRefusal> memory_refusals;
   std::int32_t losses = 0;
   double availability = 0;
@@ -55,8 +56,9 @@ constexpr auto fields_of(Of<AgentAnswer>) {
       field<&T::version>("version"), field<&T::host>("host"), field<&T::incarnation>("incarnation"),
       field<&T::state>("state"), field<&T::gone_reason>("gone_reason"),
       field<&T::role>("role", added_later()), field<&T::cordoned>("cordoned", added_later()),
+      field<&T::drained>("drained", added_later()),
       field<&T::quarantine>("quarantine", added_later()),
-      field<&T::strikes>("strikes", added_later()),
+      field<&T::violations>("violations", added_later()),
       field<&T::memory_refusals>("memory_refusals", added_later()),
       field<&T::losses>("losses", added_later()),
       field<&T::availability>("availability", added_later() | any_number()),

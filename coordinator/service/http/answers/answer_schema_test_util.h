@@ -54,7 +54,7 @@ Json known_schema() {
     return object_schema<T>();
   } else if constexpr (std::is_enum_v<T>) {
     Json words = Json::array();
-    for (const auto& word : kWords<T>) words.push_back(word.text);
+    for (const auto& word : kEnumerators<T>) words.push_back(word.text);
     return {{"type", "string"}, {"enum", words}};
   } else if constexpr (std::is_same_v<T, Instant>) {
     return {{"type", "string"}, {"format", "date-time"}};
@@ -113,7 +113,7 @@ Json schemas_of() {
 // Of the answers that have a list of fields.
 inline Json answer_schemas() {
   return schemas_of<JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer,
-                    ContributionAnswer, RoundStageAnswer, RoundSecondsAnswer, RoundAnswer,
+                    ContributionAnswer, ReduceAnswer, RoundSecondsAnswer, RoundAnswer,
                     ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
                     Device, AgentAnswer, EventAnswer>();
 }

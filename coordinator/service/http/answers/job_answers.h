@@ -40,13 +40,17 @@ struct JobStageAnswer {
   std::int64_t parameters = 0;
   Digest anchor_digest;
   Digest momentum_digest;
+  std::int64_t copies = 0;
+  std::optional<RoundNumber> copied_round;
 };
 constexpr auto fields_of(Of<JobStageAnswer>) {
   using T = JobStageAnswer;
   return fields(field<&T::first_unit>("first_unit"), field<&T::end_unit>("end_unit"),
                 field<&T::parameters>("parameters", or_none()),
                 field<&T::anchor_digest>("anchor_digest", or_none()),
-                field<&T::momentum_digest>("momentum_digest", or_none()));
+                field<&T::momentum_digest>("momentum_digest", or_none()),
+                field<&T::copies>("copies", added_later()),
+                field<&T::copied_round>("copied_round", added_later()));
 }
 static_assert(lists_every_field<JobStageAnswer>());
 
@@ -66,7 +70,7 @@ struct JobStatusAnswer {
   Digest anchor_digest;
   Digest momentum_digest;
   std::vector<JobStageAnswer> stages;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   Instant started_at;
   Instant committed_at;
   Instant finished_at;
@@ -82,7 +86,7 @@ constexpr auto fields_of(Of<JobStatusAnswer>) {
       field<&T::bytes_ddp>("bytes_ddp"), field<&T::parameters>("parameters", or_none()),
       field<&T::anchor_digest>("anchor_digest", or_none()),
       field<&T::momentum_digest>("momentum_digest", or_none()), field<&T::stages>("stages"),
-      field<&T::lineage>("lineage"), field<&T::started_at>("started_at", or_none()),
+      field<&T::epoch>("epoch"), field<&T::started_at>("started_at", or_none()),
       field<&T::committed_at>("committed_at", or_none()),
       field<&T::finished_at>("finished_at", or_none()));
 }

@@ -14,13 +14,13 @@ namespace shoal::coordinator::rest {
 struct SourceAnswer {
   SourceKind kind = SourceKind::kSeed;
   RoundNumber round = 0;
-  ReplicaId donor;
+  ReplicaId replica;
   CheckpointId checkpoint;
 };
 constexpr auto fields_of(Of<SourceAnswer>) {
   using T = SourceAnswer;
   return fields(field<&T::kind>("kind"), field<&T::round>("round"),
-                field<&T::donor>("donor", or_none()),
+                field<&T::replica>("replica", or_none()),
                 field<&T::checkpoint>("checkpoint", or_none()));
 }
 static_assert(lists_every_field<SourceAnswer>());
@@ -62,6 +62,16 @@ constexpr auto fields_of(Of<ReplicaLoadAnswer>) {
 }
 static_assert(lists_every_field<ReplicaLoadAnswer>());
 
+struct KeptCopyAnswer {
+  StageIndex stage = 0;
+  std::optional<RoundNumber> round;
+};
+constexpr auto fields_of(Of<KeptCopyAnswer>) {
+  using T = KeptCopyAnswer;
+  return fields(field<&T::stage>("stage"), field<&T::round>("round"));
+}
+static_assert(lists_every_field<KeptCopyAnswer>());
+
 struct ReplicaAnswer {
   ReplicaId id;
   JobId job;
@@ -74,11 +84,12 @@ struct ReplicaAnswer {
   std::string detail;
   SourceAnswer source;
   std::optional<std::string> address;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   std::optional<RoundNumber> held_round;
   Digest anchor_digest;
   std::optional<ReplicaLiveAnswer> live;
   std::optional<ReplicaLoadAnswer> load;
+  std::vector<KeptCopyAnswer> copies;
   Instant created_at;
   Instant updated_at;
 };
@@ -88,10 +99,10 @@ constexpr auto fields_of(Of<ReplicaAnswer>) {
       field<&T::id>("id"), field<&T::job>("job"), field<&T::agent>("agent", or_none()),
       field<&T::incarnation>("incarnation"), field<&T::device>("device"), field<&T::stage>("stage"),
       field<&T::state>("state"), field<&T::failure>("failure"), field<&T::detail>("detail"),
-      field<&T::source>("source"), field<&T::address>("address"), field<&T::lineage>("lineage"),
+      field<&T::source>("source"), field<&T::address>("address"), field<&T::epoch>("epoch"),
       field<&T::held_round>("held_round"), field<&T::anchor_digest>("anchor_digest", or_none()),
       field<&T::live>("live"), field<&T::load>("load", added_later()),
-      field<&T::created_at>("created_at", or_none()),
+      field<&T::copies>("copies", added_later()), field<&T::created_at>("created_at", or_none()),
       field<&T::updated_at>("updated_at", or_none()));
 }
 static_assert(lists_every_field<ReplicaAnswer>());
@@ -115,7 +126,7 @@ static_assert(lists_every_field<CheckpointPartAnswer>());
 struct CheckpointAnswer {
   CheckpointId id;
   JobId job;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   RoundNumber round = 0;
   CheckpointState state = CheckpointState::kWriting;
   bool final = false;
@@ -134,7 +145,7 @@ struct CheckpointAnswer {
 };
 constexpr auto fields_of(Of<CheckpointAnswer>) {
   using T = CheckpointAnswer;
-  return fields(field<&T::id>("id"), field<&T::job>("job"), field<&T::lineage>("lineage"),
+  return fields(field<&T::id>("id"), field<&T::job>("job"), field<&T::epoch>("epoch"),
                 field<&T::round>("round"), field<&T::state>("state"), field<&T::final>("final"),
                 field<&T::step>("step"), field<&T::tokens>("tokens"),
                 field<&T::anchor_digest>("anchor_digest", or_none()),

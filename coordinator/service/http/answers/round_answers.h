@@ -13,7 +13,7 @@ namespace shoal::coordinator::rest {
 
 struct ContributionPhasesAnswer {
   std::optional<double> train_s;
-  std::optional<double> stood_s;
+  std::optional<double> stall_s;
   std::optional<double> wait_s;
   std::optional<double> reduce_s;
   std::optional<double> vote_s;
@@ -21,7 +21,7 @@ struct ContributionPhasesAnswer {
 };
 constexpr auto fields_of(Of<ContributionPhasesAnswer>) {
   using T = ContributionPhasesAnswer;
-  return fields(field<&T::train_s>("train_s"), field<&T::stood_s>("stood_s"),
+  return fields(field<&T::train_s>("train_s"), field<&T::stall_s>("stall_s"),
                 field<&T::wait_s>("wait_s"), field<&T::reduce_s>("reduce_s"),
                 field<&T::vote_s>("vote_s"), field<&T::apply_s>("apply_s"));
 }
@@ -29,9 +29,9 @@ static_assert(lists_every_field<ContributionPhasesAnswer>());
 constexpr const char* schema_name(Of<ContributionPhasesAnswer>) { return "ContributionPhases"; }
 
 enum class AgentRole { kTrainer, kReducer };
-constexpr auto words_of(Of<AgentRole>) {
+constexpr auto enumerators_of(Of<AgentRole>) {
   using enum AgentRole;
-  return words<AgentRole>({{kTrainer, "trainer"}, {kReducer, "reducer"}});
+  return enumerators<AgentRole>({{kTrainer, "trainer"}, {kReducer, "reducer"}});
 }
 
 struct ContributionAnswer {
@@ -74,7 +74,7 @@ constexpr auto fields_of(Of<ContributionAnswer>) {
 static_assert(lists_every_field<ContributionAnswer>());
 constexpr const char* schema_name(Of<ContributionAnswer>) { return "Contribution"; }
 
-struct RoundStageAnswer {
+struct ReduceAnswer {
   std::int32_t attempt = 0;
   Digest digest;
   Digest anchor_digest;
@@ -84,8 +84,8 @@ struct RoundStageAnswer {
   std::optional<std::string> topology_reason;
   std::optional<bool> entropy_coding;
 };
-constexpr auto fields_of(Of<RoundStageAnswer>) {
-  using T = RoundStageAnswer;
+constexpr auto fields_of(Of<ReduceAnswer>) {
+  using T = ReduceAnswer;
   return fields(field<&T::attempt>("attempt"), field<&T::digest>("digest", or_none()),
                 field<&T::anchor_digest>("anchor_digest", or_none()),
                 field<&T::momentum_digest>("momentum_digest", or_none()),
@@ -94,8 +94,8 @@ constexpr auto fields_of(Of<RoundStageAnswer>) {
                 field<&T::topology_reason>("topology_reason", added_later()),
                 field<&T::entropy_coding>("entropy_coding", added_later()));
 }
-static_assert(lists_every_field<RoundStageAnswer>());
-constexpr const char* schema_name(Of<RoundStageAnswer>) { return "RoundStage"; }
+static_assert(lists_every_field<ReduceAnswer>());
+constexpr const char* schema_name(Of<ReduceAnswer>) { return "Reduce"; }
 
 struct RoundSecondsAnswer {
   std::optional<double> train;
@@ -114,7 +114,7 @@ constexpr const char* schema_name(Of<RoundSecondsAnswer>) { return "RoundSeconds
 
 struct RoundAnswer {
   RoundNumber round = 0;
-  std::int64_t lineage = 0;
+  std::int64_t epoch = 0;
   RoundState state = RoundState::kOpen;
   std::int32_t attempt = 0;
   std::int32_t aborts = 0;
@@ -126,9 +126,9 @@ struct RoundAnswer {
   Digest digest;
   Digest anchor_digest;
   Digest momentum_digest;
-  std::vector<RoundStageAnswer> stages;
+  std::vector<ReduceAnswer> reduces;
   Instant opened_at;
-  Instant sealed_at;
+  Instant frozen_at;
   Instant committed_at;
   RoundSecondsAnswer seconds;
   std::optional<double> compute_utilisation;
@@ -142,14 +142,14 @@ struct RoundAnswer {
 constexpr auto fields_of(Of<RoundAnswer>) {
   using T = RoundAnswer;
   return fields(
-      field<&T::round>("round"), field<&T::lineage>("lineage"), field<&T::state>("state"),
+      field<&T::round>("round"), field<&T::epoch>("epoch"), field<&T::state>("state"),
       field<&T::attempt>("attempt"), field<&T::aborts>("aborts"),
       field<&T::abort_reason>("abort_reason"), field<&T::from_step>("from_step"),
       field<&T::to_step>("to_step"), field<&T::outer_lr>("outer_lr"), field<&T::share>("share"),
       field<&T::digest>("digest", or_none()), field<&T::anchor_digest>("anchor_digest", or_none()),
       field<&T::momentum_digest>("momentum_digest", or_none()),
-      field<&T::stages>("stages", added_later()), field<&T::opened_at>("opened_at", or_none()),
-      field<&T::sealed_at>("sealed_at", or_none()),
+      field<&T::reduces>("reduces", added_later()), field<&T::opened_at>("opened_at", or_none()),
+      field<&T::frozen_at>("frozen_at", or_none()),
       field<&T::committed_at>("committed_at", or_none()), field<&T::seconds>("seconds"),
       field<&T::compute_utilisation>("compute_utilisation"), field<&T::tokens>("tokens"),
       field<&T::train_loss>("train_loss", or_none()),

@@ -83,22 +83,37 @@ void command(Context& context, const Request& request, AgentVerb verb, Replier r
 
 }  // namespace
 
+namespace {
+
+// The one that is here; else the one that went last.
+Result<std::optional<AgentRecord>> agent_named(Context& context, const std::string& name) {
+  std::optional<AgentRecord> gone;
+  PageRequest page;
+  page.limit = 500;
+  for (;;) {
+    auto agents = context.reader->agents(page, true);
+    if (!agents.ok()) return agents.error();
+    for (AgentRecord& agent : agents.value().items) {
+      if (agent.name != name) continue;
+      if (agent.state != AgentState::kGone) return std::optional(std::move(agent));
+      if (!gone || gone->updated_at <= agent.updated_at) gone = std::move(agent);
+    }
+    if (!agents.value().next) return gone;
+    page.after = *agents.value().next;
+  }
+}
+
+}  // namespace
+
 Result<AgentRecord> find_agent(Context& context, const std::string& text) {
   if (const auto id = parse_id<AgentTag>(text)) {
     auto agent = context.reader->agent(*id);
     if (!agent.ok()) return agent.error();
     if (agent.value()) return std::move(**agent);
   } else {
-    PageRequest page;
-    page.limit = 500;
-    for (;;) {
-      auto agents = context.reader->agents(page, false);
-      if (!agents.ok()) return agents.error();
-      for (AgentRecord& agent : agents.value().items)
-        if (agent.name == text) return std::move(agent);
-      if (!agents.value().next) break;
-      page.after = *agents.value().next;
-    }
+    auto named = agent_named(context, text);
+    if (!named.ok()) return named.error();
+    if (named.value()) return std::move(**named);
   }
   return Error{Code::kNotFound, "there is no agent \"" + text + "\"", "",
                "`shoal agent ls` lists ids and names; --gone adds those that have left"};

@@ -199,6 +199,53 @@ TEST_F(ApiTest, ADryRunTellsThePlan) {
   EXPECT_EQ(plan["forecast"]["bubble"], 0.2);
 }
 
+TEST_F(ApiTest, ADryRunOfATakenNameChecksTheRestAndNotesIt) {
+  const std::string body = R"({"name":"alpha","data":{"train":"relative.txt"}})";
+  const Received received = post("/api/v1/jobs?dry_run=true", kJson, body);
+  ASSERT_EQ(received.status, 200) << received.body;
+  const Json notes = received.json()["notes"];
+  ASSERT_EQ(notes.size(), 2u) << notes;
+  EXPECT_NE(notes[0].get<std::string>().find("taken by job_7, which is training"),
+            std::string::npos);
+  EXPECT_NE(notes[1].get<std::string>().find("relative path"), std::string::npos);
+  EXPECT_EQ(received.json()["data"]["checked"], false);
+  const Received over = post("/api/v1/jobs?dry_run=true", kJson,
+                             R"({"name":"beta","data":{"train":"relative.txt"}})");
+  EXPECT_EQ(over.json()["notes"].size(), 1u) << "beta has ended";
+}
+
+TEST_F(ApiTest, AnAgentThatIsGoneIsFoundByItsName) {
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    AgentRecord gone = cluster_.tables.agents.at(2);
+    gone.id = AgentId(90);
+    gone.name = "left-long-ago";
+    gone.state = AgentState::kGone;
+    gone.gone = AgentGone::kLost;
+    cluster_.tables.agents[90] = gone;
+    gone.id = AgentId(91);
+    gone.name = "agent-1";  // another one is here under this name
+    cluster_.tables.agents[91] = gone;
+  }
+  const Received found = get("/api/v1/agents/left-long-ago");
+  ASSERT_EQ(found.status, 200) << found.body;
+  EXPECT_EQ(found.json()["id"], "agt_90");
+  EXPECT_EQ(found.json()["gone_reason"], "lost");
+  EXPECT_EQ(get("/api/v1/agents/agent-1").json()["id"], "agt_1");
+  expect_problem(post("/api/v1/agents/left-long-ago/drain", "", ""), 409, "conflict");
+}
+
+TEST_F(ApiTest, ADrainIsDoneWhenNoReplicaIsLeft) {
+  LiveView live = *cluster_.live();
+  live.agents.at(AgentId(1)).replicas = 1;
+  cluster_.set_live(live);
+  EXPECT_EQ(post("/api/v1/agents/agt_1/drain", "", "").json()["drained"], false);
+  live.agents.at(AgentId(1)).replicas = 0;
+  cluster_.set_live(live);
+  EXPECT_EQ(get("/api/v1/agents/agt_1").json()["drained"], true);
+  EXPECT_EQ(get("/api/v1/agents/agt_2").json()["drained"], false) << "it is not being drained";
+}
+
 TEST_F(ApiTest, ADryRunThatCannotBePlacedYetSaysWhatIsMissing) {
   cluster_.plan = {.reason = PlacementReason::kTooFewDevices,
                    .needed = Bytes(100),
@@ -365,13 +412,13 @@ TEST_F(ApiTest, RoundsCarryTheirContributions) {
   EXPECT_EQ(item["anchor_digest"], round["anchor_digest"]);
   EXPECT_EQ(item["tokens"], 1600);
   EXPECT_EQ(item["phases"]["train_s"], 8.5);
-  EXPECT_EQ(item["phases"]["stood_s"], 1.5);
+  EXPECT_EQ(item["phases"]["stall_s"], 1.5);
   EXPECT_EQ(item["phases"]["wait_s"], 1);
   EXPECT_EQ(item["phases"]["reduce_s"], 0.75);
   EXPECT_EQ(item["phases"]["vote_s"], 1);
   const Json& open = rounds["items"][2];
   EXPECT_EQ(open["state"], "open");
-  for (const char* name : {"sealed_at", "committed_at", "digest", "train_loss"})
+  for (const char* name : {"frozen_at", "committed_at", "digest", "train_loss"})
     EXPECT_TRUE(open[name].is_null()) << name;
   EXPECT_EQ(get("/api/v1/jobs/alpha/rounds?order=desc&limit=1").json()["items"][0]["round"], 3);
 }

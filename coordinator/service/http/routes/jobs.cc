@@ -5,6 +5,7 @@
 
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/routes/dry_run.h"
 #include "coordinator/service/http/routes/plan.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
@@ -16,7 +17,7 @@ namespace {
 Response spec_refused(const Request& request, const proto::SpecProblems& problems) {
   return problem_response(
       problems.syntax ? Problem::kMalformedSpec : Problem::kInvalidSpec, request, problems.summary,
-      problems.fields, problems.syntax ? "" : "change the fields named in errors and submit again");
+      problems.fields, problems.syntax ? "" : "correct the fields that are named, then try again");
 }
 
 Response command_refused(const Request& request, const Cluster::Answer& answer,
@@ -28,7 +29,34 @@ Response command_refused(const Request& request, const Cluster::Answer& answer,
   return problem_response(problem, request, error.message, std::move(fields), error.remedy);
 }
 
-// What a dry run says: the job as it would run, what it would need, and where it would be placed.
+bool is_measured(const AgentRecord& agent, std::int32_t index) {
+  return std::any_of(agent.devices.begin(), agent.devices.end(), [&](const Device& device) {
+    return device.index == index && device.gflops > 0;
+  });
+}
+
+// Empty: no job that has not ended has the name.
+std::string who_has_the_name(Context& context, const std::string& name) {
+  const auto job = context.reader->job_by_name(name);
+  if (!job.ok() || !job.value() || is_terminal((*job)->phase)) return {};
+  return to_string((*job)->id) + ", which is " + to_string((*job)->phase);
+}
+
+DryRunFacts facts_of(Context& context, const JobSpec& spec, const PlacementDecision& plan) {
+  DryRunFacts facts;
+  facts.name_taken_by = who_has_the_name(context, spec.name);
+  facts.data = look_at_data(spec);
+  for (const Place& place : plan.places) {
+    const auto agent = context.reader->agent(place.agent);
+    const bool known = agent.ok() && agent.value().has_value();
+    facts.agents.push_back({known ? (*agent)->name : to_string(place.agent),
+                            known && is_measured(**agent, place.device)});
+  }
+  return facts;
+}
+
+// What a dry run says: the job as it would run, what it would need, where it would be placed, and
+// what may surprise about it.
 Response dry_run_accepted(Context& context, const JobSpec& accepted,
                           const PlacementDecision& plan) {
   const JobSpec spec = with_derived_fields(accepted);
@@ -44,6 +72,9 @@ Response dry_run_accepted(Context& context, const JobSpec& accepted,
     const auto agent = context.reader->agent(id);
     return agent.ok() && agent.value() ? (*agent)->name : to_string(id);
   });
+  const DryRunFacts facts = facts_of(context, spec, plan);
+  json["data"] = data_json(facts.data);
+  json["notes"] = dry_run_notes(spec, plan, facts);
   return json_response(json);
 }
 

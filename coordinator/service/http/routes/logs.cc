@@ -185,7 +185,7 @@ Result<LogQuery> read_query(const Request& request) {
   if (!tail.ok()) return tail.error();
   query.limit = static_cast<int>(tail.value());
   if (const std::string* text = request.query_value("level")) {
-    const auto level = parse_word<LogLevel>(*text);
+    const auto level = parse_enumerator<LogLevel>(*text);
     if (!level) {
       return bad_query("level", "must be one of " + join(all_words<LogLevel>()) +
                                     " (the least to show), got \"" + *text + "\"");

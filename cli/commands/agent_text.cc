@@ -1,0 +1,63 @@
+#include "cli/commands/agent_text.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "cli/format.h"
+
+namespace shoal::cli {
+namespace {
+
+constexpr std::size_t kGoneNamed = 4;
+
+bool is_gone(const Json& agent) { return text_at(agent, "state") == "gone"; }
+
+}  // namespace
+
+bool is_drained(const Json& agent) { return text_at(agent, "drained", "false") == "true"; }
+
+std::string state_of(const Json& agent) {
+  const std::string state = text_at(agent, "state");
+  if (state == "gone") return "gone: " + text_at(agent, "gone_reason", "left");
+  if (is_drained(agent)) return "drained";
+  const bool cordoned = text_at(agent, "cordoned", "false") == "true" && state != "draining";
+  return state + (cordoned ? ", cordoned" : "");
+}
+
+std::string last_seen(const Json& agent) {
+  return text_at(agent, "last_seen_at", is_gone(agent) ? text_at(agent, "updated_at") : "-");
+}
+
+std::string after_command(const Json& agent, const std::string& verb) {
+  const std::string name = "Agent " + text_at(agent, "name");
+  if (is_gone(agent)) return name + " is gone.";
+  if (verb == "uncordon") return name + " is back to work; it is " + state_of(agent) + ".";
+  if (verb == "cordon") return name + " gets no new replicas; it is " + state_of(agent) + ".";
+  if (is_drained(agent)) return name + " is drained: it has no replica any more.";
+  return name + " is draining: its replicas leave when their rounds commit.";
+}
+
+std::string gone_text(const Json& agents, double now_unix_s) {
+  std::set<std::string> here;
+  for (const Json& agent : agents) {
+    if (!is_gone(agent)) here.insert(text_at(agent, "name"));
+  }
+  std::vector<std::pair<std::string, std::string>> gone;  // since, what
+  for (const Json& agent : agents) {
+    if (!is_gone(agent) || here.count(text_at(agent, "name")) > 0) continue;
+    const std::string since = text_at(agent, "updated_at");
+    gone.emplace_back(since, text_at(agent, "name") + ", " + text_at(agent, "gone_reason", "left") +
+                                 " " + human_age(since, now_unix_s));
+  }
+  if (gone.empty()) return "";
+  std::sort(gone.rbegin(), gone.rend());  // RFC 3339 in UTC: the newest first
+  std::string text = std::to_string(gone.size()) + " gone: ";
+  for (std::size_t i = 0; i < std::min(gone.size(), kGoneNamed); ++i) {
+    text += (i == 0 ? "" : "; ") + gone[i].second;
+  }
+  return text + (gone.size() > kGoneNamed ? "; …" : "") + ". `shoal agent ls --gone` shows all.";
+}
+
+}  // namespace shoal::cli

@@ -1,0 +1,26 @@
+// The state of an agent in words, of an object of /agents.
+#pragma once
+
+#include <string>
+
+#include "cli/api.h"
+
+namespace shoal::cli {
+
+// It is being drained and has no replica any more.
+bool is_drained(const Json& agent);
+
+// "active", "active, cordoned", "draining", "drained", "gone: lost".
+std::string state_of(const Json& agent);
+
+// RFC 3339; of one that is gone, when it went.
+std::string last_seen(const Json& agent);
+
+// What a command has done: "Agent agent-1 is back to work, now active."
+std::string after_command(const Json& agent, const std::string& verb);
+
+// "2 gone: agent-3, lost 12 s ago; … `shoal agent ls --gone` shows all"; empty: nobody is gone
+// whose name is not here again. `agents` with those that are gone.
+std::string gone_text(const Json& agents, double now_unix_s);
+
+}  // namespace shoal::cli

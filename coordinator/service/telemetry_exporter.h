@@ -1,0 +1,42 @@
+// Turns what passes through the runtime into telemetry: four series per replica from its Progress,
+// and per committed round the job's loss, duration, speed and bytes. Thread-safe; it keeps only
+// what a difference needs (bytes and tokens of each job up to its last committed round). What
+// trainers still say of an epoch that was given up is left out.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "coordinator/store/store.h"
+#include "messages/messages.h"
+#include "threads/mutex.h"
+
+namespace shoal::coordinator {
+
+class TelemetryExporter {
+ public:
+  explicit TelemetryExporter(const Snapshot& snapshot);
+
+  std::vector<SeriesPoint> from_progress(Instant now, const Progress& progress);
+  std::vector<SeriesPoint> from_record(Instant now, const Record& record);  // that became durable
+
+  // A job went back to a checkpoint: the points of later rounds are to be forgotten. Before
+  // from_record() of the same record.
+  std::optional<RoundNumber> went_back_to(const JobRecord& job);
+
+ private:
+  struct Totals {
+    std::int64_t epoch = 0;
+    RoundNumber round = 0;
+    Tokens tokens;
+    Bytes sent;
+  };
+  std::vector<SeriesPoint> from_job(Instant now, const JobRecord& job) SHOAL_REQUIRES(mutex_);
+  static std::vector<SeriesPoint> from_round(const RoundRecord& round);
+
+  Mutex mutex_;
+  FlatMap<JobId, Totals> totals_ SHOAL_GUARDED_BY(mutex_);
+};
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,54 @@
+#include "job/data_rules.h"
+
+namespace shoal {
+namespace {
+
+constexpr const char* kField = "data.train";
+
+std::int64_t token_at(std::span<const std::byte> bytes, Tokenizer tokenizer, std::size_t i) {
+  if (tokenizer == Tokenizer::kBytes) return std::to_integer<std::int64_t>(bytes[i]);
+  return std::to_integer<std::int64_t>(bytes[2 * i]) |
+         std::to_integer<std::int64_t>(bytes[2 * i + 1]) << 8;
+}
+
+}  // namespace
+
+DataNeeds data_needs(const JobSpec& spec) {
+  return {spec.data.tokenizer, spec.model.context, spec.model.vocab, spec.data.val_fraction};
+}
+
+std::int64_t bytes_per_token(Tokenizer tokenizer) { return tokenizer == Tokenizer::kBytes ? 1 : 2; }
+
+DataSplit split_of(const DataNeeds& needs, std::int64_t file_bytes) {
+  const std::int64_t tokens = file_bytes / bytes_per_token(needs.tokenizer);
+  return {tokens, static_cast<std::int64_t>(needs.val_fraction * static_cast<double>(tokens))};
+}
+
+Status check_data_size(const DataNeeds& needs, std::int64_t file_bytes, const std::string& path) {
+  const DataSplit split = split_of(needs, file_bytes);
+  const bool short_tail = needs.val_fraction > 0 && split.held_out < needs.context + 1;
+  if (split.tokens - split.held_out >= 2 * needs.context && !short_tail) return {};
+  return Error{Code::kNotFound,
+               path + " is too short: " + std::to_string(split.tokens) + " tokens, of which " +
+                   std::to_string(split.held_out) + " are held out; training needs " +
+                   std::to_string(2 * needs.context) + ", validation " +
+                   std::to_string(needs.context + 1),
+               kField, "use a longer file, a shorter model.context or another data.val_fraction"};
+}
+
+Status check_data_tokens(const DataNeeds& needs, std::span<const std::byte> bytes,
+                         std::int64_t first, const std::string& path) {
+  const std::size_t count =
+      bytes.size() / static_cast<std::size_t>(bytes_per_token(needs.tokenizer));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int64_t token = token_at(bytes, needs.tokenizer, i);
+    if (token < needs.vocab) continue;
+    return Error{Code::kValidation,
+                 path + ": token " + std::to_string(first + static_cast<std::int64_t>(i)) + " is " +
+                     std::to_string(token) + ", but model.vocab is " + std::to_string(needs.vocab),
+                 kField, "raise model.vocab or use the tokenizer the file was made with"};
+  }
+  return {};
+}
+
+}  // namespace shoal

@@ -1,0 +1,42 @@
+// What the file of data.train must be for a job: long enough to train and to validate on, and
+// without a token that the model has no entry for. Pure: who has the file says how long it is and
+// shows its bytes. The command line asks before it submits, the coordinator in a dry run, a trainer
+// when it opens the file; so all three say the same.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+#include "job/job_spec.h"
+
+namespace shoal {
+
+// The fields of a job that decide it.
+struct DataNeeds {
+  Tokenizer tokenizer = Tokenizer::kBytes;
+  std::int64_t context = 0;
+  std::int64_t vocab = 0;
+  double val_fraction = 0;
+};
+DataNeeds data_needs(const JobSpec& spec);
+
+std::int64_t bytes_per_token(Tokenizer tokenizer);
+
+struct DataSplit {
+  std::int64_t tokens = 0;
+  std::int64_t held_out = 0;  // the last ones, to validate on
+};
+DataSplit split_of(const DataNeeds& needs, std::int64_t file_bytes);
+
+// kNotFound: too short for one window of training and one of validation. `path` begins the message.
+Status check_data_size(const DataNeeds& needs, std::int64_t file_bytes, const std::string& path);
+
+// kValidation, with position and value, at the first token that model.vocab does not have. `bytes`
+// begin at token `first` of the file; half a token at the end is not looked at.
+Status check_data_tokens(const DataNeeds& needs, std::span<const std::byte> bytes,
+                         std::int64_t first, const std::string& path);
+
+}  // namespace shoal

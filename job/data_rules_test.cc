@@ -1,0 +1,58 @@
+#include "job/data_rules.h"
+
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace shoal {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::byte> bytes_of(const std::vector<int>& values) {
+  std::vector<std::byte> bytes;
+  for (const int value : values) bytes.push_back(static_cast<std::byte>(value));
+  return bytes;
+}
+
+// Ten tokens of which two are held out: one window of four to train on at every phase.
+constexpr DataNeeds kSmall{Tokenizer::kBytes, 4, 100, 0.2};
+
+TEST(DataRules, AFileNeedsAWindowOfTrainingAndOneOfValidation) {
+  EXPECT_EQ(split_of(kSmall, 25).held_out, 5);
+  EXPECT_TRUE(check_data_size(kSmall, 25, "/x").ok());
+  const Status none_to_validate = check_data_size(kSmall, 24, "/x");
+  ASSERT_FALSE(none_to_validate.ok());
+  EXPECT_EQ(none_to_validate.error().code, Code::kNotFound);
+  EXPECT_EQ(none_to_validate.error().field, "data.train");
+  EXPECT_THAT(none_to_validate.error().message,
+              HasSubstr("/x is too short: 24 tokens, of which 4 are held out"));
+  EXPECT_FALSE(check_data_size({Tokenizer::kBytes, 4, 100, 0.9}, 70, "/x").ok())
+      << "seven tokens to train on";
+}
+
+TEST(DataRules, ATokenOfTwoBytesTakesTwiceTheFile) {
+  const DataNeeds wide{Tokenizer::kUint16, 4, 100, 0.2};
+  EXPECT_TRUE(check_data_size(wide, 50, "/x").ok());
+  EXPECT_FALSE(check_data_size(wide, 49, "/x").ok());
+}
+
+TEST(DataRules, TheFirstTokenThatTheModelDoesNotHaveIsNamed) {
+  EXPECT_TRUE(check_data_tokens(kSmall, bytes_of({0, 99, 50}), 0, "/x").ok());
+  const Status bad = check_data_tokens(kSmall, bytes_of({0, 100, 101}), 7, "/x");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().code, Code::kValidation);
+  EXPECT_EQ(bad.error().message, "/x: token 8 is 100, but model.vocab is 100");
+}
+
+TEST(DataRules, TokensOfTwoBytesAreLittleEndianAndHalfOneIsNotLookedAt) {
+  const DataNeeds wide{Tokenizer::kUint16, 4, 300, 0.2};
+  EXPECT_TRUE(check_data_tokens(wide, bytes_of({43, 1, 255}), 0, "/x").ok());
+  const Status bad = check_data_tokens(wide, bytes_of({43, 1, 44, 1}), 0, "/x");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_THAT(bad.error().message, HasSubstr("token 1 is 300"));
+}
+
+}  // namespace
+}  // namespace shoal

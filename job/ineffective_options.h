@@ -1,0 +1,18 @@
+// Fields of a job that nothing reads because of what another field says: the feedback of a codec
+// that keeps no residual, the wiring of a pipeline of one stage. A field whose only accepted value
+// there says that it is off (sync.quorum = 0) is not one of them. Who wrote such a field expects
+// something that will not happen, so it is refused where people's texts are read
+// (proto/job_spec_text.h); a spec as a value may hold any value there.
+#pragma once
+
+#include <vector>
+
+#include "job/job_options.h"
+
+namespace shoal {
+
+// Of a spec that validate() accepts: each ineffective field, with the reason and what to do, in the
+// order of the fields.
+std::vector<FieldError> ineffective_options(const JobOptions& options);
+
+}  // namespace shoal

@@ -1,0 +1,151 @@
+// The choices of the job file, each with its words. A new word goes to the end of its list: codecs
+// and topologies go by their number on the wire.
+#pragma once
+
+#include "base/enumerators.h"
+
+namespace shoal {
+
+enum class ModelFamily { kLlama, kGpt2 };
+constexpr auto enumerators_of(Of<ModelFamily>) {
+  using enum ModelFamily;
+  return enumerators<ModelFamily>({{kLlama, "llama"}, {kGpt2, "gpt2"}});
+}
+
+enum class Tokenizer {
+  kBytes,
+  kUint16
+};  // text files as bytes; .bin files of little-endian uint16
+constexpr auto enumerators_of(Of<Tokenizer>) {
+  using enum Tokenizer;
+  return enumerators<Tokenizer>({{kBytes, "bytes"}, {kUint16, "uint16"}});
+}
+
+enum class Schedule { kCosine, kConstant };  // after the warm-up
+constexpr auto enumerators_of(Of<Schedule>) {
+  using enum Schedule;
+  return enumerators<Schedule>({{kCosine, "cosine"}, {kConstant, "constant"}});
+}
+
+enum class Precision { kFp32, kBf16 };
+constexpr auto enumerators_of(Of<Precision>) {
+  using enum Precision;
+  return enumerators<Precision>({{kFp32, "fp32"}, {kBf16, "bf16"}});
+}
+
+// The inner optimizer. muon: orthogonalised momentum for the matrices of the blocks, AdamW for the
+// rest.
+enum class Optimizer { kAdamw, kMuon };
+constexpr auto enumerators_of(Of<Optimizer>) {
+  using enum Optimizer;
+  return enumerators<Optimizer>({{kAdamw, "adamw"}, {kMuon, "muon"}});
+}
+
+// What a replica that joins starts its inner optimizer with: moments of zero, or those of another
+// replica. auto: fresh, but with ddp moments, which are a part of the common state there.
+enum class JoinMoments { kAuto, kFresh, kMoments };
+constexpr auto enumerators_of(Of<JoinMoments>) {
+  using enum JoinMoments;
+  return enumerators<JoinMoments>({{kAuto, "auto"}, {kFresh, "fresh"}, {kMoments, "moments"}});
+}
+
+// none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
+// local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
+// every inner step and all replicas take the same AdamW step, the synchronous baseline; a round is
+// one inner step. async: a round commits once sync.quorum replicas have reported, the others go on
+// and count later; outer momentum is delayed Nesterov.
+enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp, kAsync };
+constexpr auto enumerators_of(Of<SyncAlgorithm>) {
+  using enum SyncAlgorithm;
+  return enumerators<SyncAlgorithm>({{kNone, "none"},
+                                     {kDiloco, "diloco"},
+                                     {kLocalSgd, "local_sgd"},
+                                     {kDdp, "ddp"},
+                                     {kAsync, "async"}});
+}
+
+// Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each freeze by
+// member count, bandwidths and codec. param_server: parts belong to agents with the role reducer,
+// which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages within
+// each.
+enum class Topology { kButterfly, kAllgather, kRing, kParamServer, kMoshpit, kGossip, kAuto };
+constexpr auto enumerators_of(Of<Topology>) {
+  using enum Topology;
+  return enumerators<Topology>({{kButterfly, "butterfly"},
+                                {kAllgather, "allgather"},
+                                {kRing, "ring"},
+                                {kParamServer, "param_server"},
+                                {kMoshpit, "moshpit"},
+                                {kGossip, "gossip"},
+                                {kAuto, "auto"}});
+}
+
+// equal: every replica takes sync.every inner steps. speed: in proportion to its speed, the fastest
+// takes sync.every (DyLU of Async Local-SGD).
+enum class Balance { kEqual, kSpeed };
+constexpr auto enumerators_of(Of<Balance>) {
+  using enum Balance;
+  return enumerators<Balance>({{kEqual, "equal"}, {kSpeed, "speed"}});
+}
+
+// Where outer momentum is kept: whole at every replica, or each owner of a part only that part.
+enum class OuterState { kReplicated, kSharded };
+constexpr auto enumerators_of(Of<OuterState>) {
+  using enum OuterState;
+  return enumerators<OuterState>({{kReplicated, "replicated"}, {kSharded, "sharded"}});
+}
+
+// How the members' pseudo-gradients become one (docs/reduce_protocol.md).
+enum class Aggregator { kMean, kTrimmedMean, kCenteredClip };
+constexpr auto enumerators_of(Of<Aggregator>) {
+  using enum Aggregator;
+  return enumerators<Aggregator>(
+      {{kMean, "mean"}, {kTrimmedMean, "trimmed_mean"}, {kCenteredClip, "centered_clip"}});
+}
+
+// How pseudo-gradients travel (outer_opt/core/codec/codec.h); the order is that of the numbers on
+// the wire.
+enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2 };
+constexpr auto enumerators_of(Of<CodecKind>) {
+  using enum CodecKind;
+  return enumerators<CodecKind>({{kFp32, "fp32"},
+                                 {kInt8, "int8"},
+                                 {kFp16, "fp16"},
+                                 {kBf16, "bf16"},
+                                 {kInt4, "int4"},
+                                 {kE3m0, "e3m0"},
+                                 {kSparse2, "sparse2"}});
+}
+
+// What crosses a stage boundary; int8: one fp32 scale per block.
+enum class ActivationCodec { kFp32, kBf16, kInt8 };
+constexpr auto enumerators_of(Of<ActivationCodec>) {
+  using enum ActivationCodec;
+  return enumerators<ActivationCodec>({{kFp32, "fp32"}, {kBf16, "bf16"}, {kInt8, "int8"}});
+}
+
+enum class Recompute { kKeep, kRecompute };  // keep the graph, or only the stage's input
+constexpr auto enumerators_of(Of<Recompute>) {
+  using enum Recompute;
+  return enumerators<Recompute>({{kKeep, "keep"}, {kRecompute, "recompute"}});
+}
+
+// flush: as many microbatches in flight as keep every replica busy. 1f1b: only as many as there are
+// replicas, backwards first; less memory, slower over latency. 2bw: two weight versions and no
+// barrier between inner steps; gradients are one step old.
+enum class PipelineSchedule { kFlush, kOneForwardOneBackward, kTwoBufferedWeights };
+constexpr auto enumerators_of(Of<PipelineSchedule>) {
+  using enum PipelineSchedule;
+  return enumerators<PipelineSchedule>(
+      {{kFlush, "flush"}, {kOneForwardOneBackward, "1f1b"}, {kTwoBufferedWeights, "2bw"}});
+}
+
+// Which replica of the next stage gets a microbatch; the last two exist to be compared with.
+enum class WiringPolicy { kServiceTime, kSticky, kRandom };
+constexpr auto enumerators_of(Of<WiringPolicy>) {
+  using enum WiringPolicy;
+  return enumerators<WiringPolicy>(
+      {{kServiceTime, "service_time"}, {kSticky, "sticky"}, {kRandom, "random"}});
+}
+
+}  // namespace shoal
