@@ -49,14 +49,6 @@ int open_socket(const addrinfo& address) {
   return socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-int port_of_listener(int fd) {
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
-  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
-                                           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
-}
-
 }  // namespace
 
 int begin_connect(const std::string& address) {
@@ -94,21 +86,50 @@ Duration round_trip_of(int fd) {
   return microseconds(info.tcpi_rtt);
 }
 
-Result<std::unique_ptr<TcpListener>> TcpListener::start(const std::string& address, Accept accept) {
+void tune_connection(int fd) { prepare(fd); }
+
+int port_of_listener(int fd) {
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
+  return ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(&bound)->sin6_port
+                                           : reinterpret_cast<sockaddr_in*>(&bound)->sin_port);
+}
+
+Result<int> listen_at(const std::string& address) {
   const AddressList list = resolve(address, AI_PASSIVE);
-  const int fd = list ? open_socket(*list) : -1, waker = eventfd(0, EFD_CLOEXEC);
-  const int yes = 1;
+  const int fd = list ? open_socket(*list) : -1, yes = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (fd >= 0 && waker >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 &&
-      listen(fd, kBacklog) == 0) {
-    return std::unique_ptr<TcpListener>(new TcpListener(fd, waker, std::move(accept)));
+  if (fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0 && listen(fd, kBacklog) == 0) {
+    return fd;
   }
-  const std::string why = std::strerror(errno);
-  for (const int each : {fd, waker}) {
-    if (each >= 0) close(each);
-  }
+  const std::string why = list ? std::strerror(errno) : "no such address";
+  if (fd >= 0) close(fd);
   return Error{Code::kUnavailable, "cannot listen on " + address + ": " + why, "bind",
                "is the port taken? Port 0 takes a free one"};
+}
+
+std::string number_of_peer(int fd) {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return "";
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&peer), size, host.data(), host.size(),
+                  port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "";
+  }
+  const bool is_v6 = peer.ss_family == AF_INET6;
+  const std::string name = host.data();
+  return (is_v6 ? "[" + name + "]" : name) + ":" + port.data();
+}
+
+Result<std::unique_ptr<TcpListener>> TcpListener::start(const std::string& address, Accept accept) {
+  const auto listener = listen_at(address);
+  if (!listener.ok()) return listener.error();
+  const int waker = eventfd(0, EFD_CLOEXEC);
+  SHOAL_CHECK(waker >= 0, "no descriptor is left");
+  return std::unique_ptr<TcpListener>(new TcpListener(*listener, waker, std::move(accept)));
 }
 
 TcpListener::TcpListener(int listener, int waker, Accept accept)

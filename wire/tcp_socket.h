@@ -20,6 +20,16 @@ inline constexpr char kCongestionControl[] = "bbr";
 // A connection to "host:port" that may still be on its way; -1 when the address names no host.
 int begin_connect(const std::string& address);
 
+// For a connection that was accepted: what begin_connect() sets on its own.
+void tune_connection(int fd);
+
+// A non-blocking listener. kUnavailable: the address is taken, or not one of this host.
+Result<int> listen_at(const std::string& address);
+int port_of_listener(int fd);
+
+// "host:port" of the other end, by numbers; empty when it is gone or no TCP.
+std::string number_of_peer(int fd);
+
 // Whether the host is given by its number: then it has one address, and nobody has to be asked.
 bool names_number(const std::string& address);
 

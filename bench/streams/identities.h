@@ -1,0 +1,19 @@
+// Certificates of one cluster for the processes of a measurement, made before they are forked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "wire/stream/node.h"
+
+namespace shoal::bench {
+
+struct Identity {
+  wire::stream::TlsContexts contexts;
+  // The same for gRPC, which compares host names: the server's certificate is for `localhost`.
+  std::string roots_pem, client_pem, client_key_pem, server_pem, server_key_pem;
+};
+
+std::vector<Identity> make_identities(int count);
+
+}  // namespace shoal::bench

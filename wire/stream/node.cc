@@ -1,0 +1,326 @@
+// See node.h.
+#include "wire/stream/node.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+#include <utility>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <openssl/rand.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "identity/asio_ssl.h"
+#include "wire/stream/local_name.h"
+#include "wire/tcp_socket.h"
+
+namespace shoal::wire::stream {
+namespace {
+
+constexpr int kUnsentMax = 256 << 10;  // bytes in a socket that are not on their way yet
+constexpr char kThisHost[] = "this host";
+constexpr auto kPause = std::chrono::milliseconds(50);
+
+void tune(int fd, bool is_local) {
+  if (is_local) return;
+  tune_connection(fd);
+  setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentMax, sizeof kUnsentMax);
+}
+
+PairId new_pair_id() {
+  PairId id;
+  SHOAL_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(&id), sizeof id) == 1, "no entropy");
+  return id;
+}
+
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+Error closing() { return {Code::kCancelled, "this node ends", "", ""}; }
+
+Error wrong(const char* field, const std::string& rule, std::int64_t given) {
+  return {Code::kValidation, "must be " + rule + ", got " + std::to_string(given), field,
+          "give a number in that range"};
+}
+
+}  // namespace
+
+Status check_options(const NodeOptions& o) {
+  if (const Status good = check_quotas(o.quotas); !good) return good;
+  if (o.tls && (!o.tls->server || !o.tls->client)) {
+    return Error{Code::kValidation, "needs a context for either role", "tls",
+                 "make both with make_tls_context()"};
+  }
+  if (o.handshake_limit <= Duration()) {
+    return wrong("handshake_limit", "above 0 ns", o.handshake_limit.ns);
+  }
+  if (o.beat < milliseconds(10)) return wrong("beat", "at least 10 ms", o.beat.ms());
+  if (o.stream_limit <= Duration()) return wrong("stream_limit", "above 0 ns", o.stream_limit.ns);
+  for (const auto& [field, value] :
+       {std::pair("handshakes_max", o.handshakes_max),
+        std::pair("handshakes_per_host_max", o.handshakes_per_host_max),
+        std::pair("pairs_max", o.pairs_max),
+        std::pair("pairs_per_peer_max", o.pairs_per_peer_max)}) {
+    if (value < 1) return wrong(field, "at least 1", value);
+  }
+  return {};
+}
+
+// ---- its life
+
+Node::Node(NodeOptions options, AcceptStream accept)
+    : options_(std::move(options)),
+      accept_(std::move(accept)),
+      io_(std::make_shared<net::io_context>(1)),
+      work_(net::make_work_guard(*io_)) {}
+
+Result<std::unique_ptr<Node>> Node::start(NodeOptions options, AcceptStream accept) {
+  if (const Status good = check_options(options); !good) return good.error();
+  std::unique_ptr<Node> node(new Node(std::move(options), std::move(accept)));
+  if (!node->options_.bind.empty()) {
+    if (const Status listens = node->listen(); !listens) return listens.error();
+  }
+  node->thread_ = std::thread([io = node->io_] { io->run(); });
+  return node;
+}
+
+Node::~Node() {
+  if (!thread_.joinable()) return;  // it never listened
+  net::post(*io_, [this] {
+    shut_all();
+    work_.reset();  // the thread ends with what that has set off
+  });
+  thread_.join();
+}
+
+void Node::shut_all() {
+  is_over_ = true;
+  for (const auto& listener : std::exchange(listeners_, {})) {
+    ErrorCode ignored;  // it is over in any case
+    listener->descriptor.close(ignored);
+  }
+  for (const auto& [lane, host] : std::exchange(shaking_, {})) lane->close();
+  while (!pairs_.empty()) PairPtr(pairs_.begin()->second.pair)->shut(closing());
+}
+
+// ---- listening
+
+Status Node::listen() {
+  const auto fd = listen_at(options_.bind);
+  if (!fd.ok()) return fd.error();
+  const std::string host =
+      options_.advertise_host.empty() ? host_of(options_.bind) : options_.advertise_host;
+  address_ = host + ":" + std::to_string(port_of_listener(*fd));
+  listen_on(*fd, false);
+  if (!options_.local_sockets) return {};
+  const auto local = listen_by_name(address_);
+  if (!local.ok()) return local.error();
+  listen_on(*local, true);
+  return {};
+}
+
+void Node::listen_on(int fd, bool is_local) {
+  listeners_.push_back(std::make_shared<Listener>(Listener{Descriptor(*io_, fd), is_local}));
+  accept_next(listeners_.back());
+}
+
+void Node::accept_next(std::shared_ptr<Listener> listener) {
+  listener->descriptor.async_wait(net::posix::descriptor_base::wait_read,
+                                  [this, listener](const ErrorCode& error) {
+                                    if (error || is_over_) return;
+                                    if (accept_all(*listener)) return accept_next(listener);
+                                    auto pause = std::make_shared<net::steady_timer>(*io_, kPause);
+                                    pause->async_wait([this, listener, pause](const ErrorCode&) {
+                                      if (!is_over_) accept_next(listener);
+                                    });
+                                  });
+}
+
+// False: all descriptors are taken, and others must end first.
+bool Node::accept_all(Listener& listener) {
+  for (int i = 0; i < options_.handshakes_max; ++i) {
+    const int fd = accept4(listener.descriptor.native_handle(), nullptr, nullptr,
+                           SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0) {
+      accepted(fd, listener.is_local);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+      return false;
+    } else if (errno != ECONNABORTED) {
+      return true;
+    }
+  }
+  return true;
+}
+
+void Node::accepted(int fd, bool is_local) {
+  const std::string host = is_local ? kThisHost : host_of(number_of_peer(fd));
+  const auto of_host =
+      std::ranges::count_if(shaking_, [&](const auto& each) { return each.second == host; });
+  const bool full = std::ssize(shaking_) >= options_.handshakes_max ||
+                    of_host >= options_.handshakes_per_host_max;
+  if (full || (is_local && !is_own_process(fd))) {
+    ++refused_by_quota_;
+    ::close(fd);
+    return;
+  }
+  const LanePtr lane = new_lane(fd, is_local, false, std::nullopt);
+  shaking_[lane] = host;
+  lane->greet(std::nullopt, options_.handshake_limit, [this, lane, host](Result<Hello> hello) {
+    shaking_.erase(lane);
+    if (hello.ok()) return join(lane, *hello, host);
+    ++failed_handshakes_;
+  });
+}
+
+Node::LanePtr Node::new_lane(int fd, bool is_local, bool dials,
+                             const std::optional<identity::ExpectedPeer>& expected) {
+  tune(fd, is_local);
+  const bool is_plain = is_local || !options_.tls;
+  auto carrier = is_plain
+                     ? make_plain_carrier(fd)
+                     : make_tls_carrier(fd, dials ? options_.tls->client : options_.tls->server,
+                                        dials, expected);
+  return std::make_shared<Lane>(*io_, fd, std::move(carrier), dials);
+}
+
+void Node::join(const LanePtr& lane, const Hello& hello, const std::string& host) {
+  lane->number = hello.lane;
+  const auto known = pairs_.find(hello.pair);
+  Status joined;
+  if (hello.lane == 0) {
+    joined = begin_pair(lane, hello, host);
+  } else if (known == pairs_.end() || known->second.peer.empty()) {
+    joined = Error{Code::kNotFound, "", "", ""};
+  } else {
+    Hello answer = known->second.pair->own_hello();
+    answer.lane = hello.lane;
+    lane->say(answer);
+    joined = known->second.pair->add(hello, lane);
+  }
+  if (joined.ok()) return;
+  ++refused_by_quota_;
+  lane->close();
+}
+
+bool Node::may_begin(const std::string& peer) const {
+  const auto accepted =
+      std::ranges::count_if(pairs_, [](const auto& each) { return !each.second.peer.empty(); });
+  const auto of_peer =
+      std::ranges::count_if(pairs_, [&](const auto& each) { return each.second.peer == peer; });
+  return accepted < options_.pairs_max && of_peer < options_.pairs_per_peer_max;
+}
+
+Status Node::begin_pair(const LanePtr& lane, const Hello& hello, const std::string& host) {
+  const auto name = lane->peer();
+  const std::string peer = name ? identity::to_string(*name) : host;
+  if (pairs_.contains(hello.pair) || !may_begin(peer)) {
+    return Error{Code::kResourceExhausted, "", "", ""};
+  }
+  const Hello own = hello_for(hello.pair, 0, hello.lanes);
+  auto pair = std::make_shared<Pair>(io_, options_for(Side::kAcceptor, own));
+  keep(hello.pair, pair, peer);
+  lane->say(own);
+  if (joined_) joined_(pair);
+  pair->begin(hello, lane);
+  return {};
+}
+
+void Node::set_joined(std::function<void(PairPtr)> joined) {
+  net::dispatch(*io_,
+                [this, joined = std::move(joined)]() mutable { joined_ = std::move(joined); });
+}
+
+// ---- pairs
+
+Hello Node::hello_for(PairId id, std::uint16_t lane, int lanes) const {
+  const Quotas& q = options_.quotas;
+  return {id, lane, static_cast<std::uint16_t>(lanes), q.message_max, q.window, q.streams_max};
+}
+
+Pair::Options Node::options_for(Side side, const Hello& own) {
+  return {side,
+          own,
+          options_.quotas,
+          options_.beat,
+          options_.stream_limit,
+          accept_,
+          [this, id = own.pair](Pair&) { pairs_.erase(id); }};
+}
+
+void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
+  pairs_[id] = {pair, std::move(peer)};
+}
+
+// ---- dialling
+
+void Node::dial(DialOptions options, Dialled dialled) {
+  auto dialling = std::make_shared<Dialling>(Dialling{std::move(options), std::move(dialled)});
+  DialOptions& to = dialling->options;
+  int fd = to.local && options_.local_sockets ? connect_by_name(to.address) : -1;
+  dialling->is_local = fd >= 0;
+  if (fd < 0) fd = begin_connect(to.address);
+  net::post(*io_, [this, fd, dialling] {
+    const bool counts = dialling->options.lanes >= 1 && dialling->options.lanes <= kLanesMax;
+    if (fd >= 0 && counts && !is_over_) return dial_first(fd, dialling);
+    if (fd >= 0) ::close(fd);
+    if (is_over_) return dialling->done(closing());
+    if (!counts) {
+      return dialling->done(
+          wrong("lanes", "1 to " + std::to_string(kLanesMax), dialling->options.lanes));
+    }
+    dialling->done(Error{Code::kUnavailable,
+                         "cannot dial " + dialling->options.address + ": it names no host",
+                         "address", "give host:port"});
+  });
+}
+
+void Node::dial_first(int fd, std::shared_ptr<Dialling> dialling) {
+  const Hello own = hello_for(new_pair_id(), 0, dialling->options.lanes);
+  const LanePtr lane = new_lane(fd, dialling->is_local, true, dialling->options.expected);
+  shaking_[lane] = "";
+  lane->greet(own, options_.handshake_limit, [this, lane, own, dialling](Result<Hello> hello) {
+    shaking_.erase(lane);
+    if (hello.ok() && hello->pair != own.pair)
+      hello = Error{Code::kIncompatible, "it answers another", "", ""};
+    if (!hello.ok()) {
+      Error error = hello.error();
+      error.message = "cannot dial " + dialling->options.address + ": " + error.message;
+      return dialling->done(std::move(error));
+    }
+    auto pair = std::make_shared<Pair>(io_, options_for(Side::kDialler, own));
+    keep(own.pair, pair, "");
+    dialling->number = number_of_peer(lane->fd());
+    pair->begin(*hello, lane);
+    dialling->done(pair);
+    dial_further(pair, *dialling);
+  });
+}
+
+void Node::dial_further(const PairPtr& pair, const Dialling& dialling) {
+  if (is_over_) return;
+  for (int lane = 1; lane < dialling.options.lanes; ++lane) {
+    dial_one_more(pair, dialling, static_cast<std::uint16_t>(lane));
+  }
+}
+
+// A further connection that does not come about is no failure: the pair goes on with those it has.
+void Node::dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t number) {
+  const int fd = dialling.is_local ? connect_by_name(dialling.options.address)
+                                   : begin_connect(dialling.number);
+  if (fd < 0) return;
+  const LanePtr lane = new_lane(fd, dialling.is_local, true, dialling.options.expected);
+  lane->number = number;
+  Hello own = pair->own_hello();
+  own.lane = number;
+  shaking_[lane] = "";
+  lane->greet(own, options_.handshake_limit, [this, lane, pair](Result<Hello> hello) {
+    shaking_.erase(lane);
+    const bool fits = hello.ok() && hello->pair == pair->own_hello().pair;
+    if (!fits || !pair->add(*hello, lane).ok()) lane->close();
+  });
+}
+
+}  // namespace shoal::wire::stream

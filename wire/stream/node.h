@@ -1,0 +1,134 @@
+// A process among its peers: listens, dials, and keeps the pairs that come of it. Connections
+// between hosts are TLS 1.3, both ends with a certificate (identity/tls_context.h); on one host and
+// in one network namespace they run over Unix sockets between processes of one user.
+//
+// Threads. A node has one I/O thread. All sockets, all cryptography and all events of streams are
+// its business; whoever is called from it must not block. The node's methods may be called from any
+// thread. Its end closes every pair, with closed() for every stream, and then joins the thread:
+// nothing is called afterwards, and hold no Stream or Pair longer. It must not end within an event.
+//
+// Bounds. A handshake, the hello included, has a deadline. While they last, handshakes have a quota
+// for all and one for each host; then pairs have one for all and one for each peer, connections of
+// a pair one, streams one, and a stream its window. A frozen peer is noticed after four beats.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "identity/peer.h"
+#include "wire/stream/pair.h"
+
+namespace shoal::wire::stream {
+
+struct TlsContexts {
+  std::shared_ptr<boost::asio::ssl::context> server, client;
+};
+
+struct NodeOptions {
+  std::string bind = "127.0.0.1:0";  // host:port, port 0 takes a free one; empty: dials only
+  std::string advertise_host;        // what peers dial; empty: the host of `bind`
+  std::optional<TlsContexts> tls;    // none: bytes as they are, on a network the operator trusts
+  bool local_sockets = true;         // also reachable by a Unix socket from the same host
+  Quotas quotas;
+  Duration handshake_limit = seconds(5);
+  Duration beat = seconds(2);
+  Duration stream_limit = seconds(600);  // of streams that peers open, unless their user sets one
+  int handshakes_max = 64, handshakes_per_host_max = 32;
+  int pairs_max = 1024, pairs_per_peer_max = 8;  // that peers dialled
+};
+// Error: validation, with the field's name.
+Status check_options(const NodeOptions& options);
+
+struct DialOptions {
+  std::string address;                             // host:port
+  std::optional<identity::ExpectedPeer> expected;  // none: as the context says
+  int lanes = 1;                                   // connections, at most kLanesMax
+  bool local = true;                               // a Unix socket, where there is one
+};
+
+// How many connections were turned away, and why.
+struct Refusals {
+  std::uint64_t quota = 0, handshake = 0;
+};
+
+class Node {
+ public:
+  using Dialled = std::function<void(Result<std::shared_ptr<Pair>>)>;
+
+  static Result<std::unique_ptr<Node>> start(NodeOptions options, AcceptStream accept);
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+
+  std::string address() const { return address_; }  // empty: it does not listen
+  // Resolves a name in the caller's thread; the rest is done in the background. `dialled` comes
+  // from the I/O thread once, when the peer has let us in; further connections follow.
+  void dial(DialOptions options, Dialled dialled);
+  // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
+  void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
+  Refusals refusals() const { return {refused_by_quota_, failed_handshakes_}; }
+
+ private:
+  struct Listener {
+    Descriptor descriptor;
+    bool is_local = false;
+  };
+  using LanePtr = std::shared_ptr<Lane>;
+  using PairPtr = std::shared_ptr<Pair>;
+
+  Node(NodeOptions options, AcceptStream accept);
+  Status listen();
+  void listen_on(int fd, bool is_local);
+  void accept_next(std::shared_ptr<Listener> listener);
+  bool accept_all(Listener& listener);
+  void accepted(int fd, bool is_local);
+  LanePtr new_lane(int fd, bool is_local, bool dials,
+                   const std::optional<identity::ExpectedPeer>& expected);
+  void join(const LanePtr& lane, const Hello& hello, const std::string& host);
+  Status begin_pair(const LanePtr& lane, const Hello& hello, const std::string& host);
+  bool may_begin(const std::string& peer) const;
+
+  struct Dialling {
+    DialOptions options;
+    Dialled done;
+    bool is_local = false;
+    std::string number;  // of the address, for further connections
+  };
+  void dial_first(int fd, std::shared_ptr<Dialling> dialling);
+  void dial_further(const PairPtr& pair, const Dialling& dialling);
+  void dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t lane);
+  Hello hello_for(PairId id, std::uint16_t lane, int lanes) const;
+  Pair::Options options_for(Side side, const Hello& own);
+  void keep(PairId id, const PairPtr& pair, std::string peer);
+  void shut_all();
+
+  const NodeOptions options_;
+  const AcceptStream accept_;
+  const std::shared_ptr<net::io_context> io_;
+  net::executor_work_guard<net::io_context::executor_type> work_;
+  std::string address_;
+  std::atomic<std::uint64_t> refused_by_quota_{0}, failed_handshakes_{0};
+
+  // I/O thread.
+  struct Kept {
+    PairPtr pair;
+    std::string peer;  // for the quota; empty: we dialled
+  };
+  std::function<void(PairPtr)> joined_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
+  std::map<LanePtr, std::string> shaking_;  // and the host that each is of; empty: we dial
+  std::map<PairId, Kept> pairs_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace shoal::wire::stream

@@ -1,0 +1,58 @@
+// Who is at the other end, and streams against the direction of dialling.
+#include <gtest/gtest.h>
+
+#include "wire/stream/stream_test_util.h"
+
+namespace shoal::wire::stream {
+namespace {
+
+// A node that listens nowhere, as behind a translating router, serves whoever it has dialled.
+TEST(Reverse, TheAcceptorOpensStreamsToTheDialler) {
+  const TestCluster cluster;
+  std::promise<std::shared_ptr<Pair>> joined;
+  Host open_one({.tls = cluster.contexts(1), .local_sockets = false});
+  open_one.node().set_joined(
+      [&](std::shared_ptr<Pair> pair) { joined.set_value(std::move(pair)); });
+  Host hidden({.bind = "", .tls = cluster.contexts(2)});
+  EXPECT_EQ(hidden.node().address(), "");
+  const auto dialled = hidden.dial({.address = open_one.node().address()});
+  ASSERT_TRUE(dialled.ok()) << to_string(dialled.error());
+  auto known = joined.get_future();
+  ASSERT_EQ(known.wait_for(kPatience), std::future_status::ready);
+  const std::shared_ptr<Pair> back = known.get();
+  EXPECT_FALSE(back->has_dialled());
+  EXPECT_EQ(back->peer(), cluster.name_of(2));
+  const auto user = open(*back, "reduce");
+  const std::string body = pattern(1'000'000, 1);
+  user->stream->send(message_of("head", body));
+  const auto peer = hidden.accepted();
+  ASSERT_TRUE(peer && peer->wait_messages(1));
+  EXPECT_TRUE(peer->messages()[0].body == body);
+  EXPECT_EQ(peer->stream->pair()->peer(), cluster.name_of(1));
+}
+
+TEST(Identity, ADiallerExpectsOneReplica) {
+  const TestCluster cluster;
+  Host server({.tls = cluster.contexts(1), .local_sockets = false});
+  Host client({.tls = cluster.contexts(2), .local_sockets = false});
+  const std::string address = server.node().address();
+  EXPECT_TRUE(client.dial({.address = address, .expected = cluster.exactly(1)}).ok());
+  const auto other = client.dial({.address = address, .expected = cluster.exactly(3)});
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, Code::kPermissionDenied);
+}
+
+TEST(Identity, AStrangerIsRefused) {
+  const TestCluster cluster, foreign("atoll");
+  Host server({.tls = cluster.contexts(1), .local_sockets = false});
+  Host stranger({.tls = foreign.contexts(2), .local_sockets = false});
+  EXPECT_FALSE(stranger.dial({.address = server.node().address()}).ok());
+  Host plain({.local_sockets = false, .handshake_limit = milliseconds(500)});
+  EXPECT_FALSE(plain.dial({.address = server.node().address()}).ok());
+  Host member({.tls = cluster.contexts(3), .local_sockets = false});
+  EXPECT_TRUE(member.dial({.address = server.node().address()}).ok());
+  EXPECT_TRUE(eventually([&] { return server.node().refusals().handshake >= 1; }));
+}
+
+}  // namespace
+}  // namespace shoal::wire::stream
