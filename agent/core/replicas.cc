@@ -200,6 +200,7 @@ void Agent::State::replica_due(ReplicaId id) {
   Replica* replica = replicas.find(id);
   if (replica == nullptr) return;
   replica->due.reset();
+  if (!running()) return;  // its trainer is told to stop, or has ended
   const std::int32_t device = replica->assign.device, slot = replica->slot;
   if (replica->state == ReplicaState::kLoading) {
     return kill_trainer(slot, "its load of a replica stands still");

@@ -138,6 +138,19 @@ TEST_F(ReplicasTest, ALoadThatMovesIsNotKilledHoweverLongItTakes) {
   EXPECT_THAT(one<KillTrainer>().because, HasSubstr("stands still"));
 }
 
+TEST_F(ReplicasTest, ALoadThatStandsStillWhileTheAgentStopsIsLeftToTheStop) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  hear(assign(1));
+  step(StopRequested{});
+  step(TrainerExited{{0, 1}, {0, 0, ""}});
+  for (int i = 0; i < 20 && wake(); ++i) {
+  }
+  for (const KillTrainer& kill : all<KillTrainer>()) EXPECT_NE(kill.trainer.slot, 0);
+}
+
 // Its compute thread hangs: it hears no Release.
 TEST_F(ReplicasTest, ATrainerThatDoesNotLetGoIsKilled) {
   serve();

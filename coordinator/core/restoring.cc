@@ -32,7 +32,9 @@ std::int64_t new_epoch(const Transaction& tx, JobId id, const std::vector<Claim>
   for (const auto& [checkpoint, record] : tx.state().checkpoints) {
     if (record.key.job == id) known = std::max(known, record.key.epoch);
   }
-  return std::max(known + 1, tx.now().ns / 1'000'000);
+  constexpr std::int64_t kTags = std::int64_t{1} << 21;  // below 2^53 until 2106: JSON numbers
+  const auto tag = static_cast<std::int64_t>(tx.state().counters.store % kTags);
+  return std::max(known + 1, tx.now().ns / 1'000'000'000 * kTags + tag);
 }
 
 // Nobody has counted so far in such a history.

@@ -30,7 +30,10 @@ TinyJob copied_job() {
 
 double copied_round(const Cluster& cluster, const TinyJob& job, int stage) {
   const Json now = cluster.job(job.name);
-  return number_at(now, "status/stages/" + std::to_string(stage) + "/copied_round", -1);
+  const Json* stages = cli::at_path(now, "status/stages");
+  const auto index = static_cast<std::size_t>(stage);
+  if (stages == nullptr || stages->size() <= index) return -1;
+  return number_at(stages->at(index), "copied_round", -1);
 }
 
 // The agents of the replicas of a stage, by their index in the cluster.

@@ -76,7 +76,7 @@ Arguments parse(int argc, char** argv) {
       a.json = true;
     else if (flag == "--list-bugs")
       a.list_bugs = true;
-    else if (flag == "--help")
+    else if (flag == "--help" || flag == "-h")
       a.help = true;
     else if (flag == "--bug") {
       const std::string name = value();

@@ -120,12 +120,14 @@ bool all_hold(const State& state, const JobRecord& job, StageIndex stage,
   });
 }
 
-// Those that keep it beside the chosen ones. Absent ones may come back with what nobody else has.
+// Those that keep it beside the chosen ones, and can be told so. Others may come back with what
+// nobody else has by then.
 void drop_others(Transaction& tx, JobId job, StageIndex stage,
                  const std::vector<ReplicaId>& chosen) {
   for (const ReplicaId id : live_replicas(tx.state(), job)) {
-    const bool keeps = copy_of_stage(tx.state().replicas.at(id), stage) != nullptr;
-    if (!keeps || std::ranges::count(chosen, id) > 0) continue;
+    const ReplicaRecord& keeper = tx.state().replicas.at(id);
+    const bool keeps = copy_of_stage(keeper, stage) != nullptr;
+    if (!keeps || !can_be_told(tx.state(), keeper) || std::ranges::count(chosen, id) > 0) continue;
     std::erase_if(tx.replica(id).copies, [&](const KeptCopy& copy) { return copy.stage == stage; });
   }
 }

@@ -112,6 +112,11 @@ class LostRounds final : public Checker {
   // What differs cannot be told from what is right; whether it fails for a reason is the business
   // of honest_agents.
   void note_end(const ReplicaRecord& replica) {
+    if (replica.state == ReplicaState::kAbsent) {
+      absent_since_.try_emplace(replica.id, now());
+    } else if (!is_terminal(replica.state)) {  // it is let go once it was waited for
+      absent_since_.erase(replica.id);
+    }
     const bool ended = replica.state == ReplicaState::kFailed;
     if (ended && replica.held_round < 0) ++failed_loads_[replica.source.replica];
     if (replica.state == ReplicaState::kReleased) {
@@ -152,12 +157,22 @@ class LostRounds final : public Checker {
     return std::ranges::any_of(all, [&](const auto& holder) { return is_tainted(holder.replica); });
   }
 
+  // A host that was within reach for a moment, too short to be heard, has been waited for all
+  // along.
+  bool is_asked(ReplicaId replica, Instant out_since, Duration waited) const {
+    if (out_since == Instant()) return true;
+    const auto absent = absent_since_.find(replica);
+    const Instant since =
+        absent == absent_since_.end() ? out_since : std::min(out_since, absent->second);
+    return now() - since < waited;
+  }
+
   // One holder of each stage that has any.
   std::map<StageIndex, ReplicaId> living(const Mark& what, Duration waited) const {
     std::map<StageIndex, ReplicaId> held;
     if (census() == nullptr) return held;
     for (const Census::Holder& holder : census()->holders(what.newest)) {
-      const bool asked = holder.out_since == Instant() || now() - holder.out_since < waited;
+      const bool asked = is_asked(holder.replica, holder.out_since, waited);
       // Once a round is stored its holders may be let go; they may not have heard of it.
       const bool stored = released_.contains(holder.replica) && stored_.contains(what.newest);
       const bool gone = stored || spared_.contains(holder.replica);
@@ -169,7 +184,7 @@ class LostRounds final : public Checker {
   void add_copies(const Mark& what, Duration waited, std::map<StageIndex, ReplicaId>& held) const {
     if (census() == nullptr) return;
     for (const Census::Copy& copy : census()->copies(what.newest)) {
-      const bool asked = copy.out_since == Instant() || now() - copy.out_since < waited;
+      const bool asked = is_asked(copy.replica, copy.out_since, waited);
       const bool left = released_.contains(copy.replica) || spared_.contains(copy.replica);
       const bool gone = left && !released_now_.contains(copy.replica);
       const auto failed = failed_loads_.find(copy.copy);
@@ -180,7 +195,8 @@ class LostRounds final : public Checker {
 
   static constexpr int kUselessAfter = 3;  // loads
 
-  std::map<ReplicaId, int> failed_loads_;  // by source
+  std::map<ReplicaId, Instant> absent_since_;  // as it was decided
+  std::map<ReplicaId, int> failed_loads_;      // by source
   std::set<JobId> undecided_;  // after a backup was put back only replicas say what they hold
   std::map<JobId, Mark> decided_, durable_, since_backup_, before_backup_;
   std::map<JobId, RoundNumber> on_disk_;  // of the newest checkpoint that was found

@@ -81,6 +81,11 @@ class Views final : public Checker {
   void ordered(ReplicaId replica, const OpenRound& order, const Tables& tables) {
     if (tables.jobs.at(order.key.job).stages.size() < 2) return;
     if (order.from_step == order.to_step) return;  // nothing is trained
+    const auto known = tables.replicas.find(replica);
+    if (known != tables.replicas.end() &&
+        known->second.state == coordinator::ReplicaState::kAbsent) {
+      return;  // it is asked whether it is there; its view follows its answer
+    }
     const auto view = newest_.find(replica);
     if (view != newest_.end() && view->second) return;
     violated(to_string(replica) + " shall train " + to_text(order.key) + " without a view");
