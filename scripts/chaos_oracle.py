@@ -207,11 +207,21 @@ class Oracle(threading.Thread):
                 self.say(complaint)
             self.compared = last
 
+    def checkpoint_complaints(self):
+        """A job that trains deletes old checkpoints: what is gone by the next look was deleted while it was read."""
+        found = self.checkpoints.complaints()
+        if not found:
+            return []
+        self.look()
+        still = self.checkpoints.complaints()
+        return [complaint for complaint in found if complaint in still]
+
     def check_at_rest(self):
         """In a calm, while the coordinator answers."""
         with self.looking, self.cluster.lock:
             self.look()
-            for complaint in [*self.ledger.complaints(self.sight), *self.checkpoints.complaints()]:
+            complaints = [*self.ledger.complaints(self.sight), *self.checkpoint_complaints()]
+            for complaint in complaints:
                 self.say(complaint)
         for name, violations, quarantines in self.sight.health_records:
             if violations or quarantines:

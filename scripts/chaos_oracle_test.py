@@ -89,6 +89,17 @@ class OracleTest(unittest.TestCase):
         self.oracle.seen(sight(number), number)
         return self.oracle.broken
 
+    def test_a_checkpoint_that_is_deleted_while_it_is_read(self):
+        """The files go after the look; the next look does not know the checkpoint any more."""
+        part = {"anchor": "", "momentum": "", "files": [{"path": "model.safetensors", "sha256": "0" * 64}]}
+        self.oracle.checkpoints.stored = (("ckpt_1", 5, [part]),)
+        looks = []
+        self.oracle.look = lambda: looks.append(setattr(self.oracle.checkpoints, "stored", ()))
+        self.assertEqual((self.oracle.checkpoint_complaints(), len(looks)), ([], 1))
+        self.oracle.checkpoints.stored = (("ckpt_1", 5, [part]),)
+        self.oracle.look = lambda: looks.append(None)
+        self.assertIn("model.safetensors is not", self.oracle.checkpoint_complaints()[0])
+
     def test_lost_although_it_lives(self):
         self.hold(9, 9)
         self.assertIn("from round 9 to 5", self.back_to(5)[0])
