@@ -33,7 +33,7 @@ constexpr int kOrphanLimitMax = 86'400;
 struct Flags {
   std::string coordinator = "127.0.0.1:7071", token_file, data_dir, name, devices = "auto", host;
   std::string role = "trainer", peer_ports = "7100-7199", trainer, log_level = "info";
-  std::vector<std::string> labels;
+  std::vector<std::string> labels, data_roots;
   int threads = 0;
   bool replica_group = false;
   double speed = 1;
@@ -70,6 +70,11 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_option("--name", flags.name, "for people; unique in the cluster")->capture_default_str();
   app.add_option("--label", flags.labels, "k=v, any number of times")->allow_extra_args(false);
+  app.add_option(
+         "--data-root", flags.data_roots,
+         "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
+      ->envname("SHOAL_DATA_ROOT")
+      ->allow_extra_args(false);
   app.add_option("--role", flags.role,
                  "trainer, or reducer: no device is used, this host averages for others "
                  "(jobs with sync.topology = \"param_server\")")
@@ -228,6 +233,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (!devices.ok()) return devices.error();
   auto labels = read_labels(flags.labels);
   if (!labels.ok()) return labels.error();
+  auto roots = data::DataRoots::parse(flags.data_roots, "--data-root");
+  if (!roots.ok()) return roots.error();
   auto ports = parse_port_range(flags.peer_ports);
   if (!ports.ok()) return ports.error();
   if (const Status replica_group = check_replica_group(flags, devices->size()); !replica_group.ok())
@@ -242,6 +249,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.labels = std::move(labels).value();
   options.core.devices = std::move(devices).value();
   options.data_dir = flags.data_dir;
+  options.data_roots = std::move(roots).value();
   options.trainer = program_of(flags);
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   if (flags.replica_group) {

@@ -11,6 +11,7 @@
 #include <toml++/toml.h>
 
 #include "cli/toml_edit.h"
+#include "job/data_rules.h"
 
 namespace shoal::cli {
 namespace {
@@ -178,7 +179,8 @@ Status JobFile::write_down(const std::string& dotted_key, const std::string& tom
 std::string JobFile::data_path() const {
   const Json* train = at_path(spec_, "data/train");
   if (!train || !train->is_string() || train->get<std::string>().empty()) return "";
-  const fs::path path = fs::path(folder_) / train->get<std::string>();  // keeps an absolute one
+  if (!parse_data_path(train->get<std::string>()).root.empty()) return "";  // of the agents
+  const fs::path path = fs::path(folder_) / train->get<std::string>();      // keeps an absolute one
   return path.lexically_normal().string();
 }
 

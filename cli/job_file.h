@@ -42,7 +42,7 @@ class JobFile {
   Status apply(const JobFileChanges& changes);
   Status apply_set(const std::string& assignment);
   Status write_down(const std::string& dotted_key, const std::string& toml_value);
-  std::string data_path() const;  // absolute; empty: none
+  std::string data_path() const;  // absolute; empty: none, or ROOT:PATH
   Error refused_data(const std::string& what, const std::string& remedy) const;
 
   Json spec_ = Json::object();

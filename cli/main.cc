@@ -106,6 +106,10 @@ class Tree {
     up->add_option("--grpc", up_.grpc, "for agents [127.0.0.1:7071]; port 0: a free one");
     up->add_option("--data-dir", up_.data_dir,
                    "where everything is kept [~/.local/share/shoal/up]");
+    up->add_option("--data-root", up_.data_roots,
+                   "[NAME=]FOLDER beneath which jobs may read, any number of times [/: what you "
+                   "may read]")
+        ->allow_extra_args(false);
     up->add_option("--threads", up_.threads, "per agent [the cores shared out]");
     up->add_option("--speeds", up_.speeds, "unequal agents: a share of full speed each, 1,0.5,0.25")
         ->delimiter(',');

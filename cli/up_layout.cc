@@ -66,6 +66,12 @@ Status check_addresses(const UpOptions& options) {
                "give another port; 0 takes a free one"};
 }
 
+void add_data_roots(const UpOptions& options, std::vector<std::string>& command) {
+  for (const std::string& root : options.data_roots) {
+    command.insert(command.end(), {"--data-root", root});
+  }
+}
+
 }  // namespace
 
 std::string default_up_folder() {
@@ -126,11 +132,17 @@ int threads_per_agent(const UpOptions& options, int cores) {
 
 Launch coordinator_launch(const UpLayout& layout, const UpOptions& options, const HostPort& http,
                           const HostPort& grpc, const std::string& binaries) {
-  return {"coordinator",
-          {binaries + "/shoal-coordinator", "--data-dir", layout.coordinator(), "--http",
-           http.text(), "--grpc", grpc.text(), "--address-file", layout.address_file()},
-          layout.log("coordinator"),
-          !options.detach};
+  std::vector<std::string> command = {binaries + "/shoal-coordinator",
+                                      "--data-dir",
+                                      layout.coordinator(),
+                                      "--http",
+                                      http.text(),
+                                      "--grpc",
+                                      grpc.text(),
+                                      "--address-file",
+                                      layout.address_file()};
+  add_data_roots(options, command);
+  return {"coordinator", std::move(command), layout.log("coordinator"), !options.detach};
 }
 
 Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number, int threads,
@@ -164,6 +176,7 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
     const double speed = options.speeds.at(static_cast<std::size_t>(number - 1));
     command.insert(command.end(), {"--speed", std::to_string(speed)});
   }
+  if (!reducer) add_data_roots(options, command);
   if (!options.emulated_link.empty()) {
     command.insert(command.end(), {"--emulate-link", options.emulated_link});
   }

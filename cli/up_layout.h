@@ -28,7 +28,8 @@ struct UpOptions {
   std::string data_dir;        // empty: default_up_folder()
   int threads = 0;             // per agent; 0: the host's cores shared out
   std::vector<double> speeds;  // one share per agent, from 0.01 to 1; empty: full speed
-  std::string emulated_link;   // which every agent's trainers pretend to have; empty: none
+  std::vector<std::string> data_roots = {"/"};  // where jobs may read: [NAME=]FOLDER
+  std::string emulated_link;  // which every agent's trainers pretend to have; empty: none
   bool detach = false;
 };
 

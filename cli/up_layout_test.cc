@@ -84,6 +84,7 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   options.agents = 3;
   options.speeds = {1, 1, 0.25};
   options.emulated_link = "up=10mbit";
+  options.data_roots = {"texts=/srv/texts"};
   const Launch agent =
       agent_launch(layout, options, 3, 2, {"http://h", "127.0.0.1:9", "/t"}, "/bin");
   EXPECT_EQ(agent.name, "agent-3");
@@ -100,6 +101,7 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   EXPECT_TRUE(has("--coordinator", "127.0.0.1:9"));
   EXPECT_TRUE(has("--threads", "2"));
   EXPECT_TRUE(has("--speed", "0.250000"));
+  EXPECT_TRUE(has("--data-root", "texts=/srv/texts"));
   EXPECT_TRUE(has("--emulate-link", "up=10mbit"));
 }
 

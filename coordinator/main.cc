@@ -108,6 +108,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .remote_allowed = config.insecure_http,
                                  .agents_address = agents,
                                  .token_file = config.token_file(),
+                                 .data_roots = config.data_roots,
                                  .drain_limit = kHttpStopLimit},
                                 cluster);
   if (http) return http;

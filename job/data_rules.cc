@@ -13,6 +13,19 @@ std::int64_t token_at(std::span<const std::byte> bytes, Tokenizer tokenizer, std
 
 }  // namespace
 
+bool is_data_root_name(std::string_view name) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789_-";
+  return !name.empty() && name.size() <= kDataRootNameMax &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+DataPath parse_data_path(std::string_view text) {
+  const auto colon = text.find(':');
+  const bool rooted = colon != std::string_view::npos && is_data_root_name(text.substr(0, colon));
+  if (!rooted) return {{}, text};
+  return {text.substr(0, colon), text.substr(colon + 1)};
+}
+
 DataNeeds data_needs(const JobSpec& spec) {
   return {spec.data.tokenizer, spec.model.context, spec.model.vocab, spec.data.val_fraction};
 }
@@ -44,8 +57,8 @@ Status check_data_tokens(const DataNeeds& needs, std::span<const std::byte> byte
     const std::int64_t token = token_at(bytes, needs.tokenizer, i);
     if (token < needs.vocab) continue;
     return Error{Code::kValidation,
-                 path + ": token " + std::to_string(first + static_cast<std::int64_t>(i)) + " is " +
-                     std::to_string(token) + ", but model.vocab is " + std::to_string(needs.vocab),
+                 path + ": token " + std::to_string(first + static_cast<std::int64_t>(i)) +
+                     " is not below model.vocab, " + std::to_string(needs.vocab),
                  kField, "raise model.vocab or use the tokenizer the file was made with"};
   }
   return {};

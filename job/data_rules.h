@@ -8,11 +8,23 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "job/job_spec.h"
 
 namespace shoal {
+
+// data.train is a path of each agent's host, or ROOT:PATH: a file beneath the root of that name
+// (shoal-agent --data-root). "./a:b" is a path with a colon.
+struct DataPath {
+  std::string_view root;  // empty: `path` is the whole text
+  std::string_view path;
+};
+DataPath parse_data_path(std::string_view text);
+
+inline constexpr std::size_t kDataRootNameMax = 64;
+bool is_data_root_name(std::string_view name);  // of a-z, 0-9, '_' and '-'
 
 // The fields of a job that decide it.
 struct DataNeeds {

@@ -43,7 +43,7 @@ TEST(DataRules, TheFirstTokenThatTheModelDoesNotHaveIsNamed) {
   const Status bad = check_data_tokens(kSmall, bytes_of({0, 100, 101}), 7, "/x");
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().code, Code::kValidation);
-  EXPECT_EQ(bad.error().message, "/x: token 8 is 100, but model.vocab is 100");
+  EXPECT_EQ(bad.error().message, "/x: token 8 is not below model.vocab, 100");
 }
 
 TEST(DataRules, TokensOfTwoBytesAreLittleEndianAndHalfOneIsNotLookedAt) {

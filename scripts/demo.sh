@@ -71,7 +71,7 @@ replace_an_agent() {
   kill -KILL "$(agent_pid 2)"
   "$PWD/build/bin/shoal-agent" --coordinator "$(up_field grpc)" --token-file "$(up_field token_file)" \
     --data-dir "$cluster/agents/5" --name agent-5 --threads 1 --devices cpu:1 --host 127.0.0.1 \
-    --peer-ports 0 >"$cluster/logs/agent-5.log" 2>&1 &
+    --data-root "$PWD" --peer-ports 0 >"$cluster/logs/agent-5.log" 2>&1 &
   spare=$!
 }
 

@@ -97,7 +97,7 @@ stop_all() {
 start_agent() {
   "$folder/bin/shoal-agent" --coordinator "$(field grpc)" --token-file "$(field token_file)" \
     --data-dir "$folder/cluster/agents/$1" --name "agent-$1" --devices "${DEVICES:-auto}" --host 127.0.0.1 \
-    --peer-ports 0 >"$folder/cluster/logs/agent-$1.log" 2>&1 &
+    --data-root "$folder" --peer-ports 0 >"$folder/cluster/logs/agent-$1.log" 2>&1 &
   agents+=("$!")
 }
 

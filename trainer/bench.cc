@@ -124,7 +124,7 @@ int bench(const BenchOptions& options) {
   const DeviceChoice choice{options.cuda ? DeviceKind::kCuda : DeviceKind::kCpu, 0,
                             options.threads};
   if (const Status s = prepare_device(choice); !s) return complain(to_string(s.error()));
-  auto data = Dataset::open(spec);
+  auto data = Dataset::open(spec, data::DataRoots::whole_host());
   if (!data) return complain(to_string(data.error()));
   std::unique_ptr<StageModel> model;
   if (auto f = StageModel::create(spec, whole_model(spec.model), choice, model)) {

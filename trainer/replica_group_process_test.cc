@@ -48,7 +48,8 @@ struct Trainee {
     model->seed();
   }
   void learn(const JobSpec& spec, GroupLeader* replica_group) {
-    learner = std::make_unique<Learner>(*model, std::move(*Dataset::open(spec)), replica_group);
+    learner = std::make_unique<Learner>(
+        *model, std::move(*Dataset::open(spec, data::DataRoots::whole_host())), replica_group);
   }
   StepResult step(std::int64_t step) {
     StepResult result;

@@ -57,6 +57,11 @@ Result<DeviceChoice> device_from_environment() {
                       *speed};
 }
 
+// Beneath which the agent lets jobs read.
+Result<data::DataRoots> roots_from_environment() {
+  return data::DataRoots::from_text(environment("SHOAL_DATA_ROOTS", ""), "SHOAL_DATA_ROOTS");
+}
+
 int complain(const Error& error) { return replica::complain(kProgram, error); }
 
 void warn_about_slow_blas(const DeviceChoice& device) {
@@ -138,11 +143,13 @@ int serve() {
   const auto replica_group =
       environment_number("SHOAL_TRAINER_REPLICA_GROUP", 1, 1, kReplicaGroupMax);
   if (!replica_group) return complain(replica_group.error());
+  const auto roots = roots_from_environment();
+  if (!roots) return complain(roots.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   warn_about_slow_blas(*device);
   const auto accelerator = accelerator_of(*device);
   if (!accelerator) return complain(accelerator.error());
-  TorchHost host(*device, accelerator->get(), replica_group_maker(*device, *replica_group));
+  TorchHost host(*device, *roots, accelerator->get(), replica_group_maker(*device, *replica_group));
   return replica::serve(kProgram, host, [&](TrainerReady& ready) {
     return guarded([&] { measure(*device, *replica_group, *accelerator != nullptr, ready); });
   });
@@ -154,9 +161,11 @@ int serve_group_member() {
   GroupSocket leader(kGroupMemberSocket);
   const auto device = device_from_environment();
   if (!device) return complain(device.error());
+  const auto roots = roots_from_environment();
+  if (!roots) return complain(roots.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   const auto group = device_group(*device);
-  const Status end = run_group_member(leader, *device, group.get());
+  const Status end = run_group_member(leader, *device, *roots, group.get());
   return end.error().code == Code::kUnavailable ? 0 : complain(end.error());
 }
 

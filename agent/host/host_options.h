@@ -6,6 +6,7 @@
 #include "agent/core/agent.h"
 #include "agent/host/coordinator_link.h"
 #include "agent/host/network.h"
+#include "data/data_roots.h"
 
 namespace shoal::agent {
 
@@ -17,6 +18,7 @@ struct HostOptions {
   int threads = 1;                       // of each CPU trainer
   int replica_group = 1;                 // devices that train one replica together; 1: each its own
   double speed = 1;                      // trainers pretend to be this share of their device
+  data::DataRoots data_roots;            // beneath which jobs may read
   std::string emulated_link;             // what trainers pretend to have; empty: the real line
   Duration trainer_ping = seconds(2);    // one hangs after two of these and detach_limit
   Duration orphan_limit = seconds(600);  // trainers without an agent end then; 0: at once

@@ -31,7 +31,7 @@ JobSpec spec_of(const Setting& setting, const Arm& arm, double lr, std::uint64_t
   JobOptions spec;
   spec.name = "convergence";
   spec.model = setting.model;
-  spec.data.train = setting.text;
+  spec.data.train = std::filesystem::absolute(setting.text).string();
   spec.train.steps = setting.steps;
   spec.train.batch = setting.batch * arm.batch_factor;
   spec.train.optimizer = arm.optimizer;
@@ -64,7 +64,7 @@ class Swarm {
         spec_(spec_of(setting, arm, lr, seed)),
         units_(whole_model(spec_.model)),
         faults_(mix_seed(seed, kFaultStream)) {
-    auto data = Dataset::open(spec_);
+    auto data = Dataset::open(spec_, data::DataRoots::whole_host());
     if (!data) throw std::runtime_error(to_string(data.error()));
     const std::shared_ptr<const Dataset> text = std::move(*data);
     for (std::int64_t i = 0; i < arm.workers; ++i) workers_.push_back(make_worker(text, i));

@@ -101,10 +101,14 @@ void describe_copies(CLI::App& app, Options& options) {
           (std::ostringstream() << static_cast<double>(options.copies_max.count()) / kGib).str());
 }
 
-void describe(CLI::App& app, Config& config) {
+void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
   app.add_option("--data-dir", config.data_dir, "Folder of the cluster's state; made when missing")
       ->envname("SHOAL_COORDINATOR_DATA_DIR")
       ->capture_default_str();
+  app.add_option("--data-root", roots,
+                 "[NAME=]FOLDER of this host in which a dry run may look at the data of a job, any "
+                 "number of times (default: none)")
+      ->allow_extra_args(false);
   app.add_option("--http", config.http, "Address of REST, dashboard and metrics; port 0 picks one")
       ->capture_default_str();
   app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
@@ -208,7 +212,8 @@ Result<CommandLine> read_command_line(int argc, const char* const* argv) {
       "The coordinator of a Shoal cluster: REST and metrics, agents, and the cluster's state",
       "shoal-coordinator");
   app.set_version_flag("--version", std::string("shoal-coordinator ") + SHOAL_VERSION);
-  describe(app, result.config);
+  std::vector<std::string> roots;
+  describe(app, result.config, roots);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -227,6 +232,9 @@ Result<CommandLine> read_command_line(int argc, const char* const* argv) {
   while (result.config.data_dir.size() > 1 && result.config.data_dir.back() == '/') {
     result.config.data_dir.pop_back();
   }
+  auto parsed = data::DataRoots::parse(roots, "--data-root");
+  if (!parsed.ok()) return parsed.error();
+  result.config.data_roots = std::move(parsed).value();
   if (Status s = check(result.config); !s.ok()) return s.error();
   return result;
 }

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "coordinator/core/decisions/options.h"
+#include "data/data_roots.h"
 
 namespace shoal::coordinator {
 
@@ -18,6 +19,7 @@ struct Config {
   std::string address_file;         // written once ready; empty: none
   std::string log_level = "info";   // debug, info, warning, error
   std::string log_format = "text";  // text, json
+  data::DataRoots data_roots;       // what a dry run may look at on this host
   bool check_only = false;          // --check-config
   bool check_store = false;
   Options core;

@@ -46,7 +46,7 @@ class Trainer {
                                    swarm::StageListener& l, RoundNumber held, std::int64_t step) {
         return swarm::StageRuntime::create(o, *service_, c, l, wake, held, step);
       };
-      TorchHost compute({});
+      TorchHost compute({}, data::DataRoots::whole_host());
       replica::Worker worker({compute, queue_, *node_, state_server_, make,
                               [this](const auto& m) { recorder_.add(m); }});
       worker.run();
@@ -217,7 +217,7 @@ class PipelineReplicaTest : public testing::Test {
     std::unique_ptr<StageModel> model;
     EXPECT_FALSE(StageModel::create(spec, whole_model(spec.model), {}, model));
     model->write_parameters(anchor);
-    Learner learner(*model, std::move(*Dataset::open(spec)));
+    Learner learner(*model, std::move(*Dataset::open(spec, data::DataRoots::whole_host())));
     EvalSum sum;
     for (int i = 0; i < 3; ++i) EXPECT_FALSE(learner.evaluate_batch(i, 3, sum));
     EXPECT_EQ(sum.tokens, Tokens(3 * 4 * 8));

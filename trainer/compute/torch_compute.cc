@@ -99,7 +99,7 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   if (auto failure = check_fits(needed_memory(order), device_)) return failure;
   std::shared_ptr<const Dataset> data;
   if (order.stage == 0) {
-    auto opened = Dataset::open(order.spec);
+    auto opened = Dataset::open(order.spec, roots_);
     if (!opened) return data_failure(opened.error());
     data = std::move(*opened);
   }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 
+#include "data/data_roots.h"
 #include "replica/runtime/compute.h"
 #include "trainer/model/group_leader.h"
 #include "trainer/model/torch_bridge.h"
@@ -16,10 +17,11 @@ using MakeReplicaGroup = std::function<std::unique_ptr<GroupLeader>(StageModel&)
 
 class TorchHost final : public replica::ComputeHost {
  public:
-  // The accelerator, if any, outlives this.
-  explicit TorchHost(DeviceChoice device, outer_opt::Accelerator* accelerator = nullptr,
-                     MakeReplicaGroup make_replica_group = {})
+  // Data is read beneath `roots`. The accelerator, if any, outlives this.
+  TorchHost(DeviceChoice device, data::DataRoots roots,
+            outer_opt::Accelerator* accelerator = nullptr, MakeReplicaGroup make_replica_group = {})
       : device_(device),
+        roots_(std::move(roots)),
         accelerator_(accelerator),
         make_replica_group_(std::move(make_replica_group)) {}
 
@@ -34,6 +36,7 @@ class TorchHost final : public replica::ComputeHost {
 
  private:
   DeviceChoice device_;
+  data::DataRoots roots_;
   outer_opt::Accelerator* accelerator_;
   MakeReplicaGroup make_replica_group_;
 };

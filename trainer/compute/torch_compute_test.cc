@@ -20,7 +20,7 @@ class TorchComputeTest : public testing::Test {
     return compute;
   }
 
-  TorchHost host_{{}};
+  TorchHost host_{{}, data::DataRoots::whole_host()};
   JobSpec spec_ = tiny_job(SyncAlgorithm::kDiloco, 2, Steps(30));
   std::vector<UnitRange> whole_{whole_model(spec_.model)};
   MaybeFailure failure_;
@@ -35,13 +35,13 @@ TEST_F(TorchComputeTest, AWholeModelSaysWhatItIs) {
   for (const std::int64_t block : sizes.blocks) values += block;
   EXPECT_EQ(values, compute->value_count());
   EXPECT_FALSE(compute->decay_ranges().empty());
-  EXPECT_EQ(compute->data(), (*Dataset::open(spec_))->digest());
+  EXPECT_EQ(compute->data(), (*Dataset::open(spec_, data::DataRoots::whole_host()))->digest());
 }
 
 TEST_F(TorchComputeTest, ThePromptIsHeldOutText) {
   const auto compute = make(whole_, 0);
   ASSERT_FALSE(failure_) << failure_->detail;
-  const auto data = std::move(*Dataset::open(spec_));
+  const auto data = std::move(*Dataset::open(spec_, data::DataRoots::whole_host()));
   const std::int64_t held_out = data->validation_sequences(spec_.eval.batches * spec_.train.batch);
   std::vector<std::int64_t> wanted(static_cast<std::size_t>(spec_.model.context) + 1);
   ASSERT_TRUE(data->validation_sequence(0, held_out, wanted).ok());

@@ -126,7 +126,7 @@ class WorkerTest : public testing::Test {
     spec_.train.steps = Steps(100);
     spec_.train.warmup = Steps(0);
     worker_ = std::thread([this, on_device] {
-      TorchHost compute({}, on_device ? &accelerator_ : nullptr);
+      TorchHost compute({}, data::DataRoots::whole_host(), on_device ? &accelerator_ : nullptr);
       Worker worker({compute, queue_, node_, state_server_, {}, [this](const FromTrainer& m) {
                        recorder_.add(m);
                      }});

@@ -177,7 +177,9 @@ TEST_F(WorkerTest, ACheckpointHasTheMomentsOfItsCut) {
 // What the coordinator compares: the file that is read, and what an outer step was made of.
 TEST_F(WorkerTest, ItSaysWhatItReadsAndWhatItsStepBeganWith) {
   const Loaded loaded = load_from_seed();
-  EXPECT_EQ(loaded.data, Dataset::open(with_derived_fields(spec_)).value()->digest());
+  EXPECT_EQ(
+      loaded.data,
+      Dataset::open(with_derived_fields(spec_), data::DataRoots::whole_host()).value()->digest());
   const Applied first = run_round(loaded, 1, 0, 2, {0, 0, 0}, true);
   EXPECT_EQ(first.base, loaded.anchor);
   EXPECT_EQ(first.base_momentum, loaded.momentum);

@@ -20,8 +20,9 @@ Error error_of(const Failure& failure) { return {Code::kInternal, failure.detail
 
 class Member {
  public:
-  Member(GroupSocket& leader, const DeviceChoice& device, swarm::DeviceGroup* group)
-      : leader_(leader), device_(device), group_(group) {}
+  Member(GroupSocket& leader, const DeviceChoice& device, const data::DataRoots& roots,
+         swarm::DeviceGroup* group)
+      : leader_(leader), device_(device), roots_(roots), group_(group) {}
 
   Status load() {
     const auto header = leader_.receive(kLimit);
@@ -32,7 +33,7 @@ class Member {
     if (!got) return got;
     const auto read = proto::read_kept_spec(job);
     if (read.problems) return Error{Code::kInternal, read.problems->summary, "", ""};
-    auto data = Dataset::open(read.spec);
+    auto data = Dataset::open(read.spec, roots_);
     if (!data) return data.error();
     const JobSpec spec = with_derived_fields(read.spec);
     if (auto failure = StageModel::create(spec, whole_model(spec.model), device_, model_)) {
@@ -141,6 +142,7 @@ class Member {
 
   GroupSocket& leader_;
   const DeviceChoice device_;
+  const data::DataRoots& roots_;
   swarm::DeviceGroup* const group_;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<Learner> learner_;
@@ -150,8 +152,8 @@ class Member {
 }  // namespace
 
 Status run_group_member(GroupSocket& leader, const DeviceChoice& device,
-                        swarm::DeviceGroup* group) {
-  Member member(leader, device, group);
+                        const data::DataRoots& roots, swarm::DeviceGroup* group) {
+  Member member(leader, device, roots, group);
   Status status = member.load();
   while (status) status = member.obey();
   return status;

@@ -3,6 +3,7 @@
 // agents.
 #pragma once
 
+#include "data/data_roots.h"
 #include "swarm/cuda/device_group.h"
 #include "trainer/model/group_wire.h"
 #include "trainer/model/torch_bridge.h"
@@ -14,6 +15,7 @@ inline constexpr int kGroupMemberSocket = 3;                   // the descriptor
 
 // Returns when the leader is gone (kUnavailable) or what failed here. `group`: what the device adds
 // gradients with; null: the leader adds them.
-Status run_group_member(GroupSocket& leader, const DeviceChoice& device, swarm::DeviceGroup* group);
+Status run_group_member(GroupSocket& leader, const DeviceChoice& device,
+                        const data::DataRoots& roots, swarm::DeviceGroup* group);
 
 }  // namespace shoal::trainer

@@ -35,7 +35,7 @@ class LearnerTest : public testing::Test {
     Learner* operator->() const { return learner.get(); }
   };
   Pair make(const JobSpec& spec) {
-    auto data = Dataset::open(spec);
+    auto data = Dataset::open(spec, data::DataRoots::whole_host());
     EXPECT_TRUE(data.ok());
     const JobSpec full = with_derived_fields(spec);
     Pair pair;

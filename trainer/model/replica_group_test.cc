@@ -68,7 +68,7 @@ class Member {
           std::make_unique<swarm::HostLibrary>(*meeting, hook));
     }
     GroupSocket leader(own_end_);
-    const Status end = run_group_member(leader, {}, group.get());
+    const Status end = run_group_member(leader, {}, data::DataRoots::whole_host(), group.get());
     EXPECT_EQ(end.error().code, Code::kUnavailable) << to_string(end.error());
   }
 
@@ -81,7 +81,7 @@ class Trainee {
  public:
   explicit Trainee(const JobSpec& spec, int members = 0, GroupSum sum = GroupSum::kLeader,
                    const Strike& strike = {}) {
-    auto data = Dataset::open(spec);
+    auto data = Dataset::open(spec, data::DataRoots::whole_host());
     EXPECT_TRUE(data.ok());
     EXPECT_FALSE(StageModel::create(spec, whole_model(spec.model), {}, model_).has_value());
     model_->seed();

@@ -21,7 +21,7 @@ JobSpec spec_of(SyncAlgorithm algorithm, std::int64_t batch) {
 
 struct Trainee {
   explicit Trainee(const JobSpec& spec) {
-    auto data = Dataset::open(spec);
+    auto data = Dataset::open(spec, data::DataRoots::whole_host());
     EXPECT_TRUE(data.ok());
     const auto failure = StageModel::create(spec, whole_model(spec.model), {}, model);
     EXPECT_FALSE(failure.has_value());

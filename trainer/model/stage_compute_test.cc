@@ -331,7 +331,8 @@ class LoneStageTest : public testing::Test {
 };
 
 TEST_F(LoneStageTest, DrawsTheOrderAndTheHeldOutSequences) {
-  std::shared_ptr<const Dataset> data = std::move(*Dataset::open(spec_));
+  std::shared_ptr<const Dataset> data =
+      std::move(*Dataset::open(spec_, data::DataRoots::whole_host()));
   std::unique_ptr<StageModel> model;
   ASSERT_FALSE(StageModel::create(spec_, {0, 2}, {}, model));
   TorchStage stage(*model, data);

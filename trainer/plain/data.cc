@@ -3,10 +3,7 @@
 #include "trainer/plain/data.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -37,12 +34,10 @@ void Dataset::unmap(const File& file) {
 }
 
 // The whole file, read-only.
-Result<Dataset::File> Dataset::map_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return missing(path, std::string("cannot be opened: ") + std::strerror(errno),
-                   "put the file at this path on every agent's host");
-  }
+Result<Dataset::File> Dataset::map_file(const std::string& path, const data::DataRoots& roots) {
+  const auto opened = roots.open(path);
+  if (!opened) return opened.error();
+  const int fd = *opened;
   struct stat info {};
   const bool regular = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   const auto size = regular ? static_cast<std::size_t>(info.st_size) : 0;
@@ -85,9 +80,9 @@ std::int64_t SequenceOrder::start_of(std::int64_t index) const {
                                    permutation(position) * static_cast<std::uint64_t>(context_));
 }
 
-Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec) {
+Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec, const data::DataRoots& roots) {
   const std::string& path = spec.data.train;
-  auto file = map_file(path);
+  auto file = map_file(path, roots);
   if (!file) return file.error();
   const auto file_bytes = static_cast<std::int64_t>(file->bytes.size());
   const DataNeeds needs = data_needs(spec);

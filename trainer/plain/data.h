@@ -27,6 +27,7 @@
 
 #include "base/digest.h"
 #include "base/result.h"
+#include "data/data_roots.h"
 #include "job/job_spec.h"
 
 namespace shoal::trainer {
@@ -52,9 +53,10 @@ Digest digest_of_content(std::span<const std::byte> bytes, std::size_t whole = k
 
 class Dataset {
  public:
-  // Fails with kNotFound when the file is missing or too short for one window of training and one
-  // of validation, with kValidation (position and value in the message) at a token >= vocab.
-  static Result<std::unique_ptr<Dataset>> open(const JobSpec& spec);
+  // Fails with kNotFound when the file lies beneath no root, is missing or too short for one window
+  // of training and one of validation, with kValidation (position and value in the message) at a
+  // token >= vocab.
+  static Result<std::unique_ptr<Dataset>> open(const JobSpec& spec, const data::DataRoots& roots);
   ~Dataset();
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
@@ -78,7 +80,7 @@ class Dataset {
     int fd = -1;
     std::span<const std::byte> bytes;  // the mapping of all of it
   };
-  static Result<File> map_file(const std::string& path);
+  static Result<File> map_file(const std::string& path, const data::DataRoots& roots);
   static void unmap(const File& file);
   Dataset(const JobSpec& spec, const File& file, std::int64_t tokens, std::int64_t training_tokens);
   Status check_unchanged() const;

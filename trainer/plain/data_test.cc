@@ -70,7 +70,8 @@ TEST_F(DataTest, OrderIsAFunctionOfSeedAndIndexAndChangesBetweenEpochs) {
 }
 
 TEST_F(DataTest, BytesAreTokensAndTheTailIsHeldOut) {
-  const auto data = Dataset::open(spec_of(write("bytes", counting(200)), 10, 0.2));
+  const auto data =
+      Dataset::open(spec_of(write("bytes", counting(200)), 10, 0.2), data::DataRoots::whole_host());
   ASSERT_TRUE(data.ok()) << to_string(data.error());
   const Dataset& d = *data.value();
   EXPECT_EQ(d.training_tokens(), 160);
@@ -98,7 +99,7 @@ TEST_F(DataTest, Uint16IsLittleEndian) {
   JobSpec spec = spec_of(write("uint16", bytes), 4, 0.1);
   spec.data.tokenizer = Tokenizer::kUint16;
   spec.model.vocab = 512;
-  const auto data = Dataset::open(spec);
+  const auto data = Dataset::open(spec, data::DataRoots::whole_host());
   ASSERT_TRUE(data.ok()) << to_string(data.error());
   std::vector<std::int64_t> tokens(5);
   ASSERT_TRUE((*data)->validation_sequence(0, 1, tokens).ok());
@@ -106,17 +107,20 @@ TEST_F(DataTest, Uint16IsLittleEndian) {
 }
 
 TEST_F(DataTest, MissingFileNamesItsPath) {
-  const auto data = Dataset::open(spec_of("/nowhere/text.txt", 10, 0.1));
+  const auto data =
+      Dataset::open(spec_of("/nowhere/text.txt", 10, 0.1), data::DataRoots::whole_host());
   ASSERT_FALSE(data.ok());
   EXPECT_EQ(data.error().code, Code::kNotFound);
   EXPECT_THAT(data.error().message, HasSubstr("/nowhere/text.txt"));
 }
 
 TEST_F(DataTest, TooShortForTrainingOrForTheTail) {
-  const auto train = Dataset::open(spec_of(write("short", counting(20)), 10, 0.1));
+  const auto train =
+      Dataset::open(spec_of(write("short", counting(20)), 10, 0.1), data::DataRoots::whole_host());
   ASSERT_FALSE(train.ok());
   EXPECT_THAT(train.error().message, HasSubstr("too short"));
-  const auto tail = Dataset::open(spec_of(write("short_tail", counting(100)), 10, 0.05));
+  const auto tail = Dataset::open(spec_of(write("short_tail", counting(100)), 10, 0.05),
+                                  data::DataRoots::whole_host());
   ASSERT_FALSE(tail.ok());
   EXPECT_THAT(tail.error().message, HasSubstr("5 are held out"));
 }
@@ -124,15 +128,17 @@ TEST_F(DataTest, TooShortForTrainingOrForTheTail) {
 TEST_F(DataTest, TokenOutsideOfTheVocabularyIsNamedWithItsPosition) {
   JobSpec spec = spec_of(write("vocab", counting(150)), 10, 0.1);
   spec.model.vocab = 128;
-  const auto data = Dataset::open(spec);
+  const auto data = Dataset::open(spec, data::DataRoots::whole_host());
   ASSERT_FALSE(data.ok());
   EXPECT_EQ(data.error().code, Code::kValidation);
-  EXPECT_THAT(data.error().message, HasSubstr("token 128 is 128, but model.vocab is 128"));
+  EXPECT_THAT(data.error().message, HasSubstr("token 128 is not below model.vocab, 128"));
 }
 
 TEST_F(DataTest, TheDigestIsOfTheContentAndNotOfThePath) {
   const auto digest = [&](const std::string& name, const std::string& bytes) {
-    return Dataset::open(spec_of(write(name, bytes), 10, 0.1)).value()->digest();
+    return Dataset::open(spec_of(write(name, bytes), 10, 0.1), data::DataRoots::whole_host())
+        .value()
+        ->digest();
   };
   std::string changed = counting(500);
   changed[321] ^= 1;
@@ -144,7 +150,8 @@ TEST_F(DataTest, TheDigestIsOfTheContentAndNotOfThePath) {
 // Long files are sampled: both ends, and everything when samples cover it.
 TEST_F(DataTest, AFileThatIsCutOrChangedWhileItIsReadIsNamed) {
   const std::string path = write("live", counting(200));
-  const auto data = std::move(Dataset::open(spec_of(path, 10, 0.2)).value());
+  const auto data =
+      std::move(Dataset::open(spec_of(path, 10, 0.2), data::DataRoots::whole_host()).value());
   std::vector<std::int64_t> row(11);
   const auto touched = [&](const std::string& bytes) {
     const auto later = std::filesystem::last_write_time(path) + std::chrono::seconds(1);

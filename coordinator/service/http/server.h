@@ -18,6 +18,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "coordinator/service/cluster.h"
+#include "data/data_roots.h"
 
 namespace shoal::coordinator {
 
@@ -28,6 +29,7 @@ struct HttpOptions {
                                         // is added unless only loopback is bound
   std::string agents_address;           // where agents connect and what they show there: said by
   std::string token_file;               // GET /api/v1/join, never the token itself
+  data::DataRoots data_roots;           // what a dry run may look at on this host
   int threads = 2;                      // for sockets
   int workers = 2;                      // for questions to the store
   Bytes body_max = mebibytes(1);

@@ -25,10 +25,11 @@ export function JoinPage() {
   const agents = useWatch(sources.agents(), []);
   const [name, setName] = useState('');
   const [token, setToken] = useState('');
+  const [root, setRoot] = useState('');
   if (known.value === undefined) return <><h1>Add a host</h1><Missing of={known} what="how to join" /></>;
   const { address, local } = reachable(known.value.grpc, location.hostname);
   const file = token !== '' ? token : local ? known.value.token_file : './join_token';
-  const line = `shoal-agent --coordinator ${quoted(address)} --token-file ${quoted(file)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
+  const line = `shoal-agent --coordinator ${quoted(address)} --token-file ${quoted(file)} --data-root ${quoted(root === '' ? '/srv/data' : root)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
   return (
     <>
       <h1>Add a host</h1>
@@ -37,6 +38,7 @@ export function JoinPage() {
         <pre class="toml" tabIndex={0}>{line}</pre>
         <div class="filters">
           <label>Name <input type="text" value={name} placeholder="the host's own" onInput={(event) => setName(event.currentTarget.value)} /></label>
+          <label>Folder of the data there <input type="text" value={root} placeholder="/srv/data" onInput={(event) => setRoot(event.currentTarget.value)} /></label>
           <label>Token file there <input type="text" value={token} placeholder={file} onInput={(event) => setToken(event.currentTarget.value)} /></label>
         </div>
         {local && (
@@ -53,6 +55,7 @@ export function JoinPage() {
             Copy the token, which lies in <code>{known.value.token_file}</code> on the coordinator’s host, into a file that only the agent’s user may
             read. It is a secret: whoever has it can join. {local && 'An agent on the same host can read it where it is.'}
           </li>
+          <li>Put the training data into a folder there. Jobs can read what lies beneath it (<code>--data-root</code>), and nothing else of the host.</li>
           <li>Let the host reach <code>{address}</code>, and the other agents reach its ports 7100 to 7199.</li>
         </ol>
       </Card>

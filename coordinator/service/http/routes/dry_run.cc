@@ -1,26 +1,49 @@
 #include "coordinator/service/http/routes/dry_run.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
+#include <optional>
 #include <set>
+
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "job/data_rules.h"
 
 namespace shoal::coordinator::rest {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr std::int64_t kHeadBytes = std::int64_t{4} << 20;  // of a file that are looked at
 constexpr std::size_t kNamed = 5;
 
-std::vector<std::byte> head_of(std::ifstream& file, std::int64_t size) {
-  std::vector<std::byte> head(static_cast<std::size_t>(std::min(size, kHeadBytes)));
-  file.read(reinterpret_cast<char*>(head.data()), static_cast<std::streamsize>(head.size()));
-  head.resize(static_cast<std::size_t>(file.gcount()));
-  return head;
-}
+// Owns a descriptor.
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File() { ::close(fd_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  std::optional<std::int64_t> size() const {  // none: no regular file
+    struct stat info {};
+    if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+    return info.st_size;
+  }
+  std::vector<std::byte> head(std::int64_t size) const {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(std::min(size, kHeadBytes)));
+    std::size_t read = 0;
+    while (read < bytes.size()) {
+      const auto more =
+          ::pread(fd_, bytes.data() + read, bytes.size() - read, static_cast<off_t>(read));
+      if (more <= 0) break;
+      read += static_cast<std::size_t>(more);
+    }
+    bytes.resize(read);
+    return bytes;
+  }
+
+ private:
+  int fd_;
+};
 
 std::string joined(const std::set<std::string>& names) {
   std::string text;
@@ -79,26 +102,26 @@ std::string data_note(const JobSpec& spec, const DataVerdict& verdict) {
   if (!verdict.problem.empty())
     return "data.train: " + verdict.problem + "; " + verdict.remedy + ".";
   if (verdict.checked) return "";
-  if (!path.starts_with('/')) {
-    return "data.train is a relative path: every agent looks for it in the folder that it was "
-           "started in. An absolute path is safer.";
+  if (parse_data_path(path).root.empty() && !path.starts_with('/')) {
+    return "data.train is a relative path, which every agent refuses. Give an absolute one, or "
+           "ROOT:PATH.";
   }
-  return "data.train was not checked: the coordinator's host has no file " + path +
-         " to read. Every agent reads its own.";
+  return "data.train was not checked: no file " + path +
+         " lies beneath a data root of the coordinator's host. Every agent reads its own.";
 }
 
 }  // namespace
 
-DataVerdict look_at_data(const JobSpec& spec) {
+DataVerdict look_at_data(const JobSpec& spec, const data::DataRoots& roots) {
+  const auto opened = roots.open(spec.data.train);
+  if (!opened) return {};
+  const File file(*opened);
+  const auto size = file.size();
+  if (!size) return {};
   const std::string& path = spec.data.train;
-  std::error_code failure;
-  if (!path.starts_with('/') || !fs::is_regular_file(path, failure)) return {};
-  const auto size = static_cast<std::int64_t>(fs::file_size(path, failure));
-  std::ifstream file(path, std::ios::binary);
-  if (failure || !file) return {};
   const DataNeeds needs = data_needs(spec);
-  Status good = check_data_size(needs, size, path);
-  if (good.ok()) good = check_data_tokens(needs, head_of(file, size), 0, path);
+  Status good = check_data_size(needs, *size, path);
+  if (good.ok()) good = check_data_tokens(needs, file.head(*size), 0, path);
   if (good.ok()) return {.checked = true, .problem = {}, .remedy = {}};
   return {true, good.error().message, good.error().remedy};
 }

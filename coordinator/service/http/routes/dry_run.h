@@ -7,17 +7,19 @@
 
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/service/http/message.h"
+#include "data/data_roots.h"
 #include "job/job_spec.h"
 
 namespace shoal::coordinator::rest {
 
 // Of the file as the coordinator's host has it; agents on other hosts may have another one.
 struct DataVerdict {
-  bool checked = false;  // false: the path is relative, or there is no such file to read here
+  bool checked = false;  // false: no such file lies beneath the data roots of this host
   std::string problem;   // empty: none found in its size and first tokens
   std::string remedy;
 };
-DataVerdict look_at_data(const JobSpec& spec);
+// Reads beneath `roots` only.
+DataVerdict look_at_data(const JobSpec& spec, const data::DataRoots& roots);
 Json data_json(const DataVerdict& verdict);
 
 // Whom the plan names.

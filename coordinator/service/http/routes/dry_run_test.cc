@@ -81,7 +81,7 @@ TEST(DryRunNotes, AQuorumOfMoreThanThereAreIsSaid) {
 TEST(DryRunData, ATextThatIsTooShortIsFound) {
   JobSpec spec = testing::small_spec("mine");
   spec.data.train = file_with("abc");
-  const DataVerdict verdict = look_at_data(spec);
+  const DataVerdict verdict = look_at_data(spec, data::DataRoots::whole_host());
   EXPECT_TRUE(verdict.checked);
   EXPECT_THAT(verdict.problem, HasSubstr("is too short: 3 tokens"));
   EXPECT_FALSE(verdict.remedy.empty());
@@ -93,20 +93,35 @@ TEST(DryRunData, ATextThatIsTooShortIsFound) {
 TEST(DryRunData, TokensOfAnotherTokenizerAreFound) {
   JobSpec spec = testing::small_spec("mine");
   spec.data.train = file_with(std::string(100'000, 'B'));
-  EXPECT_TRUE(look_at_data(spec).checked);
-  EXPECT_EQ(look_at_data(spec).problem, "");
+  EXPECT_TRUE(look_at_data(spec, data::DataRoots::whole_host()).checked);
+  EXPECT_EQ(look_at_data(spec, data::DataRoots::whole_host()).problem, "");
   spec.data.tokenizer = Tokenizer::kUint16;
-  EXPECT_THAT(look_at_data(spec).problem, HasSubstr("token 0 is 16962"));
+  EXPECT_THAT(look_at_data(spec, data::DataRoots::whole_host()).problem,
+              HasSubstr("token 0 is not below model.vocab"));
+}
+
+TEST(DryRunData, OnlyTheDataRootsOfThisHostAreLookedAt) {
+  JobSpec spec = testing::small_spec("mine");
+  spec.data.train = file_with("abc");
+  EXPECT_FALSE(look_at_data(spec, data::DataRoots()).checked);
+  const std::string elsewhere = ::testing::TempDir() + "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  const std::vector<std::string> roots{"texts=" + elsewhere};
+  const auto one = data::DataRoots::parse(roots, "--data-root").value();
+  EXPECT_FALSE(look_at_data(spec, one).checked);
+  std::ofstream(elsewhere + "/short") << "abc";
+  spec.data.train = "texts:short";
+  EXPECT_THAT(look_at_data(spec, one).problem, HasSubstr("texts:short is too short"));
 }
 
 TEST(DryRunData, WhatIsNotOnThisHostIsNotJudged) {
   JobSpec spec = testing::small_spec("mine");
   for (const char* path : {"relative.txt", "/there/is/none", "/dev/zero", "/tmp"}) {
     spec.data.train = path;
-    EXPECT_FALSE(look_at_data(spec).checked) << path;
-    EXPECT_EQ(look_at_data(spec).problem, "") << path;
+    EXPECT_FALSE(look_at_data(spec, data::DataRoots::whole_host()).checked) << path;
+    EXPECT_EQ(look_at_data(spec, data::DataRoots::whole_host()).problem, "") << path;
     DryRunFacts facts = facts_of({});
-    facts.data = look_at_data(spec);
+    facts.data = look_at_data(spec, data::DataRoots::whole_host());
     EXPECT_EQ(dry_run_notes(spec, {}, facts).size(), 1u) << path;
   }
   EXPECT_EQ(data_json({}), (Json{{"checked", false}, {"problem", nullptr}, {"remedy", nullptr}}));

@@ -9,6 +9,7 @@
 #include "coordinator/service/http/routes/plan.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
+#include "job/data_rules.h"
 #include "proto/job_spec_text.h"
 
 namespace shoal::coordinator::rest::api {
@@ -45,7 +46,7 @@ std::string who_has_the_name(Context& context, const std::string& name) {
 DryRunFacts facts_of(Context& context, const JobSpec& spec, const PlacementDecision& plan) {
   DryRunFacts facts;
   facts.name_taken_by = who_has_the_name(context, spec.name);
-  facts.data = look_at_data(spec);
+  facts.data = look_at_data(spec, context.options.data_roots);
   for (const Place& place : plan.places) {
     const auto agent = context.reader->agent(place.agent);
     const bool known = agent.ok() && agent.value().has_value();
@@ -106,7 +107,7 @@ Result<std::string> read_folder(const Request& request) {
 }
 
 std::string path_from(const std::string& folder, const std::string& path) {
-  if (folder.empty()) return path;
+  if (folder.empty() || !parse_data_path(path).root.empty()) return path;
   return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
