@@ -1,6 +1,7 @@
 // Paging, server-sent events and the reading of optional fields.
 #include "cli/api.h"
 
+#include "base/wire_text.h"
 #include "cli/versions.h"
 
 namespace shoal::cli {
@@ -223,8 +224,10 @@ const Json* at_path(const Json& object, std::string_view slashed_path) {
 std::string text_at(const Json& object, std::string_view slashed_path, std::string fallback) {
   const Json* node = at_path(object, slashed_path);
   if (!node) return fallback;
-  if (node->is_string())
-    return node->get<std::string>().empty() ? fallback : node->get<std::string>();
+  if (node->is_string()) {
+    const auto& text = node->get_ref<const std::string&>();
+    return text.empty() ? fallback : shown_text(text, true);
+  }
   return node->dump();
 }
 

@@ -98,6 +98,7 @@ TEST(Api, OptionalFieldsHaveFallbacks) {
   EXPECT_EQ(number_at(object, "a/c", 7), 7);
   EXPECT_EQ(text_at(object, "s"), "x");
   EXPECT_EQ(text_at(object, "a/x/y"), "-");
+  EXPECT_EQ(text_at(Json{{"s", "a\x1b[2Jb"}}, "s"), "a\\x1b[2Jb");
 }
 
 // A port that was just free: bound, looked at, closed.

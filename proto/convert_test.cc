@@ -127,6 +127,31 @@ TEST(Convert, MissingBodies) {
   expect_refused(to_wire(hello), "hello");  // only as the first message
 }
 
+// What is kept, shown, logged and dialled.
+TEST(Convert, AnAgentSaysOnlyPlainTextsAndAddresses) {
+  Hello good;
+  good.uid = std::string(32, 'f');
+  good.name = "agent-1";
+  good.host = "10.0.0.7";
+  ASSERT_TRUE(read_hello(to_wire(good)).ok());
+  const auto refused_field = [&](auto spoil) {
+    Hello hello = good;
+    spoil(hello);
+    const auto read = read_hello(to_wire(hello));
+    return read.ok() ? std::string() : read.error().field;
+  };
+  EXPECT_EQ(refused_field([](Hello& h) { h.name = "a\x1b[2J"; }), "hello.name");
+  EXPECT_EQ(refused_field([](Hello& h) { h.version = "1\n2"; }), "hello.version");
+  EXPECT_EQ(refused_field([](Hello& h) { h.host = "unix:/tmp/s"; }), "hello.host");
+  EXPECT_EQ(refused_field([](Hello& h) { h.labels = {{"region", "a\nb"}}; }), "hello.labels");
+  EXPECT_EQ(refused_field([](Hello& h) { h.labels.assign(65, {"k", "v"}); }), "hello.labels");
+  EXPECT_EQ(refused_field([](Hello& h) { h.devices.assign(257, Device{}); }), "hello.devices");
+  EXPECT_EQ(refused_field([](Hello& h) { h.devices = {Device{.name = "\x9b"}}; }),
+            "hello.devices.name");
+  Loaded loaded{.replica = ReplicaId(1), .key = kKey, .address = "dns:///peer"};
+  expect_refused(to_wire(FromAgent(loaded)), "loaded.address");
+}
+
 TEST(Convert, BadMessagesOfAnAgent) {
   v1::AgentMessage message = to_wire(FromAgent(Heartbeat{1, Bytes(1)}));
   message.mutable_heartbeat()->set_sequence(-1);

@@ -1,9 +1,16 @@
 #include "proto/message_rules.h"
 
+#include "base/wire_text.h"
 #include "outer_opt/core/codec/frame.h"
 
 namespace shoal::proto {
 namespace {
+
+// Of what an agent says of itself. No host has more, and every one of them is kept and shown.
+constexpr std::size_t kNameMax = 256, kLibrariesMax = 1024;
+constexpr std::size_t kDevicesMax = 256, kLabelsMax = 64, kReplicasMax = 1024;
+constexpr const char* kPlain = "must be text without control characters, of at most 256 bytes";
+constexpr const char* kHostPort = "must be host:port";
 
 bool is_hex(std::string_view text, std::size_t length) {  // lower case
   return text.size() == length &&
@@ -46,11 +53,32 @@ void Reader::refuse(std::string_view field, std::string message) {
 
 void check(Reader& reader, const Hello& hello) {
   reader.require(is_hex(hello.uid, 32), "uid", "must be 32 lower-case hex characters");
-  reader.require(!hello.name.empty() && hello.name.size() <= 256, "name",
-                 "must have 1 to 256 characters");
+  reader.require(!hello.name.empty() && is_plain_text(hello.name, kNameMax), "name",
+                 "must have 1 to 256 bytes of text without control characters");
+  reader.require(is_plain_text(hello.version, kNameMax), "version", kPlain);
+  reader.require(hello.host.empty() || is_host_text(hello.host), "host",
+                 "must be an address or a name without a port");
+  reader.require(hello.devices.size() <= kDevicesMax, "devices", "must be at most 256");
+  reader.require(hello.labels.size() <= kLabelsMax, "labels", "must be at most 64");
+  for (const auto& [key, value] : hello.labels) {
+    const bool fits = is_plain_text(key, kNameMax) && is_plain_text(value, kNameMax);
+    reader.require(fits, "labels", kPlain);
+  }
+  reader.require(hello.replicas.size() <= kReplicasMax, "replicas", "must be at most 1024");
+}
+
+void check(Reader& reader, const Device& device) {
+  reader.require(is_plain_text(device.name, kNameMax), "name", kPlain);
+}
+
+void check(Reader& reader, const TrainerReady& ready) {
+  reader.require(ready.peer_address.empty() || is_host_port_text(ready.peer_address),
+                 "peer_address", kHostPort);
+  reader.require(is_plain_text(ready.libraries, kLibrariesMax), "libraries", kPlain);
 }
 
 void check(Reader& reader, HeldReplica& held) {
+  reader.require(held.address.empty() || is_host_port_text(held.address), "address", kHostPort);
   if (!held.spec.name.empty()) check_cut(reader, held.cut, held.spec, held.stage);
   if (held.key == RoundKey{}) {  // not said
     held.key = {held.job, 0, -1};
@@ -60,6 +88,7 @@ void check(Reader& reader, HeldReplica& held) {
 }
 
 void check(Reader& reader, const Loaded& loaded) {
+  reader.require(loaded.address.empty() || is_host_port_text(loaded.address), "address", kHostPort);
   if (loaded.fragments.empty()) return;
   std::int64_t left = loaded.value_count;
   for (const std::int64_t values : loaded.fragments) {

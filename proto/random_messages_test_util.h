@@ -96,9 +96,23 @@ class RandomMessages {
   void mend(T&) {}
   void mend(Hello& hello) {
     hello.uid = std::string(32, 'f');
-    hello.name += "node";
+    hello.name = plain(hello.name) + "node";
+    hello.version = plain(hello.version);
+    hello.host = prng_.chance(0.5) ? "gpu-3.example" : "";
+    for (auto& [key, value] : hello.labels) key = plain(key), value = plain(value);
   }
+  void mend(Device& device) { device.name = plain(device.name); }
+  void mend(TrainerReady& ready) {
+    ready.peer_address = address();
+    ready.libraries = plain(ready.libraries);
+  }
+  static std::string plain(std::string text) {
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+  }
+  std::string address() { return prng_.chance(0.5) ? "[fd00::7]:7100" : ""; }
   void mend(HeldReplica& held) {
+    held.address = address();
     held.cut = cut(), held.stage = 1;
     if (prng_.chance(0.5)) {
       held.record.key = held.key;
@@ -108,6 +122,7 @@ class RandomMessages {
     if (prng_.chance(0.5)) held.spec = {};
   }
   void mend(Loaded& loaded) {
+    loaded.address = address();
     loaded.value_count = std::min<std::int64_t>(loaded.value_count, 1'000'000);
     loaded.fragments.clear();
     if (loaded.value_count > 1) loaded.fragments = {1, loaded.value_count - 1};

@@ -64,6 +64,11 @@ bool is_overtaken(const State& state, AgentId agent, ConnectionId connection) {
   return presence != nullptr && connection < presence->connection;
 }
 
+std::int64_t count_present(const State& state) {
+  return std::ranges::count_if(
+      state.agents, [](const auto& entry) { return entry.second.state != AgentState::kGone; });
+}
+
 // Why this hello cannot be accepted; none: it can.
 std::optional<Error> refusal(const State& state, const Hello& hello, const AgentRecord* known) {
   if (auto error = incompatible(state, hello)) return error;
@@ -77,10 +82,11 @@ std::optional<Error> refusal(const State& state, const Hello& hello, const Agent
                    "choose another --name"};
     }
   }
-  if (known == nullptr &&
-      static_cast<std::int64_t>(state.agents.size()) >= state.options.agents_max) {
-    return Error{Code::kResourceExhausted, "the cluster is full", "agents_max",
-                 "raise the limit of the coordinator"};
+  const bool comes = known == nullptr || known->state == AgentState::kGone;
+  if (comes && count_present(state) >= state.options.agents_max) {
+    return Error{Code::kResourceExhausted,
+                 "the cluster is full: " + std::to_string(state.options.agents_max) + " agents",
+                 "agents_max", "let agents that are no longer needed leave"};
   }
   return std::nullopt;
 }

@@ -61,6 +61,23 @@ TEST(Membership, ARefusalNamesBothVersionsAndWhoIsToBeUpgraded) {
 }
 
 // The hello of a process that has ended, or that dialled again, arrives after that of the next one.
+TEST(Membership, AFullClusterCountsThoseThatAreThere) {
+  Alone rig;
+  rig.options.agents_max = 1;
+  rig.restart();
+  const ConnectionId first = rig.come();
+  Hello other = rig.hello;
+  other.uid = "uid-b", other.name = "b", other.incarnation = {};
+  rig.input(AgentHello{ConnectionId{90}, other});
+  ASSERT_TRUE(rig.last<Refused>(ConnectionId{90}));
+  EXPECT_EQ(rig.last<Refused>(ConnectionId{90})->error.field, "agents_max");
+  rig.say(first, Goodbye{"stopped"});
+  EXPECT_EQ(rig.agent().state, AgentState::kGone);
+  rig.input(AgentHello{ConnectionId{91}, other});
+  EXPECT_FALSE(rig.last<Refused>(ConnectionId{91})) << "the first one is gone";
+  EXPECT_TRUE(rig.last<Refused>(rig.come())) << "and may not return beyond the limit";
+}
+
 TEST(Membership, AHelloThatWasOvertakenChangesNothing) {
   Alone rig;
   rig.come();

@@ -105,24 +105,33 @@ void LiveBoard::note(const LoadProgress& progress, Instant now) {
                      round == nullptr ? 0 : *round});
 }
 
-void LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& message) {
+bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& message) {
   const MutexLock guard(mutex_);
   const AgentId* id = by_connection_.find(connection);
-  if (id == nullptr) return;
+  if (id == nullptr) return false;
   Agent& agent = agents_.at(*id);
   agent.last_seen = now;
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
     agent.resident = heartbeat->resident;
-  if (const auto* load = std::get_if<LoadProgress>(&message)) note(*load, now);
-  if (const auto* copies = std::get_if<FromReplica<CopiesHeld>>(&message)) {
-    note(copies->replica, copies->body);
+  const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
+    const AgentId* owner = held_.find(replica);
+    return owner != nullptr && *owner == id;
+  };
+  if (const auto* load = std::get_if<LoadProgress>(&message)) {
+    if (owns(load->replica)) note(*load, now);
   }
-  if (const auto* progress = std::get_if<Progress>(&message)) {
-    replicas_.put(progress->replica, {*progress, now});
+  if (const auto* copies = std::get_if<FromReplica<CopiesHeld>>(&message)) {
+    if (owns(copies->replica)) note(copies->replica, copies->body);
   }
   if (const auto* stats = std::get_if<PipelineStats>(&message)) {
+    if (!owns(stats->replica)) return false;
     pipeline_.put(stats->replica, with_rates(pipeline_.find(stats->replica), *stats, now));
   }
+  if (const auto* progress = std::get_if<Progress>(&message)) {
+    if (!owns(progress->replica)) return false;
+    replicas_.put(progress->replica, {*progress, now});
+  }
+  return true;
 }
 
 void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {

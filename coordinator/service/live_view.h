@@ -16,7 +16,8 @@ class LiveBoard {
   // Late (yellow) is an agent that was silent for more than two and a half heartbeats.
   LiveBoard(Duration heartbeat_every, const Snapshot& snapshot);
 
-  void said(Instant now, ConnectionId connection, const FromAgent& message);
+  // False: what it says of training is of no replica of this agent, and does not count.
+  bool said(Instant now, ConnectionId connection, const FromAgent& message);
   void welcomed(Instant now, ConnectionId connection, AgentId agent);
   void hung_up(ConnectionId connection);
   void stored(const Record& record);  // drops agents that are gone and replicas that ended

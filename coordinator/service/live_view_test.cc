@@ -75,20 +75,41 @@ TEST(LiveBoard, CountsTheReplicasOfAnAgentAtOnce) {
 TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
-  board.said(kStart, kStream, Progress{.replica = ReplicaId(8), .step = Steps(3)});
+  board.stored(ReplicaRecord{.id = ReplicaId(8), .agent = AgentId(1)});
+  EXPECT_TRUE(board.said(kStart, kStream, Progress{.replica = ReplicaId(8), .step = Steps(3)}));
   EXPECT_EQ(board.view(kStart)->replicas.at(ReplicaId(8)).progress.step, Steps(3));
   board.stored(ReplicaRecord{.id = ReplicaId(8), .state = ReplicaState::kFailed});
   EXPECT_TRUE(board.view(kStart + seconds(1))->replicas.empty());
+  board.stored(ReplicaRecord{.id = ReplicaId(9), .agent = AgentId(1)});
   board.said(kStart + seconds(2), kStream, PipelineStats{.replica = ReplicaId(9)});
   EXPECT_EQ(board.view(kStart + seconds(2))->pipeline.size(), 1u);
   board.stored(ReplicaRecord{.id = ReplicaId(9), .state = ReplicaState::kReleased});
   EXPECT_TRUE(board.view(kStart + seconds(3))->pipeline.empty());
 }
 
+// An agent cannot make replicas up, nor speak for those of another one.
+TEST(LiveBoard, OnlyTheAgentOfAReplicaSpeaksForIt) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  board.stored(
+      ReplicaRecord{.id = ReplicaId(8), .agent = AgentId(2), .state = ReplicaState::kLoading});
+  for (const std::int64_t replica : {8, 9}) {
+    const ReplicaId id(replica);
+    EXPECT_FALSE(board.said(kStart, kStream, Progress{.replica = id}));
+    EXPECT_FALSE(board.said(kStart, kStream, PipelineStats{.replica = id}));
+    board.said(kStart, kStream, LoadProgress{id, Bytes(1), Bytes(2), Bytes(1), Bytes(1)});
+  }
+  const auto view = board.view(kStart + seconds(1));
+  EXPECT_TRUE(view->replicas.empty());
+  EXPECT_TRUE(view->pipeline.empty());
+  EXPECT_TRUE(view->loads.empty());
+}
+
 TEST(LiveBoard, HowFarALoadIsStaysUntilItsReplicaHasLoaded) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
-  ReplicaRecord replica{.id = ReplicaId(8), .job = JobId(1), .state = ReplicaState::kLoading};
+  ReplicaRecord replica{
+      .id = ReplicaId(8), .job = JobId(1), .agent = AgentId(1), .state = ReplicaState::kLoading};
   board.stored(replica);
   for (int second = 0; second <= 20; ++second) {
     board.stored(JobRecord{.id = JobId(1), .committed_round = second / 5});
@@ -109,7 +130,8 @@ TEST(LiveBoard, WhatCopiesHoldIsKnownUntilTheirKeeperEnds) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
   const ReplicaId keeper(8), copy(21);
-  ReplicaRecord replica{.id = keeper, .job = JobId(1), .state = ReplicaState::kServing};
+  ReplicaRecord replica{
+      .id = keeper, .job = JobId(1), .agent = AgentId(1), .state = ReplicaState::kServing};
   replica.copies = {{copy, 1}};
   board.stored(replica);
   EXPECT_EQ(board.view(kStart)->copies.at(copy).round, -1) << "it is on its way";
@@ -132,6 +154,7 @@ TEST(LiveBoard, WhatCopiesHoldIsKnownUntilTheirKeeperEnds) {
 TEST(LiveBoard, RatesOfAPipelineFollowItsCounters) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
+  board.stored(ReplicaRecord{.id = ReplicaId(8), .agent = AgentId(1)});
   PipelineStats stats{.replica = ReplicaId(8)};
   stats.links = {{.to = ReplicaId(9)}};
   for (int second = 0; second <= 30; ++second) {

@@ -6,6 +6,8 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include "base/wire_text.h"
+
 namespace shoal::coordinator {
 namespace {
 
@@ -60,7 +62,8 @@ void log_event(const EventRecord& event) {
   if (event.agent) scope += " agent=" + to_string(event.agent);
   if (event.replica) scope += " replica=" + to_string(event.replica);
   if (event.round != 0) scope += " round=" + std::to_string(event.round);
-  spdlog::log(level_of(event.severity), "{}{}: {}", event.kind, scope, event.message);
+  spdlog::log(level_of(event.severity), "{}{}: {}", event.kind, scope,
+              shown_text(event.message, false));
 }
 
 }  // namespace shoal::coordinator

@@ -144,13 +144,13 @@ void Runtime::observe(Instant now, const Input& input) {
   if (const auto* gone = std::get_if<AgentHungUp>(&input)) board_->hung_up(gone->connection);
   const auto* said = std::get_if<AgentSaid>(&input);
   if (said == nullptr) return;
-  board_->said(now, said->connection, said->message);
+  const bool counts = board_->said(now, said->connection, said->message);
   if (std::holds_alternative<Heartbeat>(said->message)) ++heartbeats_;
   if (const auto* failed = std::get_if<FromReplica<ReduceFailed>>(&said->message)) {
     const MutexLock guard(mutex_);
     ++stats_.reduce_failures[static_cast<std::size_t>(failed->body.failure)];
   }
-  if (const auto* progress = std::get_if<Progress>(&said->message)) {
+  if (const auto* progress = std::get_if<Progress>(&said->message); progress && counts) {
     store_.append(exporter_.from_progress(now, *progress));
   }
 }

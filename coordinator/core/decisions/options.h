@@ -63,7 +63,7 @@ struct Options {
   Duration quarantine_forgotten = seconds(7 * 86'400);
   Bytes copies_max = mebibytes(8 << 10);  // that an agent keeps for others (checkpoint.buddies)
   std::int64_t jobs_max = 10'000;         // live ones
-  std::int64_t agents_max = 20'000;
+  std::int64_t agents_max = 20'000;       // that are there; those that are gone do not count
 };
 
 // Empty when the options can work together.

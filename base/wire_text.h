@@ -1,0 +1,25 @@
+// Grammars of what comes from elsewhere and is shown to people, written to logs or dialled. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace shoal {
+
+// Well-formed UTF-8 of at most `bytes` bytes without control characters (C0, DEL, C1), line and
+// paragraph separators and the characters that turn the direction of writing: what a terminal or a
+// log shows as it is, in one line.
+bool is_plain_text(std::string_view text, std::size_t bytes);
+
+// What is_plain_text() refuses is written as \xNN, byte by byte; with `lines`, line breaks and tabs
+// stay. For texts of others that cannot be refused, before they reach a terminal or a log.
+std::string shown_text(std::string_view text, bool lines);
+
+// An address of a host without a port: IPv4, IPv6 with or without brackets, or a name of letters,
+// digits, '.', '-' and '_'. At most 253 characters.
+bool is_host_text(std::string_view text);
+
+// host:port or [IPv6]:port, with a port from 1 to 65,535.
+bool is_host_port_text(std::string_view text);
+
+}  // namespace shoal
