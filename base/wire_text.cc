@@ -99,4 +99,16 @@ bool is_host_port_text(std::string_view text) {
          end == digits.data() + digits.size() && port >= 1 && port <= 65'535;
 }
 
+bool is_origin_text(std::string_view text) {
+  const std::size_t host = text.starts_with("https://") ? 8 : text.starts_with("http://") ? 7 : 0;
+  if (host == 0) return false;
+  text.remove_prefix(host);
+  constexpr std::string_view kUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  if (text.find_first_of(kUpper) != std::string_view::npos) return false;
+  const bool bare_ipv6 = !text.starts_with('[') && text.find(':') != text.rfind(':');
+  const bool has_port =
+      text.starts_with('[') ? !text.ends_with(']') : text.find(':') != std::string_view::npos;
+  return !bare_ipv6 && (has_port ? is_host_port_text(text) : is_host_text(text));
+}
+
 }  // namespace shoal

@@ -22,4 +22,7 @@ bool is_host_text(std::string_view text);
 // host:port or [IPv6]:port, with a port from 1 to 65,535.
 bool is_host_port_text(std::string_view text);
 
+// http(s)://host or http(s)://host:port, in lower case, without a path.
+bool is_origin_text(std::string_view text);
+
 }  // namespace shoal

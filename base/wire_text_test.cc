@@ -60,5 +60,16 @@ TEST(HostText, KnowsPorts) {
   }
 }
 
+TEST(OriginText, IsASchemeAndAHost) {
+  for (const char* text : {"https://shoal.example", "http://10.0.0.7:8080", "https://[fd00::7]",
+                           "https://[fd00::7]:8443"}) {
+    EXPECT_TRUE(is_origin_text(text)) << text;
+  }
+  for (const char* text : {"", "shoal.example", "ftp://a", "https://", "https://a/b", "https://A",
+                           "https://fd00::7", "https://a:0", "https://a b", "https://u@a"}) {
+    EXPECT_FALSE(is_origin_text(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace shoal

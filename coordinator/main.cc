@@ -106,6 +106,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                                Cluster& cluster) {
   auto http = HttpServer::start({.bind = config.http,
                                  .remote_allowed = config.insecure_http,
+                                 .public_origin = config.public_url,
                                  .agents_address = agents,
                                  .token_file = config.token_file(),
                                  .data_roots = config.data_roots,

@@ -1,5 +1,7 @@
 #include "coordinator/service/config.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/number_text.h"
+#include "base/wire_text.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -115,6 +118,8 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
       ->capture_default_str();
   app.add_flag("--insecure-http", config.insecure_http,
                "Let --http be reached from other hosts although there is no login yet");
+  app.add_option("--public-url", config.public_url,
+                 "Where browsers reach --http through a proxy: https://shoal.example");
   app.add_option(
       "--address-file", config.address_file,
       "Write {http, grpc, token_file, pid, state_digest} as JSON to this file once ready");
@@ -175,6 +180,11 @@ Status check(const Config& config) {
                      "for example 127.0.0.1:7070, [::1]:7070 or 0.0.0.0:7070; port 0 picks one");
     }
   }
+  if (!config.public_url.empty() && !is_origin_text(config.public_url)) {
+    return refused("--public-url",
+                   "must be http(s)://host or http(s)://host:port, got '" + config.public_url + "'",
+                   "for example https://shoal.example");
+  }
   if (config.http == config.grpc && !config.http.ends_with(":0")) {
     return refused("--grpc", "must not be that of --http, got " + config.grpc, "give another port");
   }
@@ -225,6 +235,9 @@ Result<CommandLine> read_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& problem) {
     return refused("", problem.what(), "shoal-coordinator --help lists the flags");
   }
+  std::string& url = result.config.public_url;
+  if (url.ends_with('/')) url.pop_back();
+  std::ranges::transform(url, url.begin(), [](unsigned char c) { return std::tolower(c); });
   std::error_code failure;
   const auto absolute = std::filesystem::absolute(result.config.data_dir, failure);
   if (!failure && !result.config.data_dir.empty())

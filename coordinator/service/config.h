@@ -20,6 +20,7 @@ struct Config {
   std::string log_level = "info";   // debug, info, warning, error
   std::string log_format = "text";  // text, json
   data::DataRoots data_roots;       // what a dry run may look at on this host
+  std::string public_url;           // of a proxy in front of --http; empty: none
   bool check_only = false;          // --check-config
   bool check_store = false;
   Options core;

@@ -47,6 +47,8 @@ TEST(Config, MistakesNameTheFlag) {
   }
   EXPECT_EQ(read({"--address-file", "/nowhere/at/all"}).error().field, "--address-file");
   EXPECT_EQ(read({"--address-file", "/tmp"}).error().field, "--address-file");
+  EXPECT_EQ(read({"--public-url", "shoal.example"}).error().field, "--public-url");
+  EXPECT_EQ(read({"--data-root", "relative"}).error().field, "--data-root");
 }
 
 TEST(Config, AddressesAreOfThisHostAndDifferent) {
@@ -60,6 +62,12 @@ TEST(Config, AddressesAreOfThisHostAndDifferent) {
   }
   EXPECT_EQ(read({"--http", "127.0.0.1:9", "--grpc", "127.0.0.1:9"}).error().field, "--grpc");
   EXPECT_TRUE(read({"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}).ok());
+}
+
+TEST(Config, APublicUrlIsAnOrigin) {
+  const auto line = read({"--data-dir", "/tmp/x", "--public-url", "https://Shoal.Example/"});
+  ASSERT_TRUE(line.ok()) << to_string(line.error());
+  EXPECT_EQ(line->config.public_url, "https://shoal.example");
 }
 
 TEST(Config, AnOpenHttpAddressNeedsTheWord) {

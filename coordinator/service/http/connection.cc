@@ -206,7 +206,8 @@ bool Connection::admitted() {
         Problem::kHostNotAllowed, "\"" + host_ + "\" is not a name of this coordinator",
         "use its IP address or localhost, or add the name to the coordinator's host names");
   }
-  if (request_->method != "GET" && !origin_allowed(origin_, host_)) {
+  if (request_->method != "GET" &&
+      !origin_allowed(origin_, host_, service_.options.public_origin)) {
     return refuse(Problem::kOriginNotAllowed,
                   "a page of \"" + origin_ + "\" may not change anything here", "");
   }

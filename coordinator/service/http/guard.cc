@@ -58,10 +58,17 @@ bool host_allowed(std::string_view host_header, const std::vector<std::string>& 
                      [&](const std::string& name) { return lower(name) == host; });
 }
 
-bool origin_allowed(std::string_view origin, std::string_view host_header) {
+bool origin_allowed(std::string_view origin, std::string_view host_header,
+                    std::string_view public_origin) {
   if (origin.empty()) return true;
+  if (!public_origin.empty() && lower(origin) == public_origin) return true;
   const std::size_t scheme = origin.find("://");
   return scheme != std::string_view::npos && lower(origin.substr(scheme + 3)) == lower(host_header);
+}
+
+std::string host_of_origin(std::string_view origin) {
+  const std::size_t scheme = origin.find("://");
+  return host_of(scheme == std::string_view::npos ? origin : origin.substr(scheme + 3));
 }
 
 std::string_view usable_request_id(std::string_view text) {

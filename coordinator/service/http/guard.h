@@ -26,8 +26,13 @@ Result<BindAddress> parse_bind(const std::string& text);
 // `names` are let in, with any port. An absent Host (HTTP/1.0) is no browser.
 bool host_allowed(std::string_view host_header, const std::vector<std::string>& names);
 
-// An absent Origin is no browser; a present one must be the host that was asked.
-bool origin_allowed(std::string_view origin, std::string_view host_header);
+// An absent Origin is no browser; a present one must be the host that was asked, or
+// `public_origin` (lower case), which a proxy in front of the server may have replaced in Host.
+bool origin_allowed(std::string_view origin, std::string_view host_header,
+                    std::string_view public_origin = {});
+
+// The host of an origin, without its port: for host_allowed().
+std::string host_of_origin(std::string_view origin);
 
 // The client's id when it is short and plain, else empty.
 std::string_view usable_request_id(std::string_view text);

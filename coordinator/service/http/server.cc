@@ -171,6 +171,9 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpOptions options, Clust
                  "http.bind",
                  "bind 127.0.0.1 and use an SSH tunnel, or allow remote access explicitly"};
   }
+  if (!options.public_origin.empty()) {
+    options.host_names.push_back(rest::host_of_origin(options.public_origin));
+  }
   if (!bind.value().loopback) options.host_names.push_back(net::ip::host_name());
   auto impl = std::make_unique<Impl>(std::move(options), cluster);
   if (const Status status = impl->listen(bind.value()); !status.ok()) {

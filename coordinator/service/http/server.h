@@ -25,6 +25,7 @@ namespace shoal::coordinator {
 struct HttpOptions {
   std::string bind = "127.0.0.1:7070";  // port 0 picks a free one; [::1]:7070 for IPv6
   bool remote_allowed = false;          // accept a bind address that is not loopback
+  std::string public_origin;            // of a proxy in front, in lower case; empty: none
   std::vector<std::string> host_names;  // further names in a Host header; this host's own name
                                         // is added unless only loopback is bound
   std::string agents_address;           // where agents connect and what they show there: said by

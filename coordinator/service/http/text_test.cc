@@ -115,6 +115,16 @@ TEST(Guard, APageOfAnotherOriginMayNotChangeAnything) {
     EXPECT_FALSE(origin_allowed(origin, "localhost:7070")) << origin;
 }
 
+// A proxy may pass its own name on in Host, or ours.
+TEST(Guard, APageOfThePublicUrlMay) {
+  const std::string url = "https://shoal.example";
+  for (const char* host : {"shoal.example", "127.0.0.1:7070"}) {
+    EXPECT_TRUE(origin_allowed("https://Shoal.example", host, url)) << host;
+    EXPECT_FALSE(origin_allowed("https://evil.example", host, url)) << host;
+  }
+  EXPECT_EQ(host_of_origin("https://shoal.example:8443"), "shoal.example");
+}
+
 TEST(Guard, ReadsBindAddresses) {
   EXPECT_EQ(parse_bind("127.0.0.1:7070").value().port, 7070);
   EXPECT_EQ(parse_bind("[::1]:0").value().host, "::1");
