@@ -42,9 +42,10 @@ struct Flags {
   double load_limit_s = 120, transfer_limit_s = 60, release_limit_s = 60;
 };
 
-std::string default_data_dir() {
+std::string default_data_dir() {  // empty: there is no home folder
   const char* home = std::getenv("HOME");
-  return std::string(home != nullptr ? home : ".") + "/.local/share/shoal/agent";
+  if (home == nullptr || *home != '/') return {};
+  return std::string(home) + "/.local/share/shoal/agent";
 }
 
 std::string default_name() {
@@ -194,6 +195,10 @@ Result<std::vector<Device>> devices_of(const Flags& flags) {
 Status check_values(const Flags& flags) {
   if (flags.name.empty()) {
     return Error{Code::kValidation, "must not be empty", "--name", "leave it out for the host's"};
+  }
+  if (flags.data_dir.empty()) {
+    return Error{Code::kValidation, "there is no home folder to put the data in", "--data-dir",
+                 "name a folder"};
   }
   if (!(flags.speed >= kSpeedMin && flags.speed <= 1)) {
     return Error{Code::kValidation, "must be from 0.01 to 1", "--speed", "1 is the full speed"};

@@ -274,9 +274,10 @@ void show(const UpState& state, bool json, bool detached) {
   say(detached ? "Stop it with: shoal down --data-dir " + state.data_dir : "Ctrl-C stops it.");
 }
 
-std::string folder_of(const std::string& data_dir) {
-  std::string path =
-      fs::absolute(data_dir.empty() ? default_up_folder() : data_dir).lexically_normal().string();
+Result<std::string> folder_of(const std::string& data_dir) {
+  const auto chosen = data_dir.empty() ? default_up_folder() : Result<std::string>(data_dir);
+  if (!chosen.ok()) return chosen.error();
+  std::string path = fs::absolute(*chosen).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   return path;
 }
@@ -286,7 +287,9 @@ std::string folder_of(const std::string& data_dir) {
 Result<int> run_up(const UpOptions& options, bool json) {
   if (auto good = validate(options); !good) return good.error();
   if (auto there = check_binaries(own_folder(), options.reducers > 0); !there) return there.error();
-  const UpLayout layout{folder_of(options.data_dir)};
+  const auto folder = folder_of(options.data_dir);
+  if (!folder.ok()) return folder.error();
+  const UpLayout layout{*folder};
   if (auto made = make_folders(layout, options.agents + options.reducers); !made)
     return made.error();
   FolderLock lock(layout);
@@ -311,7 +314,9 @@ Result<int> run_up(const UpOptions& options, bool json) {
 }
 
 Result<int> run_down(const std::string& data_dir, bool json) {
-  const UpLayout layout{folder_of(data_dir)};
+  const auto folder = folder_of(data_dir);
+  if (!folder.ok()) return folder.error();
+  const UpLayout layout{*folder};
   auto state = load_up_state(layout);
   if (!state) return state.error();
   if (!*state) {

@@ -11,6 +11,7 @@
 
 #include "base/link_options.h"
 #include "cli/format.h"
+#include "cli/user_folder.h"
 
 namespace shoal::cli {
 namespace {
@@ -74,12 +75,9 @@ void add_data_roots(const UpOptions& options, std::vector<std::string>& command)
 
 }  // namespace
 
-std::string default_up_folder() {
-  if (const char* xdg = std::getenv("XDG_DATA_HOME"); xdg && *xdg == '/') {
-    return std::string(xdg) + "/shoal/up";
-  }
-  const char* home = std::getenv("HOME");
-  return std::string(home && *home ? home : "/tmp") + "/.local/share/shoal/up";
+Result<std::string> default_up_folder() {
+  const auto folder = user_folder("XDG_DATA_HOME", ".local/share", "--data-dir");
+  return folder.ok() ? Result<std::string>(*folder + "/up") : folder;
 }
 
 Result<HostPort> parse_loopback(const std::string& text, const std::string& flag) {

@@ -33,8 +33,8 @@ struct UpOptions {
   bool detach = false;
 };
 
-// $XDG_DATA_HOME/shoal/up or ~/.local/share/shoal/up.
-std::string default_up_folder();
+// $XDG_DATA_HOME/shoal/up or ~/.local/share/shoal/up; kNotFound: neither is there.
+Result<std::string> default_up_folder();
 
 struct HostPort {
   std::string host;

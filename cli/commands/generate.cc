@@ -9,18 +9,19 @@
 #include "cli/commands/commands.h"
 #include "cli/processes.h"
 #include "cli/terminal.h"
+#include "cli/user_folder.h"
 
 namespace shoal::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string cache_folder(const std::string& checkpoint) {
-  const char* xdg = std::getenv("XDG_CACHE_HOME");
-  const char* home = std::getenv("HOME");
-  const std::string root =
-      xdg && *xdg ? xdg : std::string(home && *home ? home : "/tmp") + "/.cache";
-  return root + "/shoal/checkpoints/" + checkpoint;
+Result<std::string> cache_folder(const std::string& checkpoint) {
+  const auto root = user_folder("XDG_CACHE_HOME", ".cache", "--checkpoint");
+  if (root.ok()) return *root + "/checkpoints/" + checkpoint;
+  Error error = root.error();
+  error.remedy = "set HOME, or download the checkpoint and give its folder";
+  return error;
 }
 
 }  // namespace
@@ -53,7 +54,9 @@ Result<int> generate(const Context& context, const GenerateOptions& options) {
       if (error.code == Code::kNotFound) error.message += ", nor such a folder here";
       return error;
     }
-    folder = cache_folder(*found);
+    auto cache = cache_folder(*found);
+    if (!cache) return cache.error();
+    folder = std::move(*cache);
     if (auto done = download_checkpoint(context.api, *found, folder); !done) {
       return done.error();
     }
