@@ -92,7 +92,9 @@ int open_beneath(int folder, const std::string& path, bool whole_host) {
 
 }  // namespace
 
-DataRoots DataRoots::whole_host() { return DataRoots({{"", "/"}}); }
+DataRoots DataRoots::whole_host() {
+  return DataRoots(std::vector<DataRoot>{{.name = "", .folder = "/"}});
+}
 
 Result<DataRoots> DataRoots::parse(std::span<const std::string> texts, const std::string& field) {
   std::vector<DataRoot> roots;

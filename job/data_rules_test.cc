@@ -51,7 +51,19 @@ TEST(DataRules, TokensOfTwoBytesAreLittleEndianAndHalfOneIsNotLookedAt) {
   EXPECT_TRUE(check_data_tokens(wide, bytes_of({43, 1, 255}), 0, "/x").ok());
   const Status bad = check_data_tokens(wide, bytes_of({43, 1, 44, 1}), 0, "/x");
   ASSERT_FALSE(bad.ok());
-  EXPECT_THAT(bad.error().message, HasSubstr("token 1 is 300"));
+  EXPECT_THAT(bad.error().message, HasSubstr("token 1 is not below model.vocab"));
+}
+
+TEST(DataRules, APathMayNameARoot) {
+  const auto parts = [](std::string_view text) {
+    const DataPath path = parse_data_path(text);
+    return std::pair(std::string(path.root), std::string(path.path));
+  };
+  EXPECT_EQ(parts("texts:a/b.txt"), std::pair(std::string("texts"), std::string("a/b.txt")));
+  EXPECT_EQ(parts("texts:a:b"), std::pair(std::string("texts"), std::string("a:b")));
+  for (const char* whole : {"/srv/a:b", "a/b:c", "./a:b", ":a", "Texts:a", "a b:c", "plain"}) {
+    EXPECT_EQ(parts(whole), std::pair(std::string(), std::string(whole)));
+  }
 }
 
 }  // namespace

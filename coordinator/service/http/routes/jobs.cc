@@ -7,6 +7,7 @@
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/routes/dry_run.h"
 #include "coordinator/service/http/routes/plan.h"
+#include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 #include "job/data_rules.h"
