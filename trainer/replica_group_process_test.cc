@@ -63,6 +63,7 @@ struct Trainee {
 struct Members {
   explicit Members(const std::vector<std::vector<std::string>>& environments) {
     for (const auto& environment : environments) {
+      environment.push_back("SHOAL_DATA_ROOTS=/");
       auto member = start_group_member(trainer_program(), environment);
       EXPECT_TRUE(member.ok()) << to_string(member.error());
       processes.push_back(member->process);
