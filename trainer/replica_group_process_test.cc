@@ -62,7 +62,7 @@ struct Trainee {
 
 struct Members {
   explicit Members(const std::vector<std::vector<std::string>>& environments) {
-    for (const auto& environment : environments) {
+    for (std::vector<std::string> environment : environments) {
       environment.push_back("SHOAL_DATA_ROOTS=/");
       auto member = start_group_member(trainer_program(), environment);
       EXPECT_TRUE(member.ok()) << to_string(member.error());
