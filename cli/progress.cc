@@ -111,7 +111,7 @@ JobProgress read_progress(const Json& job) {
 
 void SpeedMeter::add(double now_s, double step, double tokens) {
   if (!samples_.empty() && step < samples_.back().step)
-    samples_.clear();  // went back to a checkpoint
+    samples_.clear();  // rolled back to a checkpoint
   samples_.push_back({now_s, step, tokens});
   const auto stale = [&](const Sample& sample) { return now_s - sample.at > kWindowS; };
   while (samples_.size() > 2 && (stale(samples_.front()) || samples_.size() > kSamplesMax)) {

@@ -113,7 +113,8 @@ Status check_binaries(const std::string& folder, bool reducers) {
     const std::string path = folder + "/" + name;
     if (!reducers && std::string_view(name) == "shoal-reducer") continue;
     if (access(path.c_str(), X_OK) == 0) continue;
-    return Error{Code::kNotFound, path + " is missing: `shoal up` starts what lies beside it", "",
+    return Error{Code::kNotFound,
+                 path + " is missing: `shoal up` starts the programs in its own folder", "",
                  "build everything with `./dev build`"};
   }
   return {};
@@ -237,7 +238,7 @@ class Cluster {
     }
   }
 
-  // One beat of a wait; an error when it has no sense to go on.
+  // Waits a moment; an error when further waiting is pointless.
   Status go_on(const std::string& what, const ProcessRef& process) const {
     const std::string log = "; the end of " + process.log + ":" + last_lines(process.log, 12);
     if (!is_alive(process)) {
@@ -269,7 +270,7 @@ void show(const UpState& state, bool json, bool detached) {
         "\ntoken_file  " + state.addresses.token_file + "\ndata_dir    " + state.data_dir +
         "\npids        " + pids + "\n");
   if (state.addresses.http != kDefaultHttp) {
-    say("Its port is not the default one: export SHOAL_ADDR=" + state.addresses.http);
+    say("The port is not the default; run: export SHOAL_ADDR=" + state.addresses.http);
   }
   say(detached ? "Stop it with: shoal down --data-dir " + state.data_dir : "Ctrl-C stops it.");
 }

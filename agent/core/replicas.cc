@@ -136,7 +136,7 @@ void Agent::State::release(const Release& message) {
 void Agent::State::await_release(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (trainer.state != TrainerState::kReady) return;
-  if (trainer.unresponsive) return kill_trainer(slot, "it hung, and its replica was let go");
+  if (trainer.unresponsive) return kill_trainer(slot, "it hung, and its replica was released");
   if (!trainer.attached) return;
   trainer.releasing = true;
   trainer.due = now + options.release_limit;
@@ -202,12 +202,12 @@ void Agent::State::replica_due(ReplicaId id) {
   replica->due.reset();
   const std::int32_t device = replica->assign.device, slot = replica->slot;
   if (replica->state == ReplicaState::kLoading) {
-    return kill_trainer(slot, "its load of a replica stands still");
+    return kill_trainer(slot, "its load of a replica makes no progress");
   }
   if (replica->state == ReplicaState::kServing) {
     return fail_replica(id, ReplicaFailure::kTrainerExited,
                         "the trainer of device " + std::to_string(device) +
-                            " lost its line to this agent, and came back without the replica");
+                            " lost its connection to this agent, and returned without the replica");
   }
   const std::string last = trainers[static_cast<std::size_t>(slot)].last_exit;
   fail_replica(id, ReplicaFailure::kTrainerExited,

@@ -212,7 +212,7 @@ void Agent::State::trainer_due(std::int32_t slot) {
     case TrainerState::kReady:
       if (trainer.attached) {
         return kill_trainer(
-            slot, "it did not let go of a replica within " + seconds_text(options.release_limit));
+            slot, "it did not release a replica within " + seconds_text(options.release_limit));
       }
       return silenced(slot);
     case TrainerState::kStopping:

@@ -179,7 +179,7 @@ class Runtime::Impl {
           if (in_order) {  // its last line may be an old one, of something that it outlived
             return note(
                 LogLevel::kInfo, replica_on(i.trainer.slot),
-                fmt::format("trainer {} ended{}", i.trainer.slot, i.exit.known ? " in order" : ""));
+                fmt::format("trainer {} ended{}", i.trainer.slot, i.exit.known ? " normally" : ""));
           }
           note(LogLevel::kWarning, replica_on(i.trainer.slot),
                fmt::format("trainer {} ended{}{}{}", i.trainer.slot, how(i.exit),

@@ -24,8 +24,8 @@ std::string device_text(const Json& agent, const Json& device) {
                      human_bytes(number_at(device, "memory_bytes", 0));
   for (const Json& refusal : agent.at("memory_refusals")) {
     if (number_at(refusal, "device", -1) != number_at(device, "index", -2)) continue;
-    text += "; ran out of memory with a need of " +
-            human_bytes(number_at(refusal, "needed_bytes", 0)) + ", nothing as large is tried";
+    text += "; ran out of memory at " + human_bytes(number_at(refusal, "needed_bytes", 0)) +
+            ", so nothing that large is placed there";
   }
   return text;
 }

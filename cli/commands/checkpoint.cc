@@ -91,7 +91,7 @@ Status check_written(const std::ofstream& out, const fs::path& path, int number)
   if (out) return {};
   return Error{Code::kResourceExhausted,
                path.string() + " cannot be written: " + std::strerror(number), "",
-               "make room or name another folder; what was fetched stays and is continued"};
+               "make room or name another folder; the download then continues where it stopped"};
 }
 
 Status download_file(const Api& api, const std::string& base, const RemoteFile& file,
@@ -133,8 +133,8 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
     fs::remove(part, failure);
     return Error{
         Code::kDataLoss, file.path + " arrived with another SHA-256 than promised", "",
-        "download it again; when that ends so, too, the coordinator's copy is damaged: use "
-        "another checkpoint"};
+        "download it again; if it fails again, the coordinator's copy is damaged: use another "
+        "checkpoint"};
   }
   fs::rename(part, target, failure);
   if (failure) return Error{Code::kInternal, target.string() + ": " + failure.message(), "", ""};

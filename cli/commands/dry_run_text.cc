@@ -38,7 +38,7 @@ std::string shell_word(const std::string& text) {
 std::string estimate_text(const Json& dry_run) {
   return "parameters       " + human_count(number_at(dry_run, "estimate/parameters")) +
          "\ntraining memory  " + memory_text(dry_run) + "\nrounds           " +
-         text_at(dry_run, "estimate/rounds", "not known before it ends") + "\n";
+         text_at(dry_run, "estimate/rounds", "unknown until it ends") + "\n";
 }
 
 std::vector<std::string> notes_of(const Json& dry_run) {

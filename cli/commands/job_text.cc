@@ -202,7 +202,7 @@ std::string lone_stages(const Json& replicas) {
   std::vector<std::string> lone;
   for (const auto& [stage, names] : by_stage) {
     if (std::set<std::string>(names.begin(), names.end()).size() != 1) continue;
-    lone.push_back("stage " + std::to_string(stage) + " hangs on " + names.front() + " alone");
+    lone.push_back("stage " + std::to_string(stage) + " depends on " + names.front() + " alone");
   }
   return joined(lone, "; ");
 }
@@ -217,7 +217,7 @@ std::string job_text(const Json& job, const JobAround& around, double now_unix_s
   lines.add("detail", progress.detail);
   lines.add("replicas", replicas_text(job, around));
   if (!progress.finished()) lines.add("lost agents", lost_text(around, now_unix_s));
-  lines.add("went back", went_back_text(job, around, now_unix_s));
+  lines.add("rolled back", went_back_text(job, around, now_unix_s));
   lines.add("last warning", last_warning(progress.phase, around, now_unix_s));
   add_progress(lines, job, progress, now_unix_s);
   lines.add("created", text_at(job, "created_at"));

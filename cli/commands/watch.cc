@@ -98,8 +98,9 @@ class Lone {
     std::string text = lone_stages(*replicas);
     if (text == said_) return std::nullopt;
     said_ = std::move(text);
-    return said_.empty() ? "note: no stage hangs on one agent any more"
-                         : "note: " + said_ + ": without it the job goes back to a checkpoint";
+    return said_.empty()
+               ? "note: no stage depends on a single agent any more"
+               : "note: " + said_ + ": if that agent is lost, the job rolls back to a checkpoint";
   }
 
  private:
@@ -151,7 +152,7 @@ Result<Json> watch_job(const Api& api, const std::string& job, const WatchOption
     }
     if (options.timeout_s > 0 && now - started > options.timeout_s) {
       return Error{Code::kDeadlineExceeded,
-                   "the job is not " + (options.until.empty() ? "over" : options.until) +
+                   "the job is not " + (options.until.empty() ? "finished" : options.until) +
                        " after " + human_duration(options.timeout_s),
                    "--timeout", "it continues; watch again with `shoal job watch " + job + "`"};
     }

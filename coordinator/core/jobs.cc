@@ -60,7 +60,7 @@ bool explain_refusal(Transaction& tx, JobId id, const std::string& what) {
   if (!refusal) return false;
   const bool rests = refusal->ask_again_at.ns != 0 && live_replicas(tx.state(), id).empty();
   set_reason(tx, id, reason_of(refusal->failure),
-             rests ? "no agent can load it, all are asked again every " +
+             rests ? "no agent can load it; all are tried again every " +
                          std::to_string(kAskAgainAfter.ms() / 1000) + " s: " + refusal->detail
                    : what + "; " + refusal->detail);
   return true;

@@ -156,7 +156,7 @@ void fail_missing(Transaction& tx, const std::vector<ReplicaId>& missing, bool s
     fail_replica(tx, replica,
                  same_process ? ReplicaFailure::kTrainerExited : ReplicaFailure::kAgentRestarted,
                  same_process ? "the agent returned without this replica"
-                              : "its agent was started anew and did not find its trainer");
+                              : "its agent was restarted and did not find its trainer");
   }
 }
 
@@ -167,7 +167,7 @@ void say_too_late(Transaction& tx, AgentId agent, const HeldReplica& held) {
   tx.event(Severity::kWarning, event_kind::kReplicaReturned,
            {.job = held.job, .agent = agent, .replica = held.replica, .round = held.key.round},
            to_string(held.replica) + " of " + tx.state().agents.at(agent).name +
-               " returned too late and is let go: it holds round " +
+               " returned too late and is released: it holds round " +
                std::to_string(held.key.round) + " of epoch " + std::to_string(held.key.epoch) +
                ", the job is at round " + std::to_string(job->committed_round) + " of epoch " +
                std::to_string(job->epoch));
@@ -284,7 +284,7 @@ std::vector<std::pair<AgentId, std::string>> lapsed(const Transaction& tx) {
     if (presence.connected) continue;
     const Duration grace = presence.lost_at - presence.hung_up_at;
     if (tx.now() < tx.deadline(presence.hung_up_at, grace)) continue;
-    lost.emplace_back(id, "its connection did not come back");
+    lost.emplace_back(id, "its connection was not restored");
   }
   return lost;
 }

@@ -161,7 +161,7 @@ void drop_replicas(Transaction& tx, JobId id, const std::vector<Claim>& kept) {
     if (stays) {
       tx.drop_replica(replica);
     } else {
-      fail_replica(tx, replica, ReplicaFailure::kStale, "its cluster has gone on without it");
+      fail_replica(tx, replica, ReplicaFailure::kStale, "its cluster continued without it");
     }
   }
 }
@@ -384,7 +384,7 @@ void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const std::string what = who + " has " + to_string(held.replica) + " of " + to_string(held.job);
   if (held.spec.name.empty() || !validate(options_of(held.spec)).empty()) {
     return tx.event(Severity::kWarning, event_kind::kJobRestored, {.agent = agent},
-                    what + ", which the database does not know; it is let go");
+                    what + ", which the database does not know; it is released");
   }
   JobRecord record;
   record.id = held.job;

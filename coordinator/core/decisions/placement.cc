@@ -409,8 +409,8 @@ std::string explain(const PlacementDecision& decision) {
     case PlacementReason::kNoAgents:
       return "no agent has joined";
     case PlacementReason::kNoFreeDevice:
-      return decision.resting > 0 ? "the free devices rest after a failure"
-                                  : "every device is taken";
+      return decision.resting > 0 ? "the free devices are resting after a failure"
+                                  : "every device is in use";
     case PlacementReason::kNoDeviceFits:
       return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
              readable(decision.largest);

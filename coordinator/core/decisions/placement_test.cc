@@ -486,9 +486,9 @@ TEST(Explain, SaysSizesInReadableUnits) {
   EXPECT_EQ(explain(decision),
             "2 more devices with 1.5 GB are needed for swarm.min_replicas; 2 such are free");
   decision.reason = PlacementReason::kNoFreeDevice;
-  EXPECT_EQ(explain(decision), "the free devices rest after a failure");
+  EXPECT_EQ(explain(decision), "the free devices are resting after a failure");
   decision.resting = 0;
-  EXPECT_EQ(explain(decision), "every device is taken");
+  EXPECT_EQ(explain(decision), "every device is in use");
   decision.reason = PlacementReason::kPlaced;
   EXPECT_EQ(explain(decision), "");
 }

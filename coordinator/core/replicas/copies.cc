@@ -298,8 +298,8 @@ void note_restored(Transaction& tx, const ReplicaRecord& replica) {
   tx.event(
       Severity::kWarning, event_kind::kStageRestoredFromCopy,
       {.job = job.id, .agent = replica.agent, .replica = replica.id, .round = job.committed_round},
-      "stage " + std::to_string(replica.stage) + " had lost its last replica; " +
-          display_name(state, replica.id) + " goes on from the copy of round " +
+      "stage " + std::to_string(replica.stage) + " lost its last replica; " +
+          display_name(state, replica.id) + " continues from the copy of round " +
           std::to_string(job.committed_round) + " that " + display_name(state, keeper->id) +
           " kept");
 }

@@ -471,7 +471,7 @@ void check_load_limits(Transaction& tx, JobId job) {
     if (tx.now() < limit) {
       tx.schedule_wakeup(job, limit);
     } else if (load_has_moved(tx.state(), id)) {
-      fail_replica(tx, id, ReplicaFailure::kSourceLost, "its load came no further");
+      fail_replica(tx, id, ReplicaFailure::kSourceLost, "its load made no progress");
     } else {
       fail_replica(tx, id, ReplicaFailure::kUnresponsive, "it did not begin to load its state");
     }

@@ -48,7 +48,7 @@ void call_slow(Transaction& tx, const ReplicaRecord& replica, const JoinShare& m
   Joiner& joiner = tx.volatile_state().joiners[replica.id];
   if (std::exchange(joiner.called_slow, true)) return;
   const std::string left =
-      measured.left ? "about " + in_words(*measured.left) + " more" : std::string("for ever");
+      measured.left ? "about " + in_words(*measured.left) + " more" : std::string("forever");
   tx.event(Severity::kWarning, event_kind::kJoinSlow, scope_of(replica),
            display_name(tx.state(), replica.id) +
                " loads slowly: the averages of the rounds take r = " + two_digits(measured.share) +
@@ -64,7 +64,7 @@ void refuse(Transaction& tx, const ReplicaRecord& replica, const std::string& wh
   line = {tx.now() + rest, line.times + 1};
   tx.event(Severity::kWarning, event_kind::kJoinRefused, scope_of(replica),
            display_name(tx.state(), replica.id) + " cannot join: " + why + "; " + kRemedy +
-               "; its agent is asked again in " + in_words(rest));
+               "; its agent is tried again in " + in_words(rest));
   fail_replica(tx, replica.id, ReplicaFailure::kTooSlow, why);
 }
 
@@ -82,7 +82,7 @@ std::string why_never(const Transaction& tx, const ReplicaRecord& replica, const
   const Duration limit = stall_for(tx.options().load_limit, state_size(job, replica.stage)) * 2;
   const bool rounds = job.committed_round - furthest.round >= kRoundsWithoutProgress;
   if (still < limit || !rounds) return {};
-  return "it has come no further than " + std::to_string(furthest.done.count()) + " of " +
+  return "it has stayed at " + std::to_string(furthest.done.count()) + " of " +
          std::to_string(furthest.total.count()) + " bytes for " + in_words(still) + " and " +
          std::to_string(job.committed_round - furthest.round) + " rounds";
 }

@@ -99,7 +99,7 @@ export function AgentPage({ id }: { id: string }) {
         <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={kHealth[shown.health] ?? shown.health} tone={shown.health === 'green' ? undefined : 'bad'} />
         <Tile label="Devices" value={number(shown.devices.length)} note={speed > 0 ? `${short(speed * 1e9)}FLOP/s measured` : 'not measured yet'} />
         {typeof shown.availability === 'number' && (
-          <Tile label="Availability" value={percent(shown.availability)} note={`by its history; went away ${plural(shown.losses ?? 0, 'time')}`} />
+          <Tile label="Availability" value={percent(shown.availability)} note={`from its history; lost ${plural(shown.losses ?? 0, 'time')}`} />
         )}
         <Tile label="Replicas" value={replicas.value === undefined ? kNone : number(working.length)} note={`memory in use ${bytes(shown.resident_bytes)}`} />
       </div>

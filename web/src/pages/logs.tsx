@@ -118,7 +118,7 @@ function LogView({ of, path, name }: { of: 'job' | 'agent'; path: string; name: 
       {shown === undefined ? log.error === null && <Missing of={log} what="the lines" /> : (
         <>
           <Silent missing={log.value?.missing ?? []} />
-          {lines.length === 0 ? <p class="empty">No line fits yet.</p> : <Lines lines={lines} of={of} />}
+          {lines.length === 0 ? <p class="empty">No line matches yet.</p> : <Lines lines={lines} of={of} />}
           <p class="under muted">
             {number(lines.length)} lines{shown.dropped > 0 && `, the newest ${number(kLinesMost)} of them`}, by the clocks of their hosts{' '}
             <button type="button" class="link" onClick={() => saveFile(`${name}.log`, lines.map(written).join('\n') + '\n', 'text/plain')}>

@@ -95,7 +95,7 @@ function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
       <span class="muted">
         {progress} · {percent(done(job))}
       </span>
-      {status.epoch > 0 && <span><Glyph tone="warn" /> went back to a checkpoint {plural(status.epoch, 'time')}</span>}
+      {status.epoch > 0 && <span><Glyph tone="warn" /> rolled back to a checkpoint {plural(status.epoch, 'time')}</span>}
       {status.phase === 'training' && stagesOf(job) > 1 && <LoneStages job={job} agents={agents} />}
     </li>
   );

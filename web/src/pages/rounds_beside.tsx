@@ -35,11 +35,11 @@ const kFields: [string, Show][] = [
 ];
 
 function StateOf({ one }: { one: Contribution | undefined }) {
-  if (one === undefined) return <span class="muted">not there</span>;
+  if (one === undefined) return <span class="muted">not a member</span>;
   return <State tone={contributionTone(one.state)} text={contributionText(one)} />;
 }
 
-const stateText = (one: Contribution | undefined) => one?.reject_reason ?? one?.state ?? 'not there';
+const stateText = (one: Contribution | undefined) => one?.reject_reason ?? one?.state ?? 'not a member';
 
 // One cell holds both, the older round above: a pair is compared by looking down, not across.
 function pairColumns(first: Round, second: Round, agents: Agent[]): Column<Pair>[] {

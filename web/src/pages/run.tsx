@@ -159,8 +159,8 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
           </>
         }
       />
-      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing is trained' : whole} />
-      <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'nothing to go by' : 'at the pace of the last rounds'} />
+      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'not training now' : whole} />
+      <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'not enough rounds yet' : 'at the pace of the last rounds'} />
       <Tile label={phase === 'paused' ? 'Since its start' : 'Running for'} value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
     </div>
   );
@@ -259,7 +259,7 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
       <Table caption="Replicas" columns={columns} rows={shown} rowKey={(one) => one.id} empty="No replica has been placed yet." file="replicas" />
       {ended.length > kEndedShown && <p class="under muted">and {number(ended.length - kEndedShown)} more that have ended</p>}
       {lone.map((text) => (
-        <p key={text} class="under"><Glyph tone="warn" /> {text}: without that agent the job goes back to its newest checkpoint.</p>
+        <p key={text} class="under"><Glyph tone="warn" /> {text}: if that agent is lost, the job rolls back to its newest checkpoint.</p>
       ))}
     </Card>
   );
@@ -393,7 +393,7 @@ function WentBack({ job, events }: { job: Job; events: ClusterEvent[] }) {
   const last = events.find((event) => event.kind === 'job_rolled_back' || event.kind === 'job_restored');
   return (
     <p data-testid="went-back">
-      <Glyph tone="warn" /> It went back to a checkpoint {plural(job.status.epoch, 'time')}
+      <Glyph tone="warn" /> It rolled back to a checkpoint {plural(job.status.epoch, 'time')}
       {last !== undefined && <>, last <Time at={last.at} />: {last.message}</>}
     </p>
   );

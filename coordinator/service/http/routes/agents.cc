@@ -30,7 +30,7 @@ Result<EventFilter> read_filter(Context& context, const Request& request) {
     const auto it = std::find(words.begin(), words.end(), *text);
     if (it == words.end())
       return bad_query("severity", "must be one of " + join(words) +
-                                       " (the least to show), got \"" + *text + "\"");
+                                       " (the least severity to show), got \"" + *text + "\"");
     filter.severity_min = static_cast<Severity>(it - words.begin());
   }
   return filter;
