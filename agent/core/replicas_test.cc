@@ -150,7 +150,7 @@ TEST_F(ReplicasTest, ATrainerThatDoesNotLetGoIsKilled) {
   }
   EXPECT_EQ(now_ - released, test_options().release_limit);
   EXPECT_TRUE(one<KillTrainer>().hard);
-  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("was released"));
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("did not release"));
   step(TrainerExited{{0, 1}, {0, 9, ""}});
   EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "the next one waits for the next process";
   while (all<StartTrainer>().empty() && wake()) {
