@@ -19,7 +19,7 @@ std::chrono::nanoseconds wait_of(Duration duration) {
   return std::chrono::nanoseconds(duration.ns);
 }
 
-// Of its own each time: gRPC's back-off is not carried over.
+// A new channel each time, so that gRPC's back-off is not carried over.
 std::shared_ptr<grpc::Channel> open_channel(const std::string& socket_path) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 8;
 
-// Of the build, unless the environment names one.
+// The program of the build, unless the environment names one.
 const char* trainer_program() {
   const char* named = std::getenv("SHOAL_TRAINER_PROGRAM");
   return named != nullptr ? named : SHOAL_TRAINER_PROGRAM;

@@ -49,8 +49,8 @@ class FileReceiver {
   // part did not reach the disk.
   Status write(std::span<const std::byte> bytes);
   Status sync();
-  // Of complete files: durable, and renamed to `target` in place of what is there, list and all.
-  // kInvalidArgument: something is missing.
+  // Makes complete files durable, and renames the folder to `target` in place of what is there,
+  // list and all. kInvalidArgument: something is missing.
   Status finish(const std::string& target);
 
  private:

@@ -124,7 +124,7 @@ class Agent {
   // When a Tick is due; none while nothing waits.
   std::optional<Instant> next_deadline() const;
 
-  // Of all state; equal for equal inputs.
+  // A digest of all state; equal for equal inputs.
   Digest digest() const;
 
   AgentView view() const;

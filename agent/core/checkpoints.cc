@@ -15,8 +15,8 @@ bool loads_from(const Replica& replica, CheckpointPartId part) {
          CheckpointPartId{source.checkpoint, replica.assign.stage} == part;
 }
 
-// Of a line that broke or a coordinator that is away. Files that do not have their hashes will not
-// have them the next time.
+// True for a broken line or an absent coordinator. Files with wrong hashes will not have the right
+// ones next time.
 bool is_worth_a_retry(const Error& error) {
   switch (error.code) {
     case Code::kNotFound:

@@ -10,7 +10,7 @@
 namespace shoal::cli {
 namespace {
 
-// Of a job in stages a replica holds one of them.
+// A replica of a job in stages holds only one stage.
 std::string memory_text(const Json& dry_run) {
   const Json* stages = at_path(dry_run, "plan/stages");
   double most = number_at(dry_run, "estimate/training_memory_bytes");

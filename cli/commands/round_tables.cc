@@ -65,7 +65,7 @@ std::string groups_cell(const Json& round) {
          (failed > 0 ? ", " + std::to_string(failed) + " gave up" : "");
 }
 
-// Of a member that was lost the reason is its replica's.
+// For a lost member the reason is that of its replica.
 std::string contribution_state(const Json& contribution, const RoundContext& context) {
   const bool lost = text_at(contribution, "state") == "lost";
   const std::string reason = lost ? failure_of(context, text_at(contribution, "replica"))
@@ -73,7 +73,7 @@ std::string contribution_state(const Json& contribution, const RoundContext& con
   return text_at(contribution, "state") + (reason.empty() ? "" : ": " + words(reason));
 }
 
-// Of a member that still trains, the steps that it has said.
+// For a member that still trains, the steps that it has reported so far.
 std::string steps_cell(const Json& round, const Json& member, const RoundContext& context) {
   const auto now = steps_now(round, member, context);
   return now ? count(*now) : cell(member, "steps", count);

@@ -16,8 +16,8 @@ std::string rounds_table(const Json& rounds, bool colour);
 // and which group gave up.
 std::string round_text(const Json& round, const RoundContext& context, bool colour);
 
-// Of the round's average, shortened. "DIFFERENT" when members that averaged together, a stage or a
-// group of it, hold different ones; "-" when nobody has one.
+// The digest of the round's average, shortened. "DIFFERENT" when members of one stage or group hold
+// different averages; "-" when no member has one.
 std::string digest_cell(const Json& round);
 
 }  // namespace shoal::cli

@@ -85,7 +85,7 @@ class Warnings {
   std::optional<double> seen_;  // the newest that was there at the last look
 };
 
-// Of a pipeline that trains: a stage that one agent holds is lost with it.
+// Notices stages of a training pipeline that depend on a single agent.
 class Lone {
  public:
   std::optional<std::string> news(const Api& api, const Json& job, double now) {

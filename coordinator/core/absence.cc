@@ -50,7 +50,7 @@ std::vector<ReplicaId> all_absent_in_sync_replicas(const State& state, const Job
   return all;
 }
 
-// Of the time before this start the record knows (put_off_rollbacks).
+// The record includes the time waited before this start (put_off_rollbacks).
 Instant rollback_due(const Transaction& tx, const JobRecord& job) {
   const Instant since = std::max(job.rollback_at - rollback_wait(tx, job), tx.state().booted_at);
   return tx.deadline(since, job.rollback_at - since);

@@ -232,7 +232,7 @@ std::int64_t count_live(const Transaction& tx, JobId id) {
   return static_cast<std::int64_t>(live_replicas(tx.state(), id).size());
 }
 
-// Of the stage that has the fewest live replicas.
+// The live replicas of the stage that has the fewest.
 std::int64_t fewest_live(const Transaction& tx, JobId id) {
   const auto live = live_by_stage(tx, id);
   return live.empty() ? 0 : *std::min_element(live.begin(), live.end());
@@ -431,7 +431,7 @@ void end_finalizing(Transaction& tx, JobId id) {
   if (job_of(tx, id).desired == JobDesired::kRun) queue_again(tx, id);
 }
 
-// Of a job that is trained, its final checkpoint; of one that is to pause, any of its committed
+// A trained job waits for its final checkpoint, a pausing one for any checkpoint of its committed
 // state.
 void finalize_job(Transaction& tx, JobId id) {
   check_applied(tx, id);

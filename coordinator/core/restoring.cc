@@ -228,8 +228,8 @@ void take_over_records(Transaction& tx, JobId id, const RestoredRound& round,
   }
 }
 
-// Of its own outer momentum each of them speaks, by the id that it keeps. One that loaded a
-// checkpoint before anybody knew its length has all of it (send_assign() in replicas/replicas.cc).
+// Each holder reports its own outer momentum, by the id that it keeps. One that loaded a checkpoint
+// before its length was known has all of it (send_assign() in replicas/replicas.cc).
 void note_momentum(RoundRecord& round, const std::vector<Claim>& holders) {
   for (const Claim& claim : holders) {
     const auto stage = static_cast<std::size_t>(claim.held.stage);

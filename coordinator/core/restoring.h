@@ -16,7 +16,8 @@ namespace shoal::coordinator {
 void begin_claims(Transaction& tx, AgentId agent);
 // It does not hold it any more.
 void withdraw_claim(Transaction& tx, AgentId agent, ReplicaId replica);
-// Of a replica that this agent holds. True: it is kept, and the job waits for the decision.
+// A replica that this agent holds claims newer state. True: it is kept, and the job waits for the
+// decision.
 bool claim_newer_state(Transaction& tx, AgentId agent, const HeldReplica& held);
 
 // What such a replica says before the decision is of a round that nobody knows here.

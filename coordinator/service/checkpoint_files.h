@@ -82,7 +82,7 @@ class CheckpointFiles {
   Status read(CheckpointId id, const std::vector<FileEntry>& files, Bytes from,
               const std::function<bool(std::span<const std::byte>)>& sink) const;
 
-  // Of a complete folder. describe() does nothing where there is a manifest already.
+  // For complete folders. describe() does nothing if there is a manifest already.
   Status describe(const CheckpointRecord& stored);
   Result<CheckpointRecord> manifest(CheckpointId id) const;
   Status verify(CheckpointId id, const std::vector<FileEntry>& files) const;  // sizes and SHA-256

@@ -40,7 +40,7 @@ class Runtime final : public Cluster, public InputPort {
   static Result<std::unique_ptr<Runtime>> create(RuntimeOptions options, Store& store);
   ~Runtime() override;
 
-  // Of the loaded state, the same as that of --check-store; before start() only.
+  // The digest of the loaded state, equal to that of --check-store; only before start().
   Digest digest() const { return core_->digest(); }
   // The records of checkpoints at start, for the agents' side.
   const std::vector<CheckpointRecord>& checkpoints_at_start() const { return checkpoints_; }

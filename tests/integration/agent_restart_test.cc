@@ -42,7 +42,7 @@ std::set<std::string> members_of(const Json& round) {
   return members;
 }
 
-// Of the newest committed round.
+// The number of the newest committed round.
 double newest(const std::vector<Json>& rounds) {
   double number = 0;
   for (const Json& round : rounds) {

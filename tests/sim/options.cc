@@ -389,7 +389,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
     job.sync.topology = Topology::kParamServer;
   }
   draw_groups(job, Prng(mix_seed(o.seed, 0x960095 + static_cast<std::uint64_t>(index))));
-  // Of its own, so that the other draws stay alike.
+  // A generator of its own, so that the other draws stay the same.
   draw_outer_state(job, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
   draw_audit(job, Prng(mix_seed(o.seed, 0xa0d170 + static_cast<std::uint64_t>(index))));

@@ -74,7 +74,7 @@ AttemptMember excluded(AttemptMember member) {
   return member;
 }
 
-// Of an attempt of two owners that agree and this third member.
+// The excluded members of an attempt of two owners that agree and this third member.
 std::vector<ReplicaId> excluded_with(AttemptMember third) {
   const auto decision = judge_attempt(
       attempt_of({owner(voted(1, kA)), owner(voted(2, kA)), std::move(third)}), Options{});

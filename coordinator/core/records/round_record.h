@@ -69,7 +69,8 @@ inline std::int32_t averaging_attempt(const Reduce& reduce) {
 
 struct RoundRecord {
   RoundKey key;
-  // Of all stages together: `voting` from the first vote on, `frozen` again with a new attempt.
+  // The state of all stages together: `voting` from the first vote on, `frozen` again with a new
+  // attempt.
   RoundState state = RoundState::kOpen;
   std::vector<Reduce> reduces;  // one per reduce: as many as the job has stages, or groups
   std::int32_t aborts = 0;      // times this round number was aborted and opened again

@@ -58,7 +58,7 @@ bool holds_committed(const State& state, const JobRecord& job, const ReplicaReco
 
 // ---- who keeps what
 
-// Of each agent the replica that would keep copies, the first of those that take part.
+// For each agent the replica that would keep copies: the first one that takes part.
 FlatMap<AgentId, ReplicaId> possible_keepers(const State& state, const JobRecord& job) {
   FlatMap<AgentId, ReplicaId> keepers;
   for (const ReplicaId id : in_sync_replicas(state, job)) {
@@ -71,7 +71,7 @@ FlatMap<AgentId, ReplicaId> possible_keepers(const State& state, const JobRecord
   return keepers;
 }
 
-// Of this agent, beside what it keeps for other jobs.
+// The room of this agent beside what it keeps for other jobs.
 Bytes room_of(const Transaction& tx, AgentId agent, JobId job) {
   Bytes room = tx.options().copies_max;
   for (const auto& [id, replica] : tx.state().replicas) {

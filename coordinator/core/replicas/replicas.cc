@@ -113,8 +113,8 @@ const ReplicaRecord* reader_of_data(const Transaction& tx, const JobRecord& job)
   return readers.empty() ? nullptr : &state.replicas.at(readers.front());
 }
 
-// Of all replicas that read data the first one decides what the job's is. Before anything was
-// committed it is forgotten with the last of them: then nothing was trained on it.
+// The first replica that reads data defines the job's data. Before the first commit the definition
+// is forgotten with the last such replica, because nothing counts that was trained on it.
 std::string settle_data(Transaction& tx, const ReplicaRecord& loaded, const Digest& data) {
   if (!data) return {};
   const JobRecord& job = tx.state().jobs.at(loaded.job);
@@ -272,8 +272,8 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   CommitRecord record = commit_record(tx.state(), job);
   const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
                    replica.source.kind == SourceKind::kCheckpoint;
-  // Of its own; whoever loads a stage of it has the whole momentum. Count 0: of a checkpoint found
-  // on disk, whose length only its loader will know.
+  // A record of its own: a replica that loads a stage has the whole momentum. Count 0: a checkpoint
+  // found on disk, whose length only its loader will know.
   if (all) {
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }

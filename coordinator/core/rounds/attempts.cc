@@ -339,8 +339,8 @@ std::int64_t count_in_average(const State& state, const RoundKey& key, ReduceInd
   });
 }
 
-// Of each stage, or of all groups together. Of a group that gave up what the dead trained is lost
-// with them.
+// Judged per stage, or over all groups together. In a group that gave up, the progress of dead
+// members is lost with them.
 bool enough_take_part(Transaction& tx, const RoundKey& key, const std::vector<bool>& agrees,
                       const std::vector<ReplicaId>& excluded) {
   const bool in_groups = averages_in_groups(tx.state().jobs.at(key.job));

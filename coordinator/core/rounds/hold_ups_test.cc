@@ -28,7 +28,7 @@ struct Four : Rig {
     wait(seconds(3));
     stay(seconds(1));
   }
-  // Of all that are not frozen.
+  // All that are not frozen keep reporting.
   void stay(Duration d) {
     for (Duration passed; passed < d; passed = passed + seconds(1)) {
       wait(seconds(1));

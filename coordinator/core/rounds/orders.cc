@@ -57,7 +57,7 @@ double speed_in(const ContributionRecord& contribution) {
   return static_cast<double>(contribution.report.steps.count()) / contribution.report.compute_s;
 }
 
-// Of the last committed round.
+// Measured in the last committed round.
 double measured_speed(const State& state, const RoundKey& committed, ReplicaId replica) {
   const ContributionRecord* last = state.contributions.find({committed, replica});
   return last == nullptr ? 0 : speed_in(*last);

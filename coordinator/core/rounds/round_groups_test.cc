@@ -207,7 +207,7 @@ TEST(RoundGroups, WhoIsLostBeforeTheNextFreezeIsOfNoGroup) {
   EXPECT_EQ(grid.contribution(1, 1).group, 1);
 }
 
-// Of two that are left one trained nothing: its group of one cannot average.
+// One of the two members left trained nothing: its group of one cannot average.
 TEST(RoundGroups, AGroupWithoutAnythingUsableIsNotAskedAndDropsNothingElse) {
   Grid grid(grid_job(), 3);  // columns {0, 2} and {1}
   for (const std::size_t i : {0u, 2u}) grid.report(grid.agents[i], grid.replicas[i], grid.key(1));

@@ -87,7 +87,7 @@ double work_behind(const JobRecord& job, const RoundReport& report) {
   return static_cast<double>(report.tokens.count()) / step;
 }
 
-// Of equal work, so that they can be compared (clip.h).
+// Norms at equal work, so that they can be compared (clip.h).
 std::vector<double> comparable_norms(const State& state, const RoundKey& key,
                                      const std::vector<ReplicaId>& members) {
   const JobRecord& job = state.jobs.at(key.job);
@@ -134,9 +134,9 @@ void record_violations(Transaction& tx, const RoundKey& key,
   for (const auto& [agent, reason] : odd) record_violation(tx, agent, reason);
 }
 
-// Of one stage. Weights are tokens, in groups all the same; with sync.clip a norm above the median
-// is clipped to it (median norm / its norm), norms being those of equal work. False: nobody has a
-// usable contribution.
+// Weighs the members of one stage. Weights are tokens, in groups all equal; with sync.clip a norm
+// above the median is clipped to it (median norm / its norm), norms being those of equal work.
+// False: nobody has a usable contribution.
 bool weigh(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& members) {
   const bool in_groups = averages_in_groups(tx.state().jobs.at(key.job));
   std::vector<ReplicaId> usable;
@@ -362,7 +362,7 @@ void check_open(Transaction& tx, const RoundKey& key) {
   }
 }
 
-// Of what it was leased, and nothing else that it may name.
+// Takes back only sequences that it was leased, whatever else it may name.
 void take_back_unused(Transaction& tx, ContributionRecord& contribution) {
   JobRecord& job = tx.job(contribution.key.job);
   const auto kept = outer_opt::without(contribution.leases, contribution.report.unused);

@@ -33,7 +33,7 @@ struct Verification {
   Instant wakeup_at;                                // kWait
 };
 
-// Of a reduce whose newest attempt agrees.
+// Verifies a reduce whose newest attempt agrees.
 Verification verify(Transaction& tx, const RoundKey& key, ReduceIndex reduce);
 
 }  // namespace shoal::coordinator

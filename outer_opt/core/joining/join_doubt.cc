@@ -47,7 +47,7 @@ std::optional<std::size_t> JoinSession::next_witness(Instant now) const {
   return best;
 }
 
-// Of runs that are at the newest round; the others follow first.
+// Compares runs that are at the newest round; the others follow first.
 std::optional<JoinSession::Pending> JoinSession::compare_some(std::size_t source) {
   if (witness_ != source || !is_comparing()) return std::nullopt;
   const auto ready = [&](const Run& run) { return run.here && !run.busy && run.round == newest_; };

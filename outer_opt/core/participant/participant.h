@@ -142,7 +142,7 @@ class Participant {
   ParticipantState state_ = ParticipantState::kIdle;
   RoundKey held_;
 
-  // Of the round after `held_`, each set once it is known and dropped with the round.
+  // Belong to the round after `held_`; each is set once it is known and dropped with the round.
   std::optional<OpenRound> open_;
   std::optional<RoundReport> report_;
   std::optional<ReducePlan> plan_;       // the newest attempt

@@ -133,8 +133,8 @@ static_assert(lists_every_field<PartSeen>());
 struct Vote {
   RoundKey key;
   std::int32_t attempt = 0;
-  // Of the averaged vector, in an audit of the one that is audited; zero from a reducer, which has
-  // none.
+  // The digest of the averaged vector, in an audit of the audited one; zero from a reducer, which
+  // has none.
   Digest average;
   ReduceStats stats;
   PartSeen seen;

@@ -27,7 +27,7 @@ class RoundProgress {
   // Who left the view and did not say `last`. What a router said last stays: a late one learns from
   // it that the round is over.
   void forget(ReplicaId router);
-  // Of this replica, a router.
+  // Progress of this replica, a router.
   void done(std::int64_t step, bool last);
   void catch_up(std::int64_t step, bool last);  // unless it has come as far
 

@@ -136,7 +136,7 @@ class ShardedMomentum final : public Checker {
     return &(twins_[{f.plan.key, f.stage}] = std::move(twin));
   }
 
-  // Of which round their ranges are; round 0: there are none.
+  // The round of their ranges; round 0: there are none.
   RoundKey held_by(const std::vector<MomentumHolder>& holders) const {
     for (const MomentumHolder& holder : holders) {
       const auto kept = ranges_.find(holder.replica);

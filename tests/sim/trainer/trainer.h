@@ -288,7 +288,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   const int host_;
   agent::TrainerId id_;
   std::optional<Replica> replica_;
-  // Of attempts that were not announced to us yet.
+  // Frames of attempts that were not announced to us yet.
   std::deque<PeerFrame> early_;
   std::deque<std::tuple<RoundKey, std::int32_t, ReplicaId>> left_early_;
   Instant slow_until_;

@@ -10,7 +10,7 @@ import { agentState } from './agents';
 import { EventList } from './events';
 import { jobHref } from './jobs';
 
-// Of a job that trains; of another one its past would be shown as its present.
+// Only for a job that trains: for another one this would show its past as its present.
 function rateOf(job: Job): number | null {
   const { phase, progress, started_at, committed_at } = job.status;
   if (phase !== 'training') return null;
@@ -58,7 +58,7 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
   );
 }
 
-// Of a pipeline; a stage that one agent serves is lost with it.
+// Names stages of a pipeline that depend on a single agent.
 function LoneStages({ job, agents }: { job: Job; agents: Agent[] }) {
   const replicas = useWatch(sources.replicas(job.id), [job.id]);
   const lone = loneStages(replicas.value ?? [], agents);

@@ -399,7 +399,7 @@ function WentBack({ job, events }: { job: Job; events: ClusterEvent[] }) {
   );
 }
 
-// Of this job, and of the agents that serve it.
+// Failures of this job, and of the agents that serve it.
 function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean {
   if (!isFailure(event)) return false;
   if (event.job !== null) return event.job === job.id;

@@ -11,7 +11,7 @@
 
 namespace shoal::coordinator::rest {
 
-// Of the file as the coordinator's host has it; agents on other hosts may have another one.
+// Judges the file on the coordinator's host; agents on other hosts may have another one.
 struct DataVerdict {
   bool checked = false;  // false: the path is relative, or there is no such file to read here
   std::string problem;   // empty: none found in its size and first tokens
