@@ -129,7 +129,7 @@ void Control::say(const FromTrainer& message) {
   changed_.notify_all();
 }
 
-// A stream that ends at once was refused: the search goes on.
+// A stream that ends at once was refused: the search continues.
 void Control::live() {
   auto found_at = Clock::now(), lost_at = found_at;
   while (attend()) {

@@ -1,5 +1,5 @@
-// A replica group of real processes: it trains as one trainer does, and goes on when one of them is
-// killed. With a GPU and NCCL the processes add their gradients on it; to NCCL each is a host of
+// A replica group of real processes: it trains as one trainer does, and continues when one of them
+// is killed. With a GPU and NCCL the processes add their gradients on it; to NCCL each is a host of
 // its own (NCCL_HOSTID), because it refuses two ranks of a host on one device.
 #include <chrono>
 #include <csignal>

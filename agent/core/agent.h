@@ -28,7 +28,7 @@
 //    from the past.
 //  * Checkpoints. Written by the trainer into a folder the core names, hashed, announced,
 //    uploaded and deleted when the coordinator forgets them.
-//  * Transfers. An upload or fetch that breaks goes on where it was, as often as it breaks, until
+//  * Transfers. An upload or fetch that breaks continues where it was, as often as it breaks, until
 //    nothing has moved for transfer_limit (base/transfer_patience.h). While the link is down an
 //    upload waits.
 //  * Stop. Trainers are asked to stop at the end of their inner step, then Goodbye; after

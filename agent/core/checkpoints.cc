@@ -42,7 +42,7 @@ std::string Agent::State::folder_of(const char* kind, CheckpointPartId part) con
          (part.stage == 0 ? "" : "." + std::to_string(part.stage));
 }
 
-// The stage is that of the writer, which may have ended while its upload goes on.
+// The stage is that of the writer, which may have ended while its upload continues.
 CheckpointPartId Agent::State::part_of(ReplicaId writer, CheckpointId checkpoint) const {
   for (const auto& [part, upload] : uploads) {
     if (part.checkpoint == checkpoint && upload.replica == writer) return part;

@@ -478,7 +478,7 @@ TEST_F(RuntimeTest, TheNextStartFindsItsTrainersAndWhatTheyHold) {
   const auto before = roster();
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(handed_over().code, 0);
-  EXPECT_EQ(process_with(before[0].process.pid), before[0].process) << "it goes on";
+  EXPECT_EQ(process_with(before[0].process.pid), before[0].process) << "it continues";
   start(options());
   const Hello hello = coordinator_.hello(2);
   EXPECT_EQ(hello.incarnation.n, 0u) << "a fresh start";

@@ -185,8 +185,8 @@ void tell_epoch(Transaction& tx, ReplicaId id, const HeldReplica& held) {
   tell_to_go_on(tx, id);
 }
 
-// What its host still runs goes on with what it holds, whichever process of the agent says so; what
-// that does not know is gone.
+// What its host still runs continues with what it holds, whichever process of the agent says so;
+// what that does not know is gone.
 void resume(Transaction& tx, AgentId agent, ConnectionId connection, const Hello& hello,
             bool same_process) {
   std::vector<ReplicaId> claimed, keep, missing;
@@ -270,7 +270,7 @@ std::vector<AgentId> silent_for(const Transaction& tx, Duration limit) {
 }
 
 // Agents whose leases are over. Those that fell silent together lapse together: a line that was cut
-// for all of them must not look, for a moment, as if some were still there to go on without the
+// for all of them must not look, for a moment, as if some were still there to continue without the
 // others.
 std::vector<std::pair<AgentId, std::string>> lapsed(const Transaction& tx) {
   const Options& options = tx.options();

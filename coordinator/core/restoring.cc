@@ -103,8 +103,8 @@ bool misses_holder(const State& state, JobId id) {
 }
 
 // Whoever was there when the database was made has returned or is taken for gone, and those who
-// came later have had time to find their way. While nobody has a state to go on from, those who may
-// are waited for as before any roll-back.
+// came later have had time to find their way. While nobody has a state to continue from, those who
+// may are waited for as before any roll-back.
 Instant decision_due(const Transaction& tx, JobId id) {
   const State& state = tx.state();
   const Instant since = state.restoring.at(id).since;
@@ -191,7 +191,7 @@ void note_backup(Transaction& tx) {
   if (tx.state().counters.backup_at.ns == 0) tx.counters().backup_at = tx.now();
 }
 
-// All jobs know where they go on: from now on this is a database like any other.
+// All jobs know where they continue: from now on this is a database like any other.
 void note_decided(Transaction& tx) {
   const bool over = tx.state().restoring.empty() && tx.state().counters.backup_at.ns != 0;
   if (over) tx.counters().backup_at = {};
@@ -378,7 +378,7 @@ bool is_of(const JobRecord& job, const HeldReplica& held) {
           held.spec.data.train == job.spec.data.train && held.spec.model == job.spec.model);
 }
 
-// It was submitted after the backup, and somebody works for it: it goes on.
+// It was submitted after the backup, and somebody works for it: it continues.
 void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const std::string who = tx.state().agents.at(agent).name;
   const std::string what = who + " has " + to_string(held.replica) + " of " + to_string(held.job);

@@ -1,6 +1,6 @@
 // A database that is older than its cluster: a backup was put back, and agents return with replicas
 // that hold rounds which it does not know. The job stands still until whoever may hold the newest
-// one has had time to return, and goes on from the newest round that they agree on, ledger
+// one has had time to return, and continues from the newest round that they agree on, ledger
 // included; where they do not agree it goes back to its newest checkpoint. Both are said in an
 // event.
 //
@@ -28,7 +28,7 @@ bool is_restoring(Transaction& tx, JobId id);
 
 // At start: where the database says of itself that it is a backup, or is older than the checkpoints
 // that were found on disk, all live jobs stand still until each has its decision, ids that were
-// given out since are left out, and epochs go on where no other history has counted.
+// given out since are left out, and epochs continue where no other history has counted.
 void begin_restoring(Transaction& tx, const std::vector<CheckpointRecord>& found);
 
 // Its job ends before the decision.

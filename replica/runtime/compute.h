@@ -90,7 +90,7 @@ class Compute : public LocalParameters {
   virtual MaybeFailure next_logits(std::span<const std::int64_t> tokens,
                                    std::vector<float>& out) = 0;
   // ---- stage 0
-  // A held-out window of `context` tokens, from which a sample goes on; empty: there is none.
+  // A held-out window of `context` tokens, from which a sample continues; empty: there is none.
   virtual std::vector<std::int64_t> prompt() const = 0;
 
   // ---- a stage of a pipeline

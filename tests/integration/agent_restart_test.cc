@@ -1,4 +1,4 @@
-// Agents end and start again while their trainers go on: killed, upgraded in place, never back.
+// Agents end and start again while their trainers continue: killed, upgraded in place, never back.
 // What a trainer holds is not lost, and nobody else's process is touched.
 #include <algorithm>
 #include <fstream>
@@ -134,7 +134,7 @@ TEST_F(AgentRestart, WithoutAnAgentATrainerEndsAtItsLimit) {
   std::ostringstream text;
   text << log.rdbuf();
   EXPECT_NE(text.str().find("no agent came back within 3 s"), std::string::npos) << text.str();
-  EXPECT_TRUE(more_rounds(cluster, 5)) << "the others go on";
+  EXPECT_TRUE(more_rounds(cluster, 5)) << "the others continue";
 }
 
 // The number of a trainer in the list may be another process by now.

@@ -21,9 +21,9 @@ enum class JobPhase {
   kGathering,  // agents are being assigned
   kWarming,    // replicas load their state
   kTraining,
-  kStalled,     // too few replicas; goes on by itself
+  kStalled,     // too few replicas; continues by itself
   kFinalizing,  // trained, or to be paused: the last evaluation and checkpoint
-  kPaused,      // by the operator: it holds nothing, and goes on from its newest checkpoint
+  kPaused,      // by the operator: it holds nothing, and continues from its newest checkpoint
   kCompleted,
   kCancelled,
   kFailed,

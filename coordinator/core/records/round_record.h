@@ -37,7 +37,7 @@ struct Reduce {
   std::int64_t frame_values = kFrameValuesUsual;      // of its plan
   bool entropy_coding = false;                        // likewise
   std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
-  bool given_up = false;  // the round goes on without this group, whose members keep what they have
+  bool given_up = false;  // the round continues without this group; its members keep their progress
   Digest base = {}, base_momentum = {};    // anchor and momentum that the outer step begins with
   std::int32_t drawn_for = 0;              // the attempt whose frames were drawn for an audit
   std::vector<AuditedRange> audited = {};  // the newest attempt is an audit: of these

@@ -148,7 +148,7 @@ void choose_keepers(Transaction& tx, JobId id) {
       const ReplicaId copy(tx.counters().next_replica++);
       tx.replica(chosen.back()).copies.push_back({copy, stage});
     }
-    const bool none = agents.empty();  // who keeps one that cannot be moved goes on
+    const bool none = agents.empty();  // a keeper of a copy that cannot move keeps it
     if (!none && all_hold(state, job, stage, agents, keepers)) drop_others(tx, id, stage, chosen);
   }
 }

@@ -189,8 +189,8 @@ bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> 
   });
 }
 
-// One that hangs: the rounds go on without it, or nothing does. Where others wait for it, they need
-// another one.
+// One that hangs: the rounds continue without it, or nothing does. Where others wait for it, they
+// need another one.
 bool may_wait_for(const State& state, ReplicaId id) {
   const ReplicaRecord& replica = state.replicas.at(id);
   if (replica.held_round < 0 || !can_be_absent(state, id)) return false;
@@ -371,7 +371,7 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
   } else {
     process.resting_until.put({ended.agent, ended.device}, tx.now() + tx.options().replica_backoff);
   }
-  const bool reducer = is_reducer(state, ended);  // the job goes on without it
+  const bool reducer = is_reducer(state, ended);  // the job continues without it
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(tx, ended);
   JobRecord& job = tx.job(ended.job);
   if (counts_against_job(failure) && !reducer) ++job.failures_in_row;

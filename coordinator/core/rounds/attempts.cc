@@ -254,7 +254,7 @@ void reopen(Transaction& tx, const RoundKey& key, AbortReason reason) {
   timers.reduces.clear();
 }
 
-// Those who go on with this round after an abort, the absent ones when they are back.
+// Those who continue with this round after an abort, the absent ones when they are back.
 std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& key) {
   const JobRecord& job = state.jobs.at(key.job);
   std::vector<ReplicaId> all = in_sync_replicas(state, job);
@@ -268,7 +268,7 @@ std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& ke
 }
 
 // Orders to train on after an abort, as `there` is then sorted: whoever is late in an asynchronous
-// round comes last and goes on with the lease that it has.
+// round comes last and continues with the lease that it has.
 std::vector<OpenRound> assign_data_again(Transaction& tx, const RoundKey& key,
                                          std::vector<ReplicaId>& there) {
   const auto late = std::stable_partition(there.begin(), there.end(), [&](ReplicaId replica) {

@@ -44,7 +44,7 @@ void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
   give_back({job.next_sequence, job.returned}, leases);
 }
 
-// What is left of the leases of this contribution: with sync.overlap_steps its replica goes on to
+// What is left of the leases of this contribution: with sync.overlap_steps its replica continues to
 // train it, else it goes back.
 void settle_leases(Transaction& tx, ContributionRecord& contribution, Tails& tails) {
   JobRecord& job = tx.job(contribution.key.job);
@@ -55,7 +55,7 @@ void settle_leases(Transaction& tx, ContributionRecord& contribution, Tails& tai
   if (goes_on && !beyond.empty()) tails.put(contribution.replica, std::move(beyond));
 }
 
-// What its leases are worth goes on to the next round, or back.
+// What is left of its leases carries over to the next round, or returns to the ledger.
 void set_aside(JobRecord& job, ContributionRecord& contribution, Tails& tails) {
   if (is_late(job, contribution) && !contribution.leases.empty()) {
     tails.put(contribution.replica, contribution.leases);

@@ -94,8 +94,8 @@ std::vector<Steps> steps_of(const State& state, Instant now, const RoundRecord& 
   return balanced_steps(all, speeds);
 }
 
-// With sync.overlap_steps a lease goes on behind the boundary, and that of a replica which goes on
-// begins there (step_cursor.h).
+// With sync.overlap_steps a lease continues behind the boundary, and that of a replica which
+// continues begins there (step_cursor.h).
 std::int64_t sequences_to_lease(const JobRecord& job, Steps from, Steps to, std::int64_t per_step,
                                 const ContributionRecord& contribution) {
   const Steps all = to + outer_opt::overlap_at(job.spec, to) - from;

@@ -220,7 +220,7 @@ TEST(RoundGroups, AGroupWithoutAnythingUsableIsNotAskedAndDropsNothingElse) {
   EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(2 * 1280));
 }
 
-// The pair {1, 3} goes on when 3 is lost; its tokens are those of 1 alone.
+// The pair {1, 3} continues when 3 is lost; its tokens are those of 1 alone.
 TEST(RoundGroups, WhomAGroupExcludedDoesNotCount) {
   Grid grid(grid_job(), 4, true);
   grid.all_report(1);

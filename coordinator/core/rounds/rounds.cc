@@ -179,9 +179,9 @@ void enter(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& r
   }
 }
 
-// With how many replicas this stage should go on with the round: as many as it began with, so that
-// the round gets the data that it was cut for, and not with one alone, whose loss would cost it.
-// More routers than a round is cut for would bring more data.
+// With how many replicas this stage should continue with the round: as many as it began with, so
+// that the round gets the data that it was cut for, and not with one alone, whose loss would cost
+// it. More routers than a round is cut for would bring more data.
 std::int64_t wanted_now(const State& state, const RoundKey& key, StageIndex stage) {
   const JobRecord& job = state.jobs.at(key.job);
   const std::int64_t began = std::ranges::count_if(state.contributions, [&](const auto& entry) {

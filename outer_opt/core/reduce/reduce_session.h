@@ -86,7 +86,7 @@ class ReduceSession {
   int members() const { return static_cast<int>(plan_.members.size()); }
   const ReducePlan& plan() const { return plan_; }
   virtual bool dials(int from, int to) const = 0;
-  // The attempt goes on without `peer`, whatever it had not sent.
+  // The attempt continues without `peer`, whatever it had not sent.
   virtual bool tolerates_loss(int peer) const = 0;
 
   // ---- sending ----

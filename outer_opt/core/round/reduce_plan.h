@@ -69,7 +69,7 @@ inline constexpr std::size_t kAuditedMax = 65'536;  // ranges of one audit
 
 struct ReducePlan {
   RoundKey key;
-  std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
+  std::int32_t attempt = 0;  // 1, 2, …; keeps counting over aborts of the round
   Topology topology = Topology::kButterfly;
   CodecKind codec = CodecKind::kInt8;
   Aggregator aggregator = Aggregator::kMean;  // others with a butterfly only

@@ -12,7 +12,7 @@
 namespace shoal::outer_opt {
 namespace {
 
-// The mean of the known lines; 1 when none is known.
+// The median of the known lines; 1 when none is known.
 double typical_line(const std::vector<LinkedMember>& members) {
   std::vector<double> known;
   for (const LinkedMember& m : members) {

@@ -47,7 +47,7 @@ class EagerUpdates {
   void begin(std::int32_t fragment, std::span<const float> pseudo_gradient,
              std::span<const float> momentum, std::span<const float> anchor,
              std::span<float> local);
-  // The round goes on: what was trained stays, the step does not.
+  // The round continues: what was trained stays, the step does not.
   void take_back(std::span<const float> pseudo_gradient, std::span<const float> anchor,
                  std::span<float> local);
   // The average of a fragment was committed, with a part of this replica in it, and the outer step

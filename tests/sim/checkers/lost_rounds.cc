@@ -104,7 +104,7 @@ class LostRounds final : public Checker {
     if (stored == on_disk_.end()) return;
     if (here.round < stored->second) {
       violated("the files of round " + std::to_string(stored->second) + " of " + to_string(job.id) +
-               " are whole, and it goes on from " + to_text(here));
+               " are whole, and it continues from " + to_text(here));
     }
     on_disk_.erase(stored);
   }

@@ -47,7 +47,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void pause();
   void resume() { process_.resume(); }
   void command(const ToTrainer& message);  // by the agent
-  // It goes on with what it has, for as long as an agent may take to come back.
+  // It continues with what it has, for as long as an agent may take to come back.
   void lose_agent() {
     line_.lose_agent([this] { kill(0); });
   }

@@ -46,7 +46,8 @@ Result<std::int64_t> end_of_history(Context& context, bool newest) {
   return events.value().items.empty() ? 0 : events.value().items[0].seq;
 }
 
-// Where the client wants to go on: none when it does not say; -1 when what it says was never a seq.
+// Where the client wants to continue: none when it does not say; -1 when what it says was never a
+// seq.
 std::optional<std::int64_t> resume_point(const Request& request) {
   const std::string* from = request.query_value("from");
   const std::string& text = !request.last_event_id.empty() ? request.last_event_id
