@@ -120,7 +120,7 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
-// As the coordinator does with its own. What is no file (a pipe) has no rights worth a look.
+// As the coordinator checks its own token file. Skips what is not a regular file, such as a pipe.
 bool others_can_read(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 077) != 0;

@@ -27,7 +27,7 @@ bool waited_in_vain(const Transaction& tx, JobId id);
 // their way.
 bool waits_for_others(Transaction& tx, JobId id);
 
-// The job continues, by whatever way: what was waited for is over.
+// Ends the wait, because the job continues in some way.
 void end_waiting(Transaction& tx, JobId id);
 
 // At its start the coordinator has not listened for so long, and nobody could return: every wait is

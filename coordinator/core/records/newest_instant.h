@@ -1,5 +1,5 @@
-// The newest instant that the records of a snapshot tell of: a coordinator's clock never starts
-// before it, should the host's have been set back.
+// The newest instant in the records of a snapshot. A coordinator's clock never starts before it, in
+// case the host's clock was set back.
 #pragma once
 
 #include <algorithm>

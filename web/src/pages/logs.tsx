@@ -1,5 +1,5 @@
-// What agents and trainers print: of one agent, or of the replicas of one job over all hosts. The lines stay on their
-// hosts; the page asks for the last ones and then for what comes, and keeps so many that it stays quick.
+// The output of one agent and its trainers, or of the replicas of one job on all hosts. The lines stay on their hosts;
+// the page asks for the newest ones and then for new ones, and keeps at most so many that it stays fast.
 import { useMemo, useRef, useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
