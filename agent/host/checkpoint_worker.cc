@@ -45,7 +45,7 @@ void keep_the_newest(const std::string& folder, std::size_t most) {
   for (std::size_t i = most; i < kept.size(); ++i) (void)FileReceiver::discard(kept[i].second);
 }
 
-// Whose SHA-256 is another one than that of its record: sending it again brings the same bytes.
+// The file does not have the SHA-256 of its record: sending it again brings the same bytes.
 Error as_fetched(Error error) {
   if (error.code != Code::kDataLoss) return error;
   error.message = "what arrived is not what was stored: " + error.message;

@@ -56,7 +56,7 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
   return folder;
 }
 
-// Whoever wants them again finds them in the form of what was received in part.
+// A later fetch finds these files in the form of a partial transfer.
 Status DataFolder::keep_fetched() const {
   std::vector<std::string> whole;
   std::error_code error;

@@ -311,7 +311,7 @@ TEST(Absence, StartsOfTheCoordinatorDoNotShortenTheWait) {
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);
 }
 
-// Who was excluded from a reduce has nothing to say of its own accord.
+// A replica that was excluded from a reduce says nothing of its own accord.
 TEST(Absence, WhoIsWithinReachIsAskedUntilItAnswers) {
   AbsenceRig rig(1);
   rig.commit_alone();

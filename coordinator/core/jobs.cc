@@ -455,8 +455,8 @@ void finalize_job(Transaction& tx, JobId id) {
   request_checkpoint(tx, id, final);
 }
 
-// Who was waited for is back, or another one holds what they held: the next absence is waited for
-// anew. A stalled job has its own grace for those that come after the first.
+// Ends the wait: the awaited replicas are back, or others hold the same state. The next absence
+// starts a new wait. A stalled job has its own grace for replicas that return after the first one.
 void end_waiting_for_who_is_back(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (job.rollback_at.ns == 0 || job.phase == JobPhase::kStalled || job.stages.empty()) return;

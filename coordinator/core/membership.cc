@@ -259,7 +259,7 @@ void say_who_came(Transaction& tx, AgentId id, const Hello& hello, bool same_pro
                (hello.devices.size() == 1 ? " device" : " devices"));
 }
 
-// Whose streams are open and who said nothing for so long.
+// Agents with an open stream that have been silent for so long.
 std::vector<AgentId> silent_for(const Transaction& tx, Duration limit) {
   std::vector<AgentId> silent;
   for (const auto& [id, presence] : tx.state().presence) {

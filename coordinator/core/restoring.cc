@@ -102,9 +102,9 @@ bool misses_holder(const State& state, JobId id) {
   });
 }
 
-// Whoever was there when the database was made has returned or is taken for gone, and those who
-// came later have had time to find their way. While nobody has a state to continue from, those who
-// may are waited for as before any roll-back.
+// By then every agent that the database knows has returned or counts as gone, and agents that
+// joined later have had time to reconnect. If no replica has a state to continue from, the job
+// waits for those that may have one, as before any roll-back.
 Instant decision_due(const Transaction& tx, JobId id) {
   const State& state = tx.state();
   const Instant since = state.restoring.at(id).since;

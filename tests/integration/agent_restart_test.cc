@@ -33,7 +33,7 @@ bool lives(pid_t pid) {
   return close != std::string::npos && line.compare(close, 3, ") Z") != 0;
 }
 
-// Who committed a round.
+// The replicas that committed a round.
 std::set<std::string> members_of(const Json& round) {
   std::set<std::string> members;
   for (const Json& one : round.at("contributions")) {

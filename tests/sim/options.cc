@@ -149,7 +149,8 @@ void draw_ambushes(SimOptions& o, Prng prng) {
     const bool seldom =
         sender || ambush.moment == Moment::kJobMoved || ambush.moment == Moment::kCheckpointMoved;
     ambush.fault = kFaultsAfter[prng.below(kFaultsAfter.size())];
-    // Who is excluded counts only when its end is heard late, as that of a whole machine is.
+    // An exclusion counts only when the end of the member is noticed late, as that of a whole
+    // machine is.
     if (sender && prng.chance(0.6)) ambush.fault = Fault::kAgentCrash;
     ambush.probability = seldom ? 0.1 + 0.4 * prng.unit() : 0.02 + 0.3 * prng.unit() * prng.unit();
     ambush.within = between(prng, Duration{}, prng.chance(0.8) ? o.peer_delay * 4 : seconds(3));

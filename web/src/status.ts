@@ -207,7 +207,7 @@ function waitingOn(contribution: Contribution, job: Job, round: Round, replicas:
   };
 }
 
-// Whom the job waits for at this moment, from its open round; without one, from its phase.
+// What the job waits for at this moment, from its open round; without one, from its phase.
 export function waitingFor(job: Job, round: Round | undefined, replicas: Replica[], agents: Agent[]): Waiting {
   const status = job.status;
   if (isOver(status.phase)) return { summary: 'nobody: the job has ended', tone: 'off', on: [] };

@@ -96,7 +96,7 @@ struct AttemptDecision {
   std::optional<Instant> wakeup_at;
 };
 
-// Whoever looks further into a commit may void the attempt.
+// A later check of a commit may still void the attempt.
 AttemptDecision void_attempt(const AttemptInput& input, const Options& options,
                              AttemptReason reason);
 AttemptDecision judge_attempt(const AttemptInput& input, const Options& options);

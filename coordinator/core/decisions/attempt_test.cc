@@ -186,7 +186,7 @@ TEST(Attempt, ComplaintsOfTheDeadBlameNobody) {
   EXPECT_TRUE(decision.exclude.empty());
 }
 
-// Whoever complained and is gone says nothing about those that still work.
+// A complaint by a member that is gone says nothing about those that still work.
 TEST(Attempt, ComplaintsByTheDeadAreNotJudged) {
   AttemptMember gone = voted(1, kA, false);
   gone.failed = true;

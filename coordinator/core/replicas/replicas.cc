@@ -175,8 +175,8 @@ void leave_round(Transaction& tx, const ReplicaRecord& ended, ContributionState 
   if (tx.state().rounds.contains(committed)) pass_on_slices(tx, committed);
 }
 
-// Whom nobody can hear may be anything but stuck. And while nobody within reach is above doubt,
-// what the stage has committed is waited for before it is given up.
+// A replica that is out of reach need not be stuck. And while every replica within reach is in
+// doubt, the committed state of the stage is waited for before it is given up.
 bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> doubtful) {
   if (!can_be_absent(state, id)) return false;
   if (!is_within_reach(state, id)) return true;

@@ -172,7 +172,7 @@ void add_reducers(Transaction& tx, const RoundKey& key, StageIndex stage,
   }
 }
 
-// Who is barred owns no part, unless nobody else can.
+// A barred member owns no part, unless no other member can.
 void take_parts_from_barred(const std::vector<ReplicaId>& barred, MembershipPlan& membership) {
   const MembershipPlan before = membership;
   bool left = false;

@@ -315,7 +315,7 @@ void open_next(Transaction& tx, JobId id, const Tails& tails, std::vector<Replic
   }
   open_round(tx, id);
   carry_over(tx, next_key(job), tails, followers);
-  // Who is late has its lease already.
+  // A late replica has its lease already.
   if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
     std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
   }
@@ -359,7 +359,7 @@ void drop_the_stale_absent(Transaction& tx, const RoundKey& key) {
   }
 }
 
-// Whoever served without a part in this round cannot follow.
+// A replica that served without a part in this round cannot follow.
 void fail_the_stale(Transaction& tx, const RoundKey& key) {
   drop_the_stale_absent(tx, key);
   for (const ReplicaId replica : live_replicas(tx.state(), key.job)) {

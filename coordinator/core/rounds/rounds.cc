@@ -214,9 +214,9 @@ std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
   return needed;
 }
 
-// Who begins with a round by time so late trains one step at least before everybody is closed, and
-// nobody waits for it: two steps of the slowest of the last round are left, half of the round while
-// no speed is known.
+// Whether a replica that begins a round by time this late can take at least one step before the
+// round closes, so that no other waits for it: there must be time for two steps of the slowest
+// replica of the last round, or half of the round while no speed is known.
 bool pays_to_begin(const State& state, const JobRecord& job, const RoundRecord& round,
                    Instant now) {
   const Duration left = time_left(job, round, now);

@@ -34,7 +34,7 @@ bool JoinSession::doubt(Instant now) {
   return true;
 }
 
-// Who gave least of what is here: it hardly compares with itself then.
+// The source that gave the least of the present runs: it then hardly compares with itself.
 std::optional<std::size_t> JoinSession::next_witness(Instant now) const {
   std::optional<std::size_t> best;
   std::ptrdiff_t least = std::ssize(runs_);

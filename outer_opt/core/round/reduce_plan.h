@@ -113,7 +113,7 @@ inline constexpr std::size_t kExcludedMax = 10'000;
 
 // What a member has seen of the others in its own part; with an all-gather, of all they sent.
 struct PartSeen {
-  // Whose contribution is not, or not wholly, in the part that this member averaged.
+  // Members whose contribution is not, or not wholly, in the part that this member averaged.
   std::vector<ReplicaId> excluded;
   // By the plan's members: the sum of the squares of what each sent, as it was decoded and before
   // its clip factor. Empty: this member sees no single contribution (a ring), or owns nothing.

@@ -15,8 +15,9 @@
 // the true average at the commit. Local parameters are corrected by what the estimate was wrong by,
 // so that no inner step is lost. In the paper the estimate is all there is, one round late.
 //
-// Who knows no average of a fragment (its first round, a joiner, after a checkpoint) or had no part
-// in the last one begins where it stands: start = local. Nothing of this is stored.
+// A replica that knows no average of a fragment (in its first round, as a joiner, after a
+// checkpoint), or had no part in the last one, starts from its local parameters: start = local.
+// None of this is stored.
 //
 //   kNone --begin--> kAhead --committed--> kSettled --adopt--> kNone
 //   kAhead --take_back--> kNone      any --dropped--> kNone

@@ -74,7 +74,7 @@ class Groups final : public CommitChecker {
     }
   }
 
-  // Whose plan, named by its first member, a replica was told of.
+  // The plan that a replica was told of, named by its first member.
   std::map<std::tuple<RoundKey, std::int32_t, ReplicaId>, ReplicaId> of_member_;
 };
 

@@ -20,7 +20,7 @@ struct DataVerdict {
 DataVerdict look_at_data(const JobSpec& spec);
 Json data_json(const DataVerdict& verdict);
 
-// Whom the plan names.
+// An agent that the plan names.
 struct PlannedAgent {
   std::string name;
   bool measured = false;  // its device's speed is known
