@@ -303,7 +303,7 @@ int run(const Flags& flags) {
   return end.code;
 }
 
-// Trainers inherit it, and need not start twice to have it (trainer/plain/thread_environment.h).
+// Trainers inherit it, and need not start twice to have it (trainer/plain/threads.h).
 void complete_thread_environment() {
   for (const EnvironmentEntry& entry : kThreadEnvironment) setenv(entry.name, entry.value, 0);
 }

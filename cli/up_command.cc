@@ -13,12 +13,12 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/format.h"
 #include "cli/terminal.h"
+#include "threads/file_lock.h"
 
 namespace shoal::cli {
 namespace {
@@ -52,22 +52,6 @@ Status check_port_is_free(const HostPort& address, const std::string& flag) {
   return Error{Code::kConflict, address.text() + ": " + why, flag,
                "end what uses it, or give another port; 0 takes a free one"};
 }
-
-// One cluster per folder: the lock covers two commands at once, the state file a running cluster.
-class FolderLock {
- public:
-  explicit FolderLock(const UpLayout& layout)
-      : fd_(open(layout.lock_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
-  ~FolderLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  bool take() { return fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0; }
-
- private:
-  int fd_;
-};
 
 Status check_folder_is_free(const UpLayout& layout) {
   auto state = load_up_state(layout);
@@ -290,8 +274,9 @@ Result<int> run_up(const UpOptions& options, bool json) {
   const UpLayout layout{folder_of(options.data_dir)};
   if (auto made = make_folders(layout, options.agents + options.reducers); !made)
     return made.error();
-  FolderLock lock(layout);
-  if (!lock.take()) {
+  // Keeps out a second `up` that starts at the same time; the state file names a running cluster.
+  const FileLock lock(layout.lock_file(), O_RDWR | O_CREAT);
+  if (!lock.held()) {
     return Error{Code::kConflict, "another `shoal up` works in " + layout.root, "--data-dir",
                  "wait for it, or give another folder"};
   }

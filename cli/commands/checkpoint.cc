@@ -5,14 +5,13 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
-
-#include <openssl/evp.h>
+#include <span>
 
 #include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {
@@ -25,22 +24,13 @@ struct RemoteFile {
 };
 
 std::string sha256_of(const fs::path& path) {
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> hash(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr);
+  Sha256 hash;
   std::ifstream file(path, std::ios::binary);
   std::string block(std::size_t{1} << 20, '\0');
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    EVP_DigestUpdate(hash.get(), block.data(), static_cast<std::size_t>(file.gcount()));
+    hash.add(std::as_bytes(std::span(block.data(), static_cast<std::size_t>(file.gcount()))));
   }
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(hash.get(), digest, &size);
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    static constexpr char kHex[] = "0123456789abcdef";
-    hex += {kHex[digest[i] >> 4], kHex[digest[i] & 15]};
-  }
-  return hex;
+  return hash.finish();
 }
 
 // Names come from the network: nothing may land outside the folder.

@@ -14,12 +14,12 @@
 
 #include "coordinator/core/coordinator.h"
 #include "coordinator/service/agent_port.h"
-#include "coordinator/service/clock.h"
 #include "coordinator/service/cluster.h"
 #include "coordinator/service/delivery.h"
 #include "coordinator/service/durable_counters.h"
 #include "coordinator/service/live_view.h"
 #include "coordinator/service/telemetry_exporter.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
@@ -93,7 +93,7 @@ class Runtime final : public Cluster, public InputPort {
 
   const RuntimeOptions options_;
   Store& store_;
-  const Clock clock_;
+  const UnixClock clock_;
   const std::vector<CheckpointRecord> checkpoints_;
   std::unique_ptr<Coordinator> core_;  // core thread only, once started
   std::unique_ptr<LiveBoard> board_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "coordinator/core/records/newest_instant.h"
+#include "coordinator/core/records/records.h"
 #include "coordinator/core/state/state.h"
 #include "tests/sim/bits.h"
 #include "tests/sim/describe.h"

@@ -9,7 +9,7 @@
 #include "replica/core/learning_rate.h"
 #include "trainer/model/stage_model_parts.h"
 #include "trainer/plain/blas.h"
-#include "trainer/plain/useful_threads.h"
+#include "trainer/plain/threads.h"
 
 namespace shoal::trainer {
 namespace {
