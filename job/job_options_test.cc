@@ -119,7 +119,7 @@ const Refusal kClusterRefusals[] = {
      }},
     {"/sync/balance", "routers share the batch",
      [](JobOptions& s) { s.sync.balance = Balance::kSpeed, s.swarm.stages = 2; }},
-    {"/sync/balance", "everybody takes every step",
+    {"/sync/balance", "every replica takes every step",
      [](JobOptions& s) {
        s.sync = default_options(SyncAlgorithm::kDdp).sync, s.sync.balance = Balance::kSpeed;
      }},
@@ -192,7 +192,7 @@ const Refusal kClusterRefusals[] = {
      }},
     {"/sync/every", "a number of inner steps with sync.algorithm = 'async', got a time",
      [](JobOptions& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.every_s = 60; }},
-    {"/sync/balance", "nobody waits for a slower one, got 'speed'",
+    {"/sync/balance", "no replica waits for a slower one, got 'speed'",
      [](JobOptions& s) {
        s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.balance = Balance::kSpeed;
      }},
