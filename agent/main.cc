@@ -68,7 +68,8 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_TOKEN_FILE");
   app.add_option("--data-dir", flags.data_dir, "identity, logs, checkpoints in transit")
       ->capture_default_str();
-  app.add_option("--name", flags.name, "for people; unique in the cluster")->capture_default_str();
+  app.add_option("--name", flags.name, "name shown to people; unique in the cluster")
+      ->capture_default_str();
   app.add_option("--label", flags.labels, "k=v, any number of times")->allow_extra_args(false);
   app.add_option("--role", flags.role,
                  "trainer, or reducer: no device is used, this host averages for others "
@@ -83,29 +84,30 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--speed", flags.speed,
-                 "trainers pretend to be this share of their device, 0.01 to 1, for trying out")
+                 "for trials: trainers pretend to be this share of their device, 0.01 to 1")
       ->envname("SHOAL_AGENT_SPEED")
       ->capture_default_str();
   app.add_option("--emulate-link", flags.emulated_link,
-                 "each trainer pretends to have this line, for trying out: "
+                 "for trials: each trainer pretends to have this line, "
                  "up=200mbit,down=200mbit,rtt=80ms,jitter=5ms")
       ->envname("SHOAL_AGENT_LINK");
   app.add_option("--host", flags.host,
-                 "address that peers dial (default: the one towards the coordinator)");
-  app.add_option("--peer-ports", flags.peer_ports, "one port per trainer out of this range; 0: any")
+                 "address that peers dial (default: the address used towards the coordinator)");
+  app.add_option("--peer-ports", flags.peer_ports, "range of ports, one per trainer; 0: any")
       ->capture_default_str();
-  app.add_option("--load-limit-s", flags.load_limit_s,
-                 "a trainer whose load stands still for so long, and for what its size takes to "
-                 "read, is killed")
+  app.add_option(
+         "--load-limit-s", flags.load_limit_s,
+         "a trainer whose load makes no progress for so long, plus the time to read its size, "
+         "is killed")
       ->check(CLI::Range(kLimitMin, kLimitMax))
       ->capture_default_str();
-  app.add_option("--transfer-limit-s", flags.transfer_limit_s,
-                 "an upload or fetch of checkpoint files in which nothing moves for so long is "
-                 "given up")
+  app.add_option(
+         "--transfer-limit-s", flags.transfer_limit_s,
+         "an upload or fetch of checkpoint files is given up when nothing moves for so long")
       ->check(CLI::Range(kLimitMin, kLimitMax))
       ->capture_default_str();
   app.add_option("--release-limit-s", flags.release_limit_s,
-                 "a trainer that does not let go of a replica for so long is killed: it hangs")
+                 "a trainer that takes longer to release a replica counts as hung and is killed")
       ->check(CLI::Range(kLimitMin, kLimitMax))
       ->capture_default_str();
   app.add_option("--trainer", flags.trainer,

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 #include "threads/file_lock.h"
@@ -86,7 +87,7 @@ Status make_folders(const UpLayout& layout, int agents) {
   const auto free = static_cast<double>(fs::space(layout.root, failure).available);
   if (!failure && free < kFreeBytesMin) {
     return Error{Code::kResourceExhausted,
-                 "the disk of " + layout.root + " is full: " + human_bytes(free) + " left",
+                 "the disk of " + layout.root + " is full: " + size_text(free) + " left",
                  "--data-dir", "make room there, or give a folder on another disk"};
   }
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "base/number_text.h"
 #include "outer_opt/core/round/groups.h"
 
 namespace shoal::agent {
@@ -263,7 +264,7 @@ void Agent::State::upload_failed(const CheckpointUploadFailed& input) {
   if (upload->due) return;
   checkpoint_failed({upload->replica, input.part.checkpoint,
                      "the upload stood still at " +
-                         std::to_string(upload->patience.done().count()) + " bytes for " +
+                         size_text(static_cast<double>(upload->patience.done().count())) + " for " +
                          std::to_string(options.transfer_limit.ms() / 1000) +
                          " s; the last failure: " + to_string(input.error)});
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "base/number_text.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::agent {
@@ -89,9 +90,9 @@ std::optional<std::string> Agent::State::no_memory_for(const Assign& message) co
   const Bytes needed = memory_of(message, device.kind);
   const Bytes there = device.memory;
   if (held + needed <= there) return std::nullopt;
-  return "it needs " + std::to_string(needed.count()) + " bytes; device " +
-         std::to_string(message.device) + " has " + std::to_string(there.count()) + ", of which " +
-         std::to_string(held.count()) + " are taken";
+  const auto text = [](Bytes bytes) { return size_text(static_cast<double>(bytes.count())); };
+  return "it needs " + text(needed) + "; device " + std::to_string(message.device) + " has " +
+         text(there) + ", of which " + text(held) + " is in use";
 }
 
 void Agent::State::load_what_is_ready() {

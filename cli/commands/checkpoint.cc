@@ -7,6 +7,7 @@
 #include <fstream>
 #include <span>
 
+#include "base/number_text.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/table.h"
@@ -71,8 +72,8 @@ std::string escaped_path(const std::string& path) {
 void show_progress(const std::string& name, std::int64_t done, std::int64_t size) {
   if (!terminal().stderr_is_tty) return;
   std::fprintf(stderr, "\r\033[K%s  %s of %s", name.c_str(),
-               human_bytes(static_cast<double>(done)).c_str(),
-               human_bytes(static_cast<double>(size)).c_str());
+               size_text(static_cast<double>(done)).c_str(),
+               size_text(static_cast<double>(size)).c_str());
   if (done >= size) std::fputs("\r\033[K", stderr);
 }
 
@@ -146,7 +147,7 @@ Result<int> checkpoint_ls(const Context& context, const std::string& job) {
                text_at(checkpoint, "step"),
                {state, colour_of_state(state)},
                final && final->is_boolean() && final->get<bool>() ? "final" : "resume",
-               human_bytes(number_at(checkpoint, "bytes"))});
+               size_text(number_at(checkpoint, "bytes"))});
   }
   if (table.empty()) say("No checkpoints yet.");
   print(table.render(terminal().stdout_colour));

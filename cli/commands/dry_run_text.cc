@@ -4,6 +4,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 
@@ -15,10 +16,10 @@ std::string memory_text(const Json& dry_run) {
   const Json* stages = at_path(dry_run, "plan/stages");
   double most = number_at(dry_run, "estimate/training_memory_bytes");
   const bool cut = stages != nullptr && stages->is_array() && stages->size() > 1;
-  if (!cut) return human_bytes(most) + " per replica";
+  if (!cut) return size_text(most) + " per replica";
   most = 0;
   for (const Json& stage : *stages) most = std::max(most, number_at(stage, "memory_bytes"));
-  return human_bytes(most) + " per replica of the largest stage";
+  return size_text(most) + " per replica of the largest stage";
 }
 
 // As a shell takes it; quoted only where it must be.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/http_client.h"
 #include "cli/progress.h"
@@ -145,10 +146,9 @@ void add_progress(Lines& lines, const Json& job, const JobProgress& progress, do
   lines.add("took", time_taken(job));
   lines.add("train loss", loss_cell(progress.train_loss));
   lines.add("validation loss", loss_cell(progress.validation_loss));
-  if (progress.bytes_sent > 0) lines.add("sent", human_bytes(progress.bytes_sent));
+  if (progress.bytes_sent > 0) lines.add("sent", size_text(progress.bytes_sent));
   if (progress.bytes_data_parallel && *progress.bytes_data_parallel > 0) {
-    lines.add("data parallel",
-              human_bytes(*progress.bytes_data_parallel) + " would have been sent");
+    lines.add("data parallel", size_text(*progress.bytes_data_parallel) + " would have been sent");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -96,7 +97,7 @@ std::string contributions_table(const Json& round, const RoundContext& context, 
                cell(member, "weight", human_count),
                cell(member, "train_loss", loss),
                cell(member, "norm", loss),
-               cell(member, "bytes_sent", human_bytes),
+               cell(member, "bytes_sent", size_text),
                text_at(member, "digest").substr(0, 8)});
   }
   return table.empty() ? "" : table.render(colour);
@@ -159,7 +160,7 @@ std::string rounds_table(const Json& rounds, bool colour) {
                              std::to_string(list_at(round, "contributions").size()),
                              cell(round, "train_loss", loss),
                              cell(round, "validation_loss", loss),
-                             human_bytes(sent_by(round)),
+                             size_text(sent_by(round)),
                              cell(round, "seconds/train", human_duration),
                              cell(round, "seconds/reduce", human_duration),
                              cell(round, "compute_utilisation", percent),

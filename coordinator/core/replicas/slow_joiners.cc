@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/number_text.h"
 #include "base/transfer_patience.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -82,9 +83,9 @@ std::string why_never(const Transaction& tx, const ReplicaRecord& replica, const
   const Duration limit = stall_for(tx.options().load_limit, state_size(job, replica.stage)) * 2;
   const bool rounds = job.committed_round - furthest.round >= kRoundsWithoutProgress;
   if (still < limit || !rounds) return {};
-  return "it has stayed at " + std::to_string(furthest.done.count()) + " of " +
-         std::to_string(furthest.total.count()) + " bytes for " + in_words(still) + " and " +
-         std::to_string(job.committed_round - furthest.round) + " rounds";
+  return "it has stayed at " + size_text(static_cast<double>(furthest.done.count())) + " of " +
+         size_text(static_cast<double>(furthest.total.count())) + " for " + in_words(still) +
+         " and " + std::to_string(job.committed_round - furthest.round) + " rounds";
 }
 
 void look_at_agents_again(Transaction& tx, JobId job) {
