@@ -85,7 +85,7 @@ export function CheckpointPage({ id }: { id: string }) {
         <Tile label="Size" value={bytes(of.bytes)} note={<>parameters <Digest of={of.anchor_digest} /></>} />
       </div>
       {of.sample && (
-        <Card title="A sample of what it writes" tools={<Copy text={of.sample} />}>
+        <Card title="Sample text" tools={<Copy text={of.sample} />}>
           <Sample text={of.sample} />
         </Card>
       )}

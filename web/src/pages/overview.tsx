@@ -53,7 +53,7 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
         value={number(active?.length)}
         note={training === undefined ? 'not known' : `${training.length} training${paused > 0 ? `, ${paused} paused` : ''}`}
       />
-      <Tile label="Tokens per second" value={rate === undefined ? kNone : short(rate)} note="all jobs that train" />
+      <Tile label="Tokens per second" value={rate === undefined ? kNone : short(rate)} note="of all training jobs" />
     </div>
   );
 }

@@ -89,7 +89,7 @@ export function RoundsBeside({ first, second, agents }: { first: Round; second: 
       <Table caption={title} columns={columns} rows={rows} rowKey={(one) => one.name} file={`rounds-${first.round}-${second.round}`} />
       <h3>By replica, round {number(first.round)} above round {number(second.round)}</h3>
       <Table caption="Contributions to both" columns={replicas} rows={paired} rowKey={(one) => one.replica} tall
-        file={`contributions-${first.round}-${second.round}`} empty="Nobody took part in either." />
+        file={`contributions-${first.round}-${second.round}`} empty="No replica took part in either round." />
     </Card>
   );
 }

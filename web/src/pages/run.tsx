@@ -110,7 +110,7 @@ const kConfirmable = 40; // longer names are not typed; the id is
 function Cancel({ job }: { job: Job }) {
   return (
     <Confirmed label="Cancel" word={job.name.length > kConfirmable ? job.id : job.name} act={() => command<Job>(`/jobs/${job.id}/cancel`)}
-      what="It ends now and cannot be resumed. Its stored checkpoints stay; the open round is lost." />
+      what="The job ends now and cannot be resumed. Its stored checkpoints stay; the open round is lost." />
   );
 }
 
@@ -123,7 +123,7 @@ function Pausing({ job }: { job: Job }) {
     return (
       <div class="actions">
         <Confirmed label="Pause" word={job.name.length > kConfirmable ? job.id : job.name} act={() => act('pause')}
-          what="It finishes the round that is open, stores what is committed and releases all its devices, until it is resumed." />
+          what="The job finishes its open round, stores the committed state and releases all its devices until it is resumed." />
         <Cancel job={job} />
       </div>
     );
@@ -305,7 +305,7 @@ const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: 
 
 const Failures = memo(function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] }) {
   return (
-    <Card title="Failures and what became of them">
+    <Card title="Failures and their consequences">
       {events.length === 0 ? (
         <p class="empty">None known.</p>
       ) : (
@@ -370,7 +370,7 @@ function Samples({ checkpoints }: { checkpoints: Checkpoint[] }) {
   const heading = (one: Checkpoint) => `${one.id}, round ${number(one.round)}`;
   return (
     <>
-      <h3>What it writes at {heading(newest)}</h3>
+      <h3>Sample text at {heading(newest)}</h3>
       <Sample text={newest.sample ?? ''} />
       {older.length > 0 && (
         <details>

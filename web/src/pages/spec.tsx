@@ -35,7 +35,7 @@ function Against({ job, other }: { job: Job; other: Job }) {
         <input type="checkbox" checked={all} onChange={(event) => showAll(event.currentTarget.checked)} /> show equal fields too
       </label>
       <Table caption={`${job.name} and ${other.name}`} columns={differenceColumns([job, other])} rows={rows} rowKey={(one) => one.pointer}
-        file="spec-differences" empty="They are the same, field by field." />
+        file="spec-differences" empty="All fields are equal." />
     </>
   );
 }
