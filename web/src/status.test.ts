@@ -251,7 +251,7 @@ describe('coverage', () => {
   it('of a job that is over is neither good nor bad', () => {
     expect(coverage(job('completed'), [])).toEqual({ tone: 'off', text: 'the job has ended' });
     expect(coverage(job('paused'), [])).toEqual({ tone: 'off', text: 'the job is paused' });
-    expect(waitingFor(job('paused'), undefined, [], [])).toEqual({ summary: 'nobody, the job is paused', tone: 'off', on: [] });
+    expect(waitingFor(job('paused'), undefined, [], [])).toEqual({ summary: 'nobody: the job is paused', tone: 'off', on: [] });
   });
   it('goes by the weakest stage', () => {
     const piped = job('training');
