@@ -220,8 +220,8 @@ void Agent::State::trainer_due(std::int32_t slot) {
   }
 }
 
-// Its stream ended, and its process did not. Whether what it holds is waited for the coordinator
-// decides: it may be all that there is of a stage, or be back before the round is over.
+// The stream of a trainer ended, but its process did not. The coordinator decides whether to wait
+// for it: it may hold the only state of a stage, or return before the round has ended.
 void Agent::State::silenced(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const std::string why = "its stream ended, but its process did not";

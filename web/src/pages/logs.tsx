@@ -75,12 +75,12 @@ function Lines({ lines, of }: { lines: LogLine[]; of: 'job' | 'agent' }) {
   );
 }
 
-// Silence is not quiet: who was asked and has not answered is named.
+// Names the agents that were asked and have not answered: no lines does not mean that all is well.
 function Silent({ missing }: { missing: Log['missing'] }) {
   if (missing.length === 0) return null;
   return (
     <p class="problem">
-      <Glyph tone="bad" /> Without the lines of{' '}
+      <Glyph tone="bad" /> No lines from{' '}
       {missing.slice(0, 8).map((one, i) => (
         <>{i > 0 && ', '}<Link href={`/agents/${one.agent}`}>{one.agent_name}</Link> ({one.problem})</>
       ))}
