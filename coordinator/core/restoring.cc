@@ -346,7 +346,7 @@ void go_on_without(Transaction& tx, JobId id, const std::vector<Claim>& claims) 
   const std::string from = cut == nullptr
                                ? "the initial parameters"
                                : to_string(cut->id) + " of round " + std::to_string(cut->key.round);
-  const std::string why = claims.empty() ? "nobody holds what came after it"
+  const std::string why = claims.empty() ? "no replica holds anything newer"
                                          : "no round has a holder of every stage that agree on it";
   if (!nothing) {
     tell(tx, id, job.committed_round,

@@ -245,10 +245,11 @@ void settle_state(Transaction& tx, const RoundKey& key, StageIndex stage,
   for (const ReplicaId replica : decision.odd) {
     if (!is_present(tx.state(), replica)) continue;
     fail_replica(tx, replica, ReplicaFailure::kDigestMismatch,
-                 undecided ? "replicas of its stage differ after the outer step, and nobody can "
-                             "prove what it should be"
-                           : "its anchor or outer momentum differs from that of the others after "
-                             "the outer step");
+                 undecided
+                     ? "replicas of its stage differ after the outer step, and none can prove "
+                       "its state"
+                     : "its anchor or outer momentum differs from that of the others after "
+                       "the outer step");
   }
   if (!undecided) keep_settled(tx, key, stage, decision.anchor, decision.momentum);
   fail_deviating_joiners(tx, key, stage);
