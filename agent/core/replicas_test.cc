@@ -135,7 +135,7 @@ TEST_F(ReplicasTest, ALoadThatMovesIsNotKilledHoweverLongItTakes) {
   }
   while (all<KillTrainer>().empty() && wake()) {
   }
-  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("stands still"));
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("makes no progress"));
 }
 
 // Its compute thread hangs: it hears no Release.
