@@ -69,7 +69,8 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_TOKEN_FILE");
   app.add_option("--data-dir", flags.data_dir, "identity, logs, checkpoints in transit")
       ->capture_default_str();
-  app.add_option("--name", flags.name, "for people; unique in the cluster")->capture_default_str();
+  app.add_option("--name", flags.name, "name shown to people; unique in the cluster")
+      ->capture_default_str();
   app.add_option("--label", flags.labels, "k=v, any number of times")->allow_extra_args(false);
   app.add_option(
          "--data-root", flags.data_roots,
@@ -89,29 +90,30 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--speed", flags.speed,
-                 "trainers pretend to be this share of their device, 0.01 to 1, for trying out")
+                 "for trials: trainers pretend to be this share of their device, 0.01 to 1")
       ->envname("SHOAL_AGENT_SPEED")
       ->capture_default_str();
   app.add_option("--emulate-link", flags.emulated_link,
-                 "each trainer pretends to have this line, for trying out: "
+                 "for trials: each trainer pretends to have this line, "
                  "up=200mbit,down=200mbit,rtt=80ms,jitter=5ms")
       ->envname("SHOAL_AGENT_LINK");
   app.add_option("--host", flags.host,
-                 "address that peers dial (default: the one towards the coordinator)");
-  app.add_option("--peer-ports", flags.peer_ports, "one port per trainer out of this range; 0: any")
+                 "address that peers dial (default: the address used towards the coordinator)");
+  app.add_option("--peer-ports", flags.peer_ports, "range of ports, one per trainer; 0: any")
       ->capture_default_str();
-  app.add_option("--load-limit-s", flags.load_limit_s,
-                 "a trainer whose load stands still for so long, and for what its size takes to "
-                 "read, is killed")
+  app.add_option(
+         "--load-limit-s", flags.load_limit_s,
+         "a trainer whose load makes no progress for so long, plus the time to read its size, "
+         "is killed")
       ->check(CLI::Range(kLimitMin, kLimitMax))
       ->capture_default_str();
-  app.add_option("--transfer-limit-s", flags.transfer_limit_s,
-                 "an upload or fetch of checkpoint files in which nothing moves for so long is "
-                 "given up")
+  app.add_option(
+         "--transfer-limit-s", flags.transfer_limit_s,
+         "an upload or fetch of checkpoint files is given up when nothing moves for so long")
       ->check(CLI::Range(kLimitMin, kLimitMax))
       ->capture_default_str();
   app.add_option("--release-limit-s", flags.release_limit_s,
-                 "a trainer that does not let go of a replica for so long is killed: it hangs")
+                 "a trainer that takes longer to release a replica counts as hung and is killed")
       ->check(CLI::Range(kLimitMin, kLimitMax))
       ->capture_default_str();
   app.add_option("--trainer", flags.trainer,
@@ -126,7 +128,7 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
-// As the coordinator does with its own. What is no file (a pipe) has no rights worth a look.
+// As the coordinator checks its own token file. Skips what is not a regular file, such as a pipe.
 bool others_can_read(const std::string& path) {
   struct stat info {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 077) != 0;
@@ -316,7 +318,7 @@ int run(const Flags& flags) {
   return end.code;
 }
 
-// Trainers inherit it, and need not start twice to have it (trainer/plain/thread_environment.h).
+// Trainers inherit it, and need not start twice to have it (trainer/plain/threads.h).
 void complete_thread_environment() {
   for (const EnvironmentEntry& entry : kThreadEnvironment) setenv(entry.name, entry.value, 0);
 }

@@ -19,7 +19,7 @@ std::chrono::nanoseconds wait_of(Duration duration) {
   return std::chrono::nanoseconds(duration.ns);
 }
 
-// Of its own each time: gRPC's back-off is not carried over.
+// A new channel each time, so that gRPC's back-off is not carried over.
 std::shared_ptr<grpc::Channel> open_channel(const std::string& socket_path) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
@@ -129,7 +129,7 @@ void Control::say(const FromTrainer& message) {
   changed_.notify_all();
 }
 
-// A stream that ends at once was refused: the search goes on.
+// A stream that ends at once was refused: the search continues.
 void Control::live() {
   auto found_at = Clock::now(), lost_at = found_at;
   while (attend()) {

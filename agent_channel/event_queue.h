@@ -16,7 +16,7 @@
 
 namespace shoal::agent_channel {
 
-struct StreamEnded {};  // the agent is gone, and no other one came
+struct StreamEnded {};  // the agent is gone, and no other one has connected
 
 template <typename Event>
 class EventQueue {

@@ -31,7 +31,7 @@ struct FieldRule {
                                       // their names
   const char* not_kept = nullptr;     // in no record, so neither stored nor in the digest: why
   bool added_later = false;           // texts that were stored without it have its default
-  // Of messages, whose numbers are finite and not negative and whose ids name somebody:
+  // Exceptions for messages, whose numbers are finite and not negative and whose ids are not 0:
   bool or_none = false;     // the id may be 0, the part may not be there; in answers 0 is null
   bool any_number = false;  // it may be negative, infinite or not a number
   std::size_t at_most = 0;  // entries of a list, bytes of a text; 0: no bound

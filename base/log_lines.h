@@ -1,5 +1,5 @@
 // The lines that agents write on their hosts, and what can be asked of them. The instant of a line
-// is its place: no two lines of one agent have the same, so "after that instant" goes on where a
+// is its place: no two lines of one agent have the same, so "after that instant" continues where a
 // page ended, whatever was rotated or started again meanwhile.
 #pragma once
 

@@ -19,5 +19,14 @@ TEST(NumberText, RefusesWhatIsNoFiniteNumberOfTheRange) {
   EXPECT_EQ(number_problem("nan", 0.001, 86'400), "must be a number from 0.001 to 86400, got nan");
 }
 
+TEST(SizeText, HasThreeFiguresAndDecimalUnits) {
+  EXPECT_EQ(size_text(0), "0 B");
+  EXPECT_EQ(size_text(999), "999 B");
+  EXPECT_EQ(size_text(4'404'412), "4.40 MB");
+  EXPECT_EQ(size_text(26'214'400), "26.2 MB");
+  EXPECT_EQ(size_text(999'999), "1.00 MB");
+  EXPECT_EQ(size_text(2.9e9), "2.90 GB");
+}
+
 }  // namespace
 }  // namespace shoal

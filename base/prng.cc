@@ -16,7 +16,7 @@ constexpr double kSqrtHalf = 0.70710678118654752440084436210485;
 // operations that IEEE 754 rounds (+ - * /), in one order, and are as exact as a double allows but
 // for some units of the last place.
 
-// Of a normal x > 0: x = m * 2^e with m near 1, log m = 2 artanh(s) with s = (m - 1) / (m + 1).
+// For a normal x > 0: x = m * 2^e with m near 1, log m = 2 artanh(s) with s = (m - 1) / (m + 1).
 double logarithm(double x) {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   auto exponent = static_cast<std::int64_t>(bits >> 52) - 1022;

@@ -1,7 +1,7 @@
 // What the environment of a process that computes on CPU threads says before its libraries load.
 //
 // Two pools of threads take turns there: OpenMP's for what libtorch does by itself, and OpenBLAS's
-// own (libopenblas0-pthread) for matrix products. By default the threads of each go on spinning
+// own (libopenblas0-pthread) for matrix products. By default the threads of each keep spinning
 // for a while after their work, on the cores that the other pool needs, and two threads are slower
 // than one. Who sleeps at once leaves the cores to the other, to further trainers of the host and
 // to whatever else runs there. Both libraries read this once, when they are loaded. What an

@@ -32,7 +32,7 @@
 namespace shoal::bench {
 namespace {
 
-// Of all threads of this process.
+// CPU time of all threads of this process.
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -150,7 +150,7 @@ void measure_codec(const CodecOptions& options, const MeasuredCodec& codec, Buff
   SHOAL_CHECK(good, "a codec refused its own output");
 }
 
-// Of what measure_codec() left in b.encoded.
+// Codes the payload that measure_codec() left in b.encoded.
 void measure_entropy(const CodecOptions& options, const MeasuredCodec& codec, Buffers& b,
                      std::vector<Rate>& rates) {
   outer_opt::EntropyCoder coder;

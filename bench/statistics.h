@@ -19,8 +19,8 @@ Interval interval_of(std::span<const double> values);  // one value or more
 // As many as the shorter has, one or more.
 Interval excess_of(std::span<const double> own, std::span<const double> other);
 
-// Of a target of at most `limit`: met by the whole interval, missed by the mean, or met by the mean
-// alone.
+// How a target of at most `limit` fares: met by the whole interval, missed by the mean, or met by
+// the mean alone.
 enum class Verdict { kMet, kUndecided, kMissed };
 Verdict verdict_of(const Interval& excess, double limit);
 const char* to_string(Verdict verdict);  // "met", "met by the mean, not by the interval", "missed"

@@ -68,7 +68,7 @@ Status check_origin(const std::string& origin) {
   const auto colon = authority.find(':', bracket == std::string::npos ? 0 : bracket);
   const bool has_port = colon != std::string::npos && colon + 1 < authority.size();
   if (authority.empty() || authority[0] == ':') {
-    return Error{Code::kInvalidArgument, "names no host", "--addr",
+    return Error{Code::kInvalidArgument, "has no host", "--addr",
                  "give it as http://host:port, for example http://127.0.0.1:7070"};
   }
   if (has_port || origin.starts_with("https://")) return {};
@@ -86,7 +86,7 @@ Result<Json> Api::parsed(const HttpResponse& response, const Locate& locate) con
   }
   Json body = Json::parse(response.body, nullptr, false);
   if (body.is_discarded()) {
-    return Error{Code::kInternal, "the answer of the coordinator is not JSON", "",
+    return Error{Code::kInternal, "the coordinator's answer is not JSON", "",
                  "is that address a Shoal coordinator?"};
   }
   return body;

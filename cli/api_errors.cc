@@ -57,7 +57,7 @@ std::string without_place(std::string detail) {
   return detail;
 }
 
-// Of one field the sentence says what its line will say again.
+// With a single field, the sentence repeats what the field's line says: drop it there.
 std::string without_field(std::string sentence, const json& problem) {
   const auto errors = problem.find("errors");
   const bool one = errors != problem.end() && errors->is_array() && errors->size() == 1;
@@ -68,7 +68,7 @@ std::string without_field(std::string sentence, const json& problem) {
   return sentence;
 }
 
-// Of a parameter the sentence alone does not say which one is meant.
+// Names the query parameter, which the sentence alone does not.
 std::string parameter_of(const json& problem) {
   constexpr std::string_view kQuery = "/query/";
   const auto errors = problem.find("errors");

@@ -8,13 +8,10 @@
 #include <ctime>
 #include <numeric>
 
+#include "base/number_text.h"
+
 namespace shoal::cli {
 namespace {
-
-std::string three_figures(double value) {
-  const double size = std::fabs(value);
-  return fixed(value, size >= 100 ? 0 : size >= 10 ? 1 : 2);
-}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
@@ -37,13 +34,6 @@ std::string fixed(double value, int digits) {
   char text[64];
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
-}
-
-std::string human_bytes(double bytes) {
-  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-  std::size_t unit = 0;
-  while (std::fabs(bytes) >= 999.5 && unit + 1 < std::size(kUnits)) bytes /= 1000, ++unit;
-  return (unit == 0 ? fixed(bytes, 0) : three_figures(bytes)) + " " + kUnits[unit];
 }
 
 std::string human_bit_rate(double bits_per_s) {

@@ -1,5 +1,5 @@
-// Numbers, times and words as people read them. Pure functions of their arguments; bytes are
-// decimal (1 MB = 10^6), rates of lines in bits, as network people count them. What a machine
+// Numbers, times and words as people read them. Pure functions of their arguments. Rates of
+// lines are in bits, as network people count them; sizes are in base/number_text.h. What a machine
 // should read goes out as JSON instead.
 #pragma once
 
@@ -11,7 +11,6 @@
 
 namespace shoal::cli {
 
-std::string human_bytes(double bytes);          // "512 B", "4.40 MB"
 std::string human_count(double count);          // "950", "13.1k", "2.40M"
 std::string human_duration(double seconds);     // "4.2 s", "2m 05s", "3h 12m"
 std::string human_bit_rate(double bits_per_s);  // "24.0 Mbit/s"

@@ -5,14 +5,6 @@
 namespace shoal::cli {
 namespace {
 
-TEST(Format, BytesHaveThreeFigures) {
-  EXPECT_EQ(human_bytes(0), "0 B");
-  EXPECT_EQ(human_bytes(999), "999 B");
-  EXPECT_EQ(human_bytes(4'404'412), "4.40 MB");
-  EXPECT_EQ(human_bytes(999'999), "1.00 MB");
-  EXPECT_EQ(human_bytes(2.9e9), "2.90 GB");
-}
-
 TEST(Format, CountsAndDurations) {
   EXPECT_EQ(human_count(950), "950");
   EXPECT_EQ(human_count(999.4), "999");

@@ -104,7 +104,7 @@ Result<JobFile> JobFile::load(const std::string& path, const JobFileChanges& cha
   }
   std::ifstream file(path, std::ios::binary);
   if (!file || fs::is_directory(path)) {
-    return Error{Code::kNotFound, "no job file there: " + path, "",
+    return Error{Code::kNotFound, "no such job file: " + path, "",
                  "give the path of a TOML file, for example examples/kjv.toml"};
   }
   text << file.rdbuf();
@@ -121,7 +121,7 @@ Result<JobFile> JobFile::parse(const std::string& text, const std::string& shown
   auto spec =
       file.is_json_ ? read_json(text, shown_name) : read_toml(text, shown_name, file.places_);
   if (!spec) return spec.error();
-  if (!spec->is_object()) return Error{Code::kValidation, shown_name + " holds no job", "", ""};
+  if (!spec->is_object()) return Error{Code::kValidation, shown_name + " contains no job", "", ""};
   file.spec_ = std::move(*spec);
   if (auto applied = file.apply(changes); !applied) return applied.error();
   return file;
@@ -148,7 +148,7 @@ Status JobFile::apply_set(const std::string& assignment) {
   std::string pointer;
   for (const std::string& part : split(key)) {
     if (!node->is_object()) {
-      return Error{Code::kInvalidArgument, "'" + key + "' goes through a value that is no table",
+      return Error{Code::kInvalidArgument, "'" + key + "' goes through a value that is not a table",
                    "--set", "for example --set train.lr=0.0005"};
     }
     node = &(*node)[part];
@@ -205,9 +205,10 @@ Status JobFile::check_data_is_here() const {
   const std::string what = readable                    ? "the file is empty: "
                            : fs::exists(path, failure) ? "cannot be read as a file: "
                                                        : "no such file: ";
-  return refused_data(what + path,
-                      "the path is taken from the folder of the job file; the coordinator runs on "
-                      "this host, so the file must be here");
+  return refused_data(
+      what + path,
+      "a relative path starts at the folder of the job file; the coordinator runs on "
+      "this host, so the file must be here");
 }
 
 Status JobFile::check_data(const Json& dry_run) const {

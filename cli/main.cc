@@ -104,13 +104,12 @@ class Tree {
                    "further agents that only average, for sync.topology = \"param_server\" [0]");
     up->add_option("--http", up_.http, "REST and metrics [127.0.0.1:7070]; port 0: a free one");
     up->add_option("--grpc", up_.grpc, "for agents [127.0.0.1:7071]; port 0: a free one");
-    up->add_option("--data-dir", up_.data_dir,
-                   "where everything is kept [~/.local/share/shoal/up]");
+    up->add_option("--data-dir", up_.data_dir, "folder of all its files [~/.local/share/shoal/up]");
     up->add_option("--data-root", up_.data_roots,
                    "[NAME=]FOLDER beneath which jobs may read, any number of times [/: what you "
                    "may read]")
         ->allow_extra_args(false);
-    up->add_option("--threads", up_.threads, "per agent [the cores shared out]");
+    up->add_option("--threads", up_.threads, "threads per agent [cores / agents]");
     up->add_option("--speeds", up_.speeds, "unequal agents: a share of full speed each, 1,0.5,0.25")
         ->delimiter(',');
     up->add_option("--emulate-link", up_.emulated_link,
@@ -124,7 +123,8 @@ class Tree {
   void add_submit_options(CLI::App* command) {
     command->add_option("FILE", submit_.file, "job file (TOML; .json works too), - for stdin")
         ->required();
-    command->add_option("--name", submit_.changes.name, "another name than in the file")
+    command
+        ->add_option("--name", submit_.changes.name, "use this name instead of the one in the file")
         ->check(CLI::Validator(
             [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
             ""));
@@ -158,19 +158,19 @@ class Tree {
     take_name(leaf(job, "spec", "what was submitted, as it was written",
                    [this] { return job_spec(common_.context(), name_); }),
               "JOB");
-    take_name(leaf(job, "topology", "who holds which stage, and what crosses the links",
+    take_name(leaf(job, "topology", "its replicas by stage, and the traffic of its links",
                    [this] { return job_topology(common_.context(), name_); }),
               "JOB");
     CLI::App* watch = leaf(job, "watch", "follow a job to its end; Ctrl-C detaches", [this] {
       return job_watch(common_.context(), name_, submit_.timeout_s);
     });
     take_name(watch, "JOB");
-    watch->add_option("--timeout", submit_.timeout_s, "seconds until it gives up")
+    watch->add_option("--timeout", submit_.timeout_s, "stop watching after this many seconds")
         ->check(number_within(0, kNumberMax));
-    CLI::App* set = leaf(job, "set", "change a job that runs",
+    CLI::App* set = leaf(job, "set", "change a running job",
                          [this] { return job_set(common_.context(), name_, outer_lr_); });
     take_name(set, "JOB");
-    set->add_option("--outer-lr", outer_lr_, "from the next round that is frozen")
+    set->add_option("--outer-lr", outer_lr_, "the new outer learning rate, from the next freeze on")
         ->required()
         ->check(number_within(0, kNumberMax));
     take_name(
@@ -196,7 +196,7 @@ class Tree {
     CLI::App* agent = group("agent", "the hosts that train");
     CLI::App* agents =
         leaf(agent, "ls", "all agents", [this] { return agent_ls(common_.context(), with_gone_); });
-    agents->add_flag("--gone", with_gone_, "with those that left");
+    agents->add_flag("--gone", with_gone_, "include agents that are gone");
     take_name(
         leaf(agent, "get", "one agent", [this] { return agent_get(common_.context(), name_); }),
         "AGENT");
@@ -208,19 +208,19 @@ class Tree {
     };
     take_name(verb("cordon", "give it no new replicas"), "AGENT");
     add_wait(verb("drain", "give it no new replicas and release those it has"), "AGENT",
-             "until it has no replica any more");
+             "until it holds no replica");
     take_name(
         verb("uncordon", "put it back to work; also ends a quarantine and forgets refused memory"),
         "AGENT");
     add_rounds();
-    leaf(&app_, "network", "the lines between agents, as they were measured",
+    leaf(&app_, "network", "the measured lines between agents",
          [this] { return cli::network(common_.context()); });
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });
     events->add_flag("-f,--follow", events_.follow, "continue with what happens");
     events->add_option("--last", events_.last, "this many of the newest [50]")
         ->check(CLI::Range(1, 100'000));
-    events->add_option("--level", events_.level, "the least to show: info, warning, error")
+    events->add_option("--level", events_.level, "least severity to show: info, warning, error")
         ->check(CLI::IsMember({"info", "warning", "error"}));
     events->add_option("--job", events_.job, "only of this job: name or id");
     events->add_option("--agent", events_.agent, "only of this agent: name or id");
@@ -232,7 +232,7 @@ class Tree {
                    [this] { return round_ls(common_.context(), name_); }),
               "JOB");
     CLI::App* get =
-        leaf(round, "get", "one round: whom it waits for, who contributed what, who was with whom",
+        leaf(round, "get", "one round: what it waits for, and what each member contributed",
              [this] { return round_get(common_.context(), name_, round_); });
     take_name(get, "JOB");
     get->add_option("ROUND", round_, "its number [the newest]");
@@ -247,9 +247,10 @@ class Tree {
     command->add_flag("-f,--follow", logs_.follow, "continue with new lines");
     command->add_option("--tail", logs_.tail, "this many of the newest lines [200]")
         ->check(CLI::Range(1, 1000));
-    command->add_option("--level", logs_.level, "the least to show: debug, info, warning, error")
+    command
+        ->add_option("--level", logs_.level, "least severity to show: debug, info, warning, error")
         ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
-    command->add_option("--replica", logs_.replica, "only about this one: rep_7");
+    command->add_option("--replica", logs_.replica, "only lines about this replica, e.g. rep_7");
     command->add_option("--grep", logs_.text, "only lines with this text");
   }
 
@@ -261,7 +262,8 @@ class Tree {
     CLI::App* download =
         leaf(checkpoint, "download", "fetch one, verified; continues where it was interrupted",
              [this] { return checkpoint_download(common_.context(), name_, folder_); });
-    download->add_option("CHECKPOINT|JOB", name_, "id; of a job its newest one")->required();
+    download->add_option("CHECKPOINT|JOB", name_, "id of a checkpoint, or a job: its newest one")
+        ->required();
     download->add_option("-o,--output", folder_, "folder [the checkpoint's id]");
   }
 
@@ -274,11 +276,14 @@ class Tree {
         ->required();
     command->add_option("--prompt", generate_.prompt, "the text to continue; may be empty")
         ->required();
-    command->add_option("--tokens", generate_.tokens, "how many [200]")
+    command->add_option("--tokens", generate_.tokens, "how many tokens [200]")
         ->check(number_within(0, 1'000'000));
-    command->add_option("--temperature", generate_.temperature, "0 takes the likeliest [0.8]")
+    command
+        ->add_option("--temperature", generate_.temperature, "0: always the likeliest token [0.8]")
         ->check(number_within(0, 100));
-    command->add_option("--top-k", generate_.top_k, "of the k likeliest; 0: of all [0]")
+    command
+        ->add_option("--top-k", generate_.top_k,
+                     "sample from the k likeliest tokens; 0: from all [0]")
         ->check(number_within(0, 1 << 22));
     command->add_option("--seed", generate_.seed, "the same seed gives the same text [1]");
   }
@@ -286,15 +291,15 @@ class Tree {
   void add_admin() {
     CLI::App* admin = group("admin", "work on the files of a coordinator on this host");
     CLI::App* backup =
-        leaf(admin, "backup", "copy its folder, which may be in use: database, checkpoints, token",
+        leaf(admin, "backup", "copy its database, checkpoints and token; it may be running",
              [this] { return admin_backup(backup_, common_.json); });
     backup->add_option("--data-dir", backup_.data_dir,
                        "the coordinator's folder [~/.local/share/shoal/coordinator]");
     backup->add_option("--to", backup_.to, "a new folder for the copy")->required();
-    CLI::App* check =
-        leaf(admin, "restore-check", "would a coordinator start on this copy, is every file whole",
-             [this] { return admin_restore_check(folder_, common_.json); });
-    check->add_option("FOLDER", folder_, "of the copy")->required();
+    CLI::App* check = leaf(admin, "restore-check",
+                           "check a copy: would a coordinator start on it, is every file whole",
+                           [this] { return admin_restore_check(folder_, common_.json); });
+    check->add_option("FOLDER", folder_, "folder of the copy")->required();
   }
 
   void add_version() {
@@ -304,11 +309,12 @@ class Tree {
   }
 
   void add_completion() {
-    CLI::App* command = leaf(&app_, "completion", "what makes a shell complete these commands",
-                             [this]() -> Result<int> {
-                               print(*completion_script(name_));
-                               return kExitOk;
-                             });
+    CLI::App* command =
+        leaf(&app_, "completion", "print a script that completes these commands in a shell",
+             [this]() -> Result<int> {
+               print(*completion_script(name_));
+               return kExitOk;
+             });
     command->add_option("SHELL", name_, "bash, zsh or fish")
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));

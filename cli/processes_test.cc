@@ -33,7 +33,7 @@ TEST_F(Processes, LiveUntilTheyAreStopped) {
   EXPECT_FALSE(is_alive(*started));
 }
 
-// Whoever ends in time is not killed, and nobody waits longer for it than it takes.
+// A process that ends in time is not killed, and the wait ends with it.
 TEST_F(Processes, HaveTimeToEnd) {
   const auto started = launch(
       {"polite",

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 
@@ -28,9 +29,9 @@ std::string loss_text(const char* label, const std::optional<double>& loss) {
 
 std::string traffic_text(const JobProgress& job) {
   if (job.bytes_sent <= 0) return "";
-  std::string text = "sent " + human_bytes(job.bytes_sent);
+  std::string text = "sent " + size_text(job.bytes_sent);
   if (job.bytes_data_parallel) {
-    text += " (data parallel: " + human_bytes(*job.bytes_data_parallel) + ")";
+    text += " (data parallel: " + size_text(*job.bytes_data_parallel) + ")";
   }
   return text;
 }
@@ -111,7 +112,7 @@ JobProgress read_progress(const Json& job) {
 
 void SpeedMeter::add(double now_s, double step, double tokens) {
   if (!samples_.empty() && step < samples_.back().step)
-    samples_.clear();  // went back to a checkpoint
+    samples_.clear();  // rolled back to a checkpoint
   samples_.push_back({now_s, step, tokens});
   const auto stale = [&](const Sample& sample) { return now_s - sample.at > kWindowS; };
   while (samples_.size() > 2 && (stale(samples_.front()) || samples_.size() > kSamplesMax)) {

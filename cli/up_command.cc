@@ -13,12 +13,13 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
+#include "threads/file_lock.h"
 
 namespace shoal::cli {
 namespace {
@@ -53,22 +54,6 @@ Status check_port_is_free(const HostPort& address, const std::string& flag) {
                "end what uses it, or give another port; 0 takes a free one"};
 }
 
-// One cluster per folder: the lock covers two commands at once, the state file a running cluster.
-class FolderLock {
- public:
-  explicit FolderLock(const UpLayout& layout)
-      : fd_(open(layout.lock_file().c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {}
-  ~FolderLock() {
-    if (fd_ >= 0) close(fd_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-  bool take() { return fd_ >= 0 && flock(fd_, LOCK_EX | LOCK_NB) == 0; }
-
- private:
-  int fd_;
-};
-
 Status check_folder_is_free(const UpLayout& layout) {
   auto state = load_up_state(layout);
   if (!state) return state.error();
@@ -102,7 +87,7 @@ Status make_folders(const UpLayout& layout, int agents) {
   const auto free = static_cast<double>(fs::space(layout.root, failure).available);
   if (!failure && free < kFreeBytesMin) {
     return Error{Code::kResourceExhausted,
-                 "the disk of " + layout.root + " is full: " + human_bytes(free) + " left",
+                 "the disk of " + layout.root + " is full: " + size_text(free) + " left",
                  "--data-dir", "make room there, or give a folder on another disk"};
   }
   return {};
@@ -113,7 +98,8 @@ Status check_binaries(const std::string& folder, bool reducers) {
     const std::string path = folder + "/" + name;
     if (!reducers && std::string_view(name) == "shoal-reducer") continue;
     if (access(path.c_str(), X_OK) == 0) continue;
-    return Error{Code::kNotFound, path + " is missing: `shoal up` starts what lies beside it", "",
+    return Error{Code::kNotFound,
+                 path + " is missing: `shoal up` starts the programs in its own folder", "",
                  "build everything with `./dev build`"};
   }
   return {};
@@ -237,7 +223,7 @@ class Cluster {
     }
   }
 
-  // One beat of a wait; an error when it has no sense to go on.
+  // Waits a moment; an error when further waiting is pointless.
   Status go_on(const std::string& what, const ProcessRef& process) const {
     const std::string log = "; the end of " + process.log + ":" + last_lines(process.log, 12);
     if (!is_alive(process)) {
@@ -269,7 +255,7 @@ void show(const UpState& state, bool json, bool detached) {
         "\ntoken_file  " + state.addresses.token_file + "\ndata_dir    " + state.data_dir +
         "\npids        " + pids + "\n");
   if (state.addresses.http != kDefaultHttp) {
-    say("Its port is not the default one: export SHOAL_ADDR=" + state.addresses.http);
+    say("The port is not the default; run: export SHOAL_ADDR=" + state.addresses.http);
   }
   say(detached ? "Stop it with: shoal down --data-dir " + state.data_dir : "Ctrl-C stops it.");
 }
@@ -292,8 +278,9 @@ Result<int> run_up(const UpOptions& options, bool json) {
   const UpLayout layout{*folder};
   if (auto made = make_folders(layout, options.agents + options.reducers); !made)
     return made.error();
-  FolderLock lock(layout);
-  if (!lock.take()) {
+  // Keeps out a second `up` that starts at the same time; the state file names a running cluster.
+  const FileLock lock(layout.lock_file(), O_RDWR | O_CREAT);
+  if (!lock.held()) {
     return Error{Code::kConflict, "another `shoal up` works in " + layout.root, "--data-dir",
                  "wait for it, or give another folder"};
   }

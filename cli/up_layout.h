@@ -81,7 +81,7 @@ Result<UpState> read_up_state(const std::string& text);
 Status save_up_state(const UpLayout& layout, const UpState& state);
 Result<std::optional<UpState>> load_up_state(const UpLayout& layout);
 
-// Who still ran when the cluster was stopped.
+// The processes that still ran when the cluster was stopped.
 struct StoppedCluster {
   std::int64_t agents = 0;
   bool coordinator = false;

@@ -94,8 +94,8 @@ Status announce(const Config& config, const std::string& http, const std::string
   const std::string damaged = config.data_dir + "/telemetry.db" + kSetAsideSuffix;
   if (std::error_code unseen; std::filesystem::exists(damaged, unseen)) {
     spdlog::warn(
-        "charts began anew: telemetry.db was damaged or of another version and is now {}; "
-        "delete it when nobody needs it",
+        "the charts start again: telemetry.db was damaged or of another version and is now {}; "
+        "delete it when you no longer need it",
         damaged);
   }
   if (config.address_file.empty()) return {};
@@ -174,7 +174,7 @@ int run(int argc, const char* const* argv) {
     return 0;
   }
   if (line->config.check_only) {
-    std::puts("the configuration is good");
+    std::puts("the configuration is valid");
     return 0;
   }
   if (line->config.check_store) return print_store_check(line->config);

@@ -11,7 +11,7 @@
 
 namespace shoal {
 
-// Of a spec that validate() accepts: each ineffective field, with the reason and what to do, in the
+// Each ineffective field of a spec that validate() accepts, with the reason and what to do, in the
 // order of the fields.
 std::vector<FieldError> ineffective_options(const JobOptions& options);
 

@@ -242,8 +242,8 @@ void check_swarm(const JobOptions& options, FieldChecker& checker) {
   checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&
                                               swarm.max_replicas <= kMaxReplicas),
                   "/swarm/max_replicas",
-                  "must be 0 (every agent that can) or from min_replicas (" +
-                      text_of(swarm.min_replicas) + ") to " + text_of(kMaxReplicas),
+                  "must be 0 (no limit) or from min_replicas (" + text_of(swarm.min_replicas) +
+                      ") to " + text_of(kMaxReplicas),
                   swarm.max_replicas);
 }
 

@@ -42,7 +42,7 @@ JobSpec default_spec(SyncAlgorithm algorithm);
 // Every broken rule, in the order of the fields; empty when the options are good.
 std::vector<FieldError> validate(const JobOptions& options);
 
-// Of good options. An option without effect (ineffective_options.h) is not in a spec, so
+// `options` are valid. An option without effect (ineffective_options.h) is not in a spec, so
 // options_of() has its default.
 JobSpec spec_of(const JobOptions& options);
 JobOptions options_of(const JobSpec& spec);

@@ -119,7 +119,7 @@ const Refusal kClusterRefusals[] = {
      }},
     {"/sync/balance", "routers share the batch",
      [](JobOptions& s) { s.sync.balance = Balance::kSpeed, s.swarm.stages = 2; }},
-    {"/sync/balance", "everybody takes every step",
+    {"/sync/balance", "every replica takes every step",
      [](JobOptions& s) {
        s.sync = default_options(SyncAlgorithm::kDdp).sync, s.sync.balance = Balance::kSpeed;
      }},
@@ -181,7 +181,8 @@ const Refusal kClusterRefusals[] = {
      [](JobOptions& s) { eager(s), s.sync.outer_state = OuterState::kSharded; }},
     {"/sync/overlap_steps", "must be 0 with swarm.stages",
      [](JobOptions& s) { eager(s), s.swarm.stages = 2; }},
-    {"/sync/quorum", "must be 0 with sync.algorithm = 'diloco', where a round waits for everybody",
+    {"/sync/quorum",
+     "must be 0 with sync.algorithm = 'diloco', where a round waits for all replicas",
      [](JobOptions& s) { s.sync.quorum = 2; }},
     {"/sync/quorum", "from 0 to 10000, got -1",
      [](JobOptions& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.quorum = -1; }},
@@ -191,7 +192,7 @@ const Refusal kClusterRefusals[] = {
      }},
     {"/sync/every", "a number of inner steps with sync.algorithm = 'async', got a time",
      [](JobOptions& s) { s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.every_s = 60; }},
-    {"/sync/balance", "nobody waits for a slower one, got 'speed'",
+    {"/sync/balance", "no replica waits for a slower one, got 'speed'",
      [](JobOptions& s) {
        s.sync.algorithm = SyncAlgorithm::kAsync, s.sync.balance = Balance::kSpeed;
      }},
@@ -297,7 +298,7 @@ const Refusal kGroupRefusals[] = {
     {"/sync/outer_state", "'replicated'",
      [](JobOptions& s) { s.sync.outer_state = OuterState::kSharded; }},
     {"/swarm/stages", "must be 1", [](JobOptions& s) { s.swarm.stages = 2; }},
-    {"/sync/outer/momentum", "at most 0.5 (with more replicas drift apart)",
+    {"/sync/outer/momentum", "at most 0.5 (above it replicas drift apart)",
      [](JobOptions& s) { s.sync.outer.momentum = 0.6; }},
     {"/sync/outer/momentum", "at most 0.9",
      [](JobOptions& s) { s.sync.topology = Topology::kMoshpit, s.sync.outer.momentum = 0.95; }},

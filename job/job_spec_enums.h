@@ -52,8 +52,8 @@ constexpr auto enumerators_of(Of<JoinMoments>) {
 // none: one agent alone. diloco: inner AdamW, outer Nesterov on averaged pseudo-gradients.
 // local_sgd: parameters are averaged (outer lr 1, no momentum). ddp: gradients are averaged at
 // every inner step and all replicas take the same AdamW step, the synchronous baseline; a round is
-// one inner step. async: a round commits once sync.quorum replicas have reported, the others go on
-// and count later; outer momentum is delayed Nesterov.
+// one inner step. async: a round commits once sync.quorum replicas have reported, the others
+// continue and count later; outer momentum is delayed Nesterov.
 enum class SyncAlgorithm { kNone, kDiloco, kLocalSgd, kDdp, kAsync };
 constexpr auto enumerators_of(Of<SyncAlgorithm>) {
   using enum SyncAlgorithm;

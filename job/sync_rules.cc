@@ -41,7 +41,7 @@ constexpr const char* kGoOn = ", whose replicas continue by themselves";
 constexpr const char* kSameStep = ": the result is adopted at the same step everywhere";
 constexpr const char* kResidual = ", whose residual is of the whole vector";
 constexpr const char* kAverages = ", which only averages; for another outer step use 'diloco'";
-constexpr const char* kAdamw = ", whose AdamW step is the only one; set train.lr instead";
+constexpr const char* kAdamw = ", which takes only the AdamW step; set train.lr instead";
 
 constexpr Conflict kConflicts[] = {
     {"/sync/algorithm", in_groups, "sync.topology", "", "'diloco' or 'local_sgd'"},
@@ -52,8 +52,8 @@ constexpr Conflict kConflicts[] = {
     {"/sync/every", is_async, "sync.algorithm", "", kSteps},
     {"/sync/every", in_groups, "sync.topology", "", kSteps},
     {"/sync/balance", in_pipeline, kAPipeline, ", where routers share the batch by their speed"},
-    {"/sync/balance", is_ddp, "sync.algorithm", ", where everybody takes every step"},
-    {"/sync/balance", is_async, "sync.algorithm", ", where nobody waits for a slower one"},
+    {"/sync/balance", is_ddp, "sync.algorithm", ", where every replica takes every step"},
+    {"/sync/balance", is_async, "sync.algorithm", ", where no replica waits for a slower one"},
     {"/sync/balance", in_groups, "sync.topology"},
     {"/sync/topology", is_async, "sync.algorithm", "", "'butterfly', 'ring' or 'auto'"},
     {"/sync/topology", is_sparse, "sync.codec", ", which has no sum", "'allgather' or 'auto'"},
@@ -74,14 +74,14 @@ constexpr Conflict kConflicts[] = {
     {"/sync/blend", waits, "sync.overlap_steps", ", where nothing was trained meanwhile"},
     {"/sync/blend", is_eager, "sync.eager", ", which keeps all that was trained meanwhile"},
     {"/sync/eager", waits, "sync.overlap_steps",
-     ", where nobody continues before the result is there"},
+     ", where no replica continues before the result arrives"},
     {"/sync/eager", is_robust, "sync.aggregator",
      ": a replica does not know its own part in the result"},
     {"/sync/eager", is_sharded, "sync.outer_state",
      ", where no replica has the outer momentum that its estimate needs"},
-    {"/sync/quorum", is_not_async, "sync.algorithm", ", where a round waits for everybody"},
+    {"/sync/quorum", is_not_async, "sync.algorithm", ", where a round waits for all replicas"},
     {"/sync/outer_state", is_not_diloco, "sync.algorithm",
-     ": only 'diloco' has outer momentum in rounds of all"},
+     ": only 'diloco' can shard its outer momentum"},
     {"/sync/outer_state", in_groups, "sync.topology"},
     {"/sync/outer_state", has_no_momentum, "sync.outer.momentum", ": there is none to shard"},
     {"/sync/outer_state", has_no_part_owners, "sync.topology",
@@ -89,7 +89,8 @@ constexpr Conflict kConflicts[] = {
     {"/sync/outer_state", is_sparse, "sync.codec", ", which has no owners of parts"},
     {"/sync/outer_state", has_fragments, " with sync.fragments above 1",
      ": parts are of the whole vector"},
-    {"/sync/audit", is_sparse, "sync.codec", ", of which everybody makes all averages", "left out"},
+    {"/sync/audit", is_sparse, "sync.codec", ", where every member computes all averages",
+     "left out"},
     {"/sync/outer/lr", is_only_averaged, "sync.algorithm", kAverages},
     {"/sync/outer/lr", is_ddp, "sync.algorithm", kAdamw},
     {"/sync/outer/momentum", is_only_averaged, "sync.algorithm", kAverages},
@@ -207,7 +208,7 @@ void check_momentum(const SyncOptions& sync, FieldChecker& checker) {
     const double most = pairs ? kMaxPairsMomentum : kMaxGridMomentum;
     checker.require(momentum <= most, "/sync/outer/momentum",
                     "must be at most " + text_of(most) +
-                        " (with more replicas drift apart) with sync.topology = " +
+                        " (above it replicas drift apart) with sync.topology = " +
                         quoted(to_string(sync.topology)),
                     momentum);
   }

@@ -132,9 +132,10 @@ TEST(SyncRules, ARefusalNamesTheKeyThatWon) {
   const auto errors = checker.take();
   ASSERT_EQ(errors.size(), 1u);
   EXPECT_EQ(errors[0].pointer, "/sync/balance");
-  EXPECT_EQ(errors[0].detail,
-            "must be 'equal' with sync.algorithm = 'ddp', where everybody takes every step, got "
-            "'speed'");
+  EXPECT_EQ(
+      errors[0].detail,
+      "must be 'equal' with sync.algorithm = 'ddp', where every replica takes every step, got "
+      "'speed'");
 }
 
 }  // namespace

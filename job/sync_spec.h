@@ -51,8 +51,8 @@ struct SyncOptions {
   // the reduce travels behind training; below H / fragments. 0: everybody waits.
   Steps overlap_steps{0};
   double blend = 0;  // share of the local parameters kept when the result is adopted
-  // With overlap_steps: at its boundary a replica goes on from its own estimate of the result, the
-  // average before with its own news, until the result is there.
+  // With overlap_steps: at its boundary a replica continues from its own estimate of the result,
+  // the average before with its own news, until the result is there.
   bool eager = false;
   std::int64_t quorum = 0;  // async: reports that are enough for a round; 0: half of the replicas
   OuterState outer_state = OuterState::kReplicated;

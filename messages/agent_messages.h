@@ -139,8 +139,8 @@ static_assert(lists_every_field<ReplicaFailed>());
 struct LoadProgress {
   ReplicaId replica;
   Bytes done, total;  // total 0: not known yet
-  // Of a joiner: what its line has brought so far, state and averages, as much as traveled; and
-  // what the averages of one round take for the whole state (0: none has come yet).
+  // For a joiner: the bytes received so far, state and averages, as they traveled; and the bytes
+  // that the averages of one round take for the whole state (0: none has arrived yet).
   Bytes received = {}, per_round = {};
   bool operator==(const LoadProgress&) const = default;
 };
@@ -172,7 +172,7 @@ constexpr auto fields_of(Of<Progress>) {
 }
 static_assert(lists_every_field<Progress>());
 
-// Of a text that the model wrote, for people.
+// Limit of a text by the model, for people.
 inline constexpr std::size_t kSampleBytesMax = 4096;
 
 // The files of a checkpoint are complete on the agent and hashed; the upload follows.

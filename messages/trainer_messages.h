@@ -1,6 +1,6 @@
 // What an agent and its trainers tell each other, as plain values: the messages of messages.h that
-// go on to the coordinator or come from it, and those that stay on the host. The wire form is
-// proto/trainer.proto.
+// are passed on to the coordinator or come from it, and those that stay on the host. The wire form
+// is proto/trainer.proto.
 #pragma once
 
 #include <cstdint>

@@ -257,7 +257,7 @@ def _(lab):
 
 @case("database-locked")
 def _(lab):
-    """By a program that writes: the coordinator ends, and goes on when it is started again."""
+    """By a program that writes: the coordinator ends, and continues when it is started again."""
     other = sqlite3.connect(lab.cluster.data_of_coordinator() / "state.db", isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     ended(lab, "locked", "other programs")
@@ -519,7 +519,7 @@ def _(lab):
 
 @case("data-nowhere", "root")
 def _(lab):
-    """When all that lives is gone, nobody has the file: the job waits, and goes on when it is back."""
+    """When all that lives is gone, nobody has the file: the job waits, and continues when it is back."""
     lab.until_stored()
     lab.end_agents()
     texts = [lab.cluster.text_of(number) for number in range(lab.cluster.count)]

@@ -82,7 +82,7 @@ class Scenario:
 
 
 class CoordinatorPause(Scenario):
-    """coordinator-pause: the coordinator stands still and goes on; every process lives."""
+    """coordinator-pause: the coordinator stands still and continues; every process lives."""
 
     @staticmethod
     def add_options(parser):

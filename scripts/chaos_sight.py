@@ -29,7 +29,7 @@ class Round:
 
     @property
     def adopted(self):
-        """No commit of now: after a restore the job goes on from this round, which replicas hold."""
+        """No commit of now: after a restore the job continues from this round, which replicas hold."""
         return not self.runs and self.tokens == 0
 
 

@@ -136,7 +136,7 @@ else
   stop_cluster
   cat <<END
 
-How to go on:
+How to continue:
   ./dev demo --keep                               the same, and the cluster stays for you to look at
   ./dev demo --pipeline                           a model in two stages over unequal agents
   ./dev up --agents 4                             a cluster of your own, at http://127.0.0.1:7070

@@ -26,7 +26,7 @@ ENDING_S = 20  # what a process gets to end in order
 
 
 class Trouble(Exception):
-    """The rig itself cannot go on: a sentence for people."""
+    """The rig itself cannot continue: a sentence for people."""
 
 
 def run(*words):
@@ -94,7 +94,7 @@ class Lines:
         return f"02:00:0a:4f:00:{number + 1:02x}"
 
     def cut(self, number):
-        """Both directions, in silence: the switch forgets the port, both ends go on believing in it."""
+        """Both directions, in silence: the switch forgets the port, both ends keep believing in it."""
         run("ip", "-n", self.hub, "link", "set", f"port{number}", "nomaster")
 
     def mend(self, number):

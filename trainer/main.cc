@@ -10,7 +10,7 @@
 #include "trainer/generate.h"
 #include "trainer/model/group_member.h"
 #include "trainer/model/torch_bridge.h"
-#include "trainer/plain/thread_environment.h"
+#include "trainer/plain/threads.h"
 #include "trainer/serve.h"
 
 namespace shoal::trainer {

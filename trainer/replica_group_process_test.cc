@@ -1,5 +1,5 @@
-// A replica group of real processes: it trains as one trainer does, and goes on when one of them is
-// killed. With a GPU and NCCL the processes add their gradients on it; to NCCL each is a host of
+// A replica group of real processes: it trains as one trainer does, and continues when one of them
+// is killed. With a GPU and NCCL the processes add their gradients on it; to NCCL each is a host of
 // its own (NCCL_HOSTID), because it refuses two ranks of a host on one device.
 #include <chrono>
 #include <csignal>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 8;
 
-// Of the build, unless the environment names one.
+// The program of the build, unless the environment names one.
 const char* trainer_program() {
   const char* named = std::getenv("SHOAL_TRAINER_PROGRAM");
   return named != nullptr ? named : SHOAL_TRAINER_PROGRAM;

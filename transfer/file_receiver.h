@@ -1,8 +1,8 @@
 // The receiving end of files that travel back to back (files.h), so that nothing comes twice: what
 // was received stays in the folder, whatever ends the transfer, and the next receiver of the same
-// files goes on behind it. Beside the folder lies the list of its files (<folder>.list); a receiver
-// of another list begins anew. Sizes and SHA-256 are verified file by file, before anything has its
-// final name.
+// files continues behind it. Beside the folder lies the list of its files (<folder>.list); a
+// receiver of another list begins anew. Sizes and SHA-256 are verified file by file, before
+// anything has its final name.
 //
 // Which bytes are safe: those that sync() has written to the disk. What was written after it is
 // there after the end of the process, and perhaps not after that of the machine; a receiver reads
@@ -49,8 +49,8 @@ class FileReceiver {
   // part did not reach the disk.
   Status write(std::span<const std::byte> bytes);
   Status sync();
-  // Of complete files: durable, and renamed to `target` in place of what is there, list and all.
-  // kInvalidArgument: something is missing.
+  // Makes complete files durable, and renames the folder to `target` in place of what is there,
+  // list and all. kInvalidArgument: something is missing.
   Status finish(const std::string& target);
 
  private:

@@ -58,8 +58,8 @@ void Agent::State::adopt(std::int32_t slot, const Assign& held) {
   replica.due = now + options.load_limit;
 }
 
-// Of what was on its way in either direction nothing is sure: a load is said again here, the rest
-// by the coordinator.
+// Messages that were in flight may be lost in either direction: this repeats the load, the
+// coordinator the rest.
 void Agent::State::attached_again(const TrainerAttached& input) {
   const std::int32_t slot = input.trainer.slot;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];

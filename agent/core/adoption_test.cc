@@ -217,7 +217,7 @@ TEST_F(AdoptionTest, AReplicaThatWasLostWithoutAWordFailsSoon) {
   connect({ReplicaId(1)});
   advance(seconds(2));
   ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
-  EXPECT_THAT(said<ReplicaFailed>()[0].detail, HasSubstr("came back without the replica"));
+  EXPECT_THAT(said<ReplicaFailed>()[0].detail, HasSubstr("returned without the replica"));
 }
 
 TEST_F(AdoptionTest, AReplicaThatWasReleasedMeanwhileIsReleasedAgain) {

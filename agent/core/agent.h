@@ -28,7 +28,7 @@
 //    from the past.
 //  * Checkpoints. Written by the trainer into a folder the core names, hashed, announced,
 //    uploaded and deleted when the coordinator forgets them.
-//  * Transfers. An upload or fetch that breaks goes on where it was, as often as it breaks, until
+//  * Transfers. An upload or fetch that breaks continues where it was, as often as it breaks, until
 //    nothing has moved for transfer_limit (base/transfer_patience.h). While the link is down an
 //    upload waits.
 //  * Stop. Trainers are asked to stop at the end of their inner step, then Goodbye; after
@@ -124,7 +124,7 @@ class Agent {
   // When a Tick is due; none while nothing waits.
   std::optional<Instant> next_deadline() const;
 
-  // Of all state; equal for equal inputs.
+  // A digest of all state; equal for equal inputs.
   Digest digest() const;
 
   AgentView view() const;

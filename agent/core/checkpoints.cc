@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "base/number_text.h"
 #include "outer_opt/core/round/groups.h"
 
 namespace shoal::agent {
@@ -15,8 +16,8 @@ bool loads_from(const Replica& replica, CheckpointPartId part) {
          CheckpointPartId{source.checkpoint, replica.assign.stage} == part;
 }
 
-// Of a line that broke or a coordinator that is away. Files that do not have their hashes will not
-// have them the next time.
+// True for a broken line or an absent coordinator. Files with wrong hashes will not have the right
+// ones next time.
 bool is_worth_a_retry(const Error& error) {
   switch (error.code) {
     case Code::kNotFound:
@@ -42,7 +43,7 @@ std::string Agent::State::folder_of(const char* kind, CheckpointPartId part) con
          (part.stage == 0 ? "" : "." + std::to_string(part.stage));
 }
 
-// The stage is that of the writer, which may have ended while its upload goes on.
+// The stage is that of the writer, which may have ended while its upload continues.
 CheckpointPartId Agent::State::part_of(ReplicaId writer, CheckpointId checkpoint) const {
   for (const auto& [part, upload] : uploads) {
     if (part.checkpoint == checkpoint && upload.replica == writer) return part;
@@ -263,7 +264,7 @@ void Agent::State::upload_failed(const CheckpointUploadFailed& input) {
   if (upload->due) return;
   checkpoint_failed({upload->replica, input.part.checkpoint,
                      "the upload stood still at " +
-                         std::to_string(upload->patience.done().count()) + " bytes for " +
+                         size_text(static_cast<double>(upload->patience.done().count())) + " for " +
                          std::to_string(options.transfer_limit.ms() / 1000) +
                          " s; the last failure: " + to_string(input.error)});
 }

@@ -175,7 +175,7 @@ struct HashCheckpoint {  // CheckpointHashed, -HashFailed
   CheckpointPartId part;
   std::string folder;
 };
-struct UploadCheckpoint {  // likewise: it goes on where the coordinator says
+struct UploadCheckpoint {  // likewise: it continues where the coordinator says
   CheckpointPartId part;
   std::string folder;
   std::vector<FileEntry> files;
@@ -189,7 +189,7 @@ struct DeleteCheckpointFolder {
 struct ExitProcess {  // last effect; the message is for stderr
   int code = 0;
   std::string message;
-  bool leaves_trainers = false;  // they go on; otherwise what still runs is killed
+  bool leaves_trainers = false;  // they continue; otherwise what still runs is killed
 };
 
 // Folders are <data_dir>/<kind>/ckpt_N, or ckpt_N.S of a later stage S, where the kind tells who

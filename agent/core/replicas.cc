@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "base/number_text.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::agent {
@@ -89,9 +90,9 @@ std::optional<std::string> Agent::State::no_memory_for(const Assign& message) co
   const Bytes needed = memory_of(message, device.kind);
   const Bytes there = device.memory;
   if (held + needed <= there) return std::nullopt;
-  return "it needs " + std::to_string(needed.count()) + " bytes; device " +
-         std::to_string(message.device) + " has " + std::to_string(there.count()) + ", of which " +
-         std::to_string(held.count()) + " are taken";
+  const auto text = [](Bytes bytes) { return size_text(static_cast<double>(bytes.count())); };
+  return "it needs " + text(needed) + "; device " + std::to_string(message.device) + " has " +
+         text(there) + ", of which " + text(held) + " is in use";
 }
 
 void Agent::State::load_what_is_ready() {
@@ -136,7 +137,7 @@ void Agent::State::release(const Release& message) {
 void Agent::State::await_release(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (trainer.state != TrainerState::kReady) return;
-  if (trainer.unresponsive) return kill_trainer(slot, "it hung, and its replica was let go");
+  if (trainer.unresponsive) return kill_trainer(slot, "it hung, and its replica was released");
   if (!trainer.attached) return;
   trainer.releasing = true;
   trainer.due = now + options.release_limit;
@@ -203,12 +204,12 @@ void Agent::State::replica_due(ReplicaId id) {
   if (!running()) return;  // its trainer is told to stop, or has ended
   const std::int32_t device = replica->assign.device, slot = replica->slot;
   if (replica->state == ReplicaState::kLoading) {
-    return kill_trainer(slot, "its load of a replica stands still");
+    return kill_trainer(slot, "its load of a replica makes no progress");
   }
   if (replica->state == ReplicaState::kServing) {
     return fail_replica(id, ReplicaFailure::kTrainerExited,
                         "the trainer of device " + std::to_string(device) +
-                            " lost its line to this agent, and came back without the replica");
+                            " lost its connection to this agent, and returned without the replica");
   }
   const std::string last = trainers[static_cast<std::size_t>(slot)].last_exit;
   fail_replica(id, ReplicaFailure::kTrainerExited,

@@ -135,7 +135,7 @@ TEST_F(ReplicasTest, ALoadThatMovesIsNotKilledHoweverLongItTakes) {
   }
   while (all<KillTrainer>().empty() && wake()) {
   }
-  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("stands still"));
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("makes no progress"));
 }
 
 TEST_F(ReplicasTest, ALoadThatStandsStillWhileTheAgentStopsIsLeftToTheStop) {
@@ -163,7 +163,7 @@ TEST_F(ReplicasTest, ATrainerThatDoesNotLetGoIsKilled) {
   }
   EXPECT_EQ(now_ - released, test_options().release_limit);
   EXPECT_TRUE(one<KillTrainer>().hard);
-  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("let go"));
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("did not release"));
   step(TrainerExited{{0, 1}, {0, 9, ""}});
   EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "the next one waits for the next process";
   while (all<StartTrainer>().empty() && wake()) {

@@ -1,5 +1,6 @@
 // Several replicas on one device: each has a trainer of its own, and together they must fit.
 #include "agent/core/agent_test_util.h"
+#include "base/number_text.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::agent {
@@ -147,7 +148,7 @@ TEST_F(RoomForOne, WhatDoesNotFitBesideTheOthersIsRefused) {
   ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
   EXPECT_EQ(said<ReplicaFailed>()[0].failure, ReplicaFailure::kOutOfMemory);
   EXPECT_THAT(said<ReplicaFailed>()[0].detail,
-              HasSubstr(std::to_string(whole_need().count()) + " are taken"));
+              HasSubstr(size_text(static_cast<double>(whole_need().count())) + " is in use"));
   EXPECT_THAT(all<StartTrainer>(), IsEmpty());
   hear(assign(2));
   EXPECT_THAT(effects_, IsEmpty()) << "a late repetition";

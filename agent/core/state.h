@@ -50,7 +50,7 @@ struct Fetch {
   TransferPatience patience{seconds(60), seconds(1), seconds(1)};
   bool complete = false, running = true;
   std::optional<Instant> queued_since;  // it runs when those before it have ended
-  std::optional<Instant> due;           // running: give up; broken off: go on
+  std::optional<Instant> due;           // running: give up; broken off: continue
 };
 
 struct Upload {
@@ -198,7 +198,7 @@ struct Agent::State {
   void say_fetches_move(const CheckpointFetchMoved& input);
   void fetch_due(CheckpointPartId part);
   void has_its_turn(std::optional<Instant>& queued_since, TransferPatience& patience);
-  std::optional<Instant> break_off(TransferPatience& patience);  // when to go on
+  std::optional<Instant> break_off(TransferPatience& patience);  // when to continue
   void give_up_fetch(CheckpointPartId part, const Error& error);
   void drop_unused_fetches();
   bool has_files_of_another_state(CheckpointPartId part, const Replica* writer) const;

@@ -35,7 +35,7 @@ Bytes usable(Bytes probed, Bytes measured) {
   return measured.count() > 0 ? std::min(probed, measured) : probed;
 }
 
-// Its program was replaced and the agent's was not, or the other way round.
+// Happens when only one of the two programs, trainer or agent, was replaced.
 std::string other_protocol(std::int32_t its, const std::string& version) {
   return "it speaks protocol " + std::to_string(its) + ", shoal-agent " + version +
          " speaks protocol " + std::to_string(kProtocolVersion) +
@@ -87,7 +87,7 @@ void Agent::State::attached(const TrainerAttached& input) {
   load_what_is_ready();
 }
 
-// What a trainer measures beside others says nothing about the device: its speed stays as it was.
+// A measurement beside other trainers says nothing about the device: its speed stays as it was.
 void Agent::State::measured(const TrainerAttached& input) {
   Trainer& trainer = trainers[static_cast<std::size_t>(input.trainer.slot)];
   Device device = input.ready.device;
@@ -103,7 +103,7 @@ void Agent::State::measured(const TrainerAttached& input) {
   say(DeviceMeasured{device});  // while the link is down the next Hello says it
 }
 
-// It has let go of a replica.
+// The trainer has released a replica.
 void Agent::State::ready_again(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (!std::exchange(trainer.releasing, false)) return drop();
@@ -212,7 +212,7 @@ void Agent::State::trainer_due(std::int32_t slot) {
     case TrainerState::kReady:
       if (trainer.attached) {
         return kill_trainer(
-            slot, "it did not let go of a replica within " + seconds_text(options.release_limit));
+            slot, "it did not release a replica within " + seconds_text(options.release_limit));
       }
       return silenced(slot);
     case TrainerState::kStopping:
@@ -220,8 +220,8 @@ void Agent::State::trainer_due(std::int32_t slot) {
   }
 }
 
-// Its stream ended, and its process did not. Whether what it holds is waited for the coordinator
-// decides: it may be all that there is of a stage, or be back before the round is over.
+// The stream of a trainer ended, but its process did not. The coordinator decides whether to wait
+// for it: it may hold the only state of a stage, or return before the round has ended.
 void Agent::State::silenced(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const std::string why = "its stream ended, but its process did not";

@@ -45,10 +45,10 @@ void keep_the_newest(const std::string& folder, std::size_t most) {
   for (std::size_t i = most; i < kept.size(); ++i) (void)FileReceiver::discard(kept[i].second);
 }
 
-// Whose SHA-256 is another one than that of its record: sending it again brings the same bytes.
+// The file does not have the SHA-256 of its record: sending it again brings the same bytes.
 Error as_fetched(Error error) {
   if (error.code != Code::kDataLoss) return error;
-  error.message = "it came otherwise than it was stored: " + error.message;
+  error.message = "what arrived is not what was stored: " + error.message;
   error.remedy = "restore the file on the coordinator from a backup, or use another checkpoint";
   return error;
 }
@@ -261,7 +261,7 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
       receiver = std::move(*opened);
     }
     if (receiver->received() != Bytes(message.header().from())) {
-      return Error{Code::kDataLoss, "the coordinator sent the files from another place on", "", ""};
+      return Error{Code::kDataLoss, "the coordinator sent the files from another position", "", ""};
     }
     return receive(*reader, *receiver, [&] { job.is_at(receiver->received()); });
   }();

@@ -1,10 +1,10 @@
 // Does the slow work on checkpoints for the core, off its thread: fetches on one thread, hashes and
 // uploads on another, each in order. A job whose folder is deleted meanwhile is broken off first.
 //
-// A transfer goes on where an earlier one broke off: an upload where the coordinator says it is, a
-// fetch behind what lies beside its folder (transfer/file_receiver.h), also after a restart of the
-// agent. What was fetched in part is kept when nobody waits for it any more: the next one may. At
-// most kKeptMax of them are, the newest. A third thread says about once a second how far the
+// A transfer continues where an earlier one broke off: an upload where the coordinator says it is,
+// a fetch behind what lies beside its folder (transfer/file_receiver.h), also after a restart of
+// the agent. What was fetched in part is kept when nobody waits for it any more: the next one may.
+// At most kKeptMax of them are, the newest. A third thread says about once a second how far the
 // transfers are, and breaks off one in which nothing moves.
 #pragma once
 

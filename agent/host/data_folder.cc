@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -56,7 +55,7 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
   return folder;
 }
 
-// Whoever wants them again finds them in the form of what was received in part.
+// A later fetch finds these files in the form of a partial transfer.
 Status DataFolder::keep_fetched() const {
   std::vector<std::string> whole;
   std::error_code error;
@@ -75,13 +74,12 @@ DataFolder::~DataFolder() {
   std::error_code ignored;
   if (!socket_path_.empty()) fs::remove(socket_path_, ignored);
   if (!private_folder_.empty()) fs::remove(private_folder_, ignored);
-  if (lock_fd_ >= 0) close(lock_fd_);
 }
 
 Status DataFolder::lock() {
-  lock_fd_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (lock_fd_ < 0) return failed("open", path_, std::strerror(errno));
-  if (flock(lock_fd_, LOCK_EX | LOCK_NB) == 0) return {};
+  lock_ = std::make_unique<FileLock>(path_, O_RDONLY | O_DIRECTORY);
+  if (lock_->held()) return {};
+  if (!lock_->is_taken()) return failed("lock", path_, std::strerror(lock_->failure()));
   return Error{Code::kConflict, "another agent already runs on " + path_, "--data-dir",
                "stop it, or give this one its own --data-dir"};
 }

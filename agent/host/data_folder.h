@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "threads/file_lock.h"
 
 namespace shoal::agent {
 
@@ -38,7 +39,7 @@ class DataFolder {
   Status make_private_folder();
 
   std::string path_, uid_, socket_path_, private_folder_;
-  int lock_fd_ = -1;
+  std::unique_ptr<FileLock> lock_;
 };
 
 }  // namespace shoal::agent

@@ -1,6 +1,6 @@
-// Cuts a stream of bytes into lines of a bounded length; remembers the last one that was not empty
-// and did not name itself info or debug, for the sentence that tells why a process died. Who goes
-// on with several lines of news has not died of it.
+// Cuts a stream of bytes into lines of bounded length. It remembers the last line that was neither
+// empty nor of the level info or debug: a message about the death of a process quotes it. Several
+// info or debug lines after it show that the process did not die of it, so the line is forgotten.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // Answers what the coordinator asks of this host's journal: a stream of its own beside the session,
-// on the session's channel, with a thread that reads files while the daemon goes on. Ends with the
-// channel or with this object; the next session brings another.
+// on the session's channel, with a thread that reads files while the daemon continues. Ends with
+// the channel or with this object; the next session brings another.
 #pragma once
 
 #include <memory>

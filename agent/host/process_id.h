@@ -17,7 +17,7 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-// Of the process that has this number now; none when there is none, or it has ended already.
+// The id of the process that has this number now; none if there is no such process or it has ended.
 std::optional<ProcessId> process_with(pid_t pid);
 
 // A descriptor of exactly this process, which belongs to this user; -1 when it is no more. To be

@@ -18,30 +18,12 @@
 #include "agent/host/trainer_server.h"
 #include "base/digest.h"
 #include "base/overloaded.h"
+#include "threads/clock.h"
 
 namespace shoal::agent {
 namespace {
 
 constexpr Duration kMemoryEvery = seconds(5);
-
-// Unix time taken once, then the steady clock: instants never go back (base/time.h).
-class Clock {
- public:
-  Instant now() const { return at(std::chrono::steady_clock::now()); }
-  std::chrono::steady_clock::time_point when(Instant instant) const {
-    return steady_ + std::chrono::nanoseconds(instant.ns - unix_ns_);
-  }
-
- private:
-  Instant at(std::chrono::steady_clock::time_point time) const {
-    return {unix_ns_ +
-            std::chrono::duration_cast<std::chrono::nanoseconds>(time - steady_).count()};
-  }
-  const std::chrono::steady_clock::time_point steady_ = std::chrono::steady_clock::now();
-  const std::int64_t unix_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                    std::chrono::system_clock::now().time_since_epoch())
-                                    .count();
-};
 
 std::string how(const ProcessExit& exit) {
   return exit.known ? fmt::format(", code {}, signal {}", exit.code, exit.signal) : "";
@@ -97,7 +79,7 @@ class Runtime::Impl {
                  folder_->uid(), options_.core.host, options_.core.devices.size(), folder_->path());
     step(Booted{left_});
     while (!exit_) {
-      const auto input = inputs_->take(clock_.when(wake_at()));
+      const auto input = inputs_->take(clock_.steady(wake_at()));
       step(input ? *input : Input(Tick{}));
       if (!exit_ && clock_.now() >= measure_at_) measure_memory();
     }
@@ -179,7 +161,7 @@ class Runtime::Impl {
           if (in_order) {  // its last line may be an old one, of something that it outlived
             return note(
                 LogLevel::kInfo, replica_on(i.trainer.slot),
-                fmt::format("trainer {} ended{}", i.trainer.slot, i.exit.known ? " in order" : ""));
+                fmt::format("trainer {} ended{}", i.trainer.slot, i.exit.known ? " normally" : ""));
           }
           note(LogLevel::kWarning, replica_on(i.trainer.slot),
                fmt::format("trainer {} ended{}{}{}", i.trainer.slot, how(i.exit),
@@ -297,7 +279,7 @@ class Runtime::Impl {
 
   const HostOptions options_;
   const std::unique_ptr<DataFolder> folder_;
-  const Clock clock_;
+  const UnixClock clock_;
   Journal journal_{folder_->journal_path(), [this] { return clock_.now(); }};
   const std::shared_ptr<InputQueue> inputs_;
   Agent core_;

@@ -441,7 +441,7 @@ TEST_F(RuntimeTest, TheNoiseOfAStopIsNotLogged) {
   const std::string lines = journal();
   const auto asked = lines.find("asked to stop\n");
   ASSERT_NE(asked, std::string::npos) << lines;
-  EXPECT_NE(lines.find("trainer 0 ended in order\n", asked), std::string::npos) << lines;
+  EXPECT_NE(lines.find("trainer 0 ended normally\n", asked), std::string::npos) << lines;
   EXPECT_EQ(lines.find("no session", asked), std::string::npos) << lines;
 }
 
@@ -478,7 +478,7 @@ TEST_F(RuntimeTest, TheNextStartFindsItsTrainersAndWhatTheyHold) {
   const auto before = roster();
   ASSERT_EQ(before.size(), 1u);
   EXPECT_EQ(handed_over().code, 0);
-  EXPECT_EQ(process_with(before[0].process.pid), before[0].process) << "it goes on";
+  EXPECT_EQ(process_with(before[0].process.pid), before[0].process) << "it continues";
   start(options());
   const Hello hello = coordinator_.hello(2);
   EXPECT_EQ(hello.incarnation.n, 0u) << "a fresh start";

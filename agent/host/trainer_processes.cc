@@ -54,7 +54,7 @@ bool TrainerProcesses::adopt(const RosterEntry& entry, bool fits) {
   return true;
 }
 
-// Whoever was started with other settings than these is not what the daemon was asked for.
+// A trainer that was started with other settings is not what the daemon was asked for.
 std::string TrainerProcesses::settings() const {
   Digester digester;
   for (const Device& device : options_.core.devices) {

@@ -20,7 +20,7 @@
 
 namespace shoal::bench {
 
-// What a worker goes on from whose contribution to a round is lost.
+// What a worker continues from whose contribution to a round is lost.
 enum class AfterDrop {
   kStartsOver,       // from the shared parameters: its progress is lost
   kKeepsOwn,         // from its own, as in the DiLoCo paper

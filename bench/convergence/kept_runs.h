@@ -1,5 +1,5 @@
-// Finished runs in a file of JSON lines, so that a campaign that was stopped goes on where it was.
-// A run is known by everything that decides its outcome; other lines are left alone.
+// Finished runs in a file of JSON lines, so that a campaign that was stopped continues where it
+// was. A run is known by everything that decides its outcome; other lines are left alone.
 #pragma once
 
 #include <cstdint>

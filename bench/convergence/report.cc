@@ -44,7 +44,7 @@ std::string interval_text(const Interval& interval, const char* value, const cha
   return mean + (std::isfinite(interval.half) ? format(half, interval.half) : "");
 }
 
-// Of the other's loss, seed by seed, on the seeds that both have.
+// The excess over the other's loss, seed by seed, on the seeds that both have.
 Interval excess(const ArmResult& result, const ArmResult& other) {
   return excess_of(result.losses(), other.losses());
 }

@@ -276,8 +276,8 @@ class Swarm {
     }
   }
 
-  // Of the shared parameters, which a worker that was dropped may not hold. In groups every worker
-  // evaluates its own on its share of the batches.
+  // The loss of the shared parameters, which a dropped worker may not hold. In groups every worker
+  // evaluates its own parameters on its share of the batches.
   double evaluate() {
     EvalSum sum;
     const std::int64_t batches =

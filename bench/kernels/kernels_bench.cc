@@ -221,7 +221,7 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  // Of one call of `work`, the median; the first call is not counted.
+  // The median time of one call of `work`; the first call is not counted.
   template <typename Work>
   Result<double> median_ms(int repeats, const Work& work) {
     std::vector<double> times;

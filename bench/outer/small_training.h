@@ -20,7 +20,7 @@ enum class Averaging {
   kAsync,  // the average of k of K workers stands for the share k / K (nesterov.h, delayed)
 };
 
-// What a worker goes on from whose contribution to a round was lost.
+// What a worker continues from whose contribution to a round was lost.
 enum class Lost { kStartsOver, kKeepsOwn, kMovesWithAnchor };
 
 struct SmallArm {

@@ -22,7 +22,7 @@ struct LiarSetting {
   std::int64_t frame_values = 256;
 };
 
-// Who was found out, and when; 0: never.
+// The rounds in which the liars were found; 0: never.
 struct Named {
   std::int64_t norm = 0, average = 0;  // the round
   std::int64_t others = 0;             // honest members that were blamed

@@ -2,6 +2,7 @@
 #include <ctime>
 #include <utility>
 
+#include "base/number_text.h"
 #include "cli/api.h"
 #include "cli/commands/agent_text.h"
 #include "cli/commands/commands.h"
@@ -21,11 +22,11 @@ std::string line(const std::string& name, const std::string& value) {
 // "cpu EPYC, 4.00 GB", and what it could not hold.
 std::string device_text(const Json& agent, const Json& device) {
   std::string text = text_at(device, "kind") + " " + text_at(device, "name", "") + ", " +
-                     human_bytes(number_at(device, "memory_bytes", 0));
+                     size_text(number_at(device, "memory_bytes", 0));
   for (const Json& refusal : agent.at("memory_refusals")) {
     if (number_at(refusal, "device", -1) != number_at(device, "index", -2)) continue;
-    text += "; ran out of memory with a need of " +
-            human_bytes(number_at(refusal, "needed_bytes", 0)) + ", nothing as large is tried";
+    text += "; ran out of memory at " + size_text(number_at(refusal, "needed_bytes", 0)) +
+            ", so nothing that large is placed there";
   }
   return text;
 }

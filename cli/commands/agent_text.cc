@@ -33,7 +33,7 @@ std::string last_seen(const Json& agent) {
 std::string after_command(const Json& agent, const std::string& verb) {
   const std::string name = "Agent " + text_at(agent, "name");
   if (is_gone(agent)) return name + " is gone.";
-  if (verb == "uncordon") return name + " is back to work; it is " + state_of(agent) + ".";
+  if (verb == "uncordon") return name + " is back at work; it is " + state_of(agent) + ".";
   if (verb == "cordon") return name + " gets no new replicas; it is " + state_of(agent) + ".";
   if (is_drained(agent)) return name + " is drained: it has no replica any more.";
   return name + " is draining: its replicas leave when their rounds commit.";

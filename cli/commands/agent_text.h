@@ -16,7 +16,7 @@ std::string state_of(const Json& agent);
 // RFC 3339; of one that is gone, when it went.
 std::string last_seen(const Json& agent);
 
-// What a command has done: "Agent agent-1 is back to work, now active."
+// What a command has done: "Agent agent-1 is back at work, now active."
 std::string after_command(const Json& agent, const std::string& verb);
 
 // "2 gone: agent-3, lost 12 s ago; … `shoal agent ls --gone` shows all"; empty: nobody is gone

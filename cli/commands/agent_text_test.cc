@@ -41,7 +41,7 @@ TEST(AgentText, StatesAreWords) {
   cordoned["cordoned"] = true;
   EXPECT_EQ(state_of(cordoned), "active, cordoned");
   EXPECT_EQ(after_command(agent("a", "syncing"), "uncordon"),
-            "Agent a is back to work; it is syncing.");
+            "Agent a is back at work; it is syncing.");
   EXPECT_EQ(state_of(gone("a", "2026-01-01T00:00:48Z", "lost")), "gone: lost");
   EXPECT_EQ(human_age(last_seen(gone("a", "2026-01-01T00:00:48Z", "lost")), kNow), "12 s ago");
 }

@@ -5,14 +5,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <memory>
+#include <span>
 
-#include <openssl/evp.h>
-
+#include "base/number_text.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {
@@ -25,22 +25,13 @@ struct RemoteFile {
 };
 
 std::string sha256_of(const fs::path& path) {
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> hash(EVP_MD_CTX_new(), EVP_MD_CTX_free);
-  EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr);
+  Sha256 hash;
   std::ifstream file(path, std::ios::binary);
   std::string block(std::size_t{1} << 20, '\0');
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) || file.gcount() > 0) {
-    EVP_DigestUpdate(hash.get(), block.data(), static_cast<std::size_t>(file.gcount()));
+    hash.add(std::as_bytes(std::span(block.data(), static_cast<std::size_t>(file.gcount()))));
   }
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  EVP_DigestFinal_ex(hash.get(), digest, &size);
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    static constexpr char kHex[] = "0123456789abcdef";
-    hex += {kHex[digest[i] >> 4], kHex[digest[i] & 15]};
-  }
-  return hex;
+  return hash.finish();
 }
 
 // Names come from the network: nothing may land outside the folder.
@@ -81,8 +72,8 @@ std::string escaped_path(const std::string& path) {
 void show_progress(const std::string& name, std::int64_t done, std::int64_t size) {
   if (!terminal().stderr_is_tty) return;
   std::fprintf(stderr, "\r\033[K%s  %s of %s", name.c_str(),
-               human_bytes(static_cast<double>(done)).c_str(),
-               human_bytes(static_cast<double>(size)).c_str());
+               size_text(static_cast<double>(done)).c_str(),
+               size_text(static_cast<double>(size)).c_str());
   if (done >= size) std::fputs("\r\033[K", stderr);
 }
 
@@ -91,7 +82,7 @@ Status check_written(const std::ofstream& out, const fs::path& path, int number)
   if (out) return {};
   return Error{Code::kResourceExhausted,
                path.string() + " cannot be written: " + std::strerror(number), "",
-               "make room or name another folder; what was fetched stays and is continued"};
+               "make room or name another folder; the download then continues where it stopped"};
 }
 
 Status download_file(const Api& api, const std::string& base, const RemoteFile& file,
@@ -133,8 +124,8 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
     fs::remove(part, failure);
     return Error{
         Code::kDataLoss, file.path + " arrived with another SHA-256 than promised", "",
-        "download it again; when that ends so, too, the coordinator's copy is damaged: use "
-        "another checkpoint"};
+        "download it again; if it fails again, the coordinator's copy is damaged: use another "
+        "checkpoint"};
   }
   fs::rename(part, target, failure);
   if (failure) return Error{Code::kInternal, target.string() + ": " + failure.message(), "", ""};
@@ -156,7 +147,7 @@ Result<int> checkpoint_ls(const Context& context, const std::string& job) {
                text_at(checkpoint, "step"),
                {state, colour_of_state(state)},
                final && final->is_boolean() && final->get<bool>() ? "final" : "resume",
-               human_bytes(number_at(checkpoint, "bytes"))});
+               size_text(number_at(checkpoint, "bytes"))});
   }
   if (table.empty()) say("No checkpoints yet.");
   print(table.render(terminal().stdout_colour));

@@ -48,7 +48,7 @@ Result<int> agent_get(const Context& context, const std::string& agent);
 Result<int> agent_command(const Context& context, const std::string& agent, const std::string& verb,
                           const WaitOptions& options);
 Result<int> network(const Context& context);
-// Of this binary, and of the coordinator when it answers.
+// Shows the version of this binary, and of the coordinator if it answers.
 Result<int> version(const Context& context, const std::string& own);
 Result<int> round_ls(const Context& context, const std::string& job);
 // Without a number the newest one.

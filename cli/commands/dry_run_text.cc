@@ -4,21 +4,22 @@
 #include <cctype>
 #include <string_view>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
 
 namespace shoal::cli {
 namespace {
 
-// Of a job in stages a replica holds one of them.
+// A replica of a job in stages holds only one stage.
 std::string memory_text(const Json& dry_run) {
   const Json* stages = at_path(dry_run, "plan/stages");
   double most = number_at(dry_run, "estimate/training_memory_bytes");
   const bool cut = stages != nullptr && stages->is_array() && stages->size() > 1;
-  if (!cut) return human_bytes(most) + " per replica";
+  if (!cut) return size_text(most) + " per replica";
   most = 0;
   for (const Json& stage : *stages) most = std::max(most, number_at(stage, "memory_bytes"));
-  return human_bytes(most) + " per replica of the largest stage";
+  return size_text(most) + " per replica of the largest stage";
 }
 
 // As a shell takes it; quoted only where it must be.
@@ -38,7 +39,7 @@ std::string shell_word(const std::string& text) {
 std::string estimate_text(const Json& dry_run) {
   return "parameters       " + human_count(number_at(dry_run, "estimate/parameters")) +
          "\ntraining memory  " + memory_text(dry_run) + "\nrounds           " +
-         text_at(dry_run, "estimate/rounds", "not known before it ends") + "\n";
+         text_at(dry_run, "estimate/rounds", "unknown until it ends") + "\n";
 }
 
 std::vector<std::string> notes_of(const Json& dry_run) {

@@ -35,7 +35,7 @@ TEST(DryRunText, MemoryIsThatOfOneReplica) {
   whole["plan"] = Json::parse(R"({"stages": [{"memory_bytes": 12e6}, {"memory_bytes": 14e6}]})");
   EXPECT_THAT(estimate_text(whole), HasSubstr("14.0 MB per replica of the largest stage\n"));
   whole["estimate"]["rounds"] = nullptr;
-  EXPECT_THAT(estimate_text(whole), HasSubstr("rounds           not known before"));
+  EXPECT_THAT(estimate_text(whole), HasSubstr("rounds           unknown until"));
 }
 
 }  // namespace

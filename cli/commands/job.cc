@@ -68,7 +68,7 @@ Result<int> job_validate(const Context& context, const SubmitOptions& options) {
   }
   say_notes(*checked);
   say("The job " + text_at(*checked, "spec/name") +
-      " is good. Start it with: " + submit_command(options));
+      " is valid. Start it with: " + submit_command(options));
   return kExitOk;
 }
 
@@ -185,7 +185,7 @@ Result<int> job_cancel(const Context& context, const std::string& job) {
   if (context.json) return print(cancelled->dump(2) + "\n"), kExitOk;
   const bool over = text_at(*before, "status/phase") == "cancelled";
   say("Job " + text_at(*cancelled, "name", job) +
-      (over ? " was cancelled before; nothing has changed." : " is cancelled."));
+      (over ? " was already cancelled; nothing has changed." : " is cancelled."));
   return kExitOk;
 }
 

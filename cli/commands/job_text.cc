@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/http_client.h"
 #include "cli/progress.h"
@@ -145,10 +146,9 @@ void add_progress(Lines& lines, const Json& job, const JobProgress& progress, do
   lines.add("took", time_taken(job));
   lines.add("train loss", loss_cell(progress.train_loss));
   lines.add("validation loss", loss_cell(progress.validation_loss));
-  if (progress.bytes_sent > 0) lines.add("sent", human_bytes(progress.bytes_sent));
+  if (progress.bytes_sent > 0) lines.add("sent", size_text(progress.bytes_sent));
   if (progress.bytes_data_parallel && *progress.bytes_data_parallel > 0) {
-    lines.add("data parallel",
-              human_bytes(*progress.bytes_data_parallel) + " would have been sent");
+    lines.add("data parallel", size_text(*progress.bytes_data_parallel) + " would have been sent");
   }
 }
 
@@ -202,7 +202,7 @@ std::string lone_stages(const Json& replicas) {
   std::vector<std::string> lone;
   for (const auto& [stage, names] : by_stage) {
     if (std::set<std::string>(names.begin(), names.end()).size() != 1) continue;
-    lone.push_back("stage " + std::to_string(stage) + " hangs on " + names.front() + " alone");
+    lone.push_back("stage " + std::to_string(stage) + " depends on " + names.front() + " alone");
   }
   return joined(lone, "; ");
 }
@@ -217,7 +217,7 @@ std::string job_text(const Json& job, const JobAround& around, double now_unix_s
   lines.add("detail", progress.detail);
   lines.add("replicas", replicas_text(job, around));
   if (!progress.finished()) lines.add("lost agents", lost_text(around, now_unix_s));
-  lines.add("went back", went_back_text(job, around, now_unix_s));
+  lines.add("rolled back", went_back_text(job, around, now_unix_s));
   lines.add("last warning", last_warning(progress.phase, around, now_unix_s));
   add_progress(lines, job, progress, now_unix_s);
   lines.add("created", text_at(job, "created_at"));

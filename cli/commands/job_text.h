@@ -1,5 +1,5 @@
-// One job in words, with what its object does not say: who serves it, which stage hangs on one
-// agent, whom it has lost, when it went back to a checkpoint. Pure, but for ask_around().
+// One job in words, with what its object does not say: who serves it, which stage depends on one
+// agent, whom it has lost, when it rolled back to a checkpoint. Pure, but for ask_around().
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ std::string replicas_text(const Json& job, const JobAround& around);
 // Agents that were lost while they served the job and have not come back: "agent-3, 12 s ago".
 std::string lost_text(const JobAround& around, double now_unix_s);
 
-// "stage 1 hangs on agent-2 alone", a sentence per stage of several. Empty: none does. `replicas`
+// "stage 1 depends on agent-2 alone", a sentence per stage of several. Empty: none does. `replicas`
 // have the name of their agent.
 std::string lone_stages(const Json& replicas);
 

@@ -65,7 +65,7 @@ TEST(JobText, OfAStageThatHangsOnOneAgentItsNameIsSaid) {
       Json::array({replica("rep_1", 1, 0, "serving"), replica("rep_2", 2, 0, "serving"),
                    replica("rep_3", 3, 1, "serving")});
   EXPECT_EQ(replicas_text(job_in("training"), around),
-            "stage 0: 2, stage 1: 1; stage 1 hangs on agent-3 alone");
+            "stage 0: 2, stage 1: 1; stage 1 depends on agent-3 alone");
   around.replicas.push_back(replica("rep_4", 2, 1, "absent"));
   EXPECT_THAT(replicas_text(job_in("training"), around), HasSubstr("1 out of reach (agent-2)"));
   around.replicas.push_back(replica("rep_5", 1, 1, "serving"));
@@ -90,8 +90,8 @@ TEST(JobText, ARollbackIsSaidWithItsRound) {
             {"at", "2026-01-01T00:00:40Z"},
             {"message", "round 6 is lost with the last replica of a stage"}}});
   EXPECT_THAT(job_text(job_in("training", 2), around, kNow, false),
-              HasSubstr("went back         to a checkpoint, 2 times; 20 s ago: round 6 is lost"));
-  EXPECT_THAT(job_text(job_in("training", 0), around, kNow, false), Not(HasSubstr("went back")));
+              HasSubstr("rolled back       to a checkpoint, 2 times; 20 s ago: round 6 is lost"));
+  EXPECT_THAT(job_text(job_in("training", 0), around, kNow, false), Not(HasSubstr("rolled back")));
 }
 
 TEST(JobText, AsksForWhatTheJobDoesNotSay) {

@@ -1,5 +1,6 @@
 #include "cli/commands/load_text.h"
 
+#include "base/number_text.h"
 #include "cli/format.h"
 
 namespace shoal::cli {
@@ -10,7 +11,7 @@ std::string load_text(const Json& replica) {
   const double total = number_at(replica, "load/total_bytes", 0);
   const double left = number_at(replica, "load/left_s", -1);
   const double share = number_at(replica, "load/share", 0);
-  return human_bytes(done) + (total > 0 ? " of " + human_bytes(total) : "") +
+  return size_text(done) + (total > 0 ? " of " + size_text(total) : "") +
          (left >= 0 ? ", " + human_duration(left) + " left" : "") +
          (share > 0 ? ", r = " + fixed(share, 2) : "");
 }

@@ -20,7 +20,8 @@ void show_line(const Json& line, bool json) {
         (replica.empty() ? "" : " " + replica) + "  " + text_at(line, "text", "") + "\n");
 }
 
-// Told once each time that somebody falls silent: their lines are not there, which is no calm.
+// Warns once each time that an agent stops answering: no lines from it does not mean that all is
+// well.
 void show_missing(const Json& page, std::string& told) {
   std::string silent;
   if (const Json* missing = at_path(page, "missing"); missing && missing->is_array()) {
@@ -29,7 +30,7 @@ void show_missing(const Json& page, std::string& told) {
                 text_at(one, "problem") + ")";
     }
   }
-  if (silent != told && !silent.empty()) say("warning: without the lines of " + silent);
+  if (silent != told && !silent.empty()) say("warning: no lines from " + silent);
   told = silent;
 }
 
@@ -47,7 +48,7 @@ std::string path_of(const LogsOptions& options) {
 
 Result<int> logs(const Context& context, const LogsOptions& options) {
   if (options.job.empty() && options.agent.empty()) {
-    return Error{Code::kInvalidArgument, "nothing says whose logs to show", "",
+    return Error{Code::kInvalidArgument, "no job or agent is named", "",
                  "give a JOB, or an agent with --agent"};
   }
   const std::string path = path_of(options);

@@ -50,7 +50,8 @@ Result<int> network(const Context& context) {
     table.add({ends.first, ends.second, reached ? rate_of(link) : "not reached",
                round_trip_of(link), human_duration(number_at(link, "age_s", 0)) + " ago"});
   }
-  if (table.empty()) say("No line is measured: the trainers of a job do it in its first rounds.");
+  if (table.empty())
+    say("No line has been measured yet: trainers measure lines in the first rounds of a job.");
   print(table.render(terminal().stdout_colour));
   return kExitOk;
 }

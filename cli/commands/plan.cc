@@ -18,7 +18,7 @@ Result<int> job_plan(const Context& context, const SubmitOptions& options) {
                  "is it older than this command? see `shoal version`"};
   }
   print(plan_text(*plan, terminal().stdout_colour));
-  if (text_at(*plan, "placeable") != "true") say("It would be accepted, and wait.");
+  if (text_at(*plan, "placeable") != "true") say("It would be accepted and would wait.");
   say_notes(*checked);
   return kExitOk;
 }
@@ -29,11 +29,12 @@ Result<int> job_topology(const Context& context, const std::string& job) {
   if (context.json) return print(topology->dump(2) + "\n"), kExitOk;
   const std::string text = topology_text(*topology, terminal().stdout_colour);
   if (text.empty())
-    say("No replicas: it waits for agents or is over; see `shoal job get " + job + "`.");
+    say("No replicas: the job waits for agents or has ended; see `shoal job get " + job + "`.");
   print(text);
   const Json* replicas = at_path(*topology, "replicas");
   const std::string lone = replicas == nullptr ? "" : lone_stages(*replicas);
-  if (!lone.empty()) say("note: " + lone + ": without it the job goes back to a checkpoint.");
+  if (!lone.empty())
+    say("note: " + lone + ": if that agent is lost, the job rolls back to a checkpoint.");
   return kExitOk;
 }
 

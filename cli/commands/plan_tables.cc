@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -43,7 +44,7 @@ std::string stages_table(const Json& plan, bool colour) {
   Table table({">STAGE", ">LAYERS", ">PARAMETERS", ">MEMORY", "AGENTS"});
   for (const Json& stage : list_at(plan, "stages")) {
     table.add({cell(stage, "stage", count), cell(stage, "layers", count),
-               cell(stage, "parameters", human_count), cell(stage, "memory_bytes", human_bytes),
+               cell(stage, "parameters", human_count), cell(stage, "memory_bytes", size_text),
                agents_of(plan, number_at(stage, "stage", -1))});
   }
   return table.empty() ? "" : table.render(colour);

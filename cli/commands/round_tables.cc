@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 #include "cli/progress.h"
 #include "cli/table.h"
@@ -65,7 +66,7 @@ std::string groups_cell(const Json& round) {
          (failed > 0 ? ", " + std::to_string(failed) + " gave up" : "");
 }
 
-// Of a member that was lost the reason is its replica's.
+// For a lost member the reason is that of its replica.
 std::string contribution_state(const Json& contribution, const RoundContext& context) {
   const bool lost = text_at(contribution, "state") == "lost";
   const std::string reason = lost ? failure_of(context, text_at(contribution, "replica"))
@@ -73,7 +74,7 @@ std::string contribution_state(const Json& contribution, const RoundContext& con
   return text_at(contribution, "state") + (reason.empty() ? "" : ": " + words(reason));
 }
 
-// Of a member that still trains, the steps that it has said.
+// For a member that still trains, the steps that it has reported so far.
 std::string steps_cell(const Json& round, const Json& member, const RoundContext& context) {
   const auto now = steps_now(round, member, context);
   return now ? count(*now) : cell(member, "steps", count);
@@ -96,7 +97,7 @@ std::string contributions_table(const Json& round, const RoundContext& context, 
                cell(member, "weight", human_count),
                cell(member, "train_loss", loss),
                cell(member, "norm", loss),
-               cell(member, "bytes_sent", human_bytes),
+               cell(member, "bytes_sent", size_text),
                text_at(member, "digest").substr(0, 8)});
   }
   return table.empty() ? "" : table.render(colour);
@@ -159,7 +160,7 @@ std::string rounds_table(const Json& rounds, bool colour) {
                              std::to_string(list_at(round, "contributions").size()),
                              cell(round, "train_loss", loss),
                              cell(round, "validation_loss", loss),
-                             human_bytes(sent_by(round)),
+                             size_text(sent_by(round)),
                              cell(round, "seconds/train", human_duration),
                              cell(round, "seconds/reduce", human_duration),
                              cell(round, "compute_utilisation", percent),

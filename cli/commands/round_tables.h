@@ -12,12 +12,12 @@ namespace shoal::cli {
 // One line per round. GROUPS is there when a round averages within groups.
 std::string rounds_table(const Json& rounds, bool colour);
 
-// Whom it waits for or waited for, who contributed what; of a round in groups who was with whom,
-// and which group gave up.
+// What the round waits for or waited for, and what each member contributed; for a round in groups
+// also the members of each group and which group gave up.
 std::string round_text(const Json& round, const RoundContext& context, bool colour);
 
-// Of the round's average, shortened. "DIFFERENT" when members that averaged together, a stage or a
-// group of it, hold different ones; "-" when nobody has one.
+// The digest of the round's average, shortened. "DIFFERENT" when members of one stage or group hold
+// different averages; "-" when no member has one.
 std::string digest_cell(const Json& round);
 
 }  // namespace shoal::cli

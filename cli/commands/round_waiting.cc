@@ -94,7 +94,7 @@ std::string line_of_frozen(const Json& round, const RoundContext& context) {
                      human_duration(reports.first_wait_s - reports.last_wait_s) + " after " +
                      agent_name(context, text_at(*reports.first, "agent"));
   if (reports.last_wait_s >= kFrozenAtOnceS) {
-    text += "; the others were waited for " + human_duration(reports.last_wait_s) + " more";
+    text += "; the round waited " + human_duration(reports.last_wait_s) + " more for the others";
   }
   return text + "\n";
 }

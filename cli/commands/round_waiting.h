@@ -1,5 +1,5 @@
-// Whom a round waits for, or waited for, in one line for people: the first thing to ask of a round
-// that is late. Pure functions of the API's objects; the dashboard answers the same in
+// One line for people that names the replicas a round waits for, or waited for: the first question
+// about a late round. Pure functions of the API's objects; the dashboard answers the same in
 // web/src/status.ts.
 #pragma once
 

@@ -60,7 +60,7 @@ TEST(RoundWaiting, ACommittedRoundSaysWhoReportedLast) {
   EXPECT_EQ(waiting_line(round_of("committed", {member(1, "committed", 12.0),
                                                 member(2, "committed", 8.0), member(3, "lost")}),
                          context),
-            "two reported last, 4.0 s after one; the others were waited for 8.0 s more\n");
+            "two reported last, 4.0 s after one; the round waited 8.0 s more for the others\n");
 }
 
 TEST(RoundWaiting, WhoCameAfterTheFreezeWasNotWaitedFor) {

@@ -85,7 +85,7 @@ class Warnings {
   std::optional<double> seen_;  // the newest that was there at the last look
 };
 
-// Of a pipeline that trains: a stage that one agent holds is lost with it.
+// Notices stages of a training pipeline that depend on a single agent.
 class Lone {
  public:
   std::optional<std::string> news(const Api& api, const Json& job, double now) {
@@ -98,8 +98,9 @@ class Lone {
     std::string text = lone_stages(*replicas);
     if (text == said_) return std::nullopt;
     said_ = std::move(text);
-    return said_.empty() ? "note: no stage hangs on one agent any more"
-                         : "note: " + said_ + ": without it the job goes back to a checkpoint";
+    return said_.empty()
+               ? "note: no stage depends on a single agent any more"
+               : "note: " + said_ + ": if that agent is lost, the job rolls back to a checkpoint";
   }
 
  private:
@@ -151,7 +152,7 @@ Result<Json> watch_job(const Api& api, const std::string& job, const WatchOption
     }
     if (options.timeout_s > 0 && now - started > options.timeout_s) {
       return Error{Code::kDeadlineExceeded,
-                   "the job is not " + (options.until.empty() ? "over" : options.until) +
+                   "the job is not " + (options.until.empty() ? "finished" : options.until) +
                        " after " + human_duration(options.timeout_s),
                    "--timeout", "it continues; watch again with `shoal job watch " + job + "`"};
     }

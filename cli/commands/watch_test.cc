@@ -75,9 +75,9 @@ TEST(Watch, AStageThatHangsOnOneAgentIsSaidOnce) {
   options.output = WatchOutput::kMessages;
   ASSERT_TRUE(watch_job(Api(server.address()), "mine", options).ok());
   const std::string said = testing::internal::GetCapturedStderr();
-  const auto at = said.find("stage 0 hangs on agent-1 alone");
+  const auto at = said.find("stage 0 depends on agent-1 alone");
   ASSERT_NE(at, std::string::npos) << said;
-  EXPECT_EQ(said.find("hangs on", at + 9), std::string::npos) << said;
+  EXPECT_EQ(said.find("depends on", at + 9), std::string::npos) << said;
 }
 
 }  // namespace

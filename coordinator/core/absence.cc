@@ -19,7 +19,7 @@ std::string name_of_cut(const CheckpointRecord* cut) {
   return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
 }
 
-// Who may have the committed state of a stage that nobody present has.
+// Those who may hold the committed state of a stage that no present replica holds.
 struct WaitedFor {
   std::vector<ReplicaId> absent;   // replicas of the stage
   std::vector<ReplicaId> keepers;  // of copies
@@ -36,8 +36,8 @@ std::string explain(const Transaction& tx, const JobRecord& job, StageIndex stag
   const std::string held = whom.absent.empty() ? " may be held by copies at " : " is held by ";
   const std::vector<ReplicaId>& named = whom.absent.empty() ? whom.keepers : whom.absent;
   return where + "round " + std::to_string(job.committed_round) + held +
-         display_name(tx.state(), named) + ", out of reach; without them within " +
-         std::to_string(rollback_wait(tx, job).ms() / 1000) + " s it continues from " +
+         display_name(tx.state(), named) + ", out of reach; if they do not return within " +
+         std::to_string(rollback_wait(tx, job).ms() / 1000) + " s, the job continues from " +
          name_of_cut(newest_stored(tx.state(), job.id));
 }
 
@@ -50,7 +50,7 @@ std::vector<ReplicaId> all_absent_in_sync_replicas(const State& state, const Job
   return all;
 }
 
-// Of the time before this start the record knows (put_off_rollbacks).
+// The record includes the time waited before this start (put_off_rollbacks).
 Instant rollback_due(const Transaction& tx, const JobRecord& job) {
   const Instant since = std::max(job.rollback_at - rollback_wait(tx, job), tx.state().booted_at);
   return tx.deadline(since, job.rollback_at - since);

@@ -1,7 +1,7 @@
 // A job whose newest state is held by absent replicas alone, or maybe in copies of its stages. It
 // waits for them: a roll-back throws away what they hold, so it comes last, after about as long as
 // the work at stake took. When they are back, those that come a moment later are waited for as
-// well: the first one alone would go on without the others.
+// well: the first one alone would continue without the others.
 #pragma once
 
 #include "coordinator/core/state/transaction.h"
@@ -27,7 +27,7 @@ bool waited_in_vain(const Transaction& tx, JobId id);
 // their way.
 bool waits_for_others(Transaction& tx, JobId id);
 
-// The job goes on, by whatever way: what was waited for is over.
+// Ends the wait, because the job continues in some way.
 void end_waiting(Transaction& tx, JobId id);
 
 // At its start the coordinator has not listened for so long, and nobody could return: every wait is

@@ -60,7 +60,7 @@ TEST(Absence, WhoeverFellSilentTogetherIsAbsentTogether) {
   rig.say(rig.b, Heartbeat{});  // its line is cut a moment later
   rig.cut(seconds(8));
   EXPECT_EQ(rig.state_of(rig.rep_a), ReplicaState::kAbsent);
-  EXPECT_EQ(rig.state_of(rig.rep_b), ReplicaState::kAbsent) << "or b would go on without a";
+  EXPECT_EQ(rig.state_of(rig.rep_b), ReplicaState::kAbsent) << "or b would continue without a";
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
 }
 
@@ -87,7 +87,7 @@ TEST(Absence, AllOfThemComeBackAndGoOnWithTheirRound) {
   rig.both_come_back();
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
   EXPECT_EQ(rig.last<Welcome>(rig.b)->keep, std::vector{rig.rep_b});
-  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.b)->body.leases, lease) << "it goes on";
+  EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.b)->body.leases, lease) << "it continues";
   rig.report(rig.b, rig.rep_b, rig.key(2));  // a's still counts
   rig.finish(2);
   EXPECT_EQ(rig.job(rig.id).committed_round, 2);
@@ -311,7 +311,7 @@ TEST(Absence, StartsOfTheCoordinatorDoNotShortenTheWait) {
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 1);
 }
 
-// Who was excluded from a reduce has nothing to say of its own accord.
+// A replica that was excluded from a reduce says nothing of its own accord.
 TEST(Absence, WhoIsWithinReachIsAskedUntilItAnswers) {
   AbsenceRig rig(1);
   rig.commit_alone();

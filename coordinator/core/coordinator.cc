@@ -39,7 +39,7 @@ ReplicaId replica_of(const FromAgent& message) {
       message);
 }
 
-// Nothing that an answer or a record would follow from at once.
+// Inputs that lead to no immediate answer or record.
 bool changes_nothing(const Input& input) {
   if (std::holds_alternative<CheckpointMoved>(input)) return true;
   const auto* said = std::get_if<AgentSaid>(&input);

@@ -28,7 +28,7 @@ class Coordinator {
   // When a Tick is due; none while nothing waits.
   std::optional<Instant> next_deadline() const;
 
-  // Of all durable state; equal after a replay from the store.
+  // A digest of all durable state; equal after a replay from the store.
   Digest digest() const;
 
   const State& state() const { return *state_; }  // for views and checkers

@@ -35,7 +35,7 @@ class Rig {
 
   void input(const Input& in);
 
-  // Whoever writes the part of this stage announces its files, and they arrive.
+  // The writer of this stage's part announces its files, and they arrive.
   void upload(CheckpointId id, StageIndex stage);
   std::vector<FileEntry> files_of(CheckpointId id, StageIndex stage) const;
 

@@ -150,7 +150,7 @@ void on_pause(Transaction& tx, const PauseJob& command) {
       live_job(tx, command.request, command.job, "only a job that has not ended can be paused");
   if (job == nullptr) return;
   if (job->desired == JobDesired::kRun) {
-    say_changed(tx, command.job, "job " + job->spec.name + " is to pause");
+    say_changed(tx, command.job, "job " + job->spec.name + " was asked to pause");
     tx.job(command.job).desired = JobDesired::kPause;
     if (pauses_at_once(tx.state(), *job) && !tx.state().restoring.contains(command.job)) {
       pause_job(tx, command.job);
@@ -167,7 +167,7 @@ void on_resume(Transaction& tx, const ResumeJob& command) {
       live_job(tx, command.request, command.job, "only a job that has not ended can continue");
   if (job == nullptr) return;
   if (job->desired == JobDesired::kPause) {
-    say_changed(tx, command.job, "job " + job->spec.name + " is to continue");
+    say_changed(tx, command.job, "job " + job->spec.name + " was asked to continue");
     tx.job(command.job).desired = JobDesired::kRun;
     if (job->phase == JobPhase::kPaused) {
       queue_again(tx, command.job);

@@ -17,7 +17,7 @@ void on_cancel(Transaction& tx, const CancelJob& command);
 // given devices. One that commits its last inner step meanwhile completes. Idempotent. kNotFound;
 // kConflict: it has ended.
 void on_pause(Transaction& tx, const PauseJob& command);
-// A paused job is queued and goes on from its checkpoint; one that is about to pause trains on,
+// A paused job is queued and continues from its checkpoint; one that is about to pause trains on,
 // with sync.overlap_steps after it has let its replicas go. Idempotent. kNotFound; kConflict: it
 // has ended.
 void on_resume(Transaction& tx, const ResumeJob& command);

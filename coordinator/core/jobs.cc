@@ -60,7 +60,7 @@ bool explain_refusal(Transaction& tx, JobId id, const std::string& what) {
   if (!refusal) return false;
   const bool rests = refusal->ask_again_at.ns != 0 && live_replicas(tx.state(), id).empty();
   set_reason(tx, id, reason_of(refusal->failure),
-             rests ? "no agent can load it, all are asked again every " +
+             rests ? "no agent can load it; all are tried again every " +
                          std::to_string(kAskAgainAfter.ms() / 1000) + " s: " + refusal->detail
                    : what + "; " + refusal->detail);
   return true;
@@ -232,7 +232,7 @@ std::int64_t count_live(const Transaction& tx, JobId id) {
   return static_cast<std::int64_t>(live_replicas(tx.state(), id).size());
 }
 
-// Of the stage that has the fewest live replicas.
+// The live replicas of the stage that has the fewest.
 std::int64_t fewest_live(const Transaction& tx, JobId id) {
   const auto live = live_by_stage(tx, id);
   return live.empty() ? 0 : *std::min_element(live.begin(), live.end());
@@ -431,7 +431,7 @@ void end_finalizing(Transaction& tx, JobId id) {
   if (job_of(tx, id).desired == JobDesired::kRun) queue_again(tx, id);
 }
 
-// Of a job that is trained, its final checkpoint; of one that is to pause, any of its committed
+// A trained job waits for its final checkpoint, a pausing one for any checkpoint of its committed
 // state.
 void finalize_job(Transaction& tx, JobId id) {
   check_applied(tx, id);
@@ -455,8 +455,8 @@ void finalize_job(Transaction& tx, JobId id) {
   request_checkpoint(tx, id, final);
 }
 
-// Who was waited for is back, or another one holds what they held: the next absence is waited for
-// anew. A stalled job has its own grace for those that come after the first.
+// Ends the wait: the awaited replicas are back, or others hold the same state. The next absence
+// starts a new wait. A stalled job has its own grace for replicas that return after the first one.
 void end_waiting_for_who_is_back(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (job.rollback_at.ns == 0 || job.phase == JobPhase::kStalled || job.stages.empty()) return;

@@ -162,7 +162,7 @@ void fail_missing(Transaction& tx, const std::vector<ReplicaId>& missing, bool s
     fail_replica(tx, replica,
                  same_process ? ReplicaFailure::kTrainerExited : ReplicaFailure::kAgentRestarted,
                  same_process ? "the agent returned without this replica"
-                              : "its agent was started anew and did not find its trainer");
+                              : "its agent was restarted and did not find its trainer");
   }
 }
 
@@ -173,7 +173,7 @@ void say_too_late(Transaction& tx, AgentId agent, const HeldReplica& held) {
   tx.event(Severity::kWarning, event_kind::kReplicaReturned,
            {.job = held.job, .agent = agent, .replica = held.replica, .round = held.key.round},
            to_string(held.replica) + " of " + tx.state().agents.at(agent).name +
-               " returned too late and is let go: it holds round " +
+               " returned too late and is released: it holds round " +
                std::to_string(held.key.round) + " of epoch " + std::to_string(held.key.epoch) +
                ", the job is at round " + std::to_string(job->committed_round) + " of epoch " +
                std::to_string(job->epoch));
@@ -191,8 +191,8 @@ void tell_epoch(Transaction& tx, ReplicaId id, const HeldReplica& held) {
   tell_to_go_on(tx, id);
 }
 
-// What its host still runs goes on with what it holds, whichever process of the agent says so; what
-// that does not know is gone.
+// What its host still runs continues with what it holds, whichever process of the agent says so;
+// what that does not know is gone.
 void resume(Transaction& tx, AgentId agent, ConnectionId connection, const Hello& hello,
             bool same_process) {
   std::vector<ReplicaId> claimed, keep, missing;
@@ -265,7 +265,7 @@ void say_who_came(Transaction& tx, AgentId id, const Hello& hello, bool same_pro
                (hello.devices.size() == 1 ? " device" : " devices"));
 }
 
-// Whose streams are open and who said nothing for so long.
+// Agents with an open stream that have been silent for so long.
 std::vector<AgentId> silent_for(const Transaction& tx, Duration limit) {
   std::vector<AgentId> silent;
   for (const auto& [id, presence] : tx.state().presence) {
@@ -276,7 +276,7 @@ std::vector<AgentId> silent_for(const Transaction& tx, Duration limit) {
 }
 
 // Agents whose leases are over. Those that fell silent together lapse together: a line that was cut
-// for all of them must not look, for a moment, as if some were still there to go on without the
+// for all of them must not look, for a moment, as if some were still there to continue without the
 // others.
 std::vector<std::pair<AgentId, std::string>> lapsed(const Transaction& tx) {
   const Options& options = tx.options();
@@ -290,7 +290,7 @@ std::vector<std::pair<AgentId, std::string>> lapsed(const Transaction& tx) {
     if (presence.connected) continue;
     const Duration grace = presence.lost_at - presence.hung_up_at;
     if (tx.now() < tx.deadline(presence.hung_up_at, grace)) continue;
-    lost.emplace_back(id, "its connection did not come back");
+    lost.emplace_back(id, "its connection was not restored");
   }
   return lost;
 }

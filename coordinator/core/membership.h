@@ -1,7 +1,7 @@
 // Agents: joining, returning, going silent, leaving. Liveness is the stream plus a lease; a closed
 // stream has a short grace within it, and after a restart of the coordinator everybody gets a long
 // one. A lease that lapses excludes from rounds and kills nobody: the replicas of the agent are
-// absent, and go on with what they hold when it is back.
+// absent, and continue with what they hold when it is back.
 #pragma once
 
 #include "coordinator/core/state/transaction.h"

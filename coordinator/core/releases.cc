@@ -56,13 +56,12 @@ void begin_epoch(Transaction& tx, JobId id) {
   ++tx.job(id).epoch;
 }
 
-// Who holds what a roll-back gives up, and was asked for it in vain.
+// Names the replicas whose newer state the rollback gives up: they did not return in time.
 std::string asked_in_vain(const Transaction& tx, JobId id) {
   const std::vector<ReplicaId> absent = absent_replicas(tx.state(), id);
   if (absent.empty()) return "";
-  return "; in vain it waited " +
-         std::to_string(rollback_wait(tx, tx.state().jobs.at(id)).ms() / 1000) + " s for " +
-         display_name(tx.state(), absent);
+  return "; it waited " + std::to_string(rollback_wait(tx, tx.state().jobs.at(id)).ms() / 1000) +
+         " s for " + display_name(tx.state(), absent) + " in vain";
 }
 
 void say_rolled_back(Transaction& tx, JobId id, RoundNumber lost, const CheckpointRecord* cut,

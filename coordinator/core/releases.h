@@ -9,14 +9,14 @@
 
 namespace shoal::coordinator {
 
-// Of some stage no live replica holds the committed state and no checkpoint of exactly that round
-// exists: all go back to the newest consistent cut, which may be the seed.
+// Called when no live replica of some stage holds the committed state and no checkpoint of exactly
+// that round exists: the whole job rolls back to the newest consistent cut, which may be the seed.
 void roll_back(Transaction& tx, JobId id);
 
 // Likewise, to a cut that is as new as what was committed, or newer.
 void go_forward(Transaction& tx, JobId id);
 
-// Now, to go on from the newest cut: that of the committed round, where the caller saw to it. An
+// Now, to continue from the newest cut: that of the committed round, where the caller saw to it. An
 // unfinished round is given up, which begins a new epoch.
 void pause_job(Transaction& tx, JobId id);
 

@@ -1,5 +1,5 @@
 // A database that says of itself that it is a backup, or is older than the files beside it: what is
-// told apart by ids and epochs, and where jobs go on when nobody holds anything.
+// told apart by ids and epochs, and where jobs continue when nobody holds anything.
 #include <gtest/gtest.h>
 
 #include "coordinator/core/decisions/placement.h"

@@ -104,9 +104,9 @@ bool misses_holder(const State& state, JobId id) {
   });
 }
 
-// Whoever was there when the database was made has returned or is taken for gone, and those who
-// came later have had time to find their way. While nobody has a state to go on from, those who may
-// are waited for as before any roll-back.
+// By then every agent that the database knows has returned or counts as gone, and agents that
+// joined later have had time to reconnect. If no replica has a state to continue from, the job
+// waits for those that may have one, as before any roll-back.
 Instant decision_due(const Transaction& tx, JobId id) {
   const State& state = tx.state();
   const Instant since = state.restoring.at(id).since;
@@ -163,7 +163,7 @@ void drop_replicas(Transaction& tx, JobId id, const std::vector<Claim>& kept) {
     if (stays) {
       tx.drop_replica(replica);
     } else {
-      fail_replica(tx, replica, ReplicaFailure::kStale, "its cluster has gone on without it");
+      fail_replica(tx, replica, ReplicaFailure::kStale, "its cluster continued without it");
     }
   }
 }
@@ -193,7 +193,7 @@ void note_backup(Transaction& tx) {
   if (tx.state().counters.backup_at.ns == 0) tx.counters().backup_at = tx.now();
 }
 
-// All jobs know where they go on: from now on this is a database like any other.
+// All jobs know where they continue: from now on this is a database like any other.
 void note_decided(Transaction& tx) {
   const bool over = tx.state().restoring.empty() && tx.state().counters.backup_at.ns != 0;
   if (over) tx.counters().backup_at = {};
@@ -230,8 +230,8 @@ void take_over_records(Transaction& tx, JobId id, const RestoredRound& round,
   }
 }
 
-// Of its own outer momentum each of them speaks, by the id that it keeps. One that loaded a
-// checkpoint before anybody knew its length has all of it (send_assign() in replicas/replicas.cc).
+// Each holder reports its own outer momentum, by the id that it keeps. One that loaded a checkpoint
+// before its length was known has all of it (send_assign() in replicas/replicas.cc).
 void note_momentum(RoundRecord& round, const std::vector<Claim>& holders) {
   for (const Claim& claim : holders) {
     const auto stage = static_cast<std::size_t>(claim.held.stage);
@@ -348,7 +348,7 @@ void go_on_without(Transaction& tx, JobId id, const std::vector<Claim>& claims) 
   const std::string from = cut == nullptr
                                ? "the initial parameters"
                                : to_string(cut->id) + " of round " + std::to_string(cut->key.round);
-  const std::string why = claims.empty() ? "nobody holds what came after it"
+  const std::string why = claims.empty() ? "no replica holds anything newer"
                                          : "no round has a holder of every stage that agree on it";
   if (!nothing) {
     tell(tx, id, job.committed_round,
@@ -380,13 +380,13 @@ bool is_of(const JobRecord& job, const HeldReplica& held) {
           held.spec.data.train == job.spec.data.train && held.spec.model == job.spec.model);
 }
 
-// It was submitted after the backup, and somebody works for it: it goes on.
+// It was submitted after the backup, and somebody works for it: it continues.
 void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const std::string who = tx.state().agents.at(agent).name;
   const std::string what = who + " has " + to_string(held.replica) + " of " + to_string(held.job);
   if (held.spec.name.empty() || !validate(options_of(held.spec)).empty()) {
     return tx.event(Severity::kWarning, event_kind::kJobRestored, {.agent = agent},
-                    what + ", which the database does not know; it is let go");
+                    what + ", which the database does not know; it is released");
   }
   JobRecord record;
   record.id = held.job;

@@ -1,6 +1,6 @@
 // A database that is older than its cluster: a backup was put back, and agents return with replicas
 // that hold rounds which it does not know. The job stands still until whoever may hold the newest
-// one has had time to return, and goes on from the newest round that they agree on, ledger
+// one has had time to return, and continues from the newest round that they agree on, ledger
 // included; where they do not agree it goes back to its newest checkpoint. Both are said in an
 // event.
 //
@@ -16,7 +16,8 @@ namespace shoal::coordinator {
 void begin_claims(Transaction& tx, AgentId agent);
 // It does not hold it any more.
 void withdraw_claim(Transaction& tx, AgentId agent, ReplicaId replica);
-// Of a replica that this agent holds. True: it is kept, and the job waits for the decision.
+// A replica that this agent holds claims newer state. True: it is kept, and the job waits for the
+// decision.
 bool claim_newer_state(Transaction& tx, AgentId agent, const HeldReplica& held);
 
 // What such a replica says before the decision is of a round that nobody knows here.
@@ -27,7 +28,7 @@ bool is_restoring(Transaction& tx, JobId id);
 
 // At start: where the database says of itself that it is a backup, or is older than the checkpoints
 // that were found on disk, all live jobs stand still until each has its decision, ids that were
-// given out since are left out, and epochs go on where no other history has counted.
+// given out since are left out, and epochs continue where no other history has counted.
 void begin_restoring(Transaction& tx, const std::vector<CheckpointRecord>& found);
 
 // Its job ends before the decision.

@@ -16,7 +16,7 @@ struct RestoreRig : HeldRig {
     hello.replicas = held_replicas(state(), {replica});
     return hello;
   }
-  // Of round 1; round 4 is committed since.
+  // A backup of round 1; round 4 is committed since.
   Snapshot three_rounds_ago() {
     commit(1);
     Snapshot backup = snapshot();

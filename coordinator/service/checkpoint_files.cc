@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/number_text.h"
 #include "coordinator/store/manifest.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
@@ -212,10 +213,10 @@ Status CheckpointFiles::check_room(Bytes wanted) const {
   const Result<Bytes> room = room_(root_);
   if (!room) return room.error();
   if (wanted <= *room - kReserve) return {};
+  const auto text = [](Bytes bytes) { return size_text(static_cast<double>(bytes.count())); };
   return Error{.code = Code::kResourceExhausted,
-               .message = "the checkpoint needs " + std::to_string(wanted.n) +
-                          " bytes, the disk has " + std::to_string(room->n) + ", of which " +
-                          std::to_string(kReserve.n) + " are kept for the coordinator's tables",
+               .message = "the checkpoint needs " + text(wanted) + ", the disk has " + text(*room) +
+                          ", of which " + text(kReserve) + " is kept for the coordinator's tables",
                .field = root_,
                .remedy =
                    "free space on the coordinator's disk, or keep fewer checkpoints "

@@ -5,9 +5,9 @@
 // the store's business; here are bytes only.
 //
 // An upload that breaks off keeps what was received, also over a restart, and the next one of the
-// same files goes on behind it (transfer/file_receiver.h). What is kept is bounded: one upload per
-// stage of a checkpoint that is not stored yet. It goes with the checkpoint (remove, prune), when
-// other files come for the stage, and when an upload fails for good.
+// same files continues behind it (transfer/file_receiver.h). What is kept is bounded: one upload
+// per stage of a checkpoint that is not stored yet. It goes with the checkpoint (remove, prune),
+// when other files come for the stage, and when an upload fails for good.
 //
 // A stored checkpoint has its manifest beside its files (coordinator/store/manifest.h), written
 // when the record that calls it stored is durable.
@@ -57,7 +57,7 @@ class CheckpointFiles {
     Upload(const Upload&) = delete;
     Upload& operator=(const Upload&) = delete;
 
-    Bytes received() const;  // how far it is; it goes on there
+    Bytes received() const;  // how far it is; it continues there
     // The files back to back, from received() on. kResourceExhausted: the disk has no room, as in
     // begin(). kUnavailable: the next upload begins a file anew.
     Status write(std::span<const std::byte> bytes);
@@ -82,7 +82,7 @@ class CheckpointFiles {
   Status read(CheckpointId id, const std::vector<FileEntry>& files, Bytes from,
               const std::function<bool(std::span<const std::byte>)>& sink) const;
 
-  // Of a complete folder. describe() does nothing where there is a manifest already.
+  // For complete folders. describe() does nothing if there is a manifest already.
   Status describe(const CheckpointRecord& stored);
   Result<CheckpointRecord> manifest(CheckpointId id) const;
   Status verify(CheckpointId id, const std::vector<FileEntry>& files) const;  // sizes and SHA-256

@@ -2,7 +2,7 @@
 // block their (few) threads, which gRPC keeps apart from the ones that serve the agents' streams. A
 // transfer in which nothing moves for Limits::silence is cancelled by watch().
 //
-// Both go on where an earlier one broke off. An upload is told first how much is here, and then,
+// Both continue where an earlier one broke off. An upload is told first how much is here, and then,
 // about once a second, how much is safe on the disk; a download is asked for from a byte on.
 #pragma once
 

@@ -60,23 +60,24 @@ struct LimitFlag {
 };
 constexpr LimitFlag kLimitFlags[] = {
     {"/load_limit", "--load-limit-s", &Options::load_limit,
-     "Nothing was heard of a replica that loads its state"},
+     "Longest silence of a replica that loads its state"},
     {"/transfer_limit", "--transfer-limit-s", &Options::transfer_limit,
-     "Nothing moved of checkpoint files to or from an agent: they continue later"},
+     "Longest time without movement of checkpoint files to or from an agent; they continue later"},
     {"/checkpoint_limit", "--checkpoint-limit-s", &Options::checkpoint_limit,
-     "Nothing moved of a checkpoint that is written or uploaded"},
+     "Longest time without movement while a checkpoint is written or uploaded; then it has failed"},
     {"/step_limit", "--step-limit-s", &Options::step_limit,
-     "A trainer says nothing between its steps: at least this, and ten times its usual pause"},
+     "Longest silence of a trainer between its steps: at least this, and ten times its usual "
+     "pause"},
     {"/first_step_limit", "--first-step-limit-s", &Options::first_step_limit,
-     "The same before its usual pause is known: it compiles and warms up"},
+     "The same while its usual pause is unknown, because it compiles and warms up"},
     {"/close_limit", "--close-limit-s", &Options::close_limit,
-     "Who is told to report what it has does not: at least this"},
+     "How long a trainer that was told to report may take: at least this"},
     {"/apply_limit", "--apply-limit-s", &Options::apply_limit,
-     "A replica takes its outer step; more for large models by itself"},
+     "How long a replica may take for its outer step; grows with the model"},
     {"/evaluation_limit", "--evaluation-limit-s", &Options::evaluation_limit,
-     "The last evaluation of a pipeline"},
+     "How long the last evaluation of a pipeline may take"},
     {"/reduce_limit_min", "--reduce-limit-s", &Options::reduce_limit_min,
-     "One try to average, beside the time that its bytes take"}};
+     "How long one attempt to average may take, besides the time for its bytes"}};
 
 void describe_limits(CLI::App& app, Options& options) {
   for (const LimitFlag& limit : kLimitFlags) {
@@ -85,8 +86,8 @@ void describe_limits(CLI::App& app, Options& options) {
   app.add_option_function<double>(
          "--reduce-mbit",
          [&options](const double& mbit) { options.reduce_bytes_per_s = mbit * 1e6 / 8; },
-         "Line that the time of those bytes is reckoned with; a quarter of the slowest that was "
-         "measured, if that is less")
+         "Rate that this time for the bytes assumes, or a quarter of the slowest measured line if "
+         "that is less")
       ->check([](const std::string& text) { return number_problem(text, 0.001, 1e6); })
       ->default_str((std::ostringstream() << options.reduce_bytes_per_s * 8 / 1e6).str());
 }
@@ -98,14 +99,15 @@ void describe_copies(CLI::App& app, Options& options) {
          [&options](const double& gib) {
            options.copies_max = Bytes(static_cast<std::int64_t>(gib * kGib));
          },
-         "Memory that each agent lends to copies of other stages (checkpoint.buddies); 0: none")
+         "Memory of each agent for copies of other stages (checkpoint.buddies); 0: none")
       ->check([](const std::string& text) { return number_problem(text, 0, 1e5); })
       ->default_str(
           (std::ostringstream() << static_cast<double>(options.copies_max.count()) / kGib).str());
 }
 
 void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
-  app.add_option("--data-dir", config.data_dir, "Folder of the cluster's state; made when missing")
+  app.add_option("--data-dir", config.data_dir,
+                 "Folder of the cluster's state; created if it is missing")
       ->envname("SHOAL_COORDINATOR_DATA_DIR")
       ->capture_default_str();
   app.add_option("--data-root", roots,
@@ -116,8 +118,9 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
       ->capture_default_str();
   app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
       ->capture_default_str();
-  app.add_flag("--insecure-http", config.insecure_http,
-               "Let --http be reached from other hosts although there is no login yet");
+  app.add_flag(
+      "--insecure-http", config.insecure_http,
+      "Allow an --http address that other hosts can reach, although there is no login yet");
   app.add_option("--public-url", config.public_url,
                  "Where browsers reach --http through a proxy: https://shoal.example");
   app.add_option(
@@ -131,14 +134,15 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
       ->capture_default_str();
   app.add_flag("--check-config", config.check_only, "Check the flags and exit");
   app.add_flag("--check-store", config.check_store,
-               "Check the tables in --data-dir, which no coordinator may use, print the digest of "
-               "their state and exit");
+               "Check the tables in --data-dir, print the digest of their state and exit; no "
+               "coordinator may be using it");
   add_seconds(app, "--heartbeat-s", config.core.heartbeat_every, "How often agents report");
   add_seconds(app, "--lease-s", config.core.lease,
               "Silence after which an agent is absent: rounds continue without it");
-  add_seconds(app, "--rollback-wait-s", config.core.rollback_wait_max,
-              "How long a job waits at most for absent replicas that hold newer state than any "
-              "checkpoint, before it goes back to that");
+  add_seconds(
+      app, "--rollback-wait-s", config.core.rollback_wait_max,
+      "Longest wait for absent replicas that hold newer state than any checkpoint, before a "
+      "job rolls back to that");
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
   describe_limits(app, config.core);

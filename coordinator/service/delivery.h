@@ -1,5 +1,5 @@
 // Performs the effects of the core in their order and never before what must be durable is durable.
-// The core's thread hands in the effects of one step and goes on at once; the records go to the
+// The core's thread hands in the effects of one step and continues at once; the records go to the
 // store, the rest waits in a queue until the store has committed everything that came before it,
 // and is then performed on the delivery thread.
 #pragma once

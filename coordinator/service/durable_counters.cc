@@ -59,7 +59,7 @@ void DurableCounters::note_contribution(const ContributionRecord& contribution) 
       contribution.state, contribution.reject_reason, contribution.report.skipped};
 }
 
-// Of a round that is written again after its commit nothing is left to count.
+// When a committed round is written again, nothing is left to count.
 void DurableCounters::close(const RoundKey& key) {
   const auto found = jobs_.find(key.job);
   if (found == jobs_.end() || key.round == 0 || key <= found->second.counted) return;

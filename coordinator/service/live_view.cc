@@ -68,7 +68,7 @@ void LiveBoard::note(const ReplicaRecord& replica) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
   }
-  const bool away = replica.state == ReplicaState::kAbsent;  // it may go on
+  const bool away = replica.state == ReplicaState::kAbsent;  // it may continue
   if (replica.state == ReplicaState::kLoading)
     loads_[replica.id].job = replica.job;
   else if (!away)

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "coordinator/core/records/newest_instant.h"
+#include "coordinator/core/records/records.h"
 
 namespace shoal::coordinator {
 namespace {

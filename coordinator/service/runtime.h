@@ -14,12 +14,12 @@
 
 #include "coordinator/core/coordinator.h"
 #include "coordinator/service/agent_port.h"
-#include "coordinator/service/clock.h"
 #include "coordinator/service/cluster.h"
 #include "coordinator/service/delivery.h"
 #include "coordinator/service/durable_counters.h"
 #include "coordinator/service/live_view.h"
 #include "coordinator/service/telemetry_exporter.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
@@ -40,7 +40,7 @@ class Runtime final : public Cluster, public InputPort {
   static Result<std::unique_ptr<Runtime>> create(RuntimeOptions options, Store& store);
   ~Runtime() override;
 
-  // Of the loaded state, the same as that of --check-store; before start() only.
+  // The digest of the loaded state, equal to that of --check-store; only before start().
   Digest digest() const { return core_->digest(); }
   // The records of checkpoints at start, for the agents' side.
   const std::vector<CheckpointRecord>& checkpoints_at_start() const { return checkpoints_; }
@@ -93,7 +93,7 @@ class Runtime final : public Cluster, public InputPort {
 
   const RuntimeOptions options_;
   Store& store_;
-  const Clock clock_;
+  const UnixClock clock_;
   const std::vector<CheckpointRecord> checkpoints_;
   std::unique_ptr<Coordinator> core_;  // core thread only, once started
   std::unique_ptr<LiveBoard> board_;

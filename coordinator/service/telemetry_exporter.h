@@ -21,7 +21,7 @@ class TelemetryExporter {
   std::vector<SeriesPoint> from_progress(Instant now, const Progress& progress);
   std::vector<SeriesPoint> from_record(Instant now, const Record& record);  // that became durable
 
-  // A job went back to a checkpoint: the points of later rounds are to be forgotten. Before
+  // A job rolled back to a checkpoint: the points of later rounds are to be forgotten. Before
   // from_record() of the same record.
   std::optional<RoundNumber> went_back_to(const JobRecord& job);
 

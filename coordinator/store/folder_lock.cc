@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,19 +42,21 @@ std::string owner_of(int fd) {
 
 }  // namespace
 
+FolderLock::FolderLock(const std::string& path) : file_(path, O_RDWR | O_CREAT) {}
+
 Result<std::unique_ptr<FolderLock>> FolderLock::take(const std::string& folder) {
   if (Status made = make_folder(folder); !made.ok()) return made.error();
-  const std::string path = folder + "/lock";
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) return folder_error(folder, "cannot open the lock file", errno);
-  std::unique_ptr<FolderLock> lock(new FolderLock(fd));
-  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return folder_error(folder, "cannot lock the folder", errno);
+  std::unique_ptr<FolderLock> lock(new FolderLock(folder + "/lock"));
+  const FileLock& file = lock->file_;
+  const int fd = file.descriptor();
+  if (fd < 0) return folder_error(folder, "cannot open the lock file", file.failure());
+  if (file.is_taken()) {
     return Error{.code = Code::kConflict,
                  .message = "another coordinator (pid " + owner_of(fd) + ") uses this folder",
                  .field = folder,
                  .remedy = "stop it or choose another --data-dir"};
   }
+  if (!file.held()) return folder_error(folder, "cannot lock the folder", file.failure());
   const std::string pid = std::to_string(::getpid()) + "\n";
   if (::ftruncate(fd, 0) != 0 ||
       ::pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
@@ -63,7 +64,5 @@ Result<std::unique_ptr<FolderLock>> FolderLock::take(const std::string& folder) 
   }
   return lock;
 }
-
-FolderLock::~FolderLock() { ::close(fd_); }
 
 }  // namespace shoal::coordinator

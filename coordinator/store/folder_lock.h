@@ -1,12 +1,12 @@
-// One coordinator per data folder: an flock on <folder>/lock, which the kernel drops with the
-// process, however it dies. The file holds the owner's process id for the error message of a second
-// opener.
+// One coordinator per data folder: <folder>/lock is locked and holds the owner's process id, which
+// the error of a second opener names.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "base/result.h"
+#include "threads/file_lock.h"
 
 namespace shoal::coordinator {
 
@@ -14,13 +14,10 @@ class FolderLock {
  public:
   // Creates the folder (rights 0700) when it is not there. kConflict names the owner's process id.
   static Result<std::unique_ptr<FolderLock>> take(const std::string& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  explicit FolderLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit FolderLock(const std::string& path);
+  FileLock file_;
 };
 
 }  // namespace shoal::coordinator

@@ -15,7 +15,7 @@ constexpr const char* kDigest = "digest";
 // More rounds, steps or tokens than any run has. What is beyond was not written by a coordinator.
 constexpr std::int64_t kCountMax = std::int64_t{1} << 50;
 
-// Of everything else that it says, however it is laid out.
+// The digest of all other content, however it is laid out.
 std::string digest_of(Json json) {
   json.erase(kDigest);
   return sha256_of(json.dump());

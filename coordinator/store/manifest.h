@@ -1,7 +1,7 @@
 // What lies beside the files of a stored checkpoint, in manifest.json: its record. With it a folder
 // says by itself of what job and round it is, what was trained until then, and what each of its
-// files has to be: a database that is older than the folder goes on from it. It carries a digest of
-// itself, so that no flipped bit makes a round of another.
+// files has to be: a database that is older than the folder continues from it. It carries a digest
+// of itself, so that no flipped bit makes a round of another.
 #pragma once
 
 #include <string>

@@ -208,7 +208,7 @@ class SqliteReader final : public Reader {
   Result<std::unique_ptr<Database>> state_, telemetry_;
 };
 
-// Of each live job the last committed round and the one it works on.
+// For each live job the last committed round and the one it works on.
 constexpr const char* kWantedRounds =
     "(SELECT r.job, r.epoch, r.round FROM jobs AS j JOIN rounds AS r ON r.job = j.id"
     " AND r.epoch = j.epoch AND r.round BETWEEN j.committed_round AND j.committed_round + 1"

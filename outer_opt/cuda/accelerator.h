@@ -1,6 +1,6 @@
 // A device as the outer step sees it: memory of its own, pinned memory of the host, and queues that
-// do their work in order while the host goes on. CudaAccelerator is a GPU; HostAccelerator does the
-// same with the CPU's reference and puts everything off until wait(), so that tests show on any
+// do their work in order while the host continues. CudaAccelerator is a GPU; HostAccelerator does
+// the same with the CPU's reference and puts everything off until wait(), so that tests show on any
 // machine whether somebody looks at a result too early.
 //
 // float* and std::byte* name memory of the device unless `pinned` is said; values may begin at any

@@ -137,7 +137,8 @@ SHOAL_HD void for_each_block(const WarpPlace& place, std::size_t n, bool packs, 
   }
 }
 
-// Of several blocks by their largest magnitudes, which all lanes know: each lane makes one scale.
+// Scales of several blocks from their largest magnitudes, which all lanes know: each lane makes one
+// scale.
 template <typename Block, unsigned kAhead, typename Group>
 SHOAL_HD void make_scales(Group& warp, const std::uint32_t (&max_bits)[kAhead],
                           typename Block::Scale (&scales)[kAhead]) {

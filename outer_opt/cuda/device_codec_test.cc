@@ -103,7 +103,7 @@ TEST_F(DeviceCodecTest, WhatIsNotFiniteIsCalledDamaged) {
   }
 }
 
-// Of all sorts: what is not finite, denormals, what fp16 cannot hold or rounds to a denormal.
+// All sorts of values: not finite, denormals, what fp16 cannot hold or rounds to a denormal.
 TEST_F(DeviceCodecTest, FormatsWithoutBlocksHaveTheBytesOfTheCpuForAllSortsOfBits) {
   std::vector<float> values(2'000'000);
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -6,7 +6,7 @@ namespace {
 
 constexpr Shape kShape;
 constexpr unsigned kSparseThreads = 128, kStatisticsThreads = 256;
-// Of what a thread or warp loads before it works: quads, blocks.
+// How many quads or blocks a thread or warp loads before it works.
 constexpr unsigned kAhead = 2;
 
 }  // namespace

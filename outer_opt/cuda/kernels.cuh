@@ -184,7 +184,7 @@ template <unsigned kAhead>
 unsigned tiles(const Shape& shape, std::size_t n) {
   return blocks_for(shape, n, std::size_t{shape.threads} * kQuad * kAhead);
 }
-// Of blocks of half the size twice as many.
+// Blocks of half the size: twice as many.
 template <typename Block, unsigned kAhead>
 constexpr unsigned kBlocksAhead = kAhead* Int8Block::kValues / Block::kValues;
 template <unsigned kAhead>

@@ -128,7 +128,7 @@ struct LaneValues {
   SHOAL_HD static unsigned first(unsigned rank, unsigned r) { return (r * kLanes + rank) * kWidth; }
 };
 
-// Of n values; zeros beyond.
+// Loads n values; zeros beyond.
 template <unsigned kValues, unsigned kWidth>
 SHOAL_HD LaneValues<kValues, kWidth> load_values(unsigned rank, const float* in, unsigned n) {
   LaneValues<kValues, kWidth> values;

@@ -36,7 +36,7 @@ namespace {
 // barrier that is missing shows as bytes that differ.
 class Turns {
  public:
-  // Of the first `size` threads.
+  // A barrier of the first `size` threads.
   struct Barrier {
     std::size_t size, arrived = 0, passed = 0;
   };
@@ -310,7 +310,7 @@ TEST(CudaLanes, CodesAreThoseOfTheCpu) {
   expect_the_codes_of<NibbleFormat<E3m0>>(1.1f, [](float x) { return E3m0::code(x); });
 }
 
-// Of every power of two; `mask`: the bits that the mantissa may have.
+// Quotients for every power of two; `mask`: the bits that the mantissa may have.
 template <unsigned kSteps>
 void expect_quotients(std::uint32_t mask) {
   Prng prng(1);

@@ -17,7 +17,7 @@ inline constexpr unsigned kCandidates = 256;  // at most, of the quick way
 // The search for the floor ends when no more groups than that reach it.
 inline constexpr unsigned kFloorEnough = sparse2::kKept + sparse2::kKept / 4;
 
-// Of the three parts of an encoding after the codebook, and where they begin in
+// Sizes of the three parts of an encoding after the codebook, which follow each other in
 // SparseScratch::bits.
 inline constexpr unsigned kLowWords = 12, kUnaryWords = 4, kCodeWords = 4;
 inline constexpr unsigned kSparseWords = kLowWords + kUnaryWords + kCodeWords;

@@ -20,7 +20,7 @@ outer_opt::HeldState held_state(const RoundKey& key, std::shared_ptr<const Outer
 outer_opt::JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
                                 std::vector<outer_opt::Fragment> fragments, std::int64_t moments);
 
-// Whom an assignment from peers lets it ask: all that it names, else the one source.
+// The sources that an assignment lets a joiner ask: all that it lists, else the one source.
 std::vector<PeerAddress> sources_of(const Assign& assign);
 
 class OuterStateTarget final : public outer_opt::JoinTarget {

@@ -70,7 +70,7 @@ class OuterAlgorithm {
   virtual bool gathers_momentum() const { return false; }
   virtual void stage(outer_opt::MomentumShards) {}
   virtual void forget_staged() {}
-  // Of the own part of a plan with an owner step, else empty.
+  // The momentum of the own part of a plan with an owner step, else empty.
   virtual std::span<const float> own_momentum(const ReducePlan&, ReplicaId,
                                               const OuterState&) const {
     return {};

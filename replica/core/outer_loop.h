@@ -59,7 +59,7 @@ class OuterLoop {
 
   const RoundKey& held() const { return held_; }
   const OuterState& state() const { return *state_; }
-  // For who reads it while the loop goes on: the next commit() leaves it as it is.
+  // For who reads it while the loop continues: the next commit() leaves it as it is.
   std::shared_ptr<const OuterState> shared_state() const { return state_; }
   // As they were when the state came to be; and whether memory still holds that.
   const StateDigests& digests() const { return digests_; }
@@ -75,7 +75,7 @@ class OuterLoop {
   void open(const OpenRound& round);
 
   // Fills norm, max_abs, nonfinite and sent_norm of the report and adds the tokens that earlier
-  // rounds left behind its fragment. `goes_on`: training goes on behind this boundary.
+  // rounds left behind its fragment. `goes_on`: training continues behind this boundary.
   void boundary(RoundReport& report, bool goes_on);
   std::span<const float> contribution() const;
 

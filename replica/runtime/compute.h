@@ -86,11 +86,11 @@ class Compute : public LocalParameters {
   virtual MaybeFailure train_step(Steps step, std::int64_t first_sequence, StepResult& out) = 0;
   // Adds batch `index` of `batches` held-out ones; nothing when there is no such batch.
   virtual MaybeFailure evaluate_batch(std::int64_t index, std::int64_t batches, EvalSum& sum) = 0;
-  // Of what follows the last of `tokens`, at most context of them.
+  // The logits of the token that follows `tokens`, at most `context` of them.
   virtual MaybeFailure next_logits(std::span<const std::int64_t> tokens,
                                    std::vector<float>& out) = 0;
   // ---- stage 0
-  // A held-out window of `context` tokens, from which a sample goes on; empty: there is none.
+  // A held-out window of `context` tokens, from which a sample continues; empty: there is none.
   virtual std::vector<std::int64_t> prompt() const = 0;
 
   // ---- a stage of a pipeline

@@ -10,6 +10,7 @@
 
 #include "base/backoff.h"
 #include "outer_opt/transport/state_join.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 
 namespace shoal::replica {
@@ -18,12 +19,6 @@ namespace {
 constexpr auto kLookAgain = std::chrono::seconds(1);
 constexpr Duration kAgainFirst = seconds(2), kAgainCap = seconds(60);  // a copy that failed
 constexpr std::size_t kAsksMax = 8;  // beside the rounds, which come first on this line
-
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
-}
 
 outer_opt::JoinOptions options() {
   outer_opt::JoinOptions options;

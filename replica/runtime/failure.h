@@ -1,4 +1,4 @@
-// Why a replica cannot go on, by name: what the trainer reports instead of a stack trace.
+// Why a replica cannot continue, by name: what the trainer reports instead of a stack trace.
 #pragma once
 
 #include <optional>

@@ -101,7 +101,7 @@ void LocalTraining::end_sample() {
   context_.sampled(std::move(text));
 }
 
-// A text is not worth a replica: what goes wrong ends the text only.
+// A failed sample never fails the replica: an error only ends the sample.
 void LocalTraining::sample_one_token() {
   if (draft_->over(Clock::now())) return end_sample();
   std::vector<float> logits;

@@ -5,7 +5,8 @@
 //
 // With sync.outer_state = sharded the ranges of outer momentum that a plan moves here are fetched
 // before its reduce (replica_momentum.cc). A checkpoint needs all ranges: they are gathered while
-// training goes on, but the next boundary waits for them, since nobody keeps those of a past round.
+// training continues, but the next boundary waits for them, since nobody keeps those of a past
+// round.
 //
 // A checkpoint has the moments of the inner optimizer as they were at the cut, though training goes
 // on before it is written: where one is due they are copied to the host at the commit, with
@@ -155,7 +156,7 @@ class Replica {
     std::shared_ptr<OuterState> state;
     std::vector<outer_opt::Fragment> fragments;
   };
-  // The state of a joiner on its way, and then until its first command: the job may go on before
+  // The state of a joiner on its way, and then until its first command: the job may continue before
   // it takes part.
   struct Joining {
     outer_opt::MomentsCopy moments;

@@ -6,6 +6,7 @@
 #include "replica/runtime/cut.h"
 #include "replica/runtime/local_training.h"
 #include "replica/runtime/replica.h"
+#include "threads/clock.h"
 
 namespace shoal::replica {
 namespace {
@@ -45,11 +46,6 @@ class OnceASecond {
  private:
   Clock::time_point next_;
 };
-
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-              .count()};
-}
 
 }  // namespace
 

@@ -28,7 +28,7 @@ class SampleDraft {
 
   using Clock = std::chrono::steady_clock;
 
-  // It goes on from `prompt`, `context` tokens; empty: there is none, and the draft is over.
+  // It continues from `prompt`, `context` tokens; empty: there is none, and the draft is over.
   SampleDraft(const JobSpec& spec, std::vector<std::int64_t> prompt, RoundNumber round,
               Clock::time_point now);
 

@@ -3,14 +3,10 @@
 
 #include <chrono>
 
+#include "threads/clock.h"
+
 namespace shoal::replica {
 namespace {
-
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
-}
 
 constexpr Duration kLookAgain = seconds(1);
 

@@ -19,7 +19,7 @@
 
 namespace shoal::replica {
 
-// Since the last commit. An aborted round's goes on being counted.
+// Since the last commit. An aborted round's continues to be counted.
 struct Trained {
   Steps steps;               // inner steps
   Tokens tokens;             // whose gradients were added here
@@ -49,7 +49,7 @@ class Training {
 
   virtual MaybeFailure open(const OpenRound& round) = 0;  // also after an abort: more steps
   virtual void stop(outer_opt::StopAt at) = 0;            // leads to a boundary when it trains
-  // Whether it goes on behind the boundary that it reported: then the result of that round is
+  // Whether it continues behind the boundary that it reported: then the result of that round is
   // adopted later, by context.adopt() at a fixed step.
   virtual bool goes_on() const { return false; }
   // The outer step was taken. What was counted is void but for steps behind the boundary, unless it

@@ -123,7 +123,7 @@ const outer_opt::Codec& shared_codec(ActivationCodec codec) {
   return outer_opt::codec(codec == ActivationCodec::kInt8 ? CodecKind::kInt8 : CodecKind::kFp32);
 }
 
-// Of an int8 encoding: a value that is not finite shows in the scale of its block.
+// In an int8 encoding a value that is not finite shows in the scale of its block.
 bool scales_finite(std::span<const std::byte> encoded) {
   for (std::size_t at = 0; at < encoded.size(); at += kUnitBytesMax) {
     float scale;

@@ -1,7 +1,7 @@
 // What the devices of a replica group add their gradients with: NCCL for GPUs (nccl_library.h), and
-// the host itself for tests (communicator_test_util.h). Nothing here blocks; whoever began
-// something polls until it is done or gives the communicator up (device_group.h). A communicator
-// that failed, or whose operation was given up, is of no use any more but to be destroyed.
+// the host itself for tests (communicator_test_util.h). Nothing here blocks; the caller polls until
+// the operation is done, or gives the communicator up (device_group.h). A communicator that failed,
+// or whose operation was given up, can only be destroyed.
 #pragma once
 
 #include <array>
@@ -17,8 +17,8 @@ namespace shoal::swarm {
 
 using CommunicatorId = std::array<std::byte, 128>;  // names one communicator to all its ranks
 
-// One rank's. One thread. The destructor aborts what is under way here; ranks elsewhere are not
-// told.
+// One rank of a communicator. For one thread. The destructor aborts the operation under way here;
+// other ranks are not told.
 class Communicator {
  public:
   Communicator() = default;
@@ -26,15 +26,15 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  // Of what was begun last, which at first is making it.
+  // Progress of the operation that was begun last; at first, of creating the communicator.
   virtual GroupProgress poll() = 0;
-  // `values`, on the device, become the sum of those of all ranks, the same bits everywhere; after
-  // all that was queued there before. Until it is done they are undefined.
+  // `values`, on the device, become the sum over all ranks, with the same bits everywhere, after
+  // all work queued before. They are undefined until it is done.
   virtual Status begin_add(float* values, std::size_t count) = 0;
   virtual std::string trouble() const = 0;  // after kFailed, in the library's own words
 };
 
-// Of one device. One thread.
+// The library of one device. For one thread.
 class CommunicatorLibrary {
  public:
   CommunicatorLibrary() = default;
@@ -45,7 +45,7 @@ class CommunicatorLibrary {
   virtual std::int32_t version() const = 0;  // not 0; only equal ones understand each other
   virtual std::string name() const = 0;      // "NCCL 2.28.9"
   virtual Result<CommunicatorId> make_id() = 0;
-  // It is there when all ranks of the id began theirs, and poll() says so.
+  // The communicator is ready when all ranks of the id have begun theirs; poll() tells.
   virtual Result<std::unique_ptr<Communicator>> begin(const CommunicatorId& id, int rank,
                                                       int size) = 0;
 };

@@ -6,16 +6,13 @@
 #include <thread>
 #include <utility>
 
+#include "threads/clock.h"
+
 namespace shoal::swarm {
 namespace {
 
 // A sum of gradients takes tens of microseconds to milliseconds.
 constexpr auto kNap = std::chrono::microseconds(20);
-
-Instant now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(since).count()};
-}
 
 }  // namespace
 
@@ -38,12 +35,12 @@ Status DeviceGroup::form(const GroupView& view, const CommunicatorId& id,
   auto communicator = library_->begin(id, view.rank, view.size);
   if (!communicator) return communicator.error();
   communicator_ = std::move(*communicator);
-  group_.form(now(), view);
+  group_.form(steady_now(), view);
   return wait("making the communicator", interrupted);
 }
 
 Status DeviceGroup::add(float* values, std::size_t count, const Interrupted& interrupted) {
-  group_.add(now());
+  group_.add(steady_now());
   if (Status begun = communicator_->begin_add(values, count); !begun) return give_up(begun);
   return wait("adding the gradients", interrupted);
 }
@@ -51,7 +48,7 @@ Status DeviceGroup::add(float* values, std::size_t count, const Interrupted& int
 Status DeviceGroup::wait(const char* what, const Interrupted& interrupted) {
   for (;;) {
     const GroupProgress progress = communicator_->poll();
-    const GroupVerdict verdict = group_.heard(now(), progress, interrupted());
+    const GroupVerdict verdict = group_.heard(steady_now(), progress, interrupted());
     if (verdict == GroupVerdict::kDone) return {};
     if (verdict == GroupVerdict::kFailed) {
       return give_up(Error{Code::kInternal, std::string(what) + ": " + communicator_->trouble(), "",

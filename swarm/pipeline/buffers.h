@@ -12,7 +12,7 @@ namespace shoal::swarm {
 
 class Buffers {
  public:
-  // `size` values, of which nobody knows the content.
+  // `size` values with unspecified content.
   std::vector<float> take(std::size_t size) {
     std::vector<float> buffer;
     {

@@ -1,6 +1,6 @@
 // The frames of a pipeline stream: a fixed little-endian header, then tokens (u32 each), then a
 // tensor. The stream (proto/pipeline.proto) says which replicas speak; the header says what about.
-// A frame begins with a message and goes on over as many as it needs.
+// A frame begins with a message and continues over as many as it needs.
 //
 //   offset  size  field
 //        0     4  magic "SHPF"

@@ -52,7 +52,7 @@ class LocalReplica final : public StageListener {
  public:
   LocalReplica(const LocalOptions& options, ReplicaId id, StageIndex stage, double speed,
                RoundNumber held, std::int64_t step, std::function<void()> changed);
-  ~LocalReplica() override;  // its sockets close at once, without a word
+  ~LocalReplica() override;  // closes its sockets at once, without saying goodbye
 
   PipelineMember member() const;
   void tell(std::function<void(StageRuntime&)> command);  // on its thread, soon
@@ -107,8 +107,8 @@ class LocalPipeline {
   std::vector<ReplicaId> ids() const;
   std::vector<ReplicaId> of(StageIndex stage) const;
 
-  // Waits until `good`, which is asked again after every change; false when `limit` passed before,
-  // or when a replica failed that `good` does not care for.
+  // Waits until `good`, which is evaluated after every change, is true. False if `limit` passes
+  // first, or if a replica fails and `good` does not expect that.
   bool wait(Duration limit, const std::function<bool()>& good);
   bool wait_for_boundary(Duration limit);  // of the open round, at all replicas
   std::string failures();                  // of all replicas, in words

@@ -92,7 +92,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   void recycle(std::vector<float> tensor) { buffers_.give_back(std::move(tensor)); }
   std::vector<LinkStats> links();  // of dialled peers
   std::int64_t bad_frames();
-  // Of each dialled peer without a stream: why its last one ended, or was refused.
+  // For each dialled peer without a stream: why its last one ended, or was refused.
   std::string troubles();
   void close();  // ends all streams; `wake` is not called any more
 

@@ -29,7 +29,8 @@ struct ComputeFailure {
 };
 using MaybeComputeFailure = std::optional<ComputeFailure>;
 
-// Of one stage and microbatch; every tensor is fp32, row-major, rows = sequences * context.
+// The shape of one microbatch in a stage; every tensor is fp32, row-major, rows = sequences *
+// context.
 struct StageShape {
   std::int64_t sequences = 1, context = 1, hidden = 1, vocab = 256;
   std::int64_t rows() const { return sequences * context; }

@@ -72,7 +72,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void break_off(const std::string& why, bool bad_frame);  // cancels at once; ended() follows
   void close();  // the same, but the owner hears nothing more
   StreamCounters counters();
-  // Of the thread that is in StreamOwner::received().
+  // For the thread that is in StreamOwner::received().
   outer_opt::EntropyCoder& coder() { return coder_; }
 
  protected:

@@ -28,7 +28,7 @@ def member(struct, declaration, name):
             (rf"(fields_of\(Of<{struct}>\) \{{.*?return fields\()", rf'\1field<&T::{name}>("{name}"), ')]
 
 
-# Of each field what is edited: a file by what it must contain, and the edits.
+# For each field the edits: a file, named by what it must contain, and what changes in it.
 OPTION = {
     r"^struct TrainSpec \{$": member("TrainSpec", "std::int64_t cooldown = 3;", "cooldown"),
     r"^void check_train\(const TrainSpec& train, FieldChecker& checker\) \{$": [

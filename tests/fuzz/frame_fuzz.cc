@@ -67,7 +67,7 @@ bool try_reduce_frame(Bytes bytes) {
   return true;
 }
 
-// Who receives one knows the size of his tensors before he makes room.
+// The receiver knows the size of its tensors before it allocates memory.
 bool try_coded_body(swarm::FrameHeader header, Bytes bytes) {
   if (header.values() > 1 << 16 || header.tokens > 1 << 16) return false;
   const std::array pieces = {bytes.first(bytes.size() / 3), bytes.subspan(bytes.size() / 3)};

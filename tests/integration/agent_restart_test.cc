@@ -1,4 +1,4 @@
-// Agents end and start again while their trainers go on: killed, upgraded in place, never back.
+// Agents end and start again while their trainers continue: killed, upgraded in place, never back.
 // What a trainer holds is not lost, and nobody else's process is touched.
 #include <algorithm>
 #include <fstream>
@@ -33,7 +33,7 @@ bool lives(pid_t pid) {
   return close != std::string::npos && line.compare(close, 3, ") Z") != 0;
 }
 
-// Who committed a round.
+// The replicas that committed a round.
 std::set<std::string> members_of(const Json& round) {
   std::set<std::string> members;
   for (const Json& one : round.at("contributions")) {
@@ -42,7 +42,7 @@ std::set<std::string> members_of(const Json& round) {
   return members;
 }
 
-// Of the newest committed round.
+// The number of the newest committed round.
 double newest(const std::vector<Json>& rounds) {
   double number = 0;
   for (const Json& round : rounds) {
@@ -134,7 +134,7 @@ TEST_F(AgentRestart, WithoutAnAgentATrainerEndsAtItsLimit) {
   std::ostringstream text;
   text << log.rdbuf();
   EXPECT_NE(text.str().find("no agent came back within 3 s"), std::string::npos) << text.str();
-  EXPECT_TRUE(more_rounds(cluster, 5)) << "the others go on";
+  EXPECT_TRUE(more_rounds(cluster, 5)) << "the others continue";
 }
 
 // The number of a trainer in the list may be another process by now.

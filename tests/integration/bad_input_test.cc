@@ -259,7 +259,7 @@ TEST_F(BadInput, ASecondCoordinatorOnTheFolderIsRefused) {
   const Finished second = run(command, 30);
   EXPECT_EQ(second.exit_code, kFailed) << "it must give up at once";
   EXPECT_NE((second.err + second.out).find(folder_.path("data")), std::string::npos) << second.err;
-  EXPECT_TRUE(coordinator_->api().answers("/readyz")) << "the first one goes on";
+  EXPECT_TRUE(coordinator_->api().answers("/readyz")) << "the first one continues";
 }
 
 TEST_F(BadInput, APortInUseIsNamed) {

@@ -63,8 +63,8 @@ class Cluster {
   void kill_coordinator();     // SIGKILL
   bool restart_coordinator();  // on the same ports; true when it is ready
 
-  // Of the agent at `index`: the signal, and its end; the next start on its folder, where the limit
-  // is the one of `shoal up` unless another one is given.
+  // For the agent at `index`: end_agent() sends the signal and waits for its end; start_agent()
+  // starts it on its folder, with the limit of `shoal up` unless another one is given.
   bool end_agent(std::size_t index, int signal);
   bool start_agent(std::size_t index, const std::string& orphan_limit_s = {});
   std::string agent_folder(std::size_t index) const;

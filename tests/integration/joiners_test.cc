@@ -19,7 +19,7 @@ struct Kind {
   std::vector<std::string> settings;  // beside those of TinyJob
 };
 
-// A job that goes on until it is cancelled.
+// A job that continues until it is cancelled.
 Finished submit(const Cluster& cluster, const Kind& kind) {
   TinyJob job;
   job.name = kind.name;

@@ -1,5 +1,5 @@
 // What a coordinator of 0.1.0 left behind (tests/data/v0.1.0: a completed job and a paused one,
-// made with `shoal up`) is taken over: the database is migrated, the paused job goes on from its
+// made with `shoal up`) is taken over: the database is migrated, the paused job continues from its
 // checkpoint, and the completed one's model can be sampled.
 #include <filesystem>
 #include <fstream>

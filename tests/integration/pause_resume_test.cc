@@ -1,5 +1,5 @@
-// An operator pauses a job that trains, uses its devices for another one, and lets it go on after
-// the coordinator was killed in between.
+// An operator pauses a job that trains, uses its devices for another one, and lets it continue
+// after the coordinator was killed in between.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ std::int64_t count_live_replicas(const Cluster& cluster, const std::string& job)
   });
 }
 
-// One line of rounds from the first to the last, each going on from the step of the one before.
+// One line of rounds from the first to the last, each continuing from the step of the one before.
 void expect_unbroken(const std::vector<Json>& rounds) {
   ASSERT_EQ(rounds.size(), static_cast<std::size_t>(kSteps / 10));
   for (std::size_t i = 0; i < rounds.size(); ++i) {

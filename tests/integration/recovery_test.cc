@@ -1,4 +1,4 @@
-// Processes are killed while a job trains; it goes on by itself.
+// Processes are killed while a job trains; it continues by itself.
 #include <algorithm>
 
 #include <gtest/gtest.h>

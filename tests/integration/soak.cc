@@ -42,7 +42,7 @@ struct Watch {
   void look(const Json& job) {
     const double now = number_at(job, "status/progress/tokens", -1);
     const double committed = number_at(job, "status/progress/rounds_committed", -1);
-    if (now < 0) return;  // the coordinator did not answer: the clock goes on
+    if (now < 0) return;  // the coordinator did not answer: the clock continues
     worst_s = std::max(worst_s, since(moved));
     // Tokens of a round that was not committed may be lost with their replica.
     if (now != tokens) moved = Clock::now();
@@ -159,7 +159,7 @@ int soak(const Options& options) {
 
 int main(int argc, char** argv) {
   shoal::integration::Options options;
-  CLI::App app("Kills random trainers of a job that trains, and checks that it goes on",
+  CLI::App app("Kills random trainers of a job that trains, and checks that it continues",
                "shoal-soak");
   app.add_option("--agents", options.agents)->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--stages", options.stages)->check(CLI::Range(1, 2))->capture_default_str();

@@ -54,11 +54,11 @@ enum class Bug {
   kDroppedProgress,     // a commit takes what a late replica trained
   kMissedRenewal,       // one replica does not renew its outer momentum
   kForgottenRelease,    // the records keep replicas of a job that pauses
-  kForgottenStep,       // a job that goes on has forgotten its last inner step
+  kForgottenStep,       // a job that continues has forgotten its last inner step
   kTakenForWhole,       // a batch of which only a part reached the disk is taken for whole
-  kIgnoredFsync,        // the driver goes on after a write that failed
+  kIgnoredFsync,        // the driver continues after a write that failed
   kBuriedAlive,         // all replicas of a job are taken for dead while they train
-  kStaleMomentum,       // the records go on naming the momentum of the round before
+  kStaleMomentum,       // the records keep naming the momentum of the round before
   kAssumedUpload,       // an upload that failed is taken for done
   kHarshOutliers,       // an outlier is whoever has a norm a hair above the median
   kSliceTwice,          // an evaluation counts for its slice and for the next one

@@ -1,6 +1,7 @@
 // A joiner, or the source that gives it state, dies at each message of a join: for every kind of
 // round of docs/joining.md, at each message between the two and at each word of the coordinator
-// meanwhile. The job goes on, nothing is rolled back, and all three replicas contribute in the end.
+// meanwhile. The job continues, nothing is rolled back, and all three replicas contribute in the
+// end.
 #include <functional>
 #include <set>
 #include <string>

@@ -260,7 +260,7 @@ TEST(Scenario, ALostRouterIsReplacedAtOnceWhenItsStageHasTooFew) {
   EXPECT_EQ(cluster.job()->reason, JobReason::kBelowMinReplicas);
   const RoundNumber stalled_in = cluster.job()->committed_round + 1;
   ASSERT_TRUE(cluster.until_round(stalled_in)) << cluster.objection();
-  // Who replaces it is in that round, if only to follow: the other router may have drawn its share.
+  // Its replacement is in that round, if only to follow: the other router may have drawn its share.
   EXPECT_EQ(cluster.count(stalled_in, ContributionState::kCommitted) +
                 cluster.count(stalled_in, ContributionState::kFollowed),
             4);

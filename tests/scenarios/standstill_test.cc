@@ -1,5 +1,5 @@
-// The coordinator stands still, or nobody reaches it: what lives goes on where it was. No round is
-// lost, none is trained again, and soon after the end of it the job commits rounds as before.
+// The coordinator stands still, or nobody reaches it: what lives continues where it was. No round
+// is lost, none is trained again, and soon after the end of it the job commits rounds as before.
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class Standstill : public testing::TestWithParam<std::tuple<int, int>> {
     cluster.pass(moment());
   }
 
-  // Nothing is lost, and the job goes on within 10 s.
+  // Nothing is lost, and the job continues within 10 s.
   void expect_to_go_on(Cluster& cluster, const coordinator::JobRecord& before) {
     ASSERT_TRUE(cluster.until_round(before.committed_round + 2, seconds(10)))
         << cluster.objection() << " " << to_string(cluster.job()->phase) << " in epoch "

@@ -8,8 +8,8 @@
 
 namespace shoal::sim {
 
-// Of one value; `pick` says of which and which bit. The highest bit of the exponent stays: what it
-// makes of a value is found by everybody.
+// Flips one bit; `pick` chooses value and bit. The highest bit of the exponent stays, because any
+// check finds that change.
 inline void flip_bit(std::span<float> values, std::uint64_t pick) {
   if (values.empty()) return;
   float& value = values[static_cast<std::size_t>(pick % values.size())];

@@ -34,7 +34,7 @@ class Census {
   };
   // Trainers that live, do not stand still, and hold the state of `key`.
   virtual std::vector<Holder> holders(const RoundKey& key) const = 0;
-  // Of other stages than their own, in a copy: `copy` of `stage`, which `replica` keeps.
+  // Holders of other stages than their own, in a copy: `copy` of `stage`, which `replica` keeps.
   struct Copy : Holder {
     ReplicaId copy;
   };

@@ -122,7 +122,7 @@ bool CoordinatorProcess::needed(ReplicaId id) const {
   return job.phase == JobPhase::kTraining && serving <= job.spec.swarm.min_replicas;
 }
 
-// Of all replicas the core believes that their momentum is still that of the round before.
+// The core believes that the momentum of all replicas is still that of the round before.
 void CoordinatorProcess::age_momentum(FromReplica<Applied>& applied) {
   const StageIndex stage = stage_of_replica(applied.replica);
   auto& momenta = momenta_[{applied.body.key.job, stage}];
@@ -175,7 +175,7 @@ void CoordinatorProcess::mutate_record(Record& record) {
   if (sim_.bug == Bug::kForgottenRun) forget_run(record);
 }
 
-// Of a job that is to pause a released replica stays in the records.
+// A released replica of a pausing job stays in the records.
 void CoordinatorProcess::keep_replica(Record& record) {
   auto* replica = std::get_if<ReplicaRecord>(&record);
   if (replica == nullptr || replica->state != ReplicaState::kReleased) return;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "coordinator/core/records/newest_instant.h"
+#include "coordinator/core/records/records.h"
 #include "coordinator/core/state/state.h"
 #include "tests/sim/bits.h"
 #include "tests/sim/describe.h"
@@ -107,7 +107,7 @@ void CoordinatorProcess::restore(std::size_t back, bool forgotten) {
 
 void CoordinatorProcess::resume() {
   if (!stopped()) return;
-  sim_.log("coordinator goes on");
+  sim_.log("coordinator continues");
   resumed_at_ = sim_.now();
   sim_.observe(&Checker::coordinator_continued);
   store_.resume();

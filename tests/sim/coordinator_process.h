@@ -2,9 +2,9 @@
 // effects (a Persist is durable before any later effect), can die between any two effects, and
 // starts again from the tables. It also keeps the files of stored checkpoints, as the service does.
 // Stopped (SIGSTOP) it takes no step; what arrives waits, and so does a timer that is over. When it
-// goes on, the timers of that time come first: nothing else is harder on what the core believes.
+// continues, the timers of that time come first: nothing else is harder on what the core believes.
 //
-// Its clock is that of coordinator/service/clock.h: the host's time of day at its start, or the
+// Its clock is that of threads/clock.h: the host's time of day at its start, or the
 // newest instant in the tables where that is later, carried on steadily. So the time of day may
 // jump at a start, and only forwards.
 #pragma once

@@ -43,10 +43,10 @@ enum class Fault {
   kOperatorDrain,
   // A device has less memory than its agent said: a replica runs out, and any as large later.
   kMemoryLie,
-  kOperatorPause,     // a job, which goes on later
+  kOperatorPause,     // a job, which continues later
   kCoordinatorPause,  // SIGSTOP, later SIGCONT: it takes no step, its streams stay open for a while
   kAllAgentsOut,      // the lines of all agents to the coordinator are cut at once
-  kHostFrozen,        // a whole host stops and does not go on by itself
+  kHostFrozen,        // a whole host stops and does not continue by itself
   kPeerOneWay,        // one host's frames do not reach another, the way back is sound
   kClockJump,         // the coordinator's host is started with another time of day
   kTwinAgent,         // a copy of an agent's data folder is started beside it
@@ -130,7 +130,7 @@ enum class Moment {
   kReported,      // it reported a boundary
   kAveraged,      // it has an average and is about to vote
   kHolds,         // it holds the state of a round that it loaded, or took an outer step
-  kEagerlyBegun,  // it goes on from an estimate
+  kEagerlyBegun,  // it continues from an estimate
   kJobMoved,      // a phase of a job is durable
   kRoundMoved,    // a state of a round is durable
   kCheckpointMoved,

@@ -57,8 +57,8 @@ struct Contributed {
   std::span<const float> anchor;
 };
 
-// From now on to the end of the round a replica sends something else than it reported, or averages
-// its part falsely.
+// From now to the end of the round a replica sends something else than it reported, or averages its
+// part falsely.
 struct Lied {
   ReplicaId replica;
   RoundKey key;
@@ -78,7 +78,7 @@ struct GaveFalsely {
 };
 
 // A round was committed without an average for this replica, whose group gave up; `counts`: what it
-// trained does nevertheless.
+// trained still counts.
 struct Stayed {
   ReplicaId replica;
   RoundKey key;
@@ -162,7 +162,8 @@ struct MomentumFollowed {
   const outer_opt::MomentumShards& shards;
 };
 
-// The result of a round became local, so many steps behind the boundary; `stopped`: told to.
+// A replica adopted the result of a round `ahead` steps after the boundary; `stopped`: because it
+// was told to stop.
 struct Adopted {
   ReplicaId replica;
   RoundKey key;
@@ -189,7 +190,7 @@ struct TakenBack {
   std::span<const float> local_before, local;
 };
 
-// The service has the files of one stage of a checkpoint, and they are those that were announced.
+// The service has the announced files of one stage of a checkpoint.
 struct FilesStored {
   CheckpointId checkpoint;
   StageIndex stage = 0;

@@ -149,7 +149,8 @@ void draw_ambushes(SimOptions& o, Prng prng) {
     const bool seldom =
         sender || ambush.moment == Moment::kJobMoved || ambush.moment == Moment::kCheckpointMoved;
     ambush.fault = kFaultsAfter[prng.below(kFaultsAfter.size())];
-    // Who is excluded counts only when its end is heard late, as that of a whole machine is.
+    // An exclusion counts only when the end of the member is noticed late, as that of a whole
+    // machine is.
     if (sender && prng.chance(0.6)) ambush.fault = Fault::kAgentCrash;
     ambush.probability = seldom ? 0.1 + 0.4 * prng.unit() : 0.02 + 0.3 * prng.unit() * prng.unit();
     ambush.within = between(prng, Duration{}, prng.chance(0.8) ? o.peer_delay * 4 : seconds(3));
@@ -389,7 +390,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
     job.sync.topology = Topology::kParamServer;
   }
   draw_groups(job, Prng(mix_seed(o.seed, 0x960095 + static_cast<std::uint64_t>(index))));
-  // Of its own, so that the other draws stay alike.
+  // A generator of its own, so that the other draws stay the same.
   draw_outer_state(job, Prng(mix_seed(o.seed, 0x5ad000 + static_cast<std::uint64_t>(index))));
   draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
   draw_audit(job, Prng(mix_seed(o.seed, 0xa0d170 + static_cast<std::uint64_t>(index))));

@@ -57,7 +57,7 @@ class SimStore {
   // `done` is told whether the batch is durable.
   void write(std::vector<Record> records, std::function<void(bool durable)> done);
   void crash(StoreCrash crash = StoreCrash::kClean);
-  // The process that writes is stopped, and goes on.
+  // The process that writes is stopped, and continues.
   void pause() { paused_ = true; }
   void resume();
 

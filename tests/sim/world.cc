@@ -80,7 +80,7 @@ std::vector<Census::Copy> World::copies(const RoundKey& key) const {
   return all;
 }
 
-// Who is who? The coordinator goes by what it heard last of this identity.
+// Identifies an agent: the coordinator goes by what it heard last of this identity.
 bool World::is_doubled(const Host& host) const {
   if (twin_->alive() && twin_->uid() == host.uid()) return true;
   const int heard_from = coordinator_.heard_from(host.uid());

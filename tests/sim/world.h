@@ -49,7 +49,7 @@ class World final : public Census {
   Trainer* trainer_of(ReplicaId replica);
   // The operator puts a cordoned or drained agent back to work, and tries until it is.
   void put_back(AgentId agent);
-  // The operator lets a job go on, and tries until it does.
+  // The operator lets a job continue, and tries until it does.
   void resume(JobId job);
   // The operator forgets what devices ran out of, from now on.
   void forgive_memory();

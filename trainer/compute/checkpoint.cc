@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 2;
-// Of models that are not cut: digests and Adam's step stand in shoal.json. Read, never written.
+// For models that are not cut: digests and Adam's step are in shoal.json. Read, never written.
 constexpr int kFormatWhole = 1;
 
 std::span<const float> slot_values(std::span<const float> flat, const TensorSlot& slot) {

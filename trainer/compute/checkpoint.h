@@ -9,9 +9,9 @@
 //                            ones
 //   shoal.json               spec, cut, round, step, and how text becomes tokens
 //
-// Of a model that is cut each stage writes the two .safetensors files of its own, numbered
-// "-00001-of-00004", and stage 0 the others and model.safetensors.index.json: a sharded checkpoint.
-// The digests stand in the metadata of the file they are about.
+// Each stage of a cut model writes its own two .safetensors files, numbered "-00001-of-00004", and
+// stage 0 the others and model.safetensors.index.json: a sharded checkpoint. Each file has its
+// digests in its metadata.
 //
 // Checkpoints of the first version, which knew no cut and kept the digests in shoal.json, are read.
 //

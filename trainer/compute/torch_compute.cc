@@ -1,6 +1,7 @@
 // See torch_compute.h.
 #include "trainer/compute/torch_compute.h"
 
+#include "base/number_text.h"
 #include "swarm/core/plan/cost_model.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/model/learner.h"
@@ -10,7 +11,7 @@
 namespace shoal::trainer {
 namespace {
 
-std::string mebibytes_text(Bytes bytes) { return std::to_string(bytes.count() >> 20) + " MiB"; }
+std::string readable(Bytes bytes) { return size_text(static_cast<double>(bytes.count())); }
 
 Bytes needed_memory(const replica::ComputeOrder& order) {
   if (order.cut.size() == 1) return training_memory(order.spec);
@@ -24,8 +25,7 @@ MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
   const Bytes there = device_memory(device);
   if (there.count() == 0 || needed <= there) return std::nullopt;
   return Failure{ReplicaFailure::kOutOfMemory,
-                 "training needs " + mebibytes_text(needed) + ", the device has " +
-                     mebibytes_text(there) +
+                 "training needs " + readable(needed) + ", the device has " + readable(there) +
                      " (use a smaller model, train.microbatch or model.context)"};
 }
 

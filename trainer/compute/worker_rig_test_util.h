@@ -180,7 +180,7 @@ class WorkerTest : public testing::Test {
   void tell_replica(Body body) {
     tell(ToReplica<Body>{replica_, std::move(body)});
   }
-  // Of what this replica trained with.
+  // The moments that this replica trained with.
   outer_opt::MomentsCopy moments_of(std::uint64_t replica, RoundNumber round) {
     outer_opt::StateAsk ask{ReplicaId(replica), key(round), outer_opt::AskKind::kMoments, {0, 1}};
     EXPECT_EQ(state_server_.answer(ask).refusal, outer_opt::StateRefusal::kNone);

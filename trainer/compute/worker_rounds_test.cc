@@ -258,7 +258,7 @@ class AsyncWorkerTest : public WorkerTest {
     change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kAsync; });
     node_.others = 0.01f;
   }
-  // Round 1 is committed without this replica, which goes on with `lease` for round 2.
+  // Round 1 is committed without this replica, which continues with `lease` for round 2.
   Applied commit_without(const Loaded& loaded, DataLease lease, std::int64_t steps) {
     ReducePlan without = plan(1, loaded.value_count);
     without.members[0].weight = 0;

@@ -177,7 +177,8 @@ bool GroupLeader::collect(Steps step, double& loss) {
   return true;
 }
 
-// Who has answered kGroup or kAdd. Without patience only what is there already is looked at.
+// The members that have answered kGroup or kAdd. Without patience, only answers that are already
+// there count.
 bool GroupLeader::hear(GroupMessageKind kind, Steps step, bool patiently) {
   for (const int rank : replica_group_.members()) {
     while (rank != 0 && !answered_[static_cast<std::size_t>(rank)]) {
@@ -224,7 +225,7 @@ bool GroupLeader::everybody_has(const Status& own, GroupMessageKind kind, Steps 
   return false;
 }
 
-// Whoever adds is ready to.
+// Every adding member is ready to add.
 bool GroupLeader::form_group(Steps step) {
   say_who_adds();
   const std::int32_t generation = replica_group_.generation();
@@ -287,7 +288,7 @@ bool GroupLeader::add(Steps step, double& loss) {
   return true;
 }
 
-// Who does not get it is lost with the next step; this one is taken.
+// A member that does not get it is lost with the next step; this step is taken.
 void GroupLeader::send_sum(Steps step, double loss) {
   GroupHeader header{GroupMessageKind::kSum, replica_group_.generation(), step.count()};
   header.loss = loss;

@@ -6,7 +6,7 @@
 // say), members get its state anew before the next one.
 //
 // A member that ends, fails or says nothing for too long is out; the step is computed again by
-// those who are left, with a new communicator, and the leader goes on alone when nobody is. One
+// those who are left, with a new communicator, and the leader continues alone when nobody is. One
 // thread.
 #pragma once
 

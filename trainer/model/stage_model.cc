@@ -9,7 +9,7 @@
 #include "replica/core/learning_rate.h"
 #include "trainer/model/stage_model_parts.h"
 #include "trainer/plain/blas.h"
-#include "trainer/plain/useful_threads.h"
+#include "trainer/plain/threads.h"
 
 namespace shoal::trainer {
 namespace {
@@ -26,7 +26,8 @@ torch::Tensor host_view(std::span<const float> values) {
                           {static_cast<std::int64_t>(values.size())});
 }
 
-// Of this process from now on: OpenMP's, for what libtorch does itself, and the library's.
+// Sets the threads of this process from now on: OpenMP's, for libtorch itself, and the BLAS
+// library's.
 void use_threads(int threads) {
   at::set_num_threads(threads);
   set_blas_threads(threads);

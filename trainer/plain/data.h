@@ -48,7 +48,7 @@ class SequenceOrder {
 inline constexpr std::size_t kWholeBytes = std::size_t{1} << 30;
 inline constexpr std::size_t kSamples = 4096, kSampleBytes = std::size_t{1} << 16;
 
-// Of the content of a file. With `whole` bytes or less of all of it, see above.
+// The digest of the content of a file; of all of it up to `whole` bytes, see above.
 Digest digest_of_content(std::span<const std::byte> bytes, std::size_t whole = kWholeBytes);
 
 class Dataset {

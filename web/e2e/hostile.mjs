@@ -125,7 +125,7 @@ async function loginAskedFor(browser) {
   await until('a login asked for in the middle is said', 9000, async () => (await text(page)).includes('said so by the test'));
   check('and what was there is still shown', (await page.locator('.u-over').count()) > 0);
   fixture.world.status = 0;
-  await until('and it goes on when the answers do', 9000, async () => !(await text(page)).includes('said so by the test'));
+  await until('and it continues when the answers do', 9000, async () => !(await text(page)).includes('said so by the test'));
   check('without an error', errors.length === 0, errors.join('; '));
   await page.context().close();
   fixture.stop();

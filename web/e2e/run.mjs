@@ -303,7 +303,7 @@ async function checkRestart(page) {
   await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
   await eventually('the job goes back to a checkpoint', 60_000, async () => (await statusNow()).epoch > epoch);
   const seen = await rounds();
-  await eventually('and goes on', 120_000, async () => (await rounds()) > seen);
+  await eventually('and continues', 120_000, async () => (await rounds()) > seen);
   await checkNoGap(page, drawnBefore);
   check('without having been loaded again', (await page.evaluate(() => performance.timeOrigin)) === before);
 }

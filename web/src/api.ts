@@ -52,7 +52,7 @@ function unreachable(error: unknown, deadlineMs: number): ApiError {
 // What a status says beyond its problem document, where people ask for it most.
 function refusal(status: number, body: unknown): ApiError {
   const problem = (body ?? {}) as { detail?: string; title?: string; hint?: string; errors?: FieldProblem[] };
-  const plain = status === 401 ? 'the coordinator asks for a login; this page has none' : `answer ${status}`;
+  const plain = status === 401 ? 'the coordinator asks for a login; this page has none' : `the coordinator answered ${status}`;
   return new ApiError(problem.detail ?? problem.title ?? plain, status, problem.hint, problem.errors);
 }
 

@@ -1,7 +1,7 @@
 // Emitted from api/openapi.json by answer_schema_test (SHOAL_REWRITE_GOLDENS=1); not to be edited. What the fields
 // mean is said there. A field with a question mark is not there when the coordinator is older.
 
-// Of a job's specification the page shows what it does not know, too.
+// The page also shows fields of a job's specification that it does not know.
 export type SpecValue = string | number | boolean | null | SpecValue[] | { [key: string]: SpecValue };
 
 export interface Problem {

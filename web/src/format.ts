@@ -50,7 +50,7 @@ export function bytes(value: number | null | undefined): string {
   return `${significant(value)} B`;
 }
 
-// Of a line, from bytes per second: 25e6 -> "200 Mbit/s". The command line says it the same way.
+// The rate of a line, from bytes per second: 25e6 -> "200 Mbit/s". The command line writes it the same way.
 export function lineRate(bytesPerSecond: number | null | undefined): string {
   if (!finite(bytesPerSecond)) return kNone;
   const bits = 8 * bytesPerSecond;

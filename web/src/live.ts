@@ -1,5 +1,5 @@
 // What keeps the page true: one event stream, shared by the tabs where the browser can, and resources that are asked for again when an event
-// concerns them. The stream goes on after the last event seen; when it was lost, everything is loaded
+// concerns them. The stream continues after the last event seen; when it was lost, everything is loaded
 // anew. `staleSince` says since when the page may not be true; it is never cleared by anything but an answer.
 import { signal } from '@preact/signals';
 import { ask, ApiError, type ClusterEvent, type Version } from './api';

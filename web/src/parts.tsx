@@ -159,7 +159,7 @@ export function Spark({ values, label }: { values: (number | null)[]; label: str
 export function Copy({ text }: { text: string }) {
   const [said, say] = useState('Copy');
   useEffect(() => say('Copy'), [text]);
-  const copy = () => navigator.clipboard.writeText(text).then(() => say('Copied'), () => say('The browser refuses'));
+  const copy = () => navigator.clipboard.writeText(text).then(() => say('Copied'), () => say('The browser refused'));
   return (
     <button type="button" class="link" onClick={() => void copy()}>
       {said}

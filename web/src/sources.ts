@@ -64,7 +64,7 @@ export const replicasOfAgent = (id: string, mostJobs = 16): Watch<Replica[]> => 
   slowMs: 5000,
 });
 
-// Of an older coordinator, which does not know the question, what its replicas give.
+// An older coordinator has no such route: the topology then follows from its replicas.
 export const topology = (id: string): Watch<Topology> => ({
   load: async () => {
     try {
@@ -79,7 +79,7 @@ export const topology = (id: string): Watch<Topology> => ({
   slowMs: 2000,
 });
 
-// Of the pipelines that run.
+// The topology of the running pipelines.
 export const topologies = (most = 8): Watch<Topology[]> => ({
   load: async () => {
     const piped = (await askAll<Job>('/jobs')).filter((one) => !isOver(one.status.phase) && one.spec.swarm.stages !== 1);

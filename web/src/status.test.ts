@@ -233,11 +233,11 @@ describe('the verdict on a new job', () => {
     expect(verdictOn({ data: { ...data, problem: 'too short' }, notes: ['x'] }).tone).toBe('bad'));
 });
 
-describe('a stage that hangs on one agent', () => {
+describe('a stage that depends on one agent', () => {
   const of = (id: string, stage: number, who: string, state: Replica['state'] = 'serving') => ({ ...replica(id, state), stage, agent: who });
   it('is named', () => {
     const replicas = [of('rep_1', 0, 'agt_1'), of('rep_2', 0, 'agt_2'), of('rep_3', 1, 'agt_2'), of('rep_4', 1, 'agt_1', 'loading'), of('rep_5', 1, 'agt_3', 'failed')];
-    expect(loneStages(replicas, [agent('agt_2')])).toEqual(['stage 1 hangs on agent-2 alone']);
+    expect(loneStages(replicas, [agent('agt_2')])).toEqual(['stage 1 depends on agent-2 alone']);
     expect(loneStages([...replicas, of('rep_6', 1, 'agt_3')], [])).toEqual([]);
   });
   it('is no news where there is one stage', () => expect(loneStages([of('rep_1', 0, 'agt_1')], [])).toEqual([]));
@@ -249,9 +249,9 @@ describe('coverage', () => {
     expect(coverage(job('stalled'), [replica('rep_1'), replica('rep_2', 'loading')]).tone).toBe('bad');
   });
   it('of a job that is over is neither good nor bad', () => {
-    expect(coverage(job('completed'), [])).toEqual({ tone: 'off', text: 'the job is over' });
+    expect(coverage(job('completed'), [])).toEqual({ tone: 'off', text: 'the job has ended' });
     expect(coverage(job('paused'), [])).toEqual({ tone: 'off', text: 'the job is paused' });
-    expect(waitingFor(job('paused'), undefined, [], [])).toEqual({ summary: 'nobody, the job is paused', tone: 'off', on: [] });
+    expect(waitingFor(job('paused'), undefined, [], [])).toEqual({ summary: 'nobody: the job is paused', tone: 'off', on: [] });
   });
   it('goes by the weakest stage', () => {
     const piped = job('training');

@@ -85,7 +85,7 @@ export const stagesOf = (job: Job): number => Number(job.spec.swarm.stages) || 1
 
 // Whether enough replicas serve: every stage needs its own. A job that is over needs none.
 export function coverage(job: Job, replicas: Replica[]): { tone: Tone; text: string } {
-  if (isOver(job.status.phase)) return { tone: 'off', text: 'the job is over' };
+  if (isOver(job.status.phase)) return { tone: 'off', text: 'the job has ended' };
   if (job.status.phase === 'paused') return { tone: 'off', text: 'the job is paused' };
   const here = replicas.filter(serves);
   const stages = Math.max(1, stagesOf(job), ...here.map((one) => one.stage + 1));
@@ -150,14 +150,14 @@ export function lostAgents(agents: Agent[], nowMs: number): Agent[] {
   return lost.filter((agent, i) => lost.findIndex((one) => one.name === agent.name) === i);
 }
 
-// "stage 1 hangs on agent-2 alone", of a pipeline whose stages are served by one agent each.
+// "stage 1 depends on agent-2 alone", of a pipeline whose stages are served by one agent each.
 export function loneStages(replicas: Replica[], agents: Agent[]): string[] {
   const current = replicas.filter(isCurrent);
   const stages = [...new Set(current.map((one) => one.stage))].sort((a, b) => a - b);
   if (stages.length < 2) return [];
   return stages.flatMap((stage) => {
     const who = [...new Set(current.filter((one) => one.stage === stage && serves(one)).map((one) => one.agent))];
-    return who.length === 1 ? [`stage ${stage} hangs on ${agentName(who[0]!, agents)} alone`] : [];
+    return who.length === 1 ? [`stage ${stage} depends on ${agentName(who[0]!, agents)} alone`] : [];
   });
 }
 
@@ -207,11 +207,11 @@ function waitingOn(contribution: Contribution, job: Job, round: Round, replicas:
   };
 }
 
-// Whom the job waits for at this moment, from its open round; without one, from its phase.
+// What the job waits for at this moment, from its open round; without one, from its phase.
 export function waitingFor(job: Job, round: Round | undefined, replicas: Replica[], agents: Agent[]): Waiting {
   const status = job.status;
-  if (isOver(status.phase)) return { summary: 'nobody, the job is over', tone: 'off', on: [] };
-  if (status.phase === 'paused') return { summary: 'nobody, the job is paused', tone: 'off', on: [] };
+  if (isOver(status.phase)) return { summary: 'nobody: the job has ended', tone: 'off', on: [] };
+  if (status.phase === 'paused') return { summary: 'nobody: the job is paused', tone: 'off', on: [] };
   const missing = round === undefined ? undefined : kMissing[round.state];
   if (status.phase !== 'training' || round === undefined || missing === undefined)
     return waitingByPhase(job, replicas, agents);
@@ -219,7 +219,7 @@ export function waitingFor(job: Job, round: Round | undefined, replicas: Replica
     .filter((one) => missing.states.includes(one.state))
     .map((one) => waitingOn(one, job, round, replicas, agents, missing.doing));
   const all = round.contributions.filter((one) => !['lost', 'moved', 'rejected', 'late', 'followed', 'served'].includes(one.state)).length;
-  if (on.length === 0) return { summary: 'the coordinator, everybody has answered', tone: 'good', on };
+  if (on.length === 0) return { summary: 'the coordinator: all members have answered', tone: 'good', on };
   const tone: Tone = on.some((one) => one.tone === 'bad') ? 'bad' : 'busy';
   if (on.length === all)
     return { summary: `everybody: ${plural(all, 'replica')}`, tone, on };
@@ -460,7 +460,7 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
   }
   for (const agent of lostAgents(agents, nowMs))
     found.push({
-      key: `${agent.id}-lost`, tone: 'bad', title: `${agent.name} is lost`, detail: 'it has not come back', at: agent.updated_at, href: `/agents/${agent.id}`,
+      key: `${agent.id}-lost`, tone: 'bad', title: `${agent.name} is lost`, detail: 'it has not returned', at: agent.updated_at, href: `/agents/${agent.id}`,
     });
   for (const agent of agents) {
     if (agent.state === 'gone') continue;

@@ -1,6 +1,6 @@
 // One event stream for all tabs of a browser, held by a SharedWorker: browsers allow six connections per origin
 // over all tabs. Every tab gets each event, and is told when the stream opens and when it is lost. The worker
-// goes on after the last event seen, so a tab that stays open misses none.
+// continues after the last event seen, so a tab that stays open misses none.
 import type { FromWorker } from './live';
 import { kStreamEvents } from './stream_events';
 

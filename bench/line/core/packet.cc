@@ -47,7 +47,7 @@ bool is_ipv4(std::span<const std::byte> bytes) {
          ip_header(bytes) <= bytes.size() && get(bytes, kIpLength, 2) == bytes.size();
 }
 
-// Of IP and TCP; 0 when it is no TCP packet.
+// Length of the IP and TCP headers; 0 for other packets.
 std::size_t tcp_headers(std::span<const std::byte> bytes) {
   const std::size_t ip = ip_header(bytes);
   if (bytes[kIpProtocol] != kTcp || bytes.size() < ip + kTcpMin) return 0;

@@ -16,7 +16,8 @@ namespace shoal::bench {
 
 struct Packet {
   std::vector<std::byte> bytes;  // from the IP header on
-  // Of more than one segment: the IP and TCP headers, and what each segment but the last carries.
+  // With more than one segment: the length of the IP and TCP headers, and the payload of each
+  // segment but the last.
   std::size_t header = 0, payload = 0;
   int segments = 1;
   // The sender left the checksum to the device: the sum of the pseudo-header is in its place.

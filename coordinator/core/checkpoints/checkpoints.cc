@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "coordinator/core/checkpoints/momentum.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
@@ -293,7 +294,7 @@ void on_checkpoint_uploaded(Transaction& tx, const CheckpointUploaded& uploaded)
   tx.event(Severity::kInfo, event_kind::kCheckpointStored,
            {.job = job, .replica = checkpoint.parts[0].writer, .round = checkpoint.key.round},
            to_string(id) + " of round " + std::to_string(checkpoint.key.round) + " stored, " +
-               std::to_string(size.n) + " bytes");
+               size_text(static_cast<double>(size.n)));
   forget_parts(tx, checkpoint);
   delete_superseded(tx, job);
   if (!is_terminal(tx.state().jobs.at(job).phase)) say_stored_again(tx, job);

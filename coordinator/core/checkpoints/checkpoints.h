@@ -2,7 +2,7 @@
 // stored by the service, kept as the job's spec says. A checkpoint is stored when all its parts
 // are; a part that fails is asked of another replica of its stage. A job's final checkpoint, and
 // that of a pause, is asked for again until one is stored. No job fails because nothing can be
-// stored: it says so (JobReason::kCheckpointFailing) and goes on.
+// stored: it says so (JobReason::kCheckpointFailing) and continues.
 #pragma once
 
 #include "coordinator/core/state/transaction.h"

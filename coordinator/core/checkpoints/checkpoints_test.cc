@@ -1,5 +1,5 @@
 // Checkpoints that cannot be stored, most likely because a disk is full: the job says so, loses
-// nothing for it, and goes on by itself when there is room again.
+// nothing for it, and continues by itself when there is room again.
 #include <gmock/gmock.h>
 
 #include "coordinator/core/pause_test_util.h"
@@ -108,7 +108,7 @@ TEST(Storing, TheOnlyWriterOfTheFinalCheckpointIsWaitedForInTheOpen) {
   rig.a = rig.join("a", rig.state().agents.at(agent).incarnation, {rig.rep_a});
   rig.stay(seconds(10));
   ASSERT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);
-  EXPECT_EQ(rig.newest(rig.id), last) << "it goes on";
+  EXPECT_EQ(rig.newest(rig.id), last) << "it continues";
   rig.store(rig.id);
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
 }

@@ -15,7 +15,7 @@ namespace shoal::coordinator {
 // folder.
 bool take_over_found(Transaction& tx, std::vector<CheckpointRecord> found);
 
-// Of a job that the tables did not know then.
+// Takes over the checkpoints of a job that the tables did not know when they were found.
 void take_over_found(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

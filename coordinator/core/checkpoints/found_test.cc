@@ -82,7 +82,7 @@ TEST(Found, FilesOfAnUnknownJobAreNoSignOfABackupTwice) {
   EXPECT_TRUE(rig.state().restoring.empty()) << "this database has gone on since";
 }
 
-// Whoever stored it had another clock, or this one was set back since.
+// The coordinator that stored it had another clock, or this clock was set back since.
 TEST(Found, TheEpochIsLaterThanThatOfTheFiles) {
   BackupRig rig;
   rig.commit(1);

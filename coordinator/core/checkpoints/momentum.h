@@ -11,8 +11,8 @@
 
 namespace shoal::coordinator {
 
-// Of one stage, those first that are known to have taken the outer step of that round. Empty for
-// jobs that do not shard, and before the first commit, when all momentum is zero.
+// The holders for one stage; first those that are known to have taken the outer step of that round.
+// Empty for jobs that do not shard, and before the first commit, when all momentum is zero.
 std::vector<MomentumHolder> momentum_holders(const State& state, const JobRecord& job,
                                              StageIndex stage);
 

@@ -151,7 +151,8 @@ TEST(Momentum, WhoCannotBeDialledAnyMoreKeepsNoPart) {
   EXPECT_EQ(plan.members[2].part_count, 0);
 }
 
-// Who has made the outer step surely has its momentum; who is still at it comes after them.
+// Replicas that have taken the outer step surely have its momentum; those still at it come after
+// them.
 TEST(Momentum, WhoHoldsTheCommittedRoundIsAskedFirst) {
   Sharded s(3);
   s.report_all(1);

@@ -119,7 +119,8 @@ AttemptDecision judge_attempt(const AttemptInput& input, const Options& options)
     return decision;
   }
   if (alive_voted == alive) return count_votes(input, options);
-  // Whoever is left cannot finish without the dead member's part: do not wait for its complaint.
+  // The remaining members cannot finish without the dead member's part: do not wait for a
+  // complaint.
   if (died_before_vote) return retry(input, options, AttemptReason::kMemberDied, {});
 
   AttemptDecision wait;

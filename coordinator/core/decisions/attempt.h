@@ -15,9 +15,10 @@
 // The owner of a part averages without what a member that owns none had not delivered when it was
 // lost, and its vote says so. With a commit `excluded` names those whose contribution does not
 // count. One that voted counts, whatever others say of it: a lost member is sent no more averages,
-// so whoever has them all was lost to no owner before. One that owns a part counts: nobody goes on
-// without an owner. Of any other all owners must have voted and none left it out; one that is gone,
-// or a reducer that is not done yet, may have. Rather is data trained twice than never.
+// so whoever has them all was lost to no owner before. One that owns a part counts: nobody
+// continues without an owner. Of any other all owners must have voted and none left it out; one
+// that is gone, or a reducer that is not done yet, may have. Training data twice is better than
+// dropping it.
 #pragma once
 
 #include <optional>
@@ -95,7 +96,7 @@ struct AttemptDecision {
   std::optional<Instant> wakeup_at;
 };
 
-// Whoever looks further into a commit may void the attempt.
+// A later check of a commit may still void the attempt.
 AttemptDecision void_attempt(const AttemptInput& input, const Options& options,
                              AttemptReason reason);
 AttemptDecision judge_attempt(const AttemptInput& input, const Options& options);

@@ -74,7 +74,7 @@ AttemptMember excluded(AttemptMember member) {
   return member;
 }
 
-// Of an attempt of two owners that agree and this third member.
+// The excluded members of an attempt of two owners that agree and this third member.
 std::vector<ReplicaId> excluded_with(AttemptMember third) {
   const auto decision = judge_attempt(
       attempt_of({owner(voted(1, kA)), owner(voted(2, kA)), std::move(third)}), Options{});
@@ -186,7 +186,7 @@ TEST(Attempt, ComplaintsOfTheDeadBlameNobody) {
   EXPECT_TRUE(decision.exclude.empty());
 }
 
-// Whoever complained and is gone says nothing about those that still work.
+// A complaint by a member that is gone says nothing about those that still work.
 TEST(Attempt, ComplaintsByTheDeadAreNotJudged) {
   AttemptMember gone = voted(1, kA, false);
   gone.failed = true;

@@ -5,8 +5,8 @@
 // nothing; who is right can be proved by what the step was made of. A claim is proved when its
 // replica took the step from the anchor and the momentum that were recorded before it and added the
 // average that was committed: the step is arithmetic with one result. When nobody has a proof, or
-// proofs contradict each other, nobody can be told apart, and the stage must not go on from either.
-// Where nobody who is here has one, a claim of one who is not counts when it is proved.
+// proofs contradict each other, nobody can be told apart, and the stage must not continue from
+// either. Where nobody who is here has one, a claim of one who is not counts when it is proved.
 #pragma once
 
 #include <vector>

@@ -1,7 +1,7 @@
-// Whether a joiner can load its state while rounds go on, from what it says of its load. With r the
-// share of its line that the averages of the rounds take, loading takes bare / (1 - r); with r of 1
-// and more it never ends. Both are measured: what the line brought in a window of time, and what
-// the averages of the rounds of that time take for the whole state, so that
+// Whether a joiner can load its state while rounds continue, from what it says of its load. With r
+// the share of its line that the averages of the rounds take, loading takes bare / (1 - r); with r
+// of 1 and more it never ends. Both are measured: what the line brought in a window of time, and
+// what the averages of the rounds of that time take for the whole state, so that
 //
 //   r = bytes of averages per round * rounds in the window / bytes received in the window
 //

@@ -3,11 +3,11 @@
 #include "coordinator/core/decisions/placement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <tuple>
 
 #include "base/check.h"
+#include "base/number_text.h"
 #include "coordinator/core/decisions/stage_rates.h"
 #include "outer_opt/core/step/fragments.h"
 #include "swarm/core/plan/sharing.h"
@@ -281,13 +281,7 @@ PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostMo
   return decision;
 }
 
-// In the decimal units of the command line and the pages.
-std::string readable(Bytes bytes) {
-  const bool large = bytes.n >= 999'950'000;
-  const auto tenths =
-      static_cast<std::int64_t>(std::llround(static_cast<double>(bytes.n) / (large ? 1e8 : 1e5)));
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + (large ? " GB" : " MB");
-}
+std::string readable(Bytes bytes) { return size_text(static_cast<double>(bytes.count())); }
 
 // The live replicas of the view, with what their devices give to each; `gflops` is of each of them.
 void add_replicas(const PlacementInput& input, const std::vector<double>& gflops,
@@ -409,8 +403,8 @@ std::string explain(const PlacementDecision& decision) {
     case PlacementReason::kNoAgents:
       return "no agent has joined";
     case PlacementReason::kNoFreeDevice:
-      return decision.resting > 0 ? "the free devices rest after a failure"
-                                  : "every device is taken";
+      return decision.resting > 0 ? "the free devices are resting after a failure"
+                                  : "every device is in use";
     case PlacementReason::kNoDeviceFits:
       return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
              readable(decision.largest);

@@ -479,16 +479,16 @@ TEST(Explain, SaysSizesInReadableUnits) {
   PlacementDecision decision;
   decision.reason = PlacementReason::kNoDeviceFits;
   decision.needed = Bytes(1'500'000'000);
-  decision.largest = Bytes(999'949'999);
-  EXPECT_EQ(explain(decision), "a replica needs 1.5 GB; the largest free device has 999.9 MB");
+  decision.largest = Bytes(999'400'000);
+  EXPECT_EQ(explain(decision), "a replica needs 1.50 GB; the largest free device has 999 MB");
   decision.reason = PlacementReason::kTooFewDevices;
   decision.missing = 2, decision.fitting = 3, decision.resting = 1;
   EXPECT_EQ(explain(decision),
-            "2 more devices with 1.5 GB are needed for swarm.min_replicas; 2 such are free");
+            "2 more devices with 1.50 GB are needed for swarm.min_replicas; 2 such are free");
   decision.reason = PlacementReason::kNoFreeDevice;
-  EXPECT_EQ(explain(decision), "the free devices rest after a failure");
+  EXPECT_EQ(explain(decision), "the free devices are resting after a failure");
   decision.resting = 0;
-  EXPECT_EQ(explain(decision), "every device is taken");
+  EXPECT_EQ(explain(decision), "every device is in use");
   decision.reason = PlacementReason::kPlaced;
   EXPECT_EQ(explain(decision), "");
 }

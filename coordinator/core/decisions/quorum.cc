@@ -77,7 +77,7 @@ QuorumDecision judge_stragglers(const QuorumInput& input, const Options& options
   return decision;
 }
 
-// Who among the silent ones hangs, by itself.
+// The silent replicas that hang on their own account.
 struct Hung {
   std::vector<ReplicaId> to_ask, unresponsive;
   std::optional<Instant> wakeup_at;

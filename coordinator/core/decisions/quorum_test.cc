@@ -102,7 +102,7 @@ TEST(Quorum, WhoReportedDoesNotHang) {
   EXPECT_EQ(decide_quorum(input, Options{}).verdict, QuorumVerdict::kFreeze);
 }
 
-// Half of them can go on without it.
+// Half of them can continue without it.
 TEST(Quorum, AnAsynchronousRoundIsFrozenWhoeverHangs) {
   auto input = three_trainers({80.0, 90.0, {}}, 500);
   input.enough = 2;

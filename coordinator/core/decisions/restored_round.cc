@@ -23,7 +23,7 @@ bool contradicts(const HeldReplica& claim, const KnownCommit& known) {
   return known.anchors[stage] && claim.anchor != known.anchors[stage];
 }
 
-// Of those who hold this round; none: they do not agree, or a stage has no holder.
+// The round that its holders agree on; none if they disagree or a stage has no holder.
 std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, const RoundKey& key,
                                       const KnownCommit& database, std::int32_t stages,
                                       bool shared) {

@@ -1,4 +1,4 @@
-// Which round does a job go on from, whose database is older than its agents? A backup was put
+// Which round does a job continue from, whose database is older than its agents? A backup was put
 // back, and replicas come that hold rounds which the database does not know. A pure decision over
 // what they hold: the newest round that every stage has a holder of, where all holders agree on the
 // commit and, stage by stage, on the state. Members may disagree at most on the newest commit,

@@ -8,7 +8,7 @@
 // blamed for what it did not send. Who sends less than it reported is only clipped harder than it
 // need be: nothing is held against it.
 //
-// Whom to believe, when the sum is above:
+// Whom to believe if the sum is above the report:
 //
 //   still above without the largest word   more than one owner says so: the member lied, by name
 //   above by the word of one owner         either of the two lied. The attempt is void, and in the

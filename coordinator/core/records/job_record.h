@@ -1,5 +1,5 @@
-// A job as the coordinator remembers it: what was asked, how far it is, and the model that its
-// replicas hold. One of the records of records.h.
+// The coordinator's record of a job: its spec, its progress, and the model that its replicas hold.
+// One of the records of records.h.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ enum class JobPhase {
   kGathering,  // agents are being assigned
   kWarming,    // replicas load their state
   kTraining,
-  kStalled,     // too few replicas; goes on by itself
+  kStalled,     // too few replicas; continues by itself
   kFinalizing,  // trained, or to be paused: the last evaluation and checkpoint
-  kPaused,      // by the operator: it holds nothing, and goes on from its newest checkpoint
+  kPaused,      // by the operator: it holds nothing, and continues from its newest checkpoint
   kCompleted,
   kCancelled,
   kFailed,
@@ -51,12 +51,12 @@ constexpr auto enumerators_of(Of<JobDesired>) {
 // Why a job is in its phase. Closed list: the API, the tests and the log use these words.
 enum class JobReason {
   kNone,
-  kNoAgents,            // nobody is there
-  kNoDeviceFits,        // agents are there, none with enough memory
+  kNoAgents,            // no agent is connected
+  kNoDeviceFits,        // no connected agent has enough memory
   kWaitingForReplicas,  // fewer than swarm.min_replicas
   kLoading,
   kRunning,
-  kReconnecting,  // the coordinator was started, and none of its replicas has spoken yet
+  kReconnecting,  // the coordinator has restarted, and no replica of the job has reported yet
   kBelowMinReplicas,
   kLastReplicaLost,
   kWaitingForAbsent,  // they hold newer state than any checkpoint; the detail says who and how long
@@ -64,7 +64,7 @@ enum class JobReason {
   kFinalCheckpoint,
   kPausing,  // its round is finished, its checkpoint stored
   kPausedByUser,
-  kCheckpointFailing,  // the newest could not be stored; it is tried again
+  kCheckpointFailing,  // the newest checkpoint could not be stored; the job tries again
   kFinished,
   kCancelledByUser,
   kDataMissing,

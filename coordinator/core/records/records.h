@@ -5,6 +5,7 @@
 // A field is written by one machine only; the comment names it where that is not obvious.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -37,6 +38,20 @@ struct Snapshot {
   std::vector<CheckpointRecord> checkpoints;  // not deleted
   std::vector<LinkRecord> links;
 };
+
+// The newest instant in the records of a snapshot. A coordinator's clock never starts before it, in
+// case the host's clock was set back.
+inline Instant newest_instant(const Snapshot& snapshot) {
+  Instant newest;
+  const auto look = [&](const auto& records) {
+    for (const auto& record : records) newest = std::max(newest, record.updated_at);
+  };
+  look(snapshot.jobs);
+  look(snapshot.agents);
+  look(snapshot.replicas);
+  look(snapshot.checkpoints);
+  return newest;
+}
 
 template <typename Job>
 auto& stage_of(Job& job, StageIndex index) {

@@ -18,7 +18,7 @@ enum class ReplicaState {
   kLoading,
   kServing,
   kAveraging,
-  kAbsent,  // its agent is out of reach; it takes part in nothing, and goes on with what it holds
+  kAbsent,  // its agent is out of reach; it takes part in nothing, and continues with what it holds
   kReleased,
   kFailed
 };

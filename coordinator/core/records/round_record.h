@@ -37,7 +37,7 @@ struct Reduce {
   std::int64_t frame_values = kFrameValuesUsual;      // of its plan
   bool entropy_coding = false;                        // likewise
   std::vector<MomentumHolder> momentum_holders = {};  // likewise, with sync.outer_state = sharded
-  bool given_up = false;  // the round goes on without this group, whose members keep what they have
+  bool given_up = false;  // the round continues without this group; its members keep their progress
   Digest base = {}, base_momentum = {};    // anchor and momentum that the outer step begins with
   std::int32_t drawn_for = 0;              // the attempt whose frames were drawn for an audit
   std::vector<AuditedRange> audited = {};  // the newest attempt is an audit: of these
@@ -69,7 +69,8 @@ inline std::int32_t averaging_attempt(const Reduce& reduce) {
 
 struct RoundRecord {
   RoundKey key;
-  // Of all stages together: `voting` from the first vote on, `frozen` again with a new attempt.
+  // The state of all stages together: `voting` from the first vote on, `frozen` again with a new
+  // attempt.
   RoundState state = RoundState::kOpen;
   std::vector<Reduce> reduces;  // one per reduce: as many as the job has stages, or groups
   std::int32_t aborts = 0;      // times this round number was aborted and opened again

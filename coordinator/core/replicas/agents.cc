@@ -8,7 +8,7 @@
 namespace shoal::coordinator {
 namespace {
 
-// Of this replica and those beside it on its device.
+// The memory of this replica and of those beside it on its device.
 Bytes memory_with(const State& state, const ReplicaRecord& replica) {
   const JobRecord& job = state.jobs.at(replica.job);
   const swarm::CostModel model(job.spec, swarm::cost_options(job.spec));

@@ -58,7 +58,7 @@ bool holds_committed(const State& state, const JobRecord& job, const ReplicaReco
 
 // ---- who keeps what
 
-// Of each agent the replica that would keep copies, the first of those that take part.
+// For each agent the replica that would keep copies: the first one that takes part.
 FlatMap<AgentId, ReplicaId> possible_keepers(const State& state, const JobRecord& job) {
   FlatMap<AgentId, ReplicaId> keepers;
   for (const ReplicaId id : in_sync_replicas(state, job)) {
@@ -71,7 +71,7 @@ FlatMap<AgentId, ReplicaId> possible_keepers(const State& state, const JobRecord
   return keepers;
 }
 
-// Of this agent, beside what it keeps for other jobs.
+// The room of this agent beside what it keeps for other jobs.
 Bytes room_of(const Transaction& tx, AgentId agent, JobId job) {
   Bytes room = tx.options().copies_max;
   for (const auto& [id, replica] : tx.state().replicas) {
@@ -150,7 +150,7 @@ void choose_keepers(Transaction& tx, JobId id) {
       const ReplicaId copy(tx.counters().next_replica++);
       tx.replica(chosen.back()).copies.push_back({copy, stage});
     }
-    const bool none = agents.empty();  // who keeps one that cannot be moved goes on
+    const bool none = agents.empty();  // a keeper of a copy that cannot move keeps it
     if (!none && all_hold(state, job, stage, agents, keepers)) drop_others(tx, id, stage, chosen);
   }
 }
@@ -300,8 +300,8 @@ void note_restored(Transaction& tx, const ReplicaRecord& replica) {
   tx.event(
       Severity::kWarning, event_kind::kStageRestoredFromCopy,
       {.job = job.id, .agent = replica.agent, .replica = replica.id, .round = job.committed_round},
-      "stage " + std::to_string(replica.stage) + " had lost its last replica; " +
-          display_name(state, replica.id) + " goes on from the copy of round " +
+      "stage " + std::to_string(replica.stage) + " lost its last replica; " +
+          display_name(state, replica.id) + " continues from the copy of round " +
           std::to_string(job.committed_round) + " that " + display_name(state, keeper->id) +
           " kept");
 }

@@ -57,7 +57,7 @@ bool is_loading(const ReplicaRecord& replica) {
   return replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading;
 }
 
-// Others of its stage that would go on: in-sync ones for one that trains, live ones for one that
+// Others of its stage that would continue: in-sync ones for one that trains, live ones for one that
 // loads.
 std::int64_t others_of_stage(const State& state, const ReplicaRecord& leaving) {
   const auto ids = is_loading(leaving) ? live_replicas(state, leaving.job)

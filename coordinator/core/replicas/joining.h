@@ -1,7 +1,7 @@
 // A replica that joins a job that trains: whom it may ask for the state, and when the round it has
-// come to lets it in. It loads while rounds go on (outer_opt/core/joining/join_session.h), so what
-// it says it holds may be past already: then it is named the newer round, and follows. Nobody waits
-// for one that is far; one that has only a round to follow is waited for once, for a moment.
+// come to lets it in. It loads while rounds continue (outer_opt/core/joining/join_session.h), so
+// what it says it holds may be past already: then it is named the newer round, and follows. Nobody
+// waits for one that is far; one that has only a round to follow is waited for once, for a moment.
 #pragma once
 
 #include <optional>

@@ -16,7 +16,7 @@ using testing::IsEmpty;
 // One agent with a device that nobody uses.
 struct PlacingTest : testing::Test {
   PlacingTest() { rig.join("a"); }
-  // Of a job that was not submitted yet, after `change`.
+  // The input for a job that was not submitted yet, after `change`.
   template <typename Change>
   PlacementInput input(const Change& change) {
     State state = rig.state();

@@ -89,7 +89,7 @@ TEST(Reducers, ACordonedAgentGetsNone) {
   EXPECT_TRUE(served.last<Assign>(served.r));
 }
 
-// The job goes on as it is, and another one takes its place when the device has rested.
+// The job continues as it is, and another one takes its place when the device has rested.
 TEST(Reducers, TheLossOfOneIsNoFailureOfTheJob) {
   Served rig;
   const Instant balanced = rig.job(rig.id).balance_at;

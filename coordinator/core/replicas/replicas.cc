@@ -113,8 +113,8 @@ const ReplicaRecord* reader_of_data(const Transaction& tx, const JobRecord& job)
   return readers.empty() ? nullptr : &state.replicas.at(readers.front());
 }
 
-// Of all replicas that read data the first one decides what the job's is. Before anything was
-// committed it is forgotten with the last of them: then nothing was trained on it.
+// The first replica that reads data defines the job's data. Before the first commit the definition
+// is forgotten with the last such replica, because nothing counts that was trained on it.
 std::string settle_data(Transaction& tx, const ReplicaRecord& loaded, const Digest& data) {
   if (!data) return {};
   const JobRecord& job = tx.state().jobs.at(loaded.job);
@@ -175,8 +175,8 @@ void leave_round(Transaction& tx, const ReplicaRecord& ended, ContributionState 
   if (tx.state().rounds.contains(committed)) pass_on_slices(tx, committed);
 }
 
-// Whom nobody can hear may be anything but stuck. And while nobody within reach is above doubt,
-// what the stage has committed is waited for before it is given up.
+// A replica that is out of reach need not be stuck. And while every replica within reach is in
+// doubt, the committed state of the stage is waited for before it is given up.
 bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> doubtful) {
   if (!can_be_absent(state, id)) return false;
   if (!is_within_reach(state, id)) return true;
@@ -189,8 +189,8 @@ bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> 
   });
 }
 
-// One that hangs: the rounds go on without it, or nothing does. Where others wait for it, they need
-// another one.
+// One that hangs: the rounds continue without it, or nothing does. Where others wait for it, they
+// need another one.
 bool may_wait_for(const State& state, ReplicaId id) {
   const ReplicaRecord& replica = state.replicas.at(id);
   if (replica.held_round < 0 || !can_be_absent(state, id)) return false;
@@ -272,8 +272,8 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   CommitRecord record = commit_record(tx.state(), job);
   const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
                    replica.source.kind == SourceKind::kCheckpoint;
-  // Of its own; whoever loads a stage of it has the whole momentum. Count 0: of a checkpoint found
-  // on disk, whose length only its loader will know.
+  // A record of its own: a replica that loads a stage has the whole momentum. Count 0: a checkpoint
+  // found on disk, whose length only its loader will know.
   if (all) {
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }
@@ -371,7 +371,7 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
   } else {
     process.resting_until.put({ended.agent, ended.device}, tx.now() + tx.options().replica_backoff);
   }
-  const bool reducer = is_reducer(state, ended);  // the job goes on without it
+  const bool reducer = is_reducer(state, ended);  // the job continues without it
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(tx, ended);
   JobRecord& job = tx.job(ended.job);
   if (counts_against_job(failure) && !reducer) ++job.failures_in_row;
@@ -471,7 +471,7 @@ void check_load_limits(Transaction& tx, JobId job) {
     if (tx.now() < limit) {
       tx.schedule_wakeup(job, limit);
     } else if (load_has_moved(tx.state(), id)) {
-      fail_replica(tx, id, ReplicaFailure::kSourceLost, "its load came no further");
+      fail_replica(tx, id, ReplicaFailure::kSourceLost, "its load made no progress");
     } else {
       fail_replica(tx, id, ReplicaFailure::kUnresponsive, "it did not begin to load its state");
     }

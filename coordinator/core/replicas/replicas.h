@@ -21,7 +21,7 @@ void assign_replica(Transaction& tx, JobId job, const Place& place, const StateS
 // What a replica that loads is told.
 void send_assign(Transaction& tx, const ReplicaRecord& replica);
 void on_loaded(Transaction& tx, const Loaded& loaded);
-// The job counts on what it holds, which is the committed round: it goes on from there, and gives
+// The job counts on what it holds, which is the committed round: it continues from there, and gives
 // that state to joiners. Said again it changes nothing.
 void tell_to_go_on(Transaction& tx, ReplicaId id);
 // Joiners that waited for their turn to enter, and whom they may ask (joining.h).
@@ -37,8 +37,8 @@ void exclude_replicas(Transaction& tx, std::span<const ReplicaId> excluded, Repl
                       const std::string& detail);
 // Its round and checkpoints are left to the caller, who ends them with it.
 void release_replica(Transaction& tx, ReplicaId id, ReleaseReason reason);
-// Released while its job goes on: others take over what it had. `left`: what its contribution to an
-// open round becomes, kLost or kMoved.
+// Released while its job continues: others take over what it had. `left`: what its contribution to
+// an open round becomes, kLost or kMoved.
 void let_go(Transaction& tx, ReplicaId id, ReleaseReason reason, ContributionState left);
 
 // Its agent is out of reach: it takes part in nothing, and nothing of it is given up. A reducer has

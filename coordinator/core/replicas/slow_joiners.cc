@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/number_text.h"
 #include "base/transfer_patience.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -48,7 +49,7 @@ void call_slow(Transaction& tx, const ReplicaRecord& replica, const JoinShare& m
   Joiner& joiner = tx.volatile_state().joiners[replica.id];
   if (std::exchange(joiner.called_slow, true)) return;
   const std::string left =
-      measured.left ? "about " + in_words(*measured.left) + " more" : std::string("for ever");
+      measured.left ? "about " + in_words(*measured.left) + " more" : std::string("forever");
   tx.event(Severity::kWarning, event_kind::kJoinSlow, scope_of(replica),
            display_name(tx.state(), replica.id) +
                " loads slowly: the averages of the rounds take r = " + two_digits(measured.share) +
@@ -64,7 +65,7 @@ void refuse(Transaction& tx, const ReplicaRecord& replica, const std::string& wh
   line = {tx.now() + rest, line.times + 1};
   tx.event(Severity::kWarning, event_kind::kJoinRefused, scope_of(replica),
            display_name(tx.state(), replica.id) + " cannot join: " + why + "; " + kRemedy +
-               "; its agent is asked again in " + in_words(rest));
+               "; its agent is tried again in " + in_words(rest));
   fail_replica(tx, replica.id, ReplicaFailure::kTooSlow, why);
 }
 
@@ -82,9 +83,9 @@ std::string why_never(const Transaction& tx, const ReplicaRecord& replica, const
   const Duration limit = stall_for(tx.options().load_limit, state_size(job, replica.stage)) * 2;
   const bool rounds = job.committed_round - furthest.round >= kRoundsWithoutProgress;
   if (still < limit || !rounds) return {};
-  return "it has come no further than " + std::to_string(furthest.done.count()) + " of " +
-         std::to_string(furthest.total.count()) + " bytes for " + in_words(still) + " and " +
-         std::to_string(job.committed_round - furthest.round) + " rounds";
+  return "it has stayed at " + size_text(static_cast<double>(furthest.done.count())) + " of " +
+         size_text(static_cast<double>(furthest.total.count())) + " for " + in_words(still) +
+         " and " + std::to_string(job.committed_round - furthest.round) + " rounds";
 }
 
 void look_at_agents_again(Transaction& tx, JobId job) {

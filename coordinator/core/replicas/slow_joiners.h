@@ -11,7 +11,7 @@ namespace shoal::coordinator {
 // Called at every look at a job; looks again while somebody joins.
 void watch_joiners(Transaction& tx, JobId job);
 
-// Not to be asked now. Where no rounds go on, no line is too slow for them.
+// Not to be asked now. While no rounds run, no line is too slow.
 bool is_too_slow_for(const Transaction& tx, JobId job, AgentId agent);
 
 }  // namespace shoal::coordinator

@@ -110,7 +110,7 @@ TEST_F(SlowJoiners, OneThatComesNoFurtherIsReplacedAndNamed) {
   load(700, 10, [](int second) { return 300 + second % 2; });
   ASSERT_FALSE(is_loading());
   ASSERT_EQ(said("join_refused").size(), 1u);
-  EXPECT_THAT(said("join_refused")[0], HasSubstr("no further than 301 of 1000 bytes"));
+  EXPECT_THAT(said("join_refused")[0], HasSubstr("stayed at 301 B of 1.00 kB"));
 }
 
 TEST_F(SlowJoiners, WhereNoRoundsGoOnNobodyIsTooSlow) {

@@ -147,7 +147,7 @@ TEST(AsyncRounds, ADrainedReplicaStaysUntilItsReportCounts) {
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(2 * 1280));
 }
 
-// The reporter goes on with more steps; whoever was late goes on with the lease that it has.
+// The reporter continues with more steps; whoever was late continues with the lease that it has.
 TEST(AsyncRounds, AnAbortLeavesTheLateOneInItsLease) {
   JobSpec spec = async_job();
   spec.swarm.min_replicas = 1;
@@ -170,8 +170,8 @@ TEST(AsyncRounds, AnAbortLeavesTheLateOneInItsLease) {
   EXPECT_EQ(rig.of(1, rig.rep_b).state, ContributionState::kTraining);
 }
 
-// The word of it is lost with the coordinator, and the operator lets the job go on: what the late
-// one had begun was given to others.
+// The word of it is lost with the coordinator, and the operator lets the job continue: what the
+// late one had begun was given to others.
 TEST(AsyncRounds, APauseTakesBackWhatIsLate) {
   Async rig;
   const DataLease lease = rig.last<ToReplica<OpenRound>>(rig.b)->body.leases.at(0);

@@ -172,7 +172,7 @@ void add_reducers(Transaction& tx, const RoundKey& key, StageIndex stage,
   }
 }
 
-// Who is barred owns no part, unless nobody else can.
+// A barred member owns no part, unless no other member can.
 void take_parts_from_barred(const std::vector<ReplicaId>& barred, MembershipPlan& membership) {
   const MembershipPlan before = membership;
   bool left = false;
@@ -254,7 +254,7 @@ void reopen(Transaction& tx, const RoundKey& key, AbortReason reason) {
   timers.reduces.clear();
 }
 
-// Those who go on with this round after an abort, the absent ones when they are back.
+// Those who continue with this round after an abort, the absent ones when they are back.
 std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& key) {
   const JobRecord& job = state.jobs.at(key.job);
   std::vector<ReplicaId> all = in_sync_replicas(state, job);
@@ -268,7 +268,7 @@ std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& ke
 }
 
 // Orders to train on after an abort, as `there` is then sorted: whoever is late in an asynchronous
-// round comes last and goes on with the lease that it has.
+// round comes last and continues with the lease that it has.
 std::vector<OpenRound> assign_data_again(Transaction& tx, const RoundKey& key,
                                          std::vector<ReplicaId>& there) {
   const auto late = std::stable_partition(there.begin(), there.end(), [&](ReplicaId replica) {
@@ -339,8 +339,8 @@ std::int64_t count_in_average(const State& state, const RoundKey& key, ReduceInd
   });
 }
 
-// Of each stage, or of all groups together. Of a group that gave up what the dead trained is lost
-// with them.
+// Judged per stage, or over all groups together. In a group that gave up, the progress of dead
+// members is lost with them.
 bool enough_take_part(Transaction& tx, const RoundKey& key, const std::vector<bool>& agrees,
                       const std::vector<ReplicaId>& excluded) {
   const bool in_groups = averages_in_groups(tx.state().jobs.at(key.job));

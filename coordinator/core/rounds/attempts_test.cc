@@ -70,7 +70,7 @@ TEST(Attempts, TrafficOfAllOfThemIsCounted) {
   EXPECT_EQ(stats(0).reduce_s, 0.5) << "of the last one";
 }
 
-// Who has reported waits for the others; it is not asked to train the round again.
+// A replica that has reported waits for the others; it is not asked to train the round again.
 TEST(Attempts, WhoHasReportedIsNotToldToTrainAgain) {
   Three rig;
   rig.report(rig.agents[0], rig.replicas[0], rig.key);

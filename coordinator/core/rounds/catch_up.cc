@@ -30,7 +30,7 @@ void resend_plan(Transaction& tx, const RoundRecord& round, const ContributionRe
   tx.tell(own.replica, plan_of(tx.state(), round.key, reduce_index(own)));
 }
 
-// Of a replica that holds the committed round, or averages only.
+// Repeats the current orders to a replica that holds the committed round, or only averages.
 void resend_current(Transaction& tx, const ReplicaRecord& replica) {
   const RoundKey key = next_key(tx.state().jobs.at(replica.job));
   const ContributionRecord* own = tx.state().contributions.find({key, replica.id});

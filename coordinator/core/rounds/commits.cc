@@ -44,7 +44,7 @@ void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
   give_back({job.next_sequence, job.returned}, leases);
 }
 
-// What is left of the leases of this contribution: with sync.overlap_steps its replica goes on to
+// What is left of the leases of this contribution: with sync.overlap_steps its replica continues to
 // train it, else it goes back.
 void settle_leases(Transaction& tx, ContributionRecord& contribution, Tails& tails) {
   JobRecord& job = tx.job(contribution.key.job);
@@ -55,7 +55,7 @@ void settle_leases(Transaction& tx, ContributionRecord& contribution, Tails& tai
   if (goes_on && !beyond.empty()) tails.put(contribution.replica, std::move(beyond));
 }
 
-// What its leases are worth goes on to the next round, or back.
+// What is left of its leases carries over to the next round, or returns to the ledger.
 void set_aside(JobRecord& job, ContributionRecord& contribution, Tails& tails) {
   if (is_late(job, contribution) && !contribution.leases.empty()) {
     tails.put(contribution.replica, contribution.leases);
@@ -245,10 +245,11 @@ void settle_state(Transaction& tx, const RoundKey& key, StageIndex stage,
   for (const ReplicaId replica : decision.odd) {
     if (!is_present(tx.state(), replica)) continue;
     fail_replica(tx, replica, ReplicaFailure::kDigestMismatch,
-                 undecided ? "replicas of its stage differ after the outer step, and nobody can "
-                             "prove what it should be"
-                           : "its anchor or outer momentum differs from that of the others after "
-                             "the outer step");
+                 undecided
+                     ? "replicas of its stage differ after the outer step, and none can prove "
+                       "its state"
+                     : "its anchor or outer momentum differs from that of the others after "
+                       "the outer step");
   }
   if (!undecided) keep_settled(tx, key, stage, decision.anchor, decision.momentum);
   fail_deviating_joiners(tx, key, stage);
@@ -315,7 +316,7 @@ void open_next(Transaction& tx, JobId id, const Tails& tails, std::vector<Replic
   }
   open_round(tx, id);
   carry_over(tx, next_key(job), tails, followers);
-  // Who is late has its lease already.
+  // A late replica has its lease already.
   if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
     std::erase_if(followers, [&](ReplicaId replica) { return tails.contains(replica); });
   }
@@ -359,7 +360,7 @@ void drop_the_stale_absent(Transaction& tx, const RoundKey& key) {
   }
 }
 
-// Whoever served without a part in this round cannot follow.
+// A replica that served without a part in this round cannot follow.
 void fail_the_stale(Transaction& tx, const RoundKey& key) {
   drop_the_stale_absent(tx, key);
   for (const ReplicaId replica : live_replicas(tx.state(), key.job)) {

@@ -89,7 +89,7 @@ TEST(CommonState, WithoutAProofTheStageGoesBackInTheOpen) {
   EXPECT_FALSE(is_live(rig.state(), rig.rep_b));
   for (const ReplicaId replica : {rig.rep_a, rig.rep_b}) {
     EXPECT_EQ(rig.replicas_.at(replica).failure, ReplicaFailure::kDigestMismatch);
-    EXPECT_THAT(rig.replicas_.at(replica).detail, HasSubstr("nobody can prove"));
+    EXPECT_THAT(rig.replicas_.at(replica).detail, HasSubstr("none can prove"));
   }
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kStalled);
 }

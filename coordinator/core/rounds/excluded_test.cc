@@ -210,7 +210,7 @@ TEST(Excluded, AnAverageOfNobodyIsNotCommitted) {
             AbortReason::kNoUsableContribution);
   const RoundRecord& again = rig.rounds_.at(rig.key);
   EXPECT_EQ(again.abort_reason, AbortReason::kNoUsableContribution);
-  EXPECT_EQ(again.from_step, Steps(10)) << "it goes on where it was";
+  EXPECT_EQ(again.from_step, Steps(10)) << "it continues where it was";
   EXPECT_EQ(again.to_step, Steps(20)) << "as many steps as a round has";
 }
 

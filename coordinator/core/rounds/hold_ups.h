@@ -1,8 +1,8 @@
 // Agents whose silence holds a round up. A silent agent is given its lease, since a line may be
-// slow and there is work for the others meanwhile. Where a round could go on but for silent agents
-// everybody stands still: then it waits no longer for them than for one whose stream has closed.
-// Without that a second fault, while the first one is waited for, would cost the same round as long
-// again. The replicas are absent as with any lease that lapses.
+// slow and there is work for the others meanwhile. Where a round could continue but for silent
+// agents everybody stands still: then it waits no longer for them than for one whose stream has
+// closed. Without that a second fault, while the first one is waited for, would cost the same round
+// as long again. The replicas are absent as with any lease that lapses.
 //
 // Often it waits less. A silence of w costs each of the others w; going on costs what the silent
 // one trained in the round, t. With n others, waiting for more than t / n loses more than it can
@@ -11,12 +11,12 @@
 // may be that late. Silence counts from the last heartbeat, so whoever fell silent well before the
 // round's end is not waited for at all, and two that are silent at once cost no more than one.
 //
-// A round that goes on makes what they hold worthless. Where that would leave a stage to one
+// A round that continues makes what they hold worthless. Where that would leave a stage to one
 // replica alone, whose loss would be the stage's, they have the whole lease; but once for a round:
 // when it has stood still for that long, the next silent one has no more than the others.
 //
 // Somebody who waits must be heard meanwhile. When nobody is, a line is down that all of them
-// share, and no round would go on without the silent ones either.
+// share, and no round would continue without the silent ones either.
 #pragma once
 
 #include <optional>

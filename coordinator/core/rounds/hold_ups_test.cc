@@ -28,7 +28,7 @@ struct Four : Rig {
     wait(seconds(3));
     stay(seconds(1));
   }
-  // Of all that are not frozen.
+  // All that are not frozen keep reporting.
   void stay(Duration d) {
     for (Duration passed; passed < d; passed = passed + seconds(1)) {
       wait(seconds(1));
@@ -125,13 +125,14 @@ TEST(HoldUps, WhileOthersTrainASilentAgentHasItsLease) {
   rig.frozen[3] = true;
   rig.report_of(0), rig.report_of(1);
   rig.stay(rig.options.lease - seconds(1));
-  EXPECT_TRUE(rig.is_there(3)) << "the round would not go on without it either";
+  EXPECT_TRUE(rig.is_there(3)) << "the round would not continue without it either";
   rig.report_of(2);
   rig.stay(seconds(1));
   EXPECT_FALSE(rig.is_there(3));
 }
 
-// Half of them wait, but a line that all of them share is down: without the others nothing goes on.
+// Half of them wait, but a line that all of them share is down: without the others nothing
+// continues.
 TEST(HoldUps, WhereNobodyIsHeardEverybodyHasTheLease) {
   Four rig;
   rig.report_all_but(3);

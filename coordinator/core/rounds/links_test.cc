@@ -136,7 +136,7 @@ TEST(Links, EverybodyIsAskedToMeasureTheNextHalfOfTheCircle) {
   EXPECT_THAT(peers_to_measure(s.state(), later, s.replicas[1]), testing::SizeIs(2));
 }
 
-// Who asked each other at once would find each other busy, again and again in short rounds.
+// Two that ask each other at once would find each other busy, again and again in short rounds.
 TEST(Links, OfTwoThatFaceEachOtherOneAsks) {
   Swarm s(2);
   EXPECT_THAT(s.asked(0), testing::SizeIs(1));

@@ -57,7 +57,7 @@ double speed_in(const ContributionRecord& contribution) {
   return static_cast<double>(contribution.report.steps.count()) / contribution.report.compute_s;
 }
 
-// Of the last committed round.
+// Measured in the last committed round.
 double measured_speed(const State& state, const RoundKey& committed, ReplicaId replica) {
   const ContributionRecord* last = state.contributions.find({committed, replica});
   return last == nullptr ? 0 : speed_in(*last);
@@ -94,8 +94,8 @@ std::vector<Steps> steps_of(const State& state, Instant now, const RoundRecord& 
   return balanced_steps(all, speeds);
 }
 
-// With sync.overlap_steps a lease goes on behind the boundary, and that of a replica which goes on
-// begins there (step_cursor.h).
+// With sync.overlap_steps a lease continues behind the boundary, and that of a replica which
+// continues begins there (step_cursor.h).
 std::int64_t sequences_to_lease(const JobRecord& job, Steps from, Steps to, std::int64_t per_step,
                                 const ContributionRecord& contribution) {
   const Steps all = to + outer_opt::overlap_at(job.spec, to) - from;

@@ -18,7 +18,7 @@
 namespace shoal::coordinator {
 
 // Fixes the groups of a round that is being frozen with these members: one Reduce per group,
-// whose attempts go on from those of earlier freezes.
+// whose attempts continue from those of earlier freezes.
 std::vector<std::vector<ReplicaId>> form_groups(Transaction& tx, const RoundKey& key,
                                                 const std::vector<ReplicaId>& members);
 

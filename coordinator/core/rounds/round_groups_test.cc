@@ -207,7 +207,7 @@ TEST(RoundGroups, WhoIsLostBeforeTheNextFreezeIsOfNoGroup) {
   EXPECT_EQ(grid.contribution(1, 1).group, 1);
 }
 
-// Of two that are left one trained nothing: its group of one cannot average.
+// One of the two members left trained nothing: its group of one cannot average.
 TEST(RoundGroups, AGroupWithoutAnythingUsableIsNotAskedAndDropsNothingElse) {
   Grid grid(grid_job(), 3);  // columns {0, 2} and {1}
   for (const std::size_t i : {0u, 2u}) grid.report(grid.agents[i], grid.replicas[i], grid.key(1));
@@ -220,7 +220,7 @@ TEST(RoundGroups, AGroupWithoutAnythingUsableIsNotAskedAndDropsNothingElse) {
   EXPECT_EQ(grid.job(grid.id).committed_tokens, Tokens(2 * 1280));
 }
 
-// The pair {1, 3} goes on when 3 is lost; its tokens are those of 1 alone.
+// The pair {1, 3} continues when 3 is lost; its tokens are those of 1 alone.
 TEST(RoundGroups, WhomAGroupExcludedDoesNotCount) {
   Grid grid(grid_job(), 4, true);
   grid.all_report(1);

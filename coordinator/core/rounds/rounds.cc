@@ -87,7 +87,7 @@ double work_behind(const JobRecord& job, const RoundReport& report) {
   return static_cast<double>(report.tokens.count()) / step;
 }
 
-// Of equal work, so that they can be compared (clip.h).
+// Norms at equal work, so that they can be compared (clip.h).
 std::vector<double> comparable_norms(const State& state, const RoundKey& key,
                                      const std::vector<ReplicaId>& members) {
   const JobRecord& job = state.jobs.at(key.job);
@@ -134,9 +134,9 @@ void record_violations(Transaction& tx, const RoundKey& key,
   for (const auto& [agent, reason] : odd) record_violation(tx, agent, reason);
 }
 
-// Of one stage. Weights are tokens, in groups all the same; with sync.clip a norm above the median
-// is clipped to it (median norm / its norm), norms being those of equal work. False: nobody has a
-// usable contribution.
+// Weighs the members of one stage. Weights are tokens, in groups all equal; with sync.clip a norm
+// above the median is clipped to it (median norm / its norm), norms being those of equal work.
+// False: nobody has a usable contribution.
 bool weigh(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& members) {
   const bool in_groups = averages_in_groups(tx.state().jobs.at(key.job));
   std::vector<ReplicaId> usable;
@@ -179,9 +179,9 @@ void enter(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& r
   }
 }
 
-// With how many replicas this stage should go on with the round: as many as it began with, so that
-// the round gets the data that it was cut for, and not with one alone, whose loss would cost it.
-// More routers than a round is cut for would bring more data.
+// With how many replicas this stage should continue with the round: as many as it began with, so
+// that the round gets the data that it was cut for, and not with one alone, whose loss would cost
+// it. More routers than a round is cut for would bring more data.
 std::int64_t wanted_now(const State& state, const RoundKey& key, StageIndex stage) {
   const JobRecord& job = state.jobs.at(key.job);
   const std::int64_t began = std::ranges::count_if(state.contributions, [&](const auto& entry) {
@@ -214,9 +214,9 @@ std::vector<ReplicaId> needed_now(const State& state, const RoundKey& key) {
   return needed;
 }
 
-// Who begins with a round by time so late trains one step at least before everybody is closed, and
-// nobody waits for it: two steps of the slowest of the last round are left, half of the round while
-// no speed is known.
+// Whether a replica that begins a round by time this late can take at least one step before the
+// round closes, so that no other waits for it: there must be time for two steps of the slowest
+// replica of the last round, or half of the round while no speed is known.
 bool pays_to_begin(const State& state, const JobRecord& job, const RoundRecord& round,
                    Instant now) {
   const Duration left = time_left(job, round, now);
@@ -362,7 +362,7 @@ void check_open(Transaction& tx, const RoundKey& key) {
   }
 }
 
-// Of what it was leased, and nothing else that it may name.
+// Takes back only sequences that it was leased, whatever else it may name.
 void take_back_unused(Transaction& tx, ContributionRecord& contribution) {
   JobRecord& job = tx.job(contribution.key.job);
   const auto kept = outer_opt::without(contribution.leases, contribution.report.unused);

@@ -158,7 +158,7 @@ TEST(Reports, ASkippedStepIsNoFault) {
   EXPECT_EQ(rig.state().agents.at(AgentId(1)).health_record.violations, 0);
 }
 
-// Nothing was usable: the round goes on, for as long again.
+// Nothing was usable: the round continues, for as long again.
 TEST(TimedRounds, AfterAnAbortTheTimeBeginsAnew) {
   StepPair rig(by_time());
   rig.live(22);

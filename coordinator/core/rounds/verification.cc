@@ -85,7 +85,7 @@ void hear_alone(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
     return;
   }
   tell(tx, key, owner,
-       said + "nobody else can tell, and the next attempt goes without " +
+       said + "no other member can tell, and the next attempt goes without " +
            display_name(tx.state(), member));
   ContributionRecord& contribution = tx.contribution(key, member);
   contribution.weight = 0;
@@ -184,7 +184,7 @@ Verification ask_third(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
          differ + display_name(tx.state(), ranges.front().second) + " decides");
     return {Verdict::kAudit, {}, std::move(ranges), {}};
   }
-  tell(tx, key, decision.owner, differ + "nobody else can decide, and neither averages again");
+  tell(tx, key, decision.owner, differ + "no other member can decide, and neither averages again");
   for (const ReplicaId replica : record.suspects) bar(tx, key, reduce, replica);
   return {Verdict::kVoid, AttemptReason::kFalseAverage, {}, {}};
 }

@@ -2,8 +2,8 @@
 // sent what they reported (decisions/sent_norms.h), and, for a share of the frames, whether the
 // owners of parts averaged what they were sent (outer_opt/core/round/audit.h, decisions/audit.h).
 //
-// Who is found out gets weight 0 and owns nothing for the rest of the round, by name and with a
-// violation; a false average quarantines its agent at once, because bits prove it. Where one of two
+// A member that is caught gets weight 0, owns nothing for the rest of the round, is named, and gets
+// a violation. A false average quarantines its agent at once, because bits prove it. If one of two
 // must have lied, neither is blamed.
 //
 // A reducer is done after those that train have voted. Where nobody else can tell what a member
@@ -33,7 +33,7 @@ struct Verification {
   Instant wakeup_at;                                // kWait
 };
 
-// Of a reduce whose newest attempt agrees.
+// Verifies a reduce whose newest attempt agrees.
 Verification verify(Transaction& tx, const RoundKey& key, ReduceIndex reduce);
 
 }  // namespace shoal::coordinator

@@ -29,7 +29,7 @@ struct Four : Rig {
   RoundKey key() const { return {id, 0, 1}; }
   ReducePlan plan(std::size_t to = 0) { return last<ToReplica<ReducePlan>>(agents[to])->body; }
 
-  // Of member `i`, whose norm is 2: what each of the four sent to it.
+  // Votes as member `i`, whose norm is 2, with what each of the four sent to it.
   void vote(std::size_t i, std::vector<double> squares, std::vector<ReplicaId> disputed = {}) {
     const std::int32_t attempt = plan(i).attempt;
     say(agents[i],

@@ -16,9 +16,9 @@
 //                                      round is
 //   stalled    -> training, finalizing enough are there again
 //   finalizing -> completed, paused    the checkpoint is stored
-//              -> training             it was to pause, and is to go on
+//              -> training             it was to pause, and is to continue
 //              -> stalled              its last in-sync replica died
-//   paused     -> queued               it is to go on
+//   paused     -> queued               it is to continue
 //   any live   -> cancelled, failed
 //
 // Agent (membership.cc, replicas/agents.cc)
@@ -31,7 +31,7 @@
 // Replica (replicas/replicas.cc, rounds/)
 //   assigned   -> loading -> serving <-> averaging
 //   loading, serving, averaging -> absent    the lease of its agent lapsed
-//   absent     -> loading, serving           its agent is back, and it goes on with what it holds
+//   absent     -> loading, serving           its agent is back, and it continues with what it holds
 //   any live   -> released, failed
 //
 // Round (rounds/)

@@ -19,7 +19,7 @@ std::int64_t length_of(const JobStage& stage, std::int32_t fragment) {
   return stage.fragments.at(static_cast<std::size_t>(fragment) - 1);
 }
 
-// Of a measured line, what a reduce can count on beside all else.
+// The share of a measured line that a reduce can count on beside other traffic.
 constexpr double kUsableShare = 0.25;
 
 // Values that this reduce averages.

@@ -31,7 +31,7 @@ bool has_events(const JobRecord& job, const RoundRecord& round);
 double sent_norm(const RoundReport& report);
 
 ReduceIndex reduce_count(const State& state, const RoundKey& key);
-// Whose values a reduce averages.
+// The replicas whose values a reduce averages.
 StageIndex stage_of_reduce(const JobRecord& job, ReduceIndex reduce);
 // In the order of the plan; dead ones included.
 std::vector<ReplicaId> members_of(const State& state, const RoundKey& key, ReduceIndex reduce);

@@ -74,7 +74,7 @@ TEST(RoundFacts, WhoWasToldToTrainHasData) {
   EXPECT_FALSE(has_assigned_data(part));
 }
 
-// Of ddp, whose rounds are single inner steps, those that are evaluated and the last one.
+// With ddp, whose rounds are single inner steps, only evaluated rounds and the last one are events.
 TEST(RoundFacts, EventsOfDdpAreFew) {
   JobRecord job;
   job.spec.train.steps = Steps(100);

@@ -259,7 +259,7 @@ void Connection::ask_worker() {
       });
   if (!accepted)
     on_answer(answer_number_, problem_response(Problem::kOverloaded, *request_,
-                                               "too many questions wait for an answer"));
+                                               "too many requests wait for an answer"));
 }
 
 Replier Connection::make_reply() {

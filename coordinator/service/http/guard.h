@@ -1,6 +1,6 @@
-// Who may speak to a server without authentication: the checks against web pages that try to reach
-// it through a visitor's browser, and against listening where others can reach it. Pure text and
-// addresses.
+// Decides which requests a server without authentication accepts: the checks against web pages that
+// try to reach it through a visitor's browser, and against listening where others can reach it.
+// Pure text and addresses.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 class MetricsTest : public testing::ServerFixture {
  protected:
-  // Of job 7: one round was committed and one aborted, two contributions count.
+  // Job 7 had one round committed and one aborted; two contributions count.
   void start_counted() {
     Counts counts;
     RoundCounts& rounds = counts.rounds[JobId(7)];

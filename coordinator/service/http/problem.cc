@@ -18,7 +18,7 @@ constexpr std::array<ProblemKind, static_cast<std::size_t>(kLastProblem) + 1> kK
     {403, "origin-not-allowed", "A page of another origin asked for a change",
      "Browsers send the Origin of the page that asks. Changes are accepted from this coordinator's "
      "own pages and from programs that send no Origin."},
-    {404, "not-found", "There is no such thing",
+    {404, "not-found", "Not found",
      "Nothing has this path, id or name. /api/v1/openapi.json lists every route; GET /api/v1/jobs "
      "and "
      "GET /api/v1/agents list what exists."},

@@ -273,7 +273,8 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
   return sum;
 }
 
-// Of a pipeline it depends on how many replicas each stage had in each round: not known here.
+// For a pipeline it depends on how many replicas each stage had in each round, which is not known
+// here.
 std::optional<std::int64_t> bytes_of_data_parallel(const JobRecord& job) {
   if (job.stages.size() > 1) return std::nullopt;
   const std::int64_t tokens_per_step = job.spec.train.batch * job.spec.model.context;

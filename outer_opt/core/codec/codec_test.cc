@@ -65,7 +65,8 @@ TEST(Codec, LargestValuesSurvive) {
   }
 }
 
-// Of the largest magnitude of 256 values, which is at least that of the block.
+// The bound is relative to the largest magnitude of 256 values, which is at least that of the
+// block.
 TEST(Codec, ErrorIsWithinItsBound) {
   for (const CodecKind kind : kDenseCodecs) {
     std::vector<float> in = random_values(10'000, 3);

@@ -5,8 +5,8 @@
 // rest travels as it is. Codes of one byte or less are Huffman-coded whole. Nothing is lost, so
 // sessions, checksums and digests know nothing of it.
 //
-// Of normal values stay: fp32 83 %, fp16 85 %, bf16 67 %, int8 94 %, int4 86 %, e3m0 88 %. sparse2
-// is left alone: its positions are as good as random, and its codes are two bits.
+// What is left of normal values: fp32 83 %, fp16 85 %, bf16 67 %, int8 94 %, int4 86 %, e3m0 88 %.
+// sparse2 is left alone: its positions are as good as random, and its codes are two bits.
 //
 // Layout: the coded plane, a zstd frame; then, value after value, the low bytes of the values, each
 // turned left by one bit so that the exponent fills the top byte and the sign is the lowest bit:

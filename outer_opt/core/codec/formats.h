@@ -115,7 +115,7 @@ struct Int8 {
   // The largest scale that 127 steps do not carry to infinity.
   static constexpr float kScaleMax = float_of(bits_of(FLT_MAX / 127.0f) - 1);
 
-  // Of a block by its largest magnitude; what is not finite stays so.
+  // The scale of a block, from its largest magnitude; what is not finite stays so.
   SHOAL_HD static float scale_of(std::uint32_t max_bits) {
     const float max = float_of(max_bits);
     if (max_bits >= kInfinity) return max;
@@ -169,14 +169,14 @@ struct E3m0 {
   }
 };
 
-// Of the four-bit formats: a scale in bf16, kept as the fp32 bits whose lower half is 0, rounded up
-// so that no value is beyond the largest magnitude.
+// The scale of the four-bit formats, in bf16, kept as the fp32 bits whose lower half is 0, rounded
+// up so that no value is beyond the largest magnitude.
 template <typename Format>
 struct NibbleScale {
   // The largest one whose largest magnitude is not infinite.
   static constexpr std::uint32_t kMax = bits_of(FLT_MAX / Format::kLargest) & 0xffff0000u;
 
-  // Of a block by its largest magnitude; what is not finite stays so.
+  // The scale of a block, from its largest magnitude; what is not finite stays so.
   SHOAL_HD static std::uint32_t of(std::uint32_t max_bits) {
     if (max_bits > kInfinity) return kInfinity | 0x00400000u;
     if (max_bits == kInfinity) return kInfinity;

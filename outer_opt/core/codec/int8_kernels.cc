@@ -86,7 +86,7 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
   return Int8::good_scale(scale);
 }
 
-// Of the squares of a block: 2^22 at most.
+// Adds the squares of a block: 2^22 at most.
 SHOAL_AVX2 int sum_of_4(__m128i x) {
   const __m128i pairs = _mm_add_epi32(x, _mm_unpackhi_epi64(x, x));
   return _mm_cvtsi128_si32(_mm_add_epi32(pairs, _mm_shuffle_epi32(pairs, 1)));

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kSummation = 1 + 1e-6;
 
-// Of the norm, relative.
+// The relative growth of the norm.
 double growth_of(CodecKind kind) {
   switch (kind) {
     case CodecKind::kFp32:

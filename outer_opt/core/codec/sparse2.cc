@@ -41,7 +41,7 @@ unsigned get_bits(const std::byte* in, std::size_t at, unsigned count) {
 
 std::uint32_t magnitude_bits(float value) { return bits_of(value) & kMagnitude; }
 
-// Of two values the one with the larger magnitude has the larger key, of equal ones the earlier.
+// The value with the larger magnitude has the larger key; of two equal ones, the earlier.
 std::uint64_t key_of(float value, std::size_t index) {
   return std::uint64_t{magnitude_bits(value)} << 12 | (kSparseChunk - 1 - index);
 }

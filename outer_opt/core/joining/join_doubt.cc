@@ -34,7 +34,7 @@ bool JoinSession::doubt(Instant now) {
   return true;
 }
 
-// Who gave least of what is here: it hardly compares with itself then.
+// The source that gave the least of the present runs: it then hardly compares with itself.
 std::optional<std::size_t> JoinSession::next_witness(Instant now) const {
   std::optional<std::size_t> best;
   std::ptrdiff_t least = std::ssize(runs_);
@@ -47,7 +47,7 @@ std::optional<std::size_t> JoinSession::next_witness(Instant now) const {
   return best;
 }
 
-// Of runs that are at the newest round; the others follow first.
+// Compares runs that are at the newest round; the others follow first.
 std::optional<JoinSession::Pending> JoinSession::compare_some(std::size_t source) {
   if (witness_ != source || !is_comparing()) return std::nullopt;
   const auto ready = [&](const Run& run) { return run.here && !run.busy && run.round == newest_; };

@@ -104,7 +104,7 @@ void JoinSession::send(Pending pending, Instant now, Next& next) {
   pending_.emplace(next_id_++, std::move(pending));
 }
 
-// While the last runs are slow to come, the others go on following: who does not ask is not told of
+// While the last runs are slow to come, the others keep following: who does not ask is not told of
 // new rounds, and what sources keep of old ones is bounded.
 std::optional<JoinSession::Pending> JoinSession::ask_for_news(Instant now) {
   if (state_ != State::kLoading || shape_.mode != JoinMode::kFollows) return std::nullopt;
@@ -316,7 +316,7 @@ void JoinSession::release(const Pending& pending) {
   for (std::size_t i = 0; i < pending.count; ++i) runs[pending.first + i].busy = false;
 }
 
-// What only this source could go on with begins anew at another one.
+// What only this source could continue with begins anew at another one.
 void JoinSession::leave_alone(std::size_t source) {
   if (only_ == source) begin_anew();
   if (moments_from_ == source) forget_moments();

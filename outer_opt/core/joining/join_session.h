@@ -63,7 +63,7 @@ struct JoinOptions {
   Duration silent_alone = seconds(120);
   Duration broken = seconds(30);  // nothing is on its way, and nothing has come for so long
   Duration retry_first = milliseconds(100), retry_cap = seconds(5);
-  bool stays = false;  // it goes on following: sources keep averages for it however long a round is
+  bool stays = false;  // it keeps following: sources keep averages for it however long a round is
 };
 
 // Where the values go. Positions are of the stage's vector.

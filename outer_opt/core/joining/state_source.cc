@@ -77,7 +77,7 @@ void StateSource::withdraw() {
 }
 
 void StateSource::provide_moments(std::shared_ptr<const MomentsCopy> moments, Instant now) {
-  if (moments_ && now - moments_used_at_ < kWanted) return;  // somebody goes on with that one
+  if (moments_ && now - moments_used_at_ < kWanted) return;  // somebody continues with that one
   moments_ = std::move(moments);
   moments_used_at_ = now;
 }

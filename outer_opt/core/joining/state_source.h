@@ -4,7 +4,7 @@
 // memory than the state itself.
 //
 // Where replicas have anchors of their own, or nothing that a run could follow by, a joiner takes
-// one state of one source: that is kept as it was (pinned) while the joiner goes on asking.
+// one state of one source: that is kept as it was (pinned) while the joiner keeps asking.
 //
 // Pure. Not thread-safe.
 #pragma once

@@ -53,11 +53,11 @@ constexpr auto enumerators_of(Of<ParticipantState>) {
 
 // What the trainer shall do, in this order. StopTraining may be followed by StartReduce at once;
 // the boundary that it leads to is reported nevertheless.
-struct Train {  // go on to round.to_step with round.leases
+struct Train {  // train on to round.to_step with round.leases
   OpenRound round;
 };
 // Where to stop. kTogether: the round is closed, and the replicas of a pipeline agree on the inner
-// step. kAtOnce: it goes on without what is trained from now on, at this replica's next boundary.
+// step. kAtOnce: it continues without what is trained from now on, at this replica's next boundary.
 enum class StopAt { kTogether, kAtOnce };
 struct StopTraining {  // then call boundary()
   StopAt at = StopAt::kTogether;
@@ -76,7 +76,7 @@ struct Say {
   std::variant<RoundReport, Vote, ReduceFailed, Applied> message;
 };
 // Local parameters are those of the anchor again, and nothing of what was trained, reported or
-// averaged since counts: the replica goes on from the state it holds, in another epoch.
+// averaged since counts: the replica continues from the state it holds, in another epoch.
 struct ReturnToAnchor {
   ResumeAt command;
 };
@@ -142,7 +142,7 @@ class Participant {
   ParticipantState state_ = ParticipantState::kIdle;
   RoundKey held_;
 
-  // Of the round after `held_`, each set once it is known and dropped with the round.
+  // Belong to the round after `held_`; each is set once it is known and dropped with the round.
   std::optional<OpenRound> open_;
   std::optional<RoundReport> report_;
   std::optional<ReducePlan> plan_;       // the newest attempt

@@ -1,4 +1,4 @@
-// A replica that goes on from its anchor in another epoch.
+// A replica that continues from its anchor in another epoch.
 #include <gtest/gtest.h>
 
 #include "outer_opt/core/participant/participant_test_util.h"

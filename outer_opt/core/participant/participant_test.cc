@@ -442,7 +442,7 @@ TEST(Participant, PlanWithoutThisReplicaIsNotForIt) {
   EXPECT_EQ(names(out), "");
 }
 
-// A group that gave up: whatever its members were at, they go on to the next round.
+// A group that gave up: whatever its members were at, they move on to the next round.
 TEST(Participant, ACommitWithoutAnAverageIsObeyedInEveryState) {
   const std::map<std::string, std::string> wanted = {{"idle", "outer_step"},
                                                      {"training", "stop_training outer_step"},

@@ -9,7 +9,7 @@
 //       |--tau--|          |--tau--|            |--tau--|
 //               [     lease of r   )[    lease of r+1    )
 //
-// At the boundary the replica reports and goes on for at most tau steps while the result is made;
+// At the boundary the replica reports and continues for at most tau steps while the result is made;
 // it adopts it exactly tau steps behind the boundary, and when it is not there yet stands still. So
 // what a round counts are the first inner steps of its lease and the tail of the lease before, and
 // a tail counts with the round after. An abort changes nothing of that: what was trained stays, and
@@ -23,7 +23,7 @@
 // A replica without a part in the result (weight 0) drops its tail and begins anew from the anchor.
 //
 // With sync.algorithm = async a commit may find a replica in the middle of its lease and leave it
-// there (kKept): the next order then has the same lease, and the cursor goes on in it.
+// there (kKept): the next order then has the same lease, and the cursor continues in it.
 //
 //   kIdle     --open-->      kTraining
 //   kTraining --reported-->  kAhead

@@ -52,7 +52,7 @@ class AllgatherSession final : public ReduceSession {
   };
 
   FrameRef frame_at(int peer, int sender, std::int64_t chunk) const;
-  // Of a member's whole encoding, the bytes of some of its values.
+  // The bytes of some values within a member's whole encoding.
   static std::span<const std::byte> part_of(std::span<const std::byte> encoded, std::int64_t first,
                                             std::int64_t count);
   Status store(const Work& work, Pieces payload, WorkResult& result);

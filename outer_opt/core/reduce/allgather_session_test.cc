@@ -87,7 +87,7 @@ TEST(Allgather, TheSlowestOwesMostThenTookLeast) {
   EXPECT_EQ(s.slowest(), -1);
 }
 
-// Who contributes nothing waits for the others and is waited for by nobody.
+// A member that contributes nothing waits for the others, and no member waits for it.
 TEST(Allgather, WithoutAWeightThereIsNothingToTake) {
   SessionSwarm swarm = make_swarm(make_gather(kFrame, {1, 0}), 2);
   EXPECT_EQ(swarm.sessions[1]->slowest(), 0);

@@ -101,7 +101,7 @@ TEST(PartSeen, ARingSeesNoSingleMember) {
   EXPECT_TRUE(swarm.sessions[0]->seen().squares.empty());
 }
 
-// Of each input the audited values, one range after the other.
+// The audited values of each input, one range after the other.
 std::vector<std::vector<float>> packed(const ReducePlan& audit,
                                        const std::vector<std::vector<float>>& inputs) {
   std::vector<std::vector<float>> all;

@@ -19,7 +19,7 @@ class AverageEncoder {
   void add(std::span<float> run);
 
   bool finite() const { return finite_; }  // the codec could hold all of it
-  // Of all runs so far: of their payload, and of the values that everybody has in the end.
+  // Checksums over all runs so far: of their payload, and of the values that all members end with.
   std::uint64_t payload_checksum() const { return payload_.value(); }
   std::uint64_t values_checksum() const;
 

@@ -163,7 +163,7 @@ TEST(Butterfly, LostSenderThatDeliveredAllIsNotExcluded) {
   EXPECT_TRUE(swarm.sessions[0]->excluded().empty());
 }
 
-// Who has everything but owes an average is asked for it, whoever was lost beside.
+// A member that has everything but owes an average is asked for it, whoever else was lost.
 TEST(Butterfly, IsNotDoneWhileAnAverageIsDue) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 1}, {1, 0, 0});
   SessionSwarm swarm(plan, 2, {{4, 4}, {8, 8}, {3, 3}});

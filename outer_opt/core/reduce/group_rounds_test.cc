@@ -32,7 +32,7 @@ std::vector<Replica> replicas_of(std::size_t count, std::uint64_t seed) {
   return all;
 }
 
-// Of the anchors around their mean, per value and replica.
+// Variance of the anchors around their mean, per value and replica.
 double variance(const std::vector<Replica>& all) {
   double sum = 0;
   for (std::size_t v = 0; v < kValues; ++v) {

@@ -70,7 +70,7 @@ TEST_P(EverySession, LosesAnyMemberAtEveryMessageBoundary) {
         if (hops < boundary) break;
       }
       EXPECT_GT(done, 0);
-      // Whoever has nothing to give is missed only where it passes on what others gave.
+      // A member with nothing to give is missed only if it passes on what others gave.
       const bool spared = GetParam().topology == Topology::kAllgather && weights[victim] == 0;
       EXPECT_EQ(broken == 0, spared);
     }
@@ -84,7 +84,7 @@ TEST_P(EverySession, AnswersAPlanWithItsOwnTopology) {
   swarm.run(prng);
   expect_all_done_and_equal(swarm);
   EXPECT_EQ(swarm.sessions[0]->plan().topology, GetParam().topology);
-  // Whom it dials is whom it sends contributions to.
+  // It dials the members that it sends contributions to.
   EXPECT_EQ(swarm.sessions[0]->dials(0, 2), GetParam().topology != Topology::kRing);
 }
 

@@ -63,9 +63,10 @@ struct Work {
 
 struct WorkResult {
   Status status;
-  // Of an averaged chunk that is complete now: its values, and the payload that carries it.
+  // For an averaged chunk that is now complete: checksums of its values and of the payload that
+  // carries it.
   std::uint64_t values_checksum = 0, payload_checksum = 0;
-  // Of contributions: of each term of the work, in order, the squares of its values as decoded.
+  // For contributions: per term of the work, in order, the sum of squares of its decoded values.
   std::array<double, 2> squares{};
 };
 
@@ -85,7 +86,7 @@ class ReduceSession {
   int members() const { return static_cast<int>(plan_.members.size()); }
   const ReducePlan& plan() const { return plan_; }
   virtual bool dials(int from, int to) const = 0;
-  // The attempt goes on without `peer`, whatever it had not sent.
+  // The attempt continues without `peer`, whatever it had not sent.
   virtual bool tolerates_loss(int peer) const = 0;
 
   // ---- sending ----
@@ -155,7 +156,7 @@ class ReduceSession {
   virtual bool complete() const = 0;  // everything averaged is here
   // PartSeen::squares; sums in double, in the order of the values.
   virtual std::vector<double> squares() const { return {}; }
-  // Of a payload that is resident, when it is known without another look.
+  // The checksum of a resident payload, if it is known without reading it again.
   virtual std::optional<std::uint64_t> known_checksum(const FrameRef&) const { return {}; }
 
   const ReducePlan plan_;
@@ -185,7 +186,7 @@ bool all_finite(std::span<const float> values);
 // The member of a plan that check_plan_members() accepted.
 int index_of(const ReducePlan& plan, ReplicaId self);
 
-// Of a part that is cut into frames.
+// For a part that is cut into frames.
 std::int64_t chunks_of(const ReduceMember& owner, std::int64_t frame_values);
 FrameRef frame_of_part(const ReducePlan& plan, std::int64_t frame_values, FrameKind kind, int peer,
                        int part, std::int64_t chunk);

@@ -62,7 +62,7 @@ TEST(Ring, IsTheWeightedMean) {
   }
 }
 
-// Of three members 0 gets sums from 2 and averages from 1, two chunks of each.
+// With three members, 0 gets sums from 2 and averages from 1, two chunks of each.
 TEST(Ring, TheSlowestOfTwoNeighboursOwesMore) {
   const ReducePlan plan = make_ring(CodecKind::kFp32, 3, {1, 1, 1});
   SessionSwarm swarm(plan, 1, random_inputs(plan, 3));

@@ -30,7 +30,8 @@ void put_in_order(const ReducePlan& plan, std::vector<AuditedRange>& ranges) {
   });
 }
 
-// Of one owner, the second one left open: each with the probability `share`, but never none.
+// Draws frames of one owner, each with the probability `share` but at least one; the second owner
+// stays open.
 std::vector<AuditedRange> draw_frames(const ReducePlan& plan, const ReduceMember& owner,
                                       double share, Prng& prng) {
   std::vector<AuditedRange> frames, drawn;

@@ -35,8 +35,8 @@ static_assert(lists_every_field<Accusation>());
 // Below that many owners of parts nobody could decide between two.
 inline constexpr std::size_t kAuditOwnersMin = 3;
 
-// Of each frame of the plan's average with the probability `share`; in the order of audit_plan().
-// None where it has too few owners or is no butterfly.
+// Draws each frame of the plan's average with the probability `share`, in the order of
+// audit_plan(). Empty if the plan has too few owners or is not a butterfly.
 std::vector<AuditedRange> draw_audit(const ReducePlan& plan, double share, std::uint64_t seed);
 
 // The frames of one owner again, by a third; none where nobody is left.

@@ -78,8 +78,8 @@ TEST(EqualWork, NobodyHonestIsClippedByMuch) {
   }
 }
 
-// Whoever sends ten times too much is left with what the fit may be wrong by, at 4:1 a factor of 2,
-// whether he is fast or slow.
+// A member that sends ten times too much keeps only the possible error of the fit, a factor of 2 at
+// 4:1, whether it is fast or slow.
 TEST(EqualWork, AnAttackerIsStillClipped) {
   Prng prng(2);
   for (const Numbers& work : {Numbers{40, 10, 10, 10}, Numbers{10, 40, 40, 40}}) {

@@ -78,7 +78,7 @@ TEST(GroupStep, DeltaIsCarriedFromStepToStep) {
   group_step(step, std::vector<float>{6}, delta, anchor);  // the mean of x says: go to 6
   EXPECT_EQ(delta[0], -4);
   EXPECT_EQ(anchor[0], 6);
-  group_step(step, std::vector<float>{6}, delta, anchor);  // nothing new: the momentum goes on
+  group_step(step, std::vector<float>{6}, delta, anchor);  // nothing new: the momentum continues
   EXPECT_EQ(delta[0], -2);
   EXPECT_EQ(anchor[0], 4);
 }

@@ -69,7 +69,7 @@ inline constexpr std::size_t kAuditedMax = 65'536;  // ranges of one audit
 
 struct ReducePlan {
   RoundKey key;
-  std::int32_t attempt = 0;  // 1, 2, …; goes on over aborts of the round
+  std::int32_t attempt = 0;  // 1, 2, …; keeps counting over aborts of the round
   Topology topology = Topology::kButterfly;
   CodecKind codec = CodecKind::kInt8;
   Aggregator aggregator = Aggregator::kMean;  // others with a butterfly only
@@ -113,7 +113,7 @@ inline constexpr std::size_t kExcludedMax = 10'000;
 
 // What a member has seen of the others in its own part; with an all-gather, of all they sent.
 struct PartSeen {
-  // Whose contribution is not, or not wholly, in the part that this member averaged.
+  // Members whose contribution is not, or not wholly, in the part that this member averaged.
   std::vector<ReplicaId> excluded;
   // By the plan's members: the sum of the squares of what each sent, as it was decoded and before
   // its clip factor. Empty: this member sees no single contribution (a ring), or owns nothing.
@@ -133,8 +133,8 @@ static_assert(lists_every_field<PartSeen>());
 struct Vote {
   RoundKey key;
   std::int32_t attempt = 0;
-  // Of the averaged vector, in an audit of the one that is audited; zero from a reducer, which has
-  // none.
+  // The digest of the averaged vector, in an audit of the audited one; zero from a reducer, which
+  // has none.
   Digest average;
   ReduceStats stats;
   PartSeen seen;

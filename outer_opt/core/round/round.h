@@ -27,7 +27,7 @@ std::int64_t count_sequences(const std::vector<DataLease>& leases);
 std::int64_t sequence_at(const std::vector<DataLease>& leases, std::int64_t index);
 
 // What a commit made of a job. Every member keeps the newest one: a coordinator whose database is
-// older than its cluster goes on from it. The ledger is that of the commit, before anything was
+// older than its cluster continues from it. The ledger is that of the commit, before anything was
 // leased for the round that follows.
 struct CommitRecord {
   RoundKey key;  // round 0: the initial parameters
@@ -72,7 +72,7 @@ static_assert(lists_every_field<PeerAddress>());
 inline constexpr std::size_t kMeasuresMax = 3;  // peers that one order asks to measure
 
 // Train the inner steps [from_step, to_step) of the job's schedule on the leased sequences, in the
-// order of the runs, then report. With sync.overlap_steps the lease goes on behind to_step
+// order of the runs, then report. With sync.overlap_steps the lease continues behind to_step
 // (step_cursor.h).
 struct OpenRound {
   RoundKey key;
@@ -121,7 +121,7 @@ static_assert(lists_every_field<EvalSlice>());
 enum class RoundOutcome {
   kAveraged,  // the outer step, with the average it voted for
   kKept,     // its group gave up: no outer step, and what it trained is in its next pseudo-gradient
-  kDropped,  // likewise, but what it trained does not count: it goes on from its anchor
+  kDropped,  // likewise, but what it trained does not count: it continues from its anchor
 };
 constexpr auto enumerators_of(Of<RoundOutcome>) {
   using enum RoundOutcome;

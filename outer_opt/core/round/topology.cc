@@ -12,7 +12,7 @@
 namespace shoal::outer_opt {
 namespace {
 
-// Of the known ones; 1 when none is.
+// The median of the known lines; 1 when none is known.
 double typical_line(const std::vector<LinkedMember>& members) {
   std::vector<double> known;
   for (const LinkedMember& m : members) {
@@ -77,7 +77,7 @@ Lines sort_out(const std::vector<LinkedMember>& members) {
   return lines;
 }
 
-// Of those that train; of all of them if none can be dialled.
+// Equal shares for the members that train and can be dialled; if none can be, for all that train.
 std::vector<double> equal_shares(const std::vector<LinkedMember>& members, const Lines& lines) {
   std::vector<double> shares;
   for (const LinkedMember& m : members) {

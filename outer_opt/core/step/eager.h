@@ -15,8 +15,9 @@
 // the true average at the commit. Local parameters are corrected by what the estimate was wrong by,
 // so that no inner step is lost. In the paper the estimate is all there is, one round late.
 //
-// Who knows no average of a fragment (its first round, a joiner, after a checkpoint) or had no part
-// in the last one begins where it stands: start = local. Nothing of this is stored.
+// A replica that knows no average of a fragment (in its first round, as a joiner, after a
+// checkpoint), or had no part in the last one, starts from its local parameters: start = local.
+// None of this is stored.
 //
 //   kNone --begin--> kAhead --committed--> kSettled --adopt--> kNone
 //   kAhead --take_back--> kNone      any --dropped--> kNone
@@ -47,7 +48,7 @@ class EagerUpdates {
   void begin(std::int32_t fragment, std::span<const float> pseudo_gradient,
              std::span<const float> momentum, std::span<const float> anchor,
              std::span<float> local);
-  // The round goes on: what was trained stays, the step does not.
+  // The round continues: what was trained stays, the step does not.
   void take_back(std::span<const float> pseudo_gradient, std::span<const float> anchor,
                  std::span<float> local);
   // The average of a fragment was committed, with a part of this replica in it, and the outer step

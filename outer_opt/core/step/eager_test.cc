@@ -52,7 +52,7 @@ TEST(Eager, AnAbortTakesTheStepBackAndKeepsWhatWasTrained) {
   one.local[0] -= 1;
   one.updates.take_back(one.news, one.anchor, one.local);
   EXPECT_EQ(one.local, std::vector<float>{91});
-  // The round goes on from there, with more news and the same last average.
+  // The round continues from there, with more news and the same last average.
   one.news[0] = 9;
   one.begin();  // estimate 10.5: momentum 11.5, step 8.125
   EXPECT_EQ(one.local, std::vector<float>{91.875});

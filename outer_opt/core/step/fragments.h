@@ -36,7 +36,7 @@ struct StageSizes {  // in values, in the order of the stage's vector; 0 or none
 
 Steps round_length(const SyncSpec& sync);  // inner steps from one round to the next
 std::int32_t fragment_of(const JobSpec& spec, RoundNumber round, Steps to_step);
-// Inner steps that a replica goes on after the boundary at `to_step` before it adopts the result:
+// Inner steps that a replica continues after the boundary at `to_step` before it adopts the result:
 // sync.overlap_steps, and never beyond train.steps.
 Steps overlap_at(const JobSpec& spec, Steps to_step);
 

@@ -33,7 +33,7 @@ std::vector<ValueRange> without(const std::vector<ValueRange>& ranges, const Val
   return left;
 }
 
-// Who gives which piece of `ranges`: `self` what it holds, else the first who holds it.
+// The giver of each piece of `ranges`: `self` if it holds the piece, else the first holder.
 std::vector<MomentumHolder> givers(std::vector<ValueRange> ranges, ReplicaId self,
                                    const std::vector<MomentumHolder>& holders) {
   std::vector<MomentumHolder> pieces;

@@ -81,7 +81,7 @@ bool stays(const std::vector<ValueRange>& ranges, ReplicaId self,
 // The most values that one member has to fetch before it can take part.
 std::int64_t most_missing(const ReducePlan& plan);
 
-// Of the values [0, value_count) those that no holder has.
+// How many of the values [0, value_count) no holder has.
 std::int64_t values_without_holder(std::int64_t value_count,
                                    const std::vector<MomentumHolder>& holders);
 

@@ -49,8 +49,8 @@ TEST(MomentumShards, WithoutCodecItIsTheReplicatedOuterStep) {
   }
 }
 
-// Of a bowl whose gradient is the position, seen with noise: with every codec the steps stay as
-// large as without one, and so does where they end.
+// On a bowl whose gradient is the position plus noise, steps and end point are as large with every
+// codec as without one.
 TEST(MomentumShards, StableWithEveryCodec) {
   constexpr std::size_t kValues = 1024;
   const OuterSpec outer{0.7, 0.9};

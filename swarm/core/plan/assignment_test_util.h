@@ -10,9 +10,9 @@
 
 namespace shoal::swarm {
 
-// Of agents that hold these sets of stages (a bit each): no division is better than the least, over
-// all sets S of stages, of (speed that may serve S) / (work of S), and one reaches it (Hall's
-// condition for the transport problem).
+// The best division for agents that hold these sets of stages (a bit each): the least, over all
+// sets S of stages, of (speed that may serve S) / (work of S). No division is better, and one
+// reaches it (Hall's condition for the transport problem).
 inline double best_division(const std::vector<double>& speeds, const std::vector<StageNeed>& stages,
                             const std::vector<unsigned>& holds) {
   double best = std::numeric_limits<double>::infinity();

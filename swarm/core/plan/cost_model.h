@@ -49,7 +49,7 @@ class CostModel {
   double backward_flops(UnitRange range) const;
   double flops(UnitRange range) const { return forward_flops(range) + backward_flops(range); }
 
-  // Of this range alone.
+  // The parameters of this range alone.
   std::int64_t parameters(UnitRange range) const;
   // The vectors of job/training_vectors.h, the activations of one microbatch, and what further
   // microbatches in flight keep. The whole model on one replica is no pipeline: one microbatch at a

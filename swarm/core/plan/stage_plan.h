@@ -66,7 +66,7 @@ struct StagePlan {
   double tokens_per_s = 0;  // predicted: cover, filling and draining, links
   double bubble = 0;        // share of a step lost to filling and draining
   double network = 1;       // at most 1: what the links let through
-  // Of a refusal: what one replica needs at least, the largest memory of an agent, agents missing.
+  // For a refusal: what one replica needs at least, the largest memory of an agent, agents missing.
   Bytes needed, largest;
   std::int32_t agents_missing = 0;
   bool ok() const { return reason == PlanReason::kPlanned; }

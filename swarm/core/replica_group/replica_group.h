@@ -6,7 +6,7 @@
 //
 // A member that is lost is out for good: the group is formed anew without it (the generation grows)
 // and the step that was under way is void, nobody has taken it. Whoever is left begins it again
-// with larger shares; a leader alone goes on as a trainer without a group.
+// with larger shares; a leader alone continues as a trainer without a group.
 //
 // Gradients are added on the devices when all who are in can do that with the same library, else by
 // the leader, from their sockets. A library that fails though nobody is lost is left alone until

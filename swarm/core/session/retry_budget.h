@@ -9,7 +9,7 @@
 namespace shoal::swarm {
 
 // `per_microbatch` for every microbatch admitted, `per_s` by time so that a step whose every
-// microbatch is lost still goes on, at most `burst`.
+// microbatch is lost still continues, at most `burst`.
 struct RetryBudget {
   double per_microbatch = 0.1;
   double per_s = 1;

@@ -23,7 +23,7 @@ struct Roster {
   bool in_view = false;  // this replica itself
   // All, those of this stage, those of the stages beside it.
   std::int32_t members = 0, senders = 0, before = 0, next = 0;
-  // Of the next stage, and this replica's part of the routers'; 0: not all are known.
+  // The speed of the next stage, and this replica's share among the routers; 0: not all are known.
   double next_speed = 0, router_share = 0;
   std::vector<ReplicaId> routers, neighbours;  // sorted
 };

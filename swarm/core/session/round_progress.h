@@ -24,10 +24,10 @@ class RoundProgress {
   // The round, or what follows it after an abort, begins with `step`: an older `last` is void.
   void begin(std::int64_t step);
   void next_round(RoundNumber held);  // a commit: `held` is held now
-  // Who left the view and did not say `last`. What a router said last stays: a late one learns from
-  // it that the round is over.
+  // Forgets a router that left the view without saying `last`. A `last` stays, because a late
+  // router learns from it that the round is over.
   void forget(ReplicaId router);
-  // Of this replica, a router.
+  // Progress of this replica, a router.
   void done(std::int64_t step, bool last);
   void catch_up(std::int64_t step, bool last);  // unless it has come as far
 

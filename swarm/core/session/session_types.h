@@ -107,7 +107,7 @@ struct Forget {
   TaskId task = 0;
 };
 // Divide the gradients added for this step by `tokens`, clip, one AdamW step, zero those gradients.
-// tokens == 0: nothing was added, only the step number goes on.
+// tokens == 0: nothing was added, only the step number continues.
 // Steps that a late replica skips are not told. Never while a pass is computed.
 struct TakeStep {
   std::int64_t step = 0;

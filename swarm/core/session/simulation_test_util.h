@@ -101,7 +101,7 @@ class Simulation {
     std::set<Microbatch> added;              // in the open steps
     std::map<std::int64_t, Tokens> step_tokens;
     Tokens added_tokens;
-    // Of the weights: taken steps that are in them. Two versions with 2bw, by parity of the step.
+    // The taken steps that are in the weights. Two versions with 2bw, by parity of the step.
     std::int64_t weights[2] = {0, 0}, newest = 0;
     std::int64_t answered = 0;
     std::set<std::pair<std::int64_t, std::int32_t>> came_back;  // (step, index) since the boundary

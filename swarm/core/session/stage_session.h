@@ -72,7 +72,7 @@ class StageSession {
   std::optional<TaskId> forward(Instant now, ReplicaId from, const ForwardHeader& header,
                                 SessionActions& out);
   // The task whose output's gradient the payload is; none: drop it. Put it by before acting on
-  // `out`: the answer of a kLogits pass goes on at once.
+  // `out`: the answer of a kLogits pass is passed on at once.
   std::optional<TaskId> backward(Instant now, ReplicaId from, const BackwardHeader& header,
                                  SessionActions& out);
   void cancelled(Instant now, ReplicaId from, const ForwardHeader& header, SessionActions& out);

@@ -567,7 +567,8 @@ Digest after(std::uint64_t self, const PipelineView& view) {
   return s.session.digest();
 }
 
-// Of all state: whom it dials, and at which address, decides what the driver is told next.
+// The digest covers the dialled peers and their addresses, which decide what the driver is told
+// next.
 TEST(StageSession, TheDigestKnowsWhomItDials) {
   PipelineView moved = full_view();
   moved.members.back().address = "elsewhere:7100";

@@ -36,7 +36,7 @@ constexpr auto enumerators_of(Of<BarrierState>) {
 }
 bool allowed(BarrierState from, BarrierState to);
 
-// What the barrier says: stay, go on to `step`, or the round is over before `step`.
+// What the barrier says: stay, move on to `step`, or the round is over before `step`.
 struct BarrierVerdict {
   enum class Kind { kStay, kNextStep, kBoundary };
   Kind kind = Kind::kStay;

@@ -62,7 +62,7 @@ class StepBooks {
   // After a commit: no step is open.
   void clear();
 
-  // Of all steps since the last boundary or commit.
+  // Tokens of all steps since the last boundary or commit.
   Tokens taken() const { return taken_; }
   void forget_taken() { taken_ = {}; }
   void add_to(Digester& digester) const;

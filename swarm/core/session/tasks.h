@@ -7,7 +7,7 @@
 //   asked       -> queued
 //   queued      -> computing      forward, or all of it at the last stage
 //   computing   -> waiting        for a next replica
-//               -> discarded      nobody wants the result; the device goes on to its end
+//               -> discarded      nobody wants the result; the device still finishes it
 //               -> free           the last stage has answered
 //   waiting     -> below          it was sent on
 //   below       -> waiting        its replica was lost or has refused it

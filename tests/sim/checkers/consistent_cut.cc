@@ -66,7 +66,7 @@ class ConsistentCut final : public Checker {
              std::to_string(key.round));
   }
 
-  // A job that goes on from a round in a newer epoch has not trained it again.
+  // A job that continues from a round in a newer epoch has not trained it again.
   bool is_only_damaged(const RoundKey& key, StageIndex stage) const {
     const auto held = sound_.find({key.job, stage, key.round});
     if (held == sound_.end()) return false;

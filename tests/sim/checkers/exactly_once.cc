@@ -57,7 +57,7 @@ class ExactlyOnce final : public Checker {
     std::map<Key, Adders> adders;
   };
 
-  // Of the newest round only: what a late replica adds to an older one counts in none.
+  // Only for the newest round: what a late replica adds to an older one counts in none.
   Adders& adders_of(const GradientAdded& g) {
     Round& round = rounds_[{g.key.job, g.key.epoch}];
     if (g.microbatch.round < round.number) return late_ = {};

@@ -20,7 +20,7 @@ class Feedback final : public LifeChecker {
   using LifeChecker::LifeChecker;
   const char* name() const override { return "feedback"; }
 
-  // Told to go on in another epoch, it still owes what it did not send.
+  // Told to continue in another epoch, it still owes what it did not send.
   void state_held(const StateHeld&) override {}
 
   void contributed(const Contributed& c) override {

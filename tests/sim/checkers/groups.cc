@@ -1,5 +1,5 @@
 // Rounds in groups. Nobody is in two groups of a round; what a member sends is made of its own
-// anchor and pseudo-gradient; a member whose group gave up goes on from where it was, with its
+// anchor and pseudo-gradient; a member whose group gave up continues from where it was, with its
 // progress or from its anchor as it was told; and a committed round has a group that averaged, and
 // kept contributions in groups that gave up only.
 #include "outer_opt/core/round/groups.h"
@@ -51,7 +51,7 @@ class Groups final : public CommitChecker {
   void stayed(const Stayed& s) override {
     const std::span<const float> wanted = s.counts ? s.local_before : s.anchor;
     if (std::equal(wanted.begin(), wanted.end(), s.local.begin(), s.local.end())) return;
-    violated(to_string(s.replica) + " goes on after " + to_text(s.key) + " from elsewhere than " +
+    violated(to_string(s.replica) + " continues after " + to_text(s.key) + " from elsewhere than " +
              (s.counts ? "where it was" : "its anchor"));
   }
 
@@ -74,7 +74,7 @@ class Groups final : public CommitChecker {
     }
   }
 
-  // Whose plan, named by its first member, a replica was told of.
+  // The plan that a replica was told of, named by its first member.
   std::map<std::tuple<RoundKey, std::int32_t, ReplicaId>, ReplicaId> of_member_;
 };
 

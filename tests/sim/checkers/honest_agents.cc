@@ -1,9 +1,9 @@
-// No honest agent is recorded as faulty: a contribution is rejected as not finite or as an outlier,
-// an agent is charged or quarantined, and a replica that served fails over its digest, only
-// where the replica did report values that are not finite, a bit of its memory has changed, or it
-// sent or averaged something else than it should. A source of state is named only where it gave a
-// joiner other bytes than it should have. With ddp, whose state never rests, as many may
-// contradict each other without a proof: then all go.
+// No honest agent is recorded as faulty. A contribution is rejected as not finite or as an outlier,
+// an agent is charged or quarantined, and a serving replica fails over its digest, only if the
+// replica reported values that are not finite, a bit of its memory has changed, or it sent or
+// averaged something else than it should. A source of state is named only if it gave a joiner wrong
+// bytes. With ddp, whose state changes at every step, equally many replicas may contradict each
+// other without a proof: then all of them fail.
 #include <set>
 
 #include "coordinator/core/records/event_kinds.h"

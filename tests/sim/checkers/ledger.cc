@@ -37,7 +37,7 @@ class Ledger final : public CommitChecker {
     reports_[{r.report.key, r.replica}][r.report.steps] = r.sequences;
   }
 
-  // A job that has gone back before may go on from either history: no record tells from which.
+  // A job that has gone back before may continue from either history: no record tells from which.
   void restored(const Tables& tables, bool forgotten) override {
     CommitChecker::restored(tables, forgotten);
     changed_.clear();

@@ -1,6 +1,6 @@
 // When the faults have stopped and everything is connected again, every live job commits a round or
 // ends with a reason within a bounded time, and in the end all are over. A job that lacks replicas
-// because hosts have other data goes on when somebody mends that; until then it says so.
+// because hosts have other data continues when somebody mends that; until then it says so.
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"

@@ -56,7 +56,7 @@ class LostRounds final : public Checker {
       if (!forgotten && was != known.end()) since_backup_[id] = was->second;
     }
   }
-  // Of the newest history that was; not where the tables have a later one already.
+  // A checkpoint of the newest history; not if the tables already have a later one.
   void on_disk(const coordinator::CheckpointRecord& found, const Tables& tables) override {
     const auto was = before_backup_.find(found.key.job);
     if (was == before_backup_.end()) return;
@@ -104,7 +104,7 @@ class LostRounds final : public Checker {
     if (stored == on_disk_.end()) return;
     if (here.round < stored->second) {
       violated("the files of round " + std::to_string(stored->second) + " of " + to_string(job.id) +
-               " are whole, and it goes on from " + to_text(here));
+               " are whole, and it continues from " + to_text(here));
     }
     on_disk_.erase(stored);
   }

@@ -1,5 +1,5 @@
 // A paused job holds nothing, and nothing that it had committed is lost: no replica of it is live,
-// and a stored checkpoint is exactly what it says it has committed. When it goes on, it is from
+// and a stored checkpoint is exactly what it says it has committed. When it continues, it is from
 // there: its first round and whatever its replicas load follow on that state.
 #include <algorithm>
 #include <map>
@@ -60,13 +60,13 @@ class Pauses final : public Checker {
     if (old == before.jobs.end()) return;
     const RoundKey committed{job.id, job.epoch, job.committed_round};
     const JobRecord& was = old->second;
-    const bool decided = restored_ && job.epoch != was.epoch;  // from where it goes on
+    const bool decided = restored_ && job.epoch != was.epoch;  // from where it continues
     if (was.phase == JobPhase::kPaused && job.phase != JobPhase::kPaused && !decided) {
       const RoundKey from{was.id, was.epoch, was.committed_round};
       resumed_at_[job.id] = from;
       const bool same = from == committed && job.committed_step == was.committed_step &&
                         job.committed_tokens == was.committed_tokens;
-      if (!same) violated(to_text(from) + " was paused, and goes on as " + to_text(committed));
+      if (!same) violated(to_text(from) + " was paused, and continues as " + to_text(committed));
     }
     const auto at = resumed_at_.find(job.id);
     if (at != resumed_at_.end() && at->second != committed) resumed_at_.erase(at);

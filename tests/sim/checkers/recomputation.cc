@@ -297,7 +297,8 @@ class Recomputation final : public ReduceChecker {
     });
   }
 
-  // Of all that must be in, and any of those that may be missing.
+  // Whether `average` is the mean of all terms that must be in it and any of those that may be
+  // missing.
   static bool is_mean(const Attempt& attempt, const std::vector<Term>& terms, std::size_t at,
                       double center, double average, double tolerance) {
     const auto open = static_cast<unsigned>(std::ranges::count_if(terms, &Term::may_miss));

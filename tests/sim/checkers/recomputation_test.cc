@@ -78,7 +78,7 @@ TEST(Recomputation, WhoWasExcludedMustNotCount) {
   EXPECT_TRUE(r.broken);
 }
 
-// Who trains alone is not clipped, whatever its plan says of the freeze with others.
+// A replica that trains alone is not clipped, whatever its plan says of the freeze with others.
 TEST(Recomputation, ARobustAverageOfOneAloneIsWhatItSent) {
   for (const bool alone : {false, true}) {
     Reduced r;

@@ -1,5 +1,5 @@
 // Rounds of a job commit in order, once each per epoch, and a committed round never changes its
-// average, its anchor or its tokens again. A new epoch goes on at a round that was committed
+// average, its anchor or its tokens again. A new epoch continues at a round that was committed
 // before. The job's own record never runs ahead of its rounds.
 #include <algorithm>
 #include <map>
@@ -25,7 +25,7 @@ class RoundOrder final : public Checker {
     if (const auto* job = std::get_if<JobRecord>(&record)) check_job(*job, before);
   }
 
-  // A job goes on from what the tables say, or from what was committed since the backup.
+  // A job continues from what the tables say, or from what was committed since the backup.
   void restored(const Tables& tables, bool forgotten) override {
     std::map<JobId, RoundKey> known = std::exchange(last_, {});
     for (const auto& [id, job] : tables.jobs) {

@@ -84,7 +84,7 @@ class ShardedMomentum final : public Checker {
   }
 
   // The first one after a roll-back is the truth. A stage that is loaded anew in the same epoch
-  // goes on from one of its checkpoints.
+  // continues from one of its checkpoints.
   void loaded(const MomentumKept& kept) {
     ranges_[kept.replica] = {kept.key, kept.shards.ranges()};
     if (kept.shards.ranges().empty()) return;
@@ -100,7 +100,7 @@ class ShardedMomentum final : public Checker {
     twins_[{kept.key, kept.stage}] = std::move(whole);
   }
 
-  // Nothing was loaded in this epoch: it goes on from what living replicas hold.
+  // Nothing was loaded in this epoch: it continues from what living replicas hold.
   bool is_adopted(const RoundKey& key, StageIndex stage) const {
     return restored_ && std::ranges::none_of(twins_, [&](const auto& entry) {
              const auto& [known, of_stage] = entry.first;
@@ -136,7 +136,7 @@ class ShardedMomentum final : public Checker {
     return &(twins_[{f.plan.key, f.stage}] = std::move(twin));
   }
 
-  // Of which round their ranges are; round 0: there are none.
+  // The round of their ranges; round 0: there are none.
   RoundKey held_by(const std::vector<MomentumHolder>& holders) const {
     for (const MomentumHolder& holder : holders) {
       const auto kept = ranges_.find(holder.replica);

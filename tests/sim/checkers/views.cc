@@ -1,6 +1,6 @@
 // Views of a job are numbered without going back, over restarts too, and one number means one list.
-// Whoever is told to train a pipeline was told a view before that it stands in, and takes its inner
-// steps with a view that was told, that it stands in, and that is not older than the one before.
+// A replica that is told to train a pipeline got a view before that includes it. It takes its inner
+// steps with a view that it got, that includes it, and that is not older than the one before.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -17,7 +17,7 @@ class Views final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "views"; }
 
-  // Views are numbered from where the tables are; replicas that go on there begin anew.
+  // Views are numbered from where the tables are; replicas that continue there begin anew.
   void restored(const Tables&, bool) override { last_.clear(), told_.clear(), newest_.clear(); }
 
   void state_held(const StateHeld& state) override {

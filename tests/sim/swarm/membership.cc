@@ -1,6 +1,7 @@
 // Who is there: placement, deaths by an exponential clock or a trace, detection, returns, downloads
 // and moves. A death drops queue and computation at once, but the others learn of it after the
-// detection time only. Moves wait for the step boundary unless the step cannot go on without them.
+// detection time only. Moves wait for the step boundary unless the step cannot continue without
+// them.
 #include <algorithm>
 #include <utility>
 

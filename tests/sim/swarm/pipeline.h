@@ -71,7 +71,7 @@ class Pipeline {
   struct Share {  // a router's part of one step
     std::int64_t quota = 0, admitted = 0, answered = 0;
   };
-  struct Router {  // a place; who takes it over goes on with its wirings
+  struct Router {  // a place; who takes it over continues with its wirings
     std::int32_t agent = -1, incarnation = 0;    // none: it was lost; none with chains
     std::vector<::shoal::swarm::Wiring> wiring;  // per stage, of stage 0 empty
     std::vector<std::deque<Task>> waiting;       // per stage, for a credit

@@ -35,7 +35,7 @@ class AgentLine {
  public:
   AgentLine(Process& process, TrainerOwner& owner) : process_(process), owner_(owner) {}
 
-  // Of a process that has just been started.
+  // Begins the line of a process that has just been started.
   void begin(agent::TrainerId trainer, const TrainerReady& ready, Duration until_attached);
   void say(const FromTrainer& message);
   void heard(const ToTrainer& message) { work_.heard(message); }

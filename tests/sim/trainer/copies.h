@@ -18,7 +18,7 @@ namespace shoal::sim {
 
 class Trainer;
 
-// Who asks a source: a replica that joins, or a copy.
+// The one that asks a source: a joining replica, or a copy.
 struct Asker {
   ReplicaId id;
   std::function<void(Trainer& here, const outer_opt::StateAnswer&)> got;

@@ -136,7 +136,7 @@ void Trainer::open_session(const ReducePlan& told, bool contributes) {
   follow(session, plan_to_follow(session->plan));
 }
 
-// Of frames of the average that is there already.
+// Audits frames of an average that already exists.
 void Trainer::open_audit(const ReducePlan& told, bool contributes) {
   const auto session = std::make_shared<Session>();
   session->plan = told;

@@ -47,7 +47,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void pause();
   void resume() { process_.resume(); }
   void command(const ToTrainer& message);  // by the agent
-  // It goes on with what it has, for as long as an agent may take to come back.
+  // It continues with what it has, for as long as an agent may take to come back.
   void lose_agent() {
     line_.lose_agent([this] { kill(0); });
   }
@@ -288,7 +288,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   const int host_;
   agent::TrainerId id_;
   std::optional<Replica> replica_;
-  // Of attempts that were not announced to us yet.
+  // Frames of attempts that were not announced to us yet.
   std::deque<PeerFrame> early_;
   std::deque<std::tuple<RoundKey, std::int32_t, ReplicaId>> left_early_;
   Instant slow_until_;

@@ -49,7 +49,7 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
   const word = agent.name.length > kConfirmable ? agent.id : agent.name;
   const uncordon = () => act('uncordon').then(() => refuse(''), (error: ApiError) => refuse(error.message));
   if (agent.cordoned === undefined) return <p class="empty">This coordinator cannot take agents out of work.</p>;
-  if (agent.state === 'gone') return <p class="empty">It is gone; there is nothing to take out of work.</p>;
+  if (agent.state === 'gone') return <p class="empty">The agent is gone.</p>;
   return (
     <div class="actions">
       {agent.quarantine && (
@@ -68,7 +68,7 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
           </button>
         </>
       ) : (
-        <Confirmed label="Cordon" word={word} act={() => act('cordon')} what="It keeps the replicas that it has and gets no new ones, until it is put back." />
+        <Confirmed label="Cordon" word={word} act={() => act('cordon')} what="The agent keeps its replicas and gets no new ones until it is put back to work." />
       )}
       {agent.state !== 'draining' && (
         <Confirmed label="Drain" word={word} act={() => act('drain')}
@@ -99,14 +99,14 @@ export function AgentPage({ id }: { id: string }) {
         <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={kHealth[shown.health] ?? shown.health} tone={shown.health === 'green' ? undefined : 'bad'} />
         <Tile label="Devices" value={number(shown.devices.length)} note={speed > 0 ? `${short(speed * 1e9)}FLOP/s measured` : 'not measured yet'} />
         {typeof shown.availability === 'number' && (
-          <Tile label="Availability" value={percent(shown.availability)} note={`by its history; went away ${plural(shown.losses ?? 0, 'time')}`} />
+          <Tile label="Availability" value={percent(shown.availability)} note={`from its history; lost ${plural(shown.losses ?? 0, 'time')}`} />
         )}
         <Tile label="Replicas" value={replicas.value === undefined ? kNone : number(working.length)} note={`memory in use ${bytes(shown.resident_bytes)}`} />
       </div>
       <div class="columns first-wide">
         <div class="stack">
           <Card title="Devices">
-            <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has told of none." file="devices" />
+            <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has reported no device." file="devices" />
           </Card>
           <Card title="Replicas of unfinished jobs">
             {replicas.value === undefined ? <Missing of={replicas} what="replicas" /> : (
@@ -117,7 +117,7 @@ export function AgentPage({ id }: { id: string }) {
             <Actions agent={shown} working={working.length} />
           </Card>
         </div>
-        <Card title="What happened to it" tools={<Link href={`/events?agent=${shown.id}`}>All</Link>}>
+        <Card title="Events" tools={<Link href={`/events?agent=${shown.id}`}>All</Link>}>
           {events.value === undefined ? <Missing of={events} what="events" /> : <EventList events={events.value} empty="Nothing is known." />}
         </Card>
       </div>

@@ -61,7 +61,7 @@ export function AgentsPage() {
           rows={shown}
           rowKey={(agent) => agent.id}
           file="agents"
-          empty={agents.value.length === 0 ? 'No agent has joined.' : 'No agent fits.'}
+          empty={agents.value.length === 0 ? 'No agent has joined.' : 'No agent matches these filters.'}
         />
       )}
     </>

@@ -85,7 +85,7 @@ export function CheckpointPage({ id }: { id: string }) {
         <Tile label="Size" value={bytes(of.bytes)} note={<>parameters <Digest of={of.anchor_digest} /></>} />
       </div>
       {of.sample && (
-        <Card title="A sample of what it writes" tools={<Copy text={of.sample} />}>
+        <Card title="Sample text" tools={<Copy text={of.sample} />}>
           <Sample text={of.sample} />
         </Card>
       )}
@@ -94,7 +94,7 @@ export function CheckpointPage({ id }: { id: string }) {
         <Table caption={`Files of ${of.id}`} columns={columns(of, found)} rows={of.files} rowKey={(file) => file.path} file={of.id}
           empty={of.state === 'stored' ? 'It has no files.' : 'Its files are known when it is stored.'} />
         <p class="under muted">
-          Or with <code>shoal checkpoint download {of.id} -o folder</code>. The folder is what the Hugging Face libraries load.
+          Or run <code>shoal checkpoint download {of.id} -o folder</code>. The Hugging Face libraries load that folder.
         </p>
       </Card>
       {of.state === 'stored' && small.map((file) => <TextOf key={file.path} of={of} file={file} />)}

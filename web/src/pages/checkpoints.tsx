@@ -59,7 +59,7 @@ export function CheckpointsPage({ id }: { id?: string }) {
           empty="No checkpoint yet: they are taken at round boundaries, as the job's [checkpoint] table says."
         />
       )}
-      {id === undefined && <p class="muted">Those of the twenty newest jobs.</p>}
+      {id === undefined && <p class="muted">Checkpoints of the twenty newest jobs.</p>}
     </>
   );
 }

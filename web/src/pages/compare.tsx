@@ -106,12 +106,12 @@ export function ComparePage() {
         <>
           <Charted jobs={chosen} />
           <div class="columns">
-            <Card title="What became of them">
+            <Card title="Outcomes">
               <Table caption="Outcomes" columns={outcomes} rows={kOutcomes} rowKey={(one) => one.name} file="compare-outcomes" />
             </Card>
             <Card title="Hyper-parameters"
-              tools={<label class="check"><input type="checkbox" checked={same} onChange={(event) => showSame(event.currentTarget.checked)} /> also what is the same</label>}>
-              <Table caption="Hyper-parameters" columns={differenceColumns(chosen)} rows={fields} rowKey={(one) => one.pointer} file="compare-spec" empty="But for their names they are the same." />
+              tools={<label class="check"><input type="checkbox" checked={same} onChange={(event) => showSame(event.currentTarget.checked)} /> show equal fields too</label>}>
+              <Table caption="Hyper-parameters" columns={differenceColumns(chosen)} rows={fields} rowKey={(one) => one.pointer} file="compare-spec" empty="They differ only in their names." />
             </Card>
           </div>
         </>

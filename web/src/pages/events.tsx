@@ -88,7 +88,7 @@ export function EventsPage({ id }: { id?: string }) {
       {events.value === undefined ? (
         <Missing of={events} what="events" />
       ) : (
-        <Table caption="Events, newest first" columns={kColumns} rows={shown} rowKey={(event) => event.seq} file="events" empty="None of the newest events fits." />
+        <Table caption="Events, newest first" columns={kColumns} rows={shown} rowKey={(event) => event.seq} file="events" empty="None of the newest events matches." />
       )}
       <p class="under muted">
         {known.length >= most && most < kMost ? (

@@ -56,7 +56,7 @@ export function JobsPage() {
           rows={shown}
           rowKey={(job) => job.id}
           file="jobs"
-          empty={jobs.value.length === 0 ? 'No job yet. “New job” above submits one, and so does: shoal job submit mine.toml' : 'No job fits these filters.'}
+          empty={jobs.value.length === 0 ? 'No job yet. “New job” above submits one, and so does: shoal job submit mine.toml' : 'No job matches these filters.'}
         />
       )}
     </>

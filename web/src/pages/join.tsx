@@ -52,8 +52,8 @@ export function JoinPage() {
         <ol>
           <li>Install Shoal there: <code>shoal-agent</code> and <code>shoal-trainer</code>.</li>
           <li>
-            Copy the token, which lies in <code>{known.value.token_file}</code> on the coordinator’s host, into a file that only the agent’s user may
-            read. It is a secret: whoever has it can join. {local && 'An agent on the same host can read it where it is.'}
+            Copy the token, which is in <code>{known.value.token_file}</code> on the coordinator’s host, into a file that only the agent’s user may
+            read. Keep it secret: anyone who has it can join. {local && 'An agent on the same host can read the original.'}
           </li>
           <li>Put the training data into a folder there. Jobs can read what lies beneath it (<code>--data-root</code>), and nothing else of the host.</li>
           <li>Let the host reach <code>{address}</code>, and the other agents reach its ports 7100 to 7199.</li>

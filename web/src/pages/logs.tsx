@@ -1,5 +1,5 @@
-// What agents and trainers print: of one agent, or of the replicas of one job over all hosts. The lines stay on their
-// hosts; the page asks for the last ones and then for what comes, and keeps so many that it stays quick.
+// The output of one agent and its trainers, or of the replicas of one job on all hosts. The lines stay on their hosts;
+// the page asks for the newest ones and then for new ones, and keeps at most so many that it stays fast.
 import { useMemo, useRef, useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
@@ -75,12 +75,12 @@ function Lines({ lines, of }: { lines: LogLine[]; of: 'job' | 'agent' }) {
   );
 }
 
-// Silence is not quiet: who was asked and has not answered is named.
+// Names the agents that were asked and have not answered: no lines does not mean that all is well.
 function Silent({ missing }: { missing: Log['missing'] }) {
   if (missing.length === 0) return null;
   return (
     <p class="problem">
-      <Glyph tone="bad" /> Without the lines of{' '}
+      <Glyph tone="bad" /> No lines from{' '}
       {missing.slice(0, 8).map((one, i) => (
         <>{i > 0 && ', '}<Link href={`/agents/${one.agent}`}>{one.agent_name}</Link> ({one.problem})</>
       ))}
@@ -118,7 +118,7 @@ function LogView({ of, path, name }: { of: 'job' | 'agent'; path: string; name: 
       {shown === undefined ? log.error === null && <Missing of={log} what="the lines" /> : (
         <>
           <Silent missing={log.value?.missing ?? []} />
-          {lines.length === 0 ? <p class="empty">No line fits yet.</p> : <Lines lines={lines} of={of} />}
+          {lines.length === 0 ? <p class="empty">No line matches yet.</p> : <Lines lines={lines} of={of} />}
           <p class="under muted">
             {number(lines.length)} lines{shown.dropped > 0 && `, the newest ${number(kLinesMost)} of them`}, by the clocks of their hosts{' '}
             <button type="button" class="link" onClick={() => saveFile(`${name}.log`, lines.map(written).join('\n') + '\n', 'text/plain')}>

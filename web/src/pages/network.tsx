@@ -115,7 +115,7 @@ export function NetworkPage() {
       {lines.value === undefined ? (
         <Missing of={lines} what="links" />
       ) : pairs.length === 0 ? (
-        <p class="empty">No line is measured: the trainers of a job do it in its first rounds.</p>
+        <p class="empty">No line has been measured yet: trainers measure lines in the first rounds of a job.</p>
       ) : (
         <>
           <Card title={plural(pairs.length, 'link')}

@@ -78,7 +78,7 @@ function Preview({ verdict, checking }: { verdict: Verdict; checking: boolean })
   const notes = accepted?.notes ?? [];
   const tools = checking ? <State tone="busy" text="checking" /> : accepted !== null ? <State {...verdictOn(accepted)} /> : <State tone="off" text="not accepted yet" />;
   return (
-    <Card title="What it would be" tools={tools}>
+    <Card title="The job" tools={tools}>
       {accepted === null ? (
         <p class="empty">The server checks the text while you write; its plan appears here.</p>
       ) : (

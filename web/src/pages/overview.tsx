@@ -10,7 +10,7 @@ import { agentState } from './agents';
 import { EventList } from './events';
 import { jobHref } from './jobs';
 
-// Of a job that trains; of another one its past would be shown as its present.
+// Only for a job that trains: for another one this would show its past as its present.
 function rateOf(job: Job): number | null {
   const { phase, progress, started_at, committed_at } = job.status;
   if (phase !== 'training') return null;
@@ -53,12 +53,12 @@ function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | un
         value={number(active?.length)}
         note={training === undefined ? 'not known' : `${training.length} training${paused > 0 ? `, ${paused} paused` : ''}`}
       />
-      <Tile label="Tokens per second" value={rate === undefined ? kNone : short(rate)} note="all jobs that train" />
+      <Tile label="Tokens per second" value={rate === undefined ? kNone : short(rate)} note="of all training jobs" />
     </div>
   );
 }
 
-// Of a pipeline; a stage that one agent serves is lost with it.
+// Names stages of a pipeline that depend on a single agent.
 function LoneStages({ job, agents }: { job: Job; agents: Agent[] }) {
   const replicas = useWatch(sources.replicas(job.id), [job.id]);
   const lone = loneStages(replicas.value ?? [], agents);
@@ -95,7 +95,7 @@ function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
       <span class="muted">
         {progress} · {percent(done(job))}
       </span>
-      {status.epoch > 0 && <span><Glyph tone="warn" /> went back to a checkpoint {plural(status.epoch, 'time')}</span>}
+      {status.epoch > 0 && <span><Glyph tone="warn" /> rolled back to a checkpoint {plural(status.epoch, 'time')}</span>}
       {status.phase === 'training' && stagesOf(job) > 1 && <LoneStages job={job} agents={agents} />}
     </li>
   );

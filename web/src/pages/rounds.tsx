@@ -131,7 +131,7 @@ function Chosen({ round, agents, filters }: { round: Round; agents: Agent[]; fil
       </p>
       {grouped && <GroupList round={round} agents={agents} />}
       <Table caption="Contributions" columns={columns} rows={round.contributions} rowKey={(one) => one.replica}
-        file={`round-${round.round}`} empty="Nobody takes part." />
+        file={`round-${round.round}`} empty="No replica takes part." />
     </Card>
   );
 }
@@ -166,7 +166,7 @@ export function RoundsPage({ id }: { id: string }) {
         <p class="empty">No round yet: the first opens when enough replicas are ready.</p>
       ) : (
         <>
-          <Card title="Who did what, when">
+          <Card title="Timeline">
             {gantt}
           </Card>
           {asked.error !== null && <Missing of={asked} what={`round ${filters.get('round')}`} />}

@@ -35,11 +35,11 @@ const kFields: [string, Show][] = [
 ];
 
 function StateOf({ one }: { one: Contribution | undefined }) {
-  if (one === undefined) return <span class="muted">not there</span>;
+  if (one === undefined) return <span class="muted">not a member</span>;
   return <State tone={contributionTone(one.state)} text={contributionText(one)} />;
 }
 
-const stateText = (one: Contribution | undefined) => one?.reject_reason ?? one?.state ?? 'not there';
+const stateText = (one: Contribution | undefined) => one?.reject_reason ?? one?.state ?? 'not a member';
 
 // One cell holds both, the older round above: a pair is compared by looking down, not across.
 function pairColumns(first: Round, second: Round, agents: Agent[]): Column<Pair>[] {
@@ -89,7 +89,7 @@ export function RoundsBeside({ first, second, agents }: { first: Round; second: 
       <Table caption={title} columns={columns} rows={rows} rowKey={(one) => one.name} file={`rounds-${first.round}-${second.round}`} />
       <h3>By replica, round {number(first.round)} above round {number(second.round)}</h3>
       <Table caption="Contributions to both" columns={replicas} rows={paired} rowKey={(one) => one.replica} tall
-        file={`contributions-${first.round}-${second.round}`} empty="Nobody took part in either." />
+        file={`contributions-${first.round}-${second.round}`} empty="No replica took part in either round." />
     </Card>
   );
 }

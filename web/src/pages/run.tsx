@@ -110,7 +110,7 @@ const kConfirmable = 40; // longer names are not typed; the id is
 function Cancel({ job }: { job: Job }) {
   return (
     <Confirmed label="Cancel" word={job.name.length > kConfirmable ? job.id : job.name} act={() => command<Job>(`/jobs/${job.id}/cancel`)}
-      what="It ends now and cannot be resumed. Its stored checkpoints stay; the open round is lost." />
+      what="The job ends now and cannot be resumed. Its stored checkpoints stay; the open round is lost." />
   );
 }
 
@@ -123,7 +123,7 @@ function Pausing({ job }: { job: Job }) {
     return (
       <div class="actions">
         <Confirmed label="Pause" word={job.name.length > kConfirmable ? job.id : job.name} act={() => act('pause')}
-          what="It finishes the round that is open, stores what is committed and releases all its devices, until it is resumed." />
+          what="The job finishes its open round, stores the committed state and releases all its devices until it is resumed." />
         <Cancel job={job} />
       </div>
     );
@@ -159,8 +159,8 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
           </>
         }
       />
-      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'nothing is trained' : whole} />
-      <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'nothing to go by' : 'at the pace of the last rounds'} />
+      <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'not training now' : whole} />
+      <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'not enough rounds yet' : 'at the pace of the last rounds'} />
       <Tile label={phase === 'paused' ? 'Since its start' : 'Running for'} value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
     </div>
   );
@@ -259,7 +259,7 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
       <Table caption="Replicas" columns={columns} rows={shown} rowKey={(one) => one.id} empty="No replica has been placed yet." file="replicas" />
       {ended.length > kEndedShown && <p class="under muted">and {number(ended.length - kEndedShown)} more that have ended</p>}
       {lone.map((text) => (
-        <p key={text} class="under"><Glyph tone="warn" /> {text}: without that agent the job goes back to its newest checkpoint.</p>
+        <p key={text} class="under"><Glyph tone="warn" /> {text}: if that agent is lost, the job rolls back to its newest checkpoint.</p>
       ))}
     </Card>
   );
@@ -305,7 +305,7 @@ const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: 
 
 const Failures = memo(function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] }) {
   return (
-    <Card title="Failures and what became of them">
+    <Card title="Failures and their consequences">
       {events.length === 0 ? (
         <p class="empty">None known.</p>
       ) : (
@@ -370,7 +370,7 @@ function Samples({ checkpoints }: { checkpoints: Checkpoint[] }) {
   const heading = (one: Checkpoint) => `${one.id}, round ${number(one.round)}`;
   return (
     <>
-      <h3>What it writes at {heading(newest)}</h3>
+      <h3>Sample text at {heading(newest)}</h3>
       <Sample text={newest.sample ?? ''} />
       {older.length > 0 && (
         <details>
@@ -393,13 +393,13 @@ function WentBack({ job, events }: { job: Job; events: ClusterEvent[] }) {
   const last = events.find((event) => event.kind === 'job_rolled_back' || event.kind === 'job_restored');
   return (
     <p data-testid="went-back">
-      <Glyph tone="warn" /> It went back to a checkpoint {plural(job.status.epoch, 'time')}
+      <Glyph tone="warn" /> It rolled back to a checkpoint {plural(job.status.epoch, 'time')}
       {last !== undefined && <>, last <Time at={last.at} />: {last.message}</>}
     </p>
   );
 }
 
-// Of this job, and of the agents that serve it.
+// Failures of this job, and of the agents that serve it.
 function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean {
   if (!isFailure(event)) return false;
   if (event.job !== null) return event.job === job.id;

@@ -19,7 +19,7 @@ export function differenceColumns(jobs: Job[]): Column<Difference>[] {
     { name: 'Differs', show: (one) => (one.same ? '' : <b class="differs">≠ differs</b>), value: (one) => (one.same ? '' : 'differs') },
     ...jobs.map((job, i): Column<Difference> => ({
       name: job.name,
-      show: (one) => <code class={one.same ? '' : 'differs'}>{one.values[i] ?? 'not there'}</code>,
+      show: (one) => <code class={one.same ? '' : 'differs'}>{one.values[i] ?? 'not set'}</code>,
       value: (one) => one.values[i] ?? null,
     })),
   ];
@@ -32,10 +32,10 @@ function Against({ job, other }: { job: Job; other: Job }) {
   return (
     <>
       <label class="check">
-        <input type="checkbox" checked={all} onChange={(event) => showAll(event.currentTarget.checked)} /> also what is the same
+        <input type="checkbox" checked={all} onChange={(event) => showAll(event.currentTarget.checked)} /> show equal fields too
       </label>
       <Table caption={`${job.name} and ${other.name}`} columns={differenceColumns([job, other])} rows={rows} rowKey={(one) => one.pointer}
-        file="spec-differences" empty="They are the same, field by field." />
+        file="spec-differences" empty="All fields are equal." />
     </>
   );
 }
@@ -74,7 +74,7 @@ function Texts({ job, submitted }: { job: Job; submitted: string | null }) {
         </>
       }>
       <pre class="toml" tabIndex={0}>{text}</pre>
-      {submitted === null && <p class="under muted">The text that was submitted has not been kept: an older coordinator took this job.</p>}
+      {submitted === null && <p class="under muted">The submitted text was not kept: an older coordinator accepted this job.</p>}
     </Card>
   );
 }

@@ -144,7 +144,7 @@ function Graph(props: GraphProps) {
 }
 
 function Detail({ one, topology, agents }: { one: TopologyReplica | undefined; topology: Topology; agents: Agent[] }) {
-  if (one === undefined) return <p class="empty">Point at a replica, or go to one with the keyboard: its queue, service time and links appear here.</p>;
+  if (one === undefined) return <p class="empty">Point at a replica, or select one with the keyboard, to see its queue, service time and links.</p>;
   const onward = topology.links.filter((link) => link.from === one.id);
   const sent = onward.every((link) => link.bytes_per_second === null) ? null : onward.reduce((sum, link) => sum + (link.bytes_per_second ?? 0), 0);
   const facts: [string, string][] = [
@@ -233,7 +233,7 @@ const Tables = memo(function Tables({ topology, agents }: { topology: Topology; 
       </Card>
       <Card title="Links">
         <Table caption="Links" columns={kLinkColumns} rows={topology.links} rowKey={(one) => `${one.from}-${one.to}`} file="topology-links"
-          empty={topology.stages.length > 1 ? 'No traffic has been reported yet.' : 'A job of one stage has no links: its replicas meet only to average.'} />
+          empty={topology.stages.length > 1 ? 'No traffic has been reported yet.' : 'A job of one stage has no links: its replicas exchange data only to average.'} />
       </Card>
     </div>
   );
@@ -255,7 +255,7 @@ export function TopologyPage({ id }: { id: string }) {
       ) : (
         <>
           <Card title={`${plural(topology.stages.length, 'stage')}, ${plural(topology.replicas.length, 'replica')}`}>
-            {topology.replicas.length === 0 && <p class="empty">{over ? `The job is ${words(shown.status.phase)}: its replicas have gone.` : 'No replica at this moment.'}</p>}
+            {topology.replicas.length === 0 && <p class="empty">{over ? `The job is ${words(shown.status.phase)}: its replicas are released.` : 'No replica at this moment.'}</p>}
             <Explored topology={topology} agents={named} needed={over ? null : shown.spec.swarm.min_replicas} />
           </Card>
           {kInGroups.includes(String(shown.spec.sync.topology)) && <Groups id={id} agents={named} />}

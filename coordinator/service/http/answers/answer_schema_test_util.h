@@ -110,7 +110,7 @@ Json schemas_of() {
   return schemas;
 }
 
-// Of the answers that have a list of fields.
+// The schemas of the answers that have a list of fields.
 inline Json answer_schemas() {
   return schemas_of<JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer,
                     ContributionAnswer, ReduceAnswer, RoundSecondsAnswer, RoundAnswer,

@@ -30,7 +30,7 @@ Result<EventFilter> read_filter(Context& context, const Request& request) {
     const auto it = std::find(words.begin(), words.end(), *text);
     if (it == words.end())
       return bad_query("severity", "must be one of " + join(words) +
-                                       " (the least to show), got \"" + *text + "\"");
+                                       " (the least severity to show), got \"" + *text + "\"");
     filter.severity_min = static_cast<Severity>(it - words.begin());
   }
   return filter;
@@ -46,7 +46,8 @@ Result<std::int64_t> end_of_history(Context& context, bool newest) {
   return events.value().items.empty() ? 0 : events.value().items[0].seq;
 }
 
-// Where the client wants to go on: none when it does not say; -1 when what it says was never a seq.
+// Where the client wants to continue: none when it does not say; -1 when what it says was never a
+// seq.
 std::optional<std::int64_t> resume_point(const Request& request) {
   const std::string* from = request.query_value("from");
   const std::string& text = !request.last_event_id.empty() ? request.last_event_id

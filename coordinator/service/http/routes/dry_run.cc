@@ -82,8 +82,8 @@ void add_lone_stages(const PlacementDecision& plan, const DryRunFacts& facts,
       }
     }
     if (names.size() != 1) continue;
-    notes.push_back("Stage " + std::to_string(stage) + " hangs on " + *names.begin() +
-                    " alone: without that agent the job goes back to its newest checkpoint.");
+    notes.push_back("Stage " + std::to_string(stage) + " depends on " + *names.begin() +
+                    " alone: if that agent is lost, the job rolls back to its newest checkpoint.");
   }
 }
 

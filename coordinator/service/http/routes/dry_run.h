@@ -12,7 +12,7 @@
 
 namespace shoal::coordinator::rest {
 
-// Of the file as the coordinator's host has it; agents on other hosts may have another one.
+// Judges the file on the coordinator's host; agents on other hosts may have another one.
 struct DataVerdict {
   bool checked = false;  // false: no such file lies beneath the data roots of this host
   std::string problem;   // empty: none found in its size and first tokens
@@ -22,7 +22,7 @@ struct DataVerdict {
 DataVerdict look_at_data(const JobSpec& spec, const data::DataRoots& roots);
 Json data_json(const DataVerdict& verdict);
 
-// Whom the plan names.
+// An agent that the plan names.
 struct PlannedAgent {
   std::string name;
   bool measured = false;  // its device's speed is known

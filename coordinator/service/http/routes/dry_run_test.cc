@@ -64,7 +64,7 @@ TEST(DryRunNotes, AStageOfOneAgentIsNamed) {
   const auto plan = planned({{AgentId(1), 0, 0}, {AgentId(2), 0, 0}, {AgentId(3), 0, 1}}, 2);
   EXPECT_THAT(dry_run_notes(testing::small_spec("mine"), plan,
                             facts_of({{"a", true}, {"b", true}, {"c", true}})),
-              ElementsAre(StartsWith("Stage 1 hangs on c alone")));
+              ElementsAre(StartsWith("Stage 1 depends on c alone")));
 }
 
 TEST(DryRunNotes, AQuorumOfMoreThanThereAreIsSaid) {

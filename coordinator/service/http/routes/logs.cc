@@ -188,7 +188,7 @@ Result<LogQuery> read_query(const Request& request) {
     const auto level = parse_enumerator<LogLevel>(*text);
     if (!level) {
       return bad_query("level", "must be one of " + join(all_words<LogLevel>()) +
-                                    " (the least to show), got \"" + *text + "\"");
+                                    " (the least severity to show), got \"" + *text + "\"");
     }
     query.level_min = *level;
   }

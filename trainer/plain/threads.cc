@@ -1,6 +1,6 @@
-// See thread_environment.h.
-#include "trainer/plain/thread_environment.h"
+#include "trainer/plain/threads.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -9,6 +9,14 @@
 #include "base/thread_environment.h"
 
 namespace shoal::trainer {
+
+int useful_threads(const JobSpec& job, int limit) {
+  const JobSpec spec = with_derived_fields(job);
+  const auto rows = static_cast<double>(spec.train.microbatch * spec.model.context);
+  const auto weights = static_cast<double>(spec.model.hidden * spec.model.ffn);
+  const double operations = 2 * rows * weights;
+  return static_cast<int>(std::clamp(operations / kOperationsPerThread, 1.0, limit * 1.0));
+}
 
 bool complete_thread_environment() {
   bool missing = false;
