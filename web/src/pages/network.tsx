@@ -3,7 +3,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, NetworkLink, Topology } from '../api';
-import { duration, lineRate, number, plural } from '../format';
+import { byName, duration, lineRate, number, plural } from '../format';
 import { Card, Missing, useWatch } from '../parts';
 import { agentName } from '../status';
 import * as sources from '../sources';
@@ -49,8 +49,13 @@ export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
       });
     }
   }
-  const number = (id: string) => Number(id.slice(4));
-  return [...found.values()].sort((a, b) => number(a.from) - number(b.from) || number(a.to) - number(b.to));
+  return [...found.values()];
+}
+
+// By the names that people see; ids are given in the order in which agents joined.
+export function inOrder(pairs: Pair[], agents: Agent[]): Pair[] {
+  const named = (id: string) => ({ name: agentName(id, agents) });
+  return [...pairs].sort((a, b) => byName(named(a.from), named(b.from)) || byName(named(a.to), named(b.to)));
 }
 
 const kMostAgents = 80, kNamedColumns = 12;
@@ -59,7 +64,7 @@ const kMostAgents = 80, kNamedColumns = 12;
 const step = (value: number, most: number) => Math.min(5, Math.floor((6 * Math.log1p((value / most) * 20)) / Math.log(21)));
 
 function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: Shade }) {
-  const ids = [...new Set(pairs.flatMap((pair) => [pair.from, pair.to]))].sort((a, b) => Number(a.slice(4)) - Number(b.slice(4))).slice(0, kMostAgents);
+  const ids = [...new Set(inOrder(pairs.flatMap((pair) => [pair, { ...pair, from: pair.to }]), agents).map((pair) => pair.from))].slice(0, kMostAgents);
   const at = new Map(ids.map((id, i) => [id, i]));
   const most = Math.max(1e-9, ...pairs.map((pair) => pair[by] ?? 0));
   const cell = ids.length <= kNamedColumns ? 60 : Math.min(22, Math.max(11, Math.floor(1000 / ids.length)));
@@ -106,7 +111,10 @@ export function NetworkPage() {
   const found = useWatch(sources.topologies(), []);
   const agents = useWatch(sources.agents(true), []);
   const [by, setBy] = useState<Shade>('line_per_second');
-  const pairs = useMemo(() => pairsOf(lines.value ?? [], found.value ?? []), [lines.value, found.value]);
+  const pairs = useMemo(
+    () => inOrder(pairsOf(lines.value ?? [], found.value ?? []), agents.value ?? []),
+    [lines.value, found.value, agents.value],
+  );
   const ends = useMemo(() => new Set(pairs.flatMap((pair) => [pair.from, pair.to])).size, [pairs]);
   const many = ends > kNamedColumns;
   return (

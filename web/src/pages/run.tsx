@@ -207,10 +207,12 @@ const CurrentRound = memo(function CurrentRound(props: { job: Job; round: Round 
       )}
       {round !== undefined && (
         <p class="under muted">
-          {age === null ? '' : `Open for ${duration(age)}`}
-          {age !== null && props.split.roundSeconds !== null && `; the last took ${duration(props.split.roundSeconds)} each`}
-          {round.attempt > 1 && ` · attempt ${round.attempt}`}
-          {round.aborts > 0 && ` · aborted ${plural(round.aborts, 'time')}: ${words(round.abort_reason ?? 'no reason given')}`}
+          {[
+            age !== null && `Open for ${duration(age)}`,
+            age !== null && props.split.roundSeconds !== null && `the last rounds took ${duration(props.split.roundSeconds)} each`,
+            round.attempt > 1 && `attempt ${round.attempt}`,
+            round.aborts > 0 && `aborted ${plural(round.aborts, 'time')}: ${words(round.abort_reason ?? 'no reason given')}`,
+          ].filter((part) => part !== false).join(' · ')}
         </p>
       )}
     </Card>
