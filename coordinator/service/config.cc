@@ -41,10 +41,11 @@ bool is_address(const std::string& text) {
 }
 
 // Seconds as people write them ("0.5"), kept as a Duration.
-void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const std::string& help) {
+void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const std::string& help,
+                 double most = 86'400) {
   app.add_option_function<double>(
          flag, [&value](const double& seconds) { value = seconds_f(seconds); }, help)
-      ->check([](const std::string& text) { return number_problem(text, 0.001, 86'400); })
+      ->check([most](const std::string& text) { return number_problem(text, 0.001, most); })
       ->default_str((std::ostringstream() << value.seconds()).str());
 }
 
@@ -110,7 +111,16 @@ void describe(CLI::App& app, Config& config) {
   app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
       ->capture_default_str();
   app.add_flag("--insecure-http", config.insecure_http,
-               "Let --http be reached from other hosts although there is no login yet");
+               "Let other hosts do everything at --http although there is no login yet; without it "
+               "they may join the cluster there, and no more");
+  app.add_option("--ca", config.ca,
+                 "File with certificate and key of a CA for a new cluster, mode 0600; without it "
+                 "one is made");
+  app.add_option("--host-name", config.host_names,
+                 "A further name or address of this host for its certificate, any number of times")
+      ->allow_extra_args(false);
+  add_seconds(app, "--certificate-life-s", config.certificate_life,
+              "Life of agents' certificates, which they renew after two thirds of it", 7 * 86'400);
   app.add_option(
       "--address-file", config.address_file,
       "Write {http, grpc, token_file, pid, state_digest} as JSON to this file once ready");
@@ -175,11 +185,6 @@ Status check(const Config& config) {
     return refused("--grpc", "must not be that of --http, got " + config.grpc, "give another port");
   }
   if (Status file = check_address_file(config.address_file); !file.ok()) return file;
-  if (!is_loopback(config.http) && !config.insecure_http) {
-    return refused("--http",
-                   config.http + " can be reached from other hosts and there is no login yet",
-                   "bind 127.0.0.1 and use a tunnel, or add --insecure-http");
-  }
   const std::vector<FieldError> problems = validate(config.core);
   if (!problems.empty()) return refused(flag_of(problems.front().pointer), problems.front().detail);
   return {};
