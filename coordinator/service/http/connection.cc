@@ -63,14 +63,15 @@ Response guarded(const Request& request, Call call) {
 }  // namespace
 
 Connection::Connection(http_io::tcp::socket socket, Service& service)
-    : stream_(std::make_unique<EitherStream>(std::move(socket))),
+    : executor_(socket.get_executor()),
+      stream_(std::make_unique<EitherStream>(std::move(socket))),
       service_(service),
       slot_(service, service.connections),
       buffer_(static_cast<std::size_t>(service.options.header_max.count()) + 4096),
-      answer_timer_(stream_->get_executor()) {}
+      answer_timer_(executor_) {}
 
 void Connection::run() {
-  net::dispatch(stream_->get_executor(), [self = shared_from_this()] {
+  net::dispatch(executor_, [self = shared_from_this()] {
     ErrorCode ignored;
     self->stream_->socket().set_option(http_io::tcp::no_delay(true), ignored);
     self->detect();
@@ -92,7 +93,7 @@ void Connection::detect() {
 }
 
 void Connection::stop() {
-  net::post(stream_->get_executor(), [self = shared_from_this()] {
+  net::post(executor_, [self = shared_from_this()] {
     self->keep_alive_ = false;
     if (self->idle_) self->close();
   });
@@ -301,7 +302,7 @@ Replier Connection::make_reply() {
     const auto alive = service.lock();  // destroyed after the connection below
     const auto self = alive ? weak.lock() : nullptr;
     if (!self) return;
-    net::post(self->stream_->get_executor(),
+    net::post(self->executor_,
               [self, number, response = std::move(response)]() mutable {
                 self->on_answer(number, std::move(response));
               });
@@ -391,7 +392,7 @@ void Connection::write_file_chunk() {
         std::string chunk(static_cast<std::size_t>(std::min(part.length, kFileChunk)), '\0');
         const ssize_t got = ::pread(*part.descriptor, chunk.data(), chunk.size(), part.offset);
         chunk.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-        net::post(self->stream_->get_executor(), [self, chunk = std::move(chunk)]() mutable {
+        net::post(self->executor_, [self, chunk = std::move(chunk)]() mutable {
           if (chunk.empty())
             return self->close();  // shorter than promised: the client sees a broken body
           self->file_->offset += static_cast<std::int64_t>(chunk.size());

@@ -50,6 +50,7 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   void linger();  // let the client read an answer that came before its whole body
   void close();
 
+  const EitherStream::executor_type executor_;
   std::unique_ptr<EitherStream> stream_;  // moves on to the event stream
   Service& service_;
   Service::Slot slot_;  // moves on to the stream
