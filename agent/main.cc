@@ -1,19 +1,18 @@
 // shoal-agent: reads its flags, probes the host and runs until the coordinator or the operator ends
-// it. Exit codes: 0 stopped, 1 refused or failed, 2 bad flags, 4 the token is not accepted.
+// it. Exit codes: 0 stopped, 1 refused or failed, 2 bad flags, 4 the
+// coordinator refuses this host.
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <thread>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/host/device_probe.h"
@@ -21,6 +20,7 @@
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
 #include "base/thread_environment.h"
+#include "identity/private_file.h"
 
 namespace shoal::agent {
 namespace {
@@ -29,9 +29,10 @@ constexpr int kExitFlags = 2;
 constexpr double kSpeedMin = 0.01;
 constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
 constexpr int kOrphanLimitMax = 86'400;
+constexpr int kHttpPort = 7070;  // of a coordinator, unless it was told another one
 
 struct Flags {
-  std::string coordinator = "127.0.0.1:7071", token_file, data_dir, name, devices = "auto", host;
+  std::string coordinator = "127.0.0.1:7071", join_token, enrol, data_dir, name, devices = "auto", host;
   std::string role = "trainer", peer_ports = "7100-7199", trainer, log_level = "info";
   std::vector<std::string> labels;
   int threads = 0;
@@ -63,9 +64,13 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
       ->envname("SHOAL_GRPC")
       ->capture_default_str();
-  app.add_option("--token-file", flags.token_file,
-                 "file with the token that `shoal up` or the coordinator made")
-      ->envname("SHOAL_TOKEN_FILE");
+  app.add_option("--join-token,--token-file", flags.join_token,
+                 "token that this host joins the cluster with, or a file with it; needed once")
+      ->envname("SHOAL_JOIN_TOKEN");
+  app.add_option("--enrol", flags.enrol,
+                 "host:port where this host joins and renews its certificate (default: port 7070 of "
+                 "the coordinator's host)")
+      ->envname("SHOAL_ENROL");
   app.add_option("--data-dir", flags.data_dir, "identity, logs, checkpoints in transit")
       ->capture_default_str();
   app.add_option("--name", flags.name, "for people; unique in the cluster")->capture_default_str();
@@ -120,28 +125,29 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
-// As the coordinator does with its own. What is no file (a pipe) has no rights worth a look.
-bool others_can_read(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 077) != 0;
+// The token itself, or a file with it that nobody else may read.
+Result<std::string> read_token(const std::string& given) {
+  if (given.empty() || given.starts_with("shoaljoin1.")) return given;
+  auto token = identity::read_token_file(given);
+  if (token.ok()) return token;
+  Error error = token.error();
+  error.message = given + ": " + error.message;
+  error.field = "--join-token";
+  return error;
 }
 
-Result<std::string> read_token(const std::string& path) {
-  if (path.empty()) {
-    return Error{Code::kValidation, "is required", "--token-file",
-                 "copy the token file of the coordinator to this host and name it"};
+// Where a host joins when it is not said: the default port of the coordinator's HTTP.
+Result<std::string> enrol_address(const Flags& flags) {
+  if (!flags.enrol.empty()) {
+    auto given = split_address(flags.enrol);
+    if (given.ok()) return flags.enrol;
+    Error error = given.error();
+    error.field = "--enrol";
+    return error;
   }
-  if (others_can_read(path)) {
-    return Error{Code::kPermissionDenied, "others can read " + path, "--token-file",
-                 "chmod 600 the file"};
-  }
-  std::ifstream in(path);
-  std::string token;
-  if (!(in >> token)) {
-    return Error{Code::kNotFound, "cannot read a token from " + path, "--token-file",
-                 "copy the token file of the coordinator to this host and name it"};
-  }
-  return token;
+  const auto parts = split_address(flags.coordinator);
+  if (!parts.ok()) return parts.error();
+  return join_address(parts->first, kHttpPort);
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> read_labels(
@@ -221,9 +227,12 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (const Status values = check_values(flags); !values.ok()) return values.error();
   options.coordinator.address = flags.coordinator;
   if (auto address = split_address(flags.coordinator); !address.ok()) return address.error();
-  auto token = read_token(flags.token_file);
+  auto token = read_token(flags.join_token);
   if (!token.ok()) return token.error();
-  options.coordinator.token = std::move(token).value();
+  options.join_token = std::move(token).value();
+  auto enrol = enrol_address(flags);
+  if (!enrol.ok()) return enrol.error();
+  options.enrol = std::move(enrol).value();
   auto devices = devices_of(flags);
   if (!devices.ok()) return devices.error();
   auto labels = read_labels(flags.labels);
