@@ -295,7 +295,10 @@ int run(const Flags& flags) {
   auto options = host_options(flags);
   if (!options.ok()) return complain(options.error(), kExitFlags);
   auto runtime = Runtime::open(std::move(options).value());
-  if (!runtime.ok()) return complain(runtime.error(), 1);
+  if (!runtime.ok()) {
+    const bool flag = runtime.error().field == "--join-token";
+    return complain(runtime.error(), flag ? kExitFlags : 1);
+  }
   std::thread stopper([&] {
     for (int caught = 0; sigwait(&signals, &caught) == 0 && caught != SIGUSR1;) {
       caught == SIGUSR2 ? (*runtime)->hand_over() : (*runtime)->stop();

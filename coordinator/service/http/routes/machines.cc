@@ -94,6 +94,11 @@ TokenState state_of(const identity::JoinTokenRecord& token, Instant now) {
   return token.uses >= token.uses_most ? TokenState::kUsedUp : TokenState::kWorks;
 }
 
+Json token_json(const identity::JoinTokenRecord& token, Instant now) {
+  return answer_json(JoinTokenAnswer{token.id, state_of(token, now), token.uses, token.uses_most,
+                                     token.created, token.expires});
+}
+
 Json authorities_json(const Machines& machines) {
   Json items = Json::array();
   for (const AuthorityView& view : machines.authorities()) {
@@ -123,9 +128,7 @@ Result<Response> list_tokens(Context& context, const Request&) {
   if (!machines) return machines.error();
   Json items = Json::array();
   for (const identity::JoinTokenRecord& token : (*machines)->tokens()) {
-    items.push_back(answer_json(JoinTokenAnswer{token.id, state_of(token, (*machines)->now()),
-                                                token.uses, token.uses_most, token.created,
-                                                token.expires}));
+    items.push_back(token_json(token, (*machines)->now()));
   }
   return json_response(page_json(std::move(items), std::nullopt, "tokens"));
 }
@@ -138,9 +141,10 @@ Result<Response> remove_token(Context& context, const Request& request) {
     return Error{Code::kNotFound, "there is no join token \"" + request.part("token") + "\"", "",
                  "`shoal token ls` lists them"};
   if (const Status removed = (*machines)->remove_token(*id); !removed.ok()) return removed.error();
-  Response response;
-  response.status = 204;
-  return response;
+  for (const identity::JoinTokenRecord& token : (*machines)->tokens()) {
+    if (token.id == *id) return json_response(token_json(token, (*machines)->now()));
+  }
+  return Error{Code::kInternal, "the token that was removed is gone", "", ""};
 }
 
 Result<Response> enrol(Context& context, const Request& request) {
