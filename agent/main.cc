@@ -126,10 +126,14 @@ void declare(CLI::App& app, Flags& flags) {
 }
 
 // The token itself, or a file with it that nobody else may read.
-Result<std::string> read_token(const std::string& given) {
+// A host that has joined needs it no more.
+Result<std::string> read_token(const std::string& given, const std::string& data_dir) {
   if (given.empty() || given.starts_with("shoaljoin1.")) return given;
   auto token = identity::read_token_file(given);
   if (token.ok()) return token;
+  std::error_code unseen;
+  const bool gone = token.error().code == Code::kNotFound;
+  if (gone && std::filesystem::exists(data_dir + "/machine.pem", unseen)) return std::string();
   Error error = token.error();
   error.message = given + ": " + error.message;
   error.field = "--join-token";
@@ -227,7 +231,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (const Status values = check_values(flags); !values.ok()) return values.error();
   options.coordinator.address = flags.coordinator;
   if (auto address = split_address(flags.coordinator); !address.ok()) return address.error();
-  auto token = read_token(flags.join_token);
+  auto token = read_token(flags.join_token, flags.data_dir);
   if (!token.ok()) return token.error();
   options.join_token = std::move(token).value();
   auto enrol = enrol_address(flags);

@@ -307,7 +307,7 @@ class Tree {
   void add_admin() {
     CLI::App* admin = group("admin", "work on the files of a coordinator on this host");
     CLI::App* backup =
-        leaf(admin, "backup", "copy its folder, which may be in use: database, checkpoints, token",
+        leaf(admin, "backup", "copy its folder, which may be in use: database, checkpoints, CA",
              [this] { return admin_backup(backup_, common_.json); });
     backup->add_option("--data-dir", backup_.data_dir,
                        "the coordinator's folder [~/.local/share/shoal/coordinator]");

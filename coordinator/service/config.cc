@@ -41,11 +41,10 @@ bool is_address(const std::string& text) {
 }
 
 // Seconds as people write them ("0.5"), kept as a Duration.
-void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const std::string& help,
-                 double most = 86'400) {
+void add_seconds(CLI::App& app, const std::string& flag, Duration& value, const std::string& help) {
   app.add_option_function<double>(
          flag, [&value](const double& seconds) { value = seconds_f(seconds); }, help)
-      ->check([most](const std::string& text) { return number_problem(text, 0.001, most); })
+      ->check([](const std::string& text) { return number_problem(text, 0.001, 86'400); })
       ->default_str((std::ostringstream() << value.seconds()).str());
 }
 
@@ -119,8 +118,13 @@ void describe(CLI::App& app, Config& config) {
   app.add_option("--host-name", config.host_names,
                  "A further name or address of this host for its certificate, any number of times")
       ->allow_extra_args(false);
-  add_seconds(app, "--certificate-life-s", config.certificate_life,
-              "Life of agents' certificates, which they renew after two thirds of it", 7 * 86'400);
+  app.add_option_function<double>(
+         "--certificate-life-s",
+         [&config](const double& life) { config.certificate_life = seconds_f(life); },
+         "Life of agents' certificates, which they renew after two thirds of it")
+      ->envname("SHOAL_CERTIFICATE_LIFE_S")
+      ->check([](const std::string& text) { return number_problem(text, 5, 7 * 86'400); })
+      ->default_str("86400");
   app.add_option(
       "--address-file", config.address_file,
       "Write {http, grpc, token_file, pid, state_digest} as JSON to this file once ready");

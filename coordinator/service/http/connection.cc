@@ -248,22 +248,13 @@ bool Connection::admitted() {
   return false;
 }
 
-// Another host shows no login yet, so that it may do only what asks for a proof by itself.
 bool Connection::stranger_admitted() {
-  const bool remote = !stream_->is_from_this_host() && !service_.options.remote_allowed;
-  const bool needs_tls = route_->for_strangers && !stream_->is_tls();
-  if (!needs_tls && (!remote || route_->for_strangers)) return true;
-  if (needs_tls) {
-    respond(problem_response(Problem::kPermissionDenied, *request_,
-                             "a secret may not be sent over plain HTTP", {},
-                             "use https; the certificate is one of the cluster's CA"));
-    return false;
-  }
-  respond(problem_response(Problem::kPermissionDenied, *request_,
-                           "other hosts may only join the cluster here, since there is no login yet",
-                           {}, "ask on the coordinator's host, through an SSH tunnel, or start it "
-                           "with --insecure-http"));
-  return false;
+  const Status may = check_stranger({.from_this_host = stream_->is_from_this_host(),
+                                     .over_tls = stream_->is_tls(),
+                                     .for_strangers = route_->for_strangers,
+                                     .remote_allowed = service_.options.remote_allowed});
+  if (!may.ok()) respond(problem_response(may.error(), *request_));
+  return may.ok();
 }
 
 void Connection::dispatch() {

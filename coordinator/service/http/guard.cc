@@ -64,6 +64,19 @@ bool origin_allowed(std::string_view origin, std::string_view host_header) {
   return scheme != std::string_view::npos && lower(origin.substr(scheme + 3)) == lower(host_header);
 }
 
+Status check_stranger(const Asked& asked) {
+  if (asked.for_strangers) {
+    if (asked.over_tls) return {};
+    return Error{Code::kPermissionDenied, "a secret may not be sent over plain HTTP", "",
+                 "use https; the certificate is of the cluster's CA"};
+  }
+  if (asked.from_this_host || asked.remote_allowed) return {};
+  return Error{Code::kPermissionDenied,
+               "other hosts may only join the cluster here, since there is no login yet", "",
+               "ask on the coordinator's host, through an SSH tunnel, or start it with "
+               "--insecure-http"};
+}
+
 std::string_view usable_request_id(std::string_view text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';

@@ -43,11 +43,11 @@ const MachineRecord* Registry::of_uid(const std::string& uid) const {
 }
 
 Status check_clock(Instant theirs, Instant ours) {
-  const Duration ahead = theirs - ours;
-  if (ahead <= kClockOffMost && -ahead <= kClockOffMost) return {};
-  const bool fast = ahead > Duration{};
+  const bool fast = theirs > ours;
+  const Duration off = fast ? theirs - ours : ours - theirs;
+  if (off <= kClockOffMost) return {};
   return Error{Code::kValidation,
-               "the clock of this host is " + identity::to_words(fast ? ahead : -ahead) +
+               "the clock of this host is " + identity::to_words(off) +
                    (fast ? " ahead of" : " behind") + " the coordinator's",
                "clock", "set the clocks of both hosts, for example with chrony"};
 }
