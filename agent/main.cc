@@ -32,7 +32,8 @@ constexpr int kOrphanLimitMax = 86'400;
 constexpr int kHttpPort = 7070;  // of a coordinator, unless it was told another one
 
 struct Flags {
-  std::string coordinator = "127.0.0.1:7071", join_token, enrol, data_dir, name, devices = "auto", host;
+  std::string coordinator = "127.0.0.1:7071", join_token, enrol, data_dir, name, devices = "auto",
+              host;
   std::string role = "trainer", peer_ports = "7100-7199", trainer, log_level = "info";
   std::vector<std::string> labels;
   int threads = 0;
@@ -67,9 +68,10 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--join-token,--token-file", flags.join_token,
                  "token that this host joins the cluster with, or a file with it; needed once")
       ->envname("SHOAL_JOIN_TOKEN");
-  app.add_option("--enrol", flags.enrol,
-                 "host:port where this host joins and renews its certificate (default: port 7070 of "
-                 "the coordinator's host)")
+  app.add_option(
+         "--enrol", flags.enrol,
+         "host:port where this host joins and renews its certificate (default: port 7070 of "
+         "the coordinator's host)")
       ->envname("SHOAL_ENROL");
   app.add_option("--data-dir", flags.data_dir, "identity, logs, checkpoints in transit")
       ->capture_default_str();

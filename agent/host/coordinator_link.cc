@@ -63,8 +63,8 @@ Error error_of(const grpc::Status& status, const std::string& address) {
   Error error{code_of(status.error_code()), status.error_message(), "", ""};
   if (status.ok()) error.message = "the coordinator ended the session";
   if (error.code == Code::kUnauthenticated || error.code == Code::kPermissionDenied) {
-    return {error.code,
-            "the coordinator at " + address + " refuses this agent: " + error.message, "", ""};
+    return {error.code, "the coordinator at " + address + " refuses this agent: " + error.message,
+            "", ""};
   }
   if (error.code == Code::kUnavailable) {
     const bool http = error.message.find("http1.x server") != std::string::npos;

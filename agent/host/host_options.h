@@ -14,7 +14,7 @@ struct HostOptions {
   CoordinatorEndpoint coordinator;
   std::string join_token;  // its text; empty: this host has joined before
   std::string enrol;       // host:port where it joins and renews
-  Options core;  // without uid and data_dir, which come from the data folder
+  Options core;            // without uid and data_dir, which come from the data folder
   std::string data_dir;
   std::string trainer;                   // program
   int threads = 1;                       // of each CPU trainer

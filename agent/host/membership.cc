@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
-#include "base/backoff.h"
 #include "base/digest.h"
 #include "identity/join_token.h"
 #include "identity/private_file.h"
@@ -47,6 +46,8 @@ Result<identity::PrivateKey> load_or_make_key(const std::string& path) {
   return made;
 }
 
+std::uint64_t seed_of(const std::string& uid) { return Digester().add(uid).finish().low; }
+
 // What a certificate counts from is a little before it was issued, and would make a short life
 // look long.
 identity::Validity life_of(const identity::Certificate& certificate) {
@@ -57,7 +58,10 @@ identity::Validity life_of(const identity::Certificate& certificate) {
 }  // namespace
 
 Membership::Membership(MembershipOptions options, identity::PrivateKey key)
-    : options_(std::move(options)), key_(std::move(key)) {}
+    : options_(std::move(options)),
+      key_(std::move(key)),
+      pauses_(kRetryFirst, kRetryMost),
+      prng_(seed_of(options_.uid)) {}
 
 Membership::~Membership() = default;
 
@@ -76,8 +80,7 @@ Result<std::shared_ptr<Membership>> Membership::open(MembershipOptions options) 
   if (Status loaded = membership->load(); !loaded.ok()) return loaded.error();
   if (!membership->held() && membership->options_.join_token.empty()) {
     return Error{Code::kValidation, "is required: this host has not joined the cluster yet",
-                 "--join-token",
-                 "make one on the coordinator's host: shoal token create --join"};
+                 "--join-token", "make one on the coordinator's host: shoal token create --join"};
   }
   membership->renewing_ = std::jthread(
       [self = membership.get()](const std::stop_token& stop) { self->keep_renewing(stop); });
@@ -216,8 +219,6 @@ std::optional<Error> Membership::fault() const {
 // A renewal that is refused for good is tried like any other: whoever revoked this agent may have
 // brought back the state of before, and the session says it anyway.
 void Membership::keep_renewing(const std::stop_token& stop) {
-  Prng prng(Digester().add(options_.uid).finish().low);
-  Backoff backoff(kRetryFirst, kRetryMost);
   Duration pause;
   do {
     pause = kLookMost;
@@ -227,18 +228,17 @@ void Membership::keep_renewing(const std::stop_token& stop) {
       continue;
     }
     const auto plan = identity::plan_renewal(life_of(now_held->own.certificate),
-                                             Digester().add(options_.uid).finish().low,
-                                             system_now());
+                                             seed_of(options_.uid), system_now());
     if (plan.step == identity::RenewalStep::kKeep) {
       pause = std::min(kLookMost, plan.renew_at - system_now());
       continue;
     }
     const MutexLock calling(calling_);
     if (Status renewed = renew(*now_held); renewed.ok()) {
-      backoff.reset();
+      pauses_.reset();
       pause = milliseconds(10);
     } else {
-      pause = backoff.next(prng);
+      pause = pauses_.next(prng_);
       spdlog::warn("certificate not renewed: {}", to_string(renewed.error()));
     }
   } while (sleep_unless_stopped(std::max(pause, milliseconds(10)), stop));

@@ -18,6 +18,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "agent/host/tls_call.h"
+#include "base/backoff.h"
 #include "base/ids.h"
 #include "base/result.h"
 #include "threads/mutex.h"
@@ -63,8 +64,8 @@ class Membership {
   Membership(MembershipOptions options, identity::PrivateKey key);
   Result<Held> read_held(const std::string& chain, const std::string& roots) const;
   Status load() SHOAL_EXCLUDES(mutex_);
-  Status enrol() SHOAL_EXCLUDES(mutex_);
-  Status renew(const Held& held) SHOAL_EXCLUDES(mutex_);
+  Status enrol() SHOAL_REQUIRES(calling_) SHOAL_EXCLUDES(mutex_);
+  Status renew(const Held& held) SHOAL_REQUIRES(calling_) SHOAL_EXCLUDES(mutex_);
   Status take(const std::string& answer) SHOAL_EXCLUDES(mutex_);
   std::optional<Held> held() const SHOAL_EXCLUDES(mutex_);
   identity::Client role_of(const Held& held) const;
@@ -73,7 +74,9 @@ class Membership {
   const MembershipOptions options_;
   const identity::PrivateKey key_;
   mutable Mutex mutex_;
-  Mutex calling_;  // one call at a time; taken before mutex_
+  Mutex calling_;                              // one call at a time; taken before mutex_
+  Backoff pauses_ SHOAL_GUARDED_BY(calling_);  // between renewals that fail
+  Prng prng_ SHOAL_GUARDED_BY(calling_);
   std::optional<Held> held_ SHOAL_GUARDED_BY(mutex_);
   std::jthread renewing_;  // last: it uses the others
 };

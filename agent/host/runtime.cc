@@ -144,7 +144,7 @@ class Runtime::Impl {
 
   // gRPC does not say what is wrong with a certificate.
   void explain(Input& input) {
-    if (const auto* said = std::get_if<CoordinatorSaid>(&input)) heard_ = true;
+    heard_ = heard_ || std::holds_alternative<CoordinatorSaid>(input);
     auto* down = std::get_if<LinkDown>(&input);
     const bool asks = down != nullptr && link_ != nullptr && link_->id() == down->link && !heard_ &&
                       !stopping_ && down->error.code == Code::kUnavailable &&
@@ -357,8 +357,8 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
     membership = std::move(opened).value();
     options.coordinator.credentials = [membership] { return membership->credentials(); };
   }
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(folder).value(),
-                                     std::move(membership));
+  auto impl =
+      std::make_unique<Impl>(std::move(options), std::move(folder).value(), std::move(membership));
   if (Status listening = impl->listen(); !listening.ok()) return listening.error();
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }

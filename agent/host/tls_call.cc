@@ -77,8 +77,7 @@ class Call {
     http::request<http::string_body> request(http::verb::post, path, 11, body);
     ErrorCode ignored;
     const auto host = beast::get_lowest_layer(stream_).socket().remote_endpoint(ignored).address();
-    request.set(http::field::host,
-                host.is_v6() ? "[" + host.to_string() + "]" : host.to_string());
+    request.set(http::field::host, host.is_v6() ? "[" + host.to_string() + "]" : host.to_string());
     request.set(http::field::content_type, "application/json");
     request.prepare_payload();
     request.keep_alive(false);

@@ -15,8 +15,7 @@ class AgentDoorTest : public ::testing::Test {
  protected:
   AgentDoorTest() {
     store_ = std::move(Store::open(registry_folder_.path())).value();
-    machines_ =
-        std::move(Machines::open({.folder = registry_folder_.path()}, *store_)).value();
+    machines_ = std::move(Machines::open({.folder = registry_folder_.path()}, *store_)).value();
     AgentServiceOptions service;
     service.door = make_agent_door(*machines_);
     coordinator_ = std::make_unique<TestCoordinator>(folder_.path(), Options(), service);

@@ -190,9 +190,10 @@ class CheckpointTransferTest : public ::testing::Test {
     record_.parts[0].state = record_.state;
     record_.parts[0].files = files_of_part();
     files_ = std::move(CheckpointFiles::open(folder_.path())).value();
-    service_ = std::move(AgentService::start({.bind = "127.0.0.1:0", .door = std::make_shared<OpenDoor>()}, inputs_,
-                                             *files_, {record_}))
-                   .value();
+    service_ =
+        std::move(AgentService::start({.bind = "127.0.0.1:0", .door = std::make_shared<OpenDoor>()},
+                                      inputs_, *files_, {record_}))
+            .value();
     stub_ = v1::AgentService::NewStub(
         grpc::CreateChannel(service_->address(), grpc::InsecureChannelCredentials()));
   }

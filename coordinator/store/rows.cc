@@ -172,7 +172,8 @@ std::vector<Table> tables_of(Of<std::variant<Records...>>) {
 
 std::vector<Table> all_tables() {
   std::vector<Table> tables = tables_of(Of<Record>{});
-  for (Table& table : tables_of(Of<MachineRow>{})) tables.push_back(std::move(table));
+  std::vector<Table> machines = tables_of(Of<MachineRow>{});
+  for (Table& table : machines) tables.push_back(std::move(table));
   return tables;
 }
 

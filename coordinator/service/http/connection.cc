@@ -107,7 +107,8 @@ void Connection::read_next() {
   parser_->header_limit(static_cast<std::uint32_t>(service_.options.header_max.count()));
   parser_->body_limit(static_cast<std::uint64_t>(service_.options.body_max.count()));
   idle_ = true;
-  stream_->lowest().expires_after(chrono(first_ ? service_.options.read_limit : service_.options.idle_limit));
+  stream_->lowest().expires_after(
+      chrono(first_ ? service_.options.read_limit : service_.options.idle_limit));
   first_ = false;
   http::async_read_header(*stream_, buffer_, *parser_,
                           [self = shared_from_this()](ErrorCode error, std::size_t) {
@@ -293,10 +294,9 @@ Replier Connection::make_reply() {
     const auto alive = service.lock();  // destroyed after the connection below
     const auto self = alive ? weak.lock() : nullptr;
     if (!self) return;
-    net::post(self->executor_,
-              [self, number, response = std::move(response)]() mutable {
-                self->on_answer(number, std::move(response));
-              });
+    net::post(self->executor_, [self, number, response = std::move(response)]() mutable {
+      self->on_answer(number, std::move(response));
+    });
   };
 }
 
@@ -420,11 +420,11 @@ void Connection::on_written() {
 void Connection::linger() {
   buffer_.consume(buffer_.size());
   stream_->async_read_some(buffer_.prepare(4096),
-                          [self = shared_from_this()](ErrorCode error, std::size_t n) {
-                            self->lingered_ += n;
-                            if (error || self->lingered_ > kLingerMax) return self->close();
-                            self->linger();
-                          });
+                           [self = shared_from_this()](ErrorCode error, std::size_t n) {
+                             self->lingered_ += n;
+                             if (error || self->lingered_ > kLingerMax) return self->close();
+                             self->linger();
+                           });
 }
 
 void Connection::close() {

@@ -26,21 +26,20 @@ EitherStream::EitherStream(http_io::tcp::socket socket)
 
 void EitherStream::detect(std::shared_ptr<Context> tls, beast::flat_buffer& buffer,
                           std::function<void(ErrorCode)> done) {
-  beast::async_detect_ssl(
-      tcp_, buffer,
-      [this, tls = std::move(tls), &buffer, done = std::move(done)](ErrorCode error,
-                                                                    bool speaks_tls) mutable {
-        if (error || !speaks_tls) return done(error);
-        if (tls == nullptr) return done(net::error::operation_not_supported);
-        context_ = std::move(tls);
-        tls_ = std::make_unique<Tls>(tcp_, *context_);
-        tls_->async_handshake(net::ssl::stream_base::server, buffer.data(),
-                              [&buffer, done = std::move(done)](ErrorCode failed,
-                                                                std::size_t used) {
-                                buffer.consume(used);
-                                done(failed);
-                              });
-      });
+  beast::async_detect_ssl(tcp_, buffer,
+                          [this, tls = std::move(tls), &buffer, done = std::move(done)](
+                              ErrorCode error, bool speaks_tls) mutable {
+                            if (error || !speaks_tls) return done(error);
+                            if (tls == nullptr) return done(net::error::operation_not_supported);
+                            context_ = std::move(tls);
+                            tls_ = std::make_unique<Tls>(tcp_, *context_);
+                            tls_->async_handshake(net::ssl::stream_base::server, buffer.data(),
+                                                  [&buffer, done = std::move(done)](
+                                                      ErrorCode failed, std::size_t used) {
+                                                    buffer.consume(used);
+                                                    done(failed);
+                                                  });
+                          });
 }
 
 void EitherStream::shutdown_send() {

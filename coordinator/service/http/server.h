@@ -7,8 +7,8 @@
 // The port answers TLS, and plain HTTP beside it (the first byte of a connection tells them apart,
 // either_stream.h). People do not log in yet: what comes from another host may join the cluster and
 // renew its certificate, over TLS, and no more unless `remote_allowed` is set. A Host header that
-// is neither an IP address nor a known name is refused (DNS rebinding), and so is a POST from a page
-// of another origin.
+// is neither an IP address nor a known name is refused (DNS rebinding), and so is a POST from a
+// page of another origin.
 #pragma once
 
 #include <cstdint>

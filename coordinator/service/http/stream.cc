@@ -163,10 +163,10 @@ void EventStream::write_heartbeat() { write(start_.ndjson ? "\n" : ": heartbeat\
 
 void EventStream::watch_for_end() {
   socket_->async_read_some(buffer(ignored_),
-                          [self = shared_from_this()](ErrorCode error, std::size_t) {
-                            if (error) return self->close();
-                            self->watch_for_end();
-                          });
+                           [self = shared_from_this()](ErrorCode error, std::size_t) {
+                             if (error) return self->close();
+                             self->watch_for_end();
+                           });
 }
 
 void EventStream::close() {

@@ -92,9 +92,8 @@ Result<Caller> decide_caller(const Registry& registry, const identity::Certifica
   const auto verdict =
       identity::verify_peer({certificate}, roots, registry.revoked(), now, expected);
   if (!verdict.ok()) return identity::to_error(verdict, expected);
-  Caller caller{identity::agent_of(*verdict.name),
-                identity::to_hex(certificate.key_fingerprint()),
-                {}};
+  Caller caller{
+      identity::agent_of(*verdict.name), identity::to_hex(certificate.key_fingerprint()), {}};
   const auto known = registry.machines.find(caller.machine);
   if (known == registry.machines.end()) return caller;
   if (known->second.key_hash != caller.key_hash) {

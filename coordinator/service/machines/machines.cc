@@ -137,8 +137,8 @@ Status Machines::issue_own() {
   auto own = issue_server_files(authority_, options_.folder, options_.hosts, now());
   if (!own) return own.error();
   renew_own_at_ = now() + (own->certificate.not_after() - now()) / 2;
-  auto context = identity::make_tls_context(identity::OpenServer{std::move(own).value()},
-                                            options_.clock);
+  auto context =
+      identity::make_tls_context(identity::OpenServer{std::move(own).value()}, options_.clock);
   if (!context) return context.error();
   open_tls_ = std::move(context).value();
   return {};
@@ -174,8 +174,7 @@ Result<std::string> Machines::create_token(std::int64_t uses, Duration life) {
     const identity::JoinTokenRecord& token = entry.second;
     return !token.revoked && token.uses < token.uses_most && now() < token.expires;
   };
-  if (std::ranges::count_if(registry_.tokens, works) >=
-      static_cast<std::ptrdiff_t>(kTokensMost)) {
+  if (std::ranges::count_if(registry_.tokens, works) >= static_cast<std::ptrdiff_t>(kTokensMost)) {
     return Error{Code::kResourceExhausted,
                  std::to_string(kTokensMost) + " join tokens work already", "",
                  "remove some: shoal token ls, shoal token rm"};
@@ -191,8 +190,8 @@ Status Machines::keep_local_token() {
   const std::string path = options_.folder + "/join_token";
   const auto text = identity::read_token_file(path);
   if (!text.ok() && text.error().code != Code::kNotFound) return text.error();
-  const auto token = text.ok() ? identity::parse_join_token(*text)
-                               : Result<identity::JoinToken>(text.error());
+  const auto token =
+      text.ok() ? identity::parse_join_token(*text) : Result<identity::JoinToken>(text.error());
   if (token.ok() && token->ca == authority_.fingerprint()) {
     const auto known = registry_.tokens.find(token->id);
     const bool works = known != registry_.tokens.end() &&
@@ -229,8 +228,7 @@ Status Machines::remove_token(identity::JoinTokenId token) {
 
 Result<IssuedCertificate> Machines::issue(const identity::SigningRequest& request,
                                           MachineRecord machine, std::vector<MachineRow> rows) {
-  auto issued =
-      authority_.issue_agent(request, machine.id, now(), options_.certificate_life);
+  auto issued = authority_.issue_agent(request, machine.id, now(), options_.certificate_life);
   if (!issued) return issued.error();
   machine.serial = issued->serial();
   machine.authority = identity::to_hex(authority_.fingerprint());
@@ -274,8 +272,8 @@ Result<IssuedCertificate> Machines::renew(const Renewal& asked) {
   const MutexLock guard(mutex_);
   if (Status clock = check_clock(asked.clock, now()); !clock.ok()) return clock.error();
   const identity::ReturnClaim claim{*chain, *request, asked.proof};
-  const auto verdict = identity::decide_return(claim, authority_.roots(now()), registry_.revoked(),
-                                               cluster_, now());
+  const auto verdict =
+      identity::decide_return(claim, authority_.roots(now()), registry_.revoked(), cluster_, now());
   if (!verdict.ok()) return identity::to_error(verdict, cluster_);
   const std::string key_hash = identity::to_hex(request->key_fingerprint());
   MachineRecord machine{.id = verdict.agent, .key_hash = key_hash, .enrolled_at = now()};
@@ -371,8 +369,8 @@ Status Machines::rotate() {
       return Error{Code::kConflict, "the CA before is still trusted", "",
                    "`shoal ca ls` says until when; rotate again after that"};
     }
-    auto next = authority_.rotated(identity::Authority::make(cluster_, now()), identity::kOverlap,
-                                   now());
+    auto next =
+        authority_.rotated(identity::Authority::make(cluster_, now()), identity::kOverlap, now());
     if (!next) return next.error();
     if (Status saved = next->save(ca_path(options_.folder)); !saved.ok()) return saved;
     authority_ = std::move(next).value();

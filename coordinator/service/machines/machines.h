@@ -28,7 +28,7 @@ namespace shoal::coordinator {
 struct MachinesOptions {
   std::string folder;    // the data folder
   std::string given_ca;  // a file with certificate and key, for a new cluster; empty: one is made
-  std::vector<std::string> hosts;  // further names and addresses of this host
+  std::vector<std::string> hosts;                    // further names and addresses of this host
   Duration certificate_life = identity::kAgentLife;  // of agents
   std::function<Instant()> clock;                    // null: the system's
 };

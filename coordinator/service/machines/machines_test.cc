@@ -41,11 +41,10 @@ class MachinesTest : public ::testing::Test {
   }
   Result<IssuedCertificate> renew(const identity::PrivateKey& key, const std::string& chain) {
     const std::string request = identity::make_request(key);
-    return machines_->renew(
-        {chain, request,
-         identity::prove_old_key(key, {machines_->cluster()},
-                                 *identity::SigningRequest::parse(request)),
-         now_});
+    return machines_->renew({chain, request,
+                             identity::prove_old_key(key, {machines_->cluster()},
+                                                     *identity::SigningRequest::parse(request)),
+                             now_});
   }
   static std::string leaf_of(const IssuedCertificate& issued) {
     return identity::Certificate::parse_chain(issued.chain)->front().pem();
@@ -187,12 +186,14 @@ TEST_F(MachinesTest, AMachineThatTheStoreForgotIsKnownAgain) {
   for (const char* name : {"state.db", "state.db-wal", "state.db-shm", "telemetry.db"})
     std::filesystem::remove(file(name));
   store_ = std::move(Store::open(folder_.path())).value();
-  store_->write_machines({AuthorityRecord{
-                             identity::to_hex(identity::Certificate::parse_chain(issued->roots)
-                                                  ->front()
-                                                  .fingerprint()),
-                             issued->cluster, now_, {}}},
-                         [](const Status& s) { EXPECT_TRUE(s.ok()); });
+  store_->write_machines(
+      {AuthorityRecord{
+          identity::to_hex(
+              identity::Certificate::parse_chain(issued->roots)->front().fingerprint()),
+          issued->cluster,
+          now_,
+          {}}},
+      [](const Status& s) { EXPECT_TRUE(s.ok()); });
   ASSERT_TRUE(open().ok());
   const auto caller = machines_->admit(leaf_of(*issued));
   ASSERT_TRUE(caller.ok()) << to_string(caller.error());

@@ -71,8 +71,8 @@ struct CertificateAnswer {
 };
 constexpr auto fields_of(Of<CertificateAnswer>) {
   using T = CertificateAnswer;
-  return fields(field<&T::agent>("agent"), field<&T::cluster>("cluster"),
-                field<&T::chain>("chain"), field<&T::roots>("roots"));
+  return fields(field<&T::agent>("agent"), field<&T::cluster>("cluster"), field<&T::chain>("chain"),
+                field<&T::roots>("roots"));
 }
 static_assert(lists_every_field<CertificateAnswer>());
 constexpr const char* schema_name(Of<CertificateAnswer>) { return "Certificate"; }

@@ -1,5 +1,7 @@
 // Who takes part: join tokens, a host that joins or renews its certificate, the revocation of an
 // agent, and the cluster's CAs. The rules are in machines/admission.h.
+#include "coordinator/service/machines/machines.h"
+
 #include "coordinator/service/http/answers/answer_json.h"
 #include "coordinator/service/http/answers/machine_answers.h"
 #include "coordinator/service/http/problem.h"
@@ -7,7 +9,6 @@
 #include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
-#include "coordinator/service/machines/machines.h"
 
 namespace shoal::coordinator::rest::api {
 namespace {
@@ -102,9 +103,9 @@ Json token_json(const identity::JoinTokenRecord& token, Instant now) {
 Json authorities_json(const Machines& machines) {
   Json items = Json::array();
   for (const AuthorityView& view : machines.authorities()) {
-    items.push_back(answer_json(AuthorityAnswer{
-        view.record.fingerprint, view.record.cluster, view.record.until.ns == 0, view.machines,
-        view.record.since, view.expires}));
+    items.push_back(answer_json(AuthorityAnswer{view.record.fingerprint, view.record.cluster,
+                                                view.record.until.ns == 0, view.machines,
+                                                view.record.since, view.expires}));
   }
   return page_json(std::move(items), std::nullopt, "authorities");
 }

@@ -1,9 +1,10 @@
 // The routes of tokens, machines and CAs: what they take, and what they refuse with which sentence.
+#include "coordinator/service/machines/machines.h"
+
 #include <gmock/gmock.h>
 
 #include "coordinator/service/http/server_test_util.h"
 #include "coordinator/service/http/tls_client_test_util.h"
-#include "coordinator/service/machines/machines.h"
 #include "coordinator/store/store_test_util.h"
 
 namespace shoal::coordinator::rest {
@@ -55,8 +56,7 @@ TEST_F(MachineRoutes, ATokenIsMadeListedAndRemoved) {
   EXPECT_EQ(entry["id"], to_string(token->id));
   EXPECT_EQ(entry["state"], "works");
   EXPECT_EQ(entry["uses_max"], 3);
-  const auto removed =
-      testing::ask(address_, "DELETE", "/api/v1/tokens/" + to_string(token->id));
+  const auto removed = testing::ask(address_, "DELETE", "/api/v1/tokens/" + to_string(token->id));
   EXPECT_EQ(removed.json()["state"], "revoked");
   expect_problem(testing::ask(address_, "DELETE", "/api/v1/tokens/join_99"), 404, "not_found");
 }
