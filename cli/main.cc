@@ -242,7 +242,7 @@ class Tree {
     CLI::App* token = group("token", "what hosts join the cluster with");
     CLI::App* create = leaf(token, "create", "make one; it is shown once",
                             [this] { return token_create(common_.context(), token_); });
-    create->add_flag("--join", "a token with which hosts join")->required();
+    create->add_flag("--join", token_.join, "a token with which hosts join")->required();
     create->add_option("--uses", token_.uses, "so many hosts may join with it [1]")
         ->check(CLI::Range(1, 100'000));
     create->add_option("--ttl", token_.ttl, "how long it works: 30m, 1h, 2d [1h]");

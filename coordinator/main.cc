@@ -87,6 +87,9 @@ RuntimeOptions runtime_options(const Config& config) {
 Status announce(const Config& config, const std::string& http, const std::string& grpc,
                 const Digest& loaded) {
   spdlog::info("serving http on {}, agents on {}, data in {}", http, grpc, config.data_dir);
+  if (config.insecure_http && !is_loopback(config.http)) {
+    spdlog::warn("--insecure-http: whoever reaches {} may do everything there", config.http);
+  }
   const std::string damaged = config.data_dir + "/telemetry.db" + kSetAsideSuffix;
   if (std::error_code unseen; std::filesystem::exists(damaged, unseen)) {
     spdlog::warn(

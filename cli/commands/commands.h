@@ -87,6 +87,7 @@ struct GenerateOptions {
   long long seed = 1;
 };
 struct TokenOptions {
+  bool join = false;  // the only kind that there is
   long long uses = 1;
   std::string ttl = "1h";  // span_text.h
 };

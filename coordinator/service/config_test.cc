@@ -62,8 +62,17 @@ TEST(Config, AddressesAreOfThisHostAndDifferent) {
   EXPECT_TRUE(read({"--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"}).ok());
 }
 
-TEST(Config, AnOpenHttpAddressNeedsTheWord) {
-  EXPECT_TRUE(read({"--http", "0.0.0.0:7070", "--insecure-http"}).ok());
+TEST(Config, LifeOfCertificatesHasBounds) {
+  EXPECT_EQ(read({})->config.certificate_life, seconds(86'400));
+  EXPECT_EQ(read({"--certificate-life-s", "60"})->config.certificate_life, seconds(60));
+  for (const char* bad : {"1", "nan", "-1", "604801"}) {
+    EXPECT_FALSE(read({"--certificate-life-s", bad}).ok()) << bad;
+  }
+}
+
+TEST(Config, AddressesMayBeOpen) {
+  EXPECT_TRUE(read({"--http", "0.0.0.0:7070"}).ok());
+  EXPECT_FALSE(read({"--http", "0.0.0.0:7070"})->config.insecure_http);
   EXPECT_TRUE(read({"--grpc", "0.0.0.0:7071"}).ok());
 }
 

@@ -28,7 +28,7 @@ export function JoinPage() {
   if (known.value === undefined) return <><h1>Add a host</h1><Missing of={known} what="how to join" /></>;
   const { address, local } = reachable(known.value.grpc, location.hostname);
   const file = token !== '' ? token : local ? known.value.token_file : './join_token';
-  const line = `shoal-agent --coordinator ${quoted(address)} --token-file ${quoted(file)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
+  const line = `shoal-agent --coordinator ${quoted(address)} --join-token ${quoted(file)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
   return (
     <>
       <h1>Add a host</h1>
@@ -42,7 +42,7 @@ export function JoinPage() {
         {local && (
           <p>
             <Glyph tone="warn" /> The coordinator takes agents of its own host only ({known.value.grpc}). For others start it with{' '}
-            <code>--grpc 0.0.0.0:7071</code> on a network that you trust.
+            <code>--http 0.0.0.0:7070 --grpc 0.0.0.0:7071</code>.
           </p>
         )}
       </Card>
@@ -50,10 +50,10 @@ export function JoinPage() {
         <ol>
           <li>Install Shoal there: <code>shoal-agent</code> and <code>shoal-trainer</code>.</li>
           <li>
-            Copy the token, which lies in <code>{known.value.token_file}</code> on the coordinator’s host, into a file that only the agent’s user may
-            read. It is a secret: whoever has it can join. {local && 'An agent on the same host can read it where it is.'}
+            Make a token on the coordinator’s host, <code>shoal token create --join</code>, and put it into a file that only the agent’s user may read.
+            It is a secret: whoever has it can join. {local && 'An agent on the same host can read the one in its folder.'}
           </li>
-          <li>Let the host reach <code>{address}</code>, and the other agents reach its ports 7100 to 7199.</li>
+          <li>Let the host reach <code>{address}</code> and the coordinator’s port 7070, and the other agents reach its ports 7100 to 7199.</li>
         </ol>
       </Card>
     </>
