@@ -52,7 +52,7 @@ class MembershipTest : public testing::Test {
     ASSERT_TRUE(identity::write_private_file(file("machine.roots"), ca_.certificate().pem()).ok());
   }
 
-  TempFolder folder_;
+  TestFolder folder_;
   const identity::Authority ca_ =
       identity::Authority::make({"reef"}, system_now() - identity::kAgentLife * 2);
 };
