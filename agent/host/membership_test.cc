@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/host/folder_test_util.h"
+#include "identity/authority.h"
 #include "identity/join_token.h"
 #include "identity/private_file.h"
 

@@ -98,12 +98,14 @@ class Coordinator : public v1::AgentService::Service {
     server_->Wait();
   }
   LogReader logs;
+  std::atomic<bool> turns_away{false};
 
   std::string address() const { return "127.0.0.1:" + std::to_string(port_); }
 
   grpc::Status Session(
       grpc::ServerContext* context,
       grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::AgentMessage>* stream) override {
+    if (turns_away) return {grpc::StatusCode::UNAUTHENTICATED, "this agent was revoked"};
     v1::AgentMessage wire;
     if (!stream->Read(&wire)) return grpc::Status::OK;
     {
@@ -530,13 +532,12 @@ TEST_F(RuntimeTest, ATrainerOfAListThatWasLostIsToldToStop) {
   EXPECT_EQ(over.get_future().wait_for(kLimit), std::future_status::ready);
 }
 
-TEST_F(RuntimeTest, AWrongTokenEndsWithItsOwnCode) {
-  HostOptions given = options();
-  given.coordinator.token = "wrong";
-  start(std::move(given));
+TEST_F(RuntimeTest, ARefusedMachineEndsWithItsOwnCode) {
+  coordinator_.turns_away = true;
+  start(options());
   const ExitProcess end = ended();
   EXPECT_EQ(end.code, 4);
-  EXPECT_THAT(end.message, HasSubstr("does not accept the token"));
+  EXPECT_THAT(end.message, HasSubstr("this agent was revoked"));
 }
 
 TEST_F(RuntimeTest, RefusedEnds) {

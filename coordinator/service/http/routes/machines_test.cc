@@ -58,7 +58,7 @@ TEST_F(MachineRoutes, ATokenIsMadeListedAndRemoved) {
   EXPECT_EQ(entry["uses_max"], 3);
   const auto removed = testing::ask(address_, "DELETE", "/api/v1/tokens/" + to_string(token->id));
   EXPECT_EQ(removed.json()["state"], "revoked");
-  expect_problem(testing::ask(address_, "DELETE", "/api/v1/tokens/join_99"), 404, "not_found");
+  expect_problem(testing::ask(address_, "DELETE", "/api/v1/tokens/join_99"), 404, "not-found");
 }
 
 TEST_F(MachineRoutes, WhatATokenMayNotBeIsNamed) {
@@ -73,7 +73,7 @@ TEST_F(MachineRoutes, WhatATokenMayNotBeIsNamed) {
 
 TEST_F(MachineRoutes, AHostJoinsOverTlsOnly) {
   const json body = enrolment(*machines_->create_token(1, seconds(60)));
-  expect_problem(post("/api/v1/enrol", body.dump()), 403, "permission_denied");
+  expect_problem(post("/api/v1/enrol", body.dump()), 403, "permission-denied");
   const std::string answer = post_over_tls("/api/v1/enrol", body);
   EXPECT_THAT(answer, HasSubstr("200 OK"));
   EXPECT_THAT(answer, HasSubstr("BEGIN CERTIFICATE"));
@@ -94,8 +94,8 @@ TEST_F(MachineRoutes, AHostIsToldWhyItMayNotJoin) {
 }
 
 TEST_F(MachineRoutes, AnAgentWithoutACertificateCannotBeRevoked) {
-  expect_problem(post("/api/v1/agents/agt_1/revoke"), 404, "not_found");
-  expect_problem(post("/api/v1/agents/nobody/revoke"), 404, "not_found");
+  expect_problem(post("/api/v1/agents/agt_1/revoke"), 404, "not-found");
+  expect_problem(post("/api/v1/agents/nobody/revoke"), 404, "not-found");
 }
 
 TEST_F(MachineRoutes, TheCaIsShownAndRotated) {
