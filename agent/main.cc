@@ -1,19 +1,18 @@
 // shoal-agent: reads its flags, probes the host and runs until the coordinator or the operator ends
-// it. Exit codes: 0 stopped, 1 refused or failed, 2 bad flags, 4 the token is not accepted.
+// it. Exit codes: 0 stopped, 1 refused or failed, 2 bad flags, 4 the
+// coordinator refuses this host.
 #include <algorithm>
 #include <array>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <thread>
 
 #include <CLI/CLI.hpp>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/host/device_probe.h"
@@ -21,6 +20,7 @@
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
 #include "base/thread_environment.h"
+#include "identity/private_file.h"
 
 namespace shoal::agent {
 namespace {
@@ -29,9 +29,11 @@ constexpr int kExitFlags = 2;
 constexpr double kSpeedMin = 0.01;
 constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
 constexpr int kOrphanLimitMax = 86'400;
+constexpr int kHttpPort = 7070;  // of a coordinator, unless it was told another one
 
 struct Flags {
-  std::string coordinator = "127.0.0.1:7071", token_file, data_dir, name, devices = "auto", host;
+  std::string coordinator = "127.0.0.1:7071", join_token, enrol, data_dir, name, devices = "auto",
+              host;
   std::string role = "trainer", peer_ports = "7100-7199", trainer, log_level = "info";
   std::vector<std::string> labels, data_roots;
   int threads = 0;
@@ -59,14 +61,37 @@ std::string beside_this_binary(const std::string& program) {
   return error ? program : (self.parent_path() / program).string();
 }
 
+void declare_limits(CLI::App& app, Flags& flags) {
+  app.add_option(
+         "--load-limit-s", flags.load_limit_s,
+         "a trainer whose load makes no progress for so long, plus the time to read its size, "
+         "is killed")
+      ->check(CLI::Range(kLimitMin, kLimitMax))
+      ->capture_default_str();
+  app.add_option(
+         "--transfer-limit-s", flags.transfer_limit_s,
+         "an upload or fetch of checkpoint files is given up when nothing moves for so long")
+      ->check(CLI::Range(kLimitMin, kLimitMax))
+      ->capture_default_str();
+  app.add_option("--release-limit-s", flags.release_limit_s,
+                 "a trainer that takes longer to release a replica counts as hung and is killed")
+      ->check(CLI::Range(kLimitMin, kLimitMax))
+      ->capture_default_str();
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string("shoal-agent ") + SHOAL_VERSION);
   app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
       ->envname("SHOAL_GRPC")
       ->capture_default_str();
-  app.add_option("--token-file", flags.token_file,
-                 "file with the token that `shoal up` or the coordinator made")
-      ->envname("SHOAL_TOKEN_FILE");
+  app.add_option("--join-token,--token-file", flags.join_token,
+                 "token that this host joins the cluster with, or a file with it; needed once")
+      ->envname("SHOAL_JOIN_TOKEN");
+  app.add_option(
+         "--enrol", flags.enrol,
+         "host:port where this host joins and renews its certificate (default: port 7070 of "
+         "the coordinator's host)")
+      ->envname("SHOAL_ENROL");
   app.add_option("--data-dir", flags.data_dir, "identity, logs, checkpoints in transit")
       ->capture_default_str();
   app.add_option("--name", flags.name, "name shown to people; unique in the cluster")
@@ -101,21 +126,7 @@ void declare(CLI::App& app, Flags& flags) {
                  "address that peers dial (default: the address used towards the coordinator)");
   app.add_option("--peer-ports", flags.peer_ports, "range of ports, one per trainer; 0: any")
       ->capture_default_str();
-  app.add_option(
-         "--load-limit-s", flags.load_limit_s,
-         "a trainer whose load makes no progress for so long, plus the time to read its size, "
-         "is killed")
-      ->check(CLI::Range(kLimitMin, kLimitMax))
-      ->capture_default_str();
-  app.add_option(
-         "--transfer-limit-s", flags.transfer_limit_s,
-         "an upload or fetch of checkpoint files is given up when nothing moves for so long")
-      ->check(CLI::Range(kLimitMin, kLimitMax))
-      ->capture_default_str();
-  app.add_option("--release-limit-s", flags.release_limit_s,
-                 "a trainer that takes longer to release a replica counts as hung and is killed")
-      ->check(CLI::Range(kLimitMin, kLimitMax))
-      ->capture_default_str();
+  declare_limits(app, flags);
   app.add_option("--trainer", flags.trainer,
                  "path of the process to start (default: shoal-trainer beside this program, with "
                  "--role reducer shoal-reducer)");
@@ -128,28 +139,33 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
-// As the coordinator checks its own token file. Skips what is not a regular file, such as a pipe.
-bool others_can_read(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & 077) != 0;
+// The token itself, or a file with it that nobody else may read.
+// A host that has joined needs it no more.
+Result<std::string> read_token(const std::string& given, const std::string& data_dir) {
+  if (given.empty() || given.starts_with("shoaljoin1.")) return given;
+  auto token = identity::read_token_file(given);
+  if (token.ok()) return token;
+  std::error_code unseen;
+  const bool gone = token.error().code == Code::kNotFound;
+  if (gone && std::filesystem::exists(data_dir + "/machine.pem", unseen)) return std::string();
+  Error error = token.error();
+  error.message = given + ": " + error.message;
+  error.field = "--join-token";
+  return error;
 }
 
-Result<std::string> read_token(const std::string& path) {
-  if (path.empty()) {
-    return Error{Code::kValidation, "is required", "--token-file",
-                 "copy the token file of the coordinator to this host and name it"};
+// Where a host joins when it is not said: the default port of the coordinator's HTTP.
+Result<std::string> enrol_address(const Flags& flags) {
+  if (!flags.enrol.empty()) {
+    auto given = split_address(flags.enrol);
+    if (given.ok()) return flags.enrol;
+    Error error = given.error();
+    error.field = "--enrol";
+    return error;
   }
-  if (others_can_read(path)) {
-    return Error{Code::kPermissionDenied, "others can read " + path, "--token-file",
-                 "chmod 600 the file"};
-  }
-  std::ifstream in(path);
-  std::string token;
-  if (!(in >> token)) {
-    return Error{Code::kNotFound, "cannot read a token from " + path, "--token-file",
-                 "copy the token file of the coordinator to this host and name it"};
-  }
-  return token;
+  const auto parts = split_address(flags.coordinator);
+  if (!parts.ok()) return parts.error();
+  return join_address(parts->first, kHttpPort);
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> read_labels(
@@ -233,9 +249,12 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (const Status values = check_values(flags); !values.ok()) return values.error();
   options.coordinator.address = flags.coordinator;
   if (auto address = split_address(flags.coordinator); !address.ok()) return address.error();
-  auto token = read_token(flags.token_file);
+  auto token = read_token(flags.join_token, flags.data_dir);
   if (!token.ok()) return token.error();
-  options.coordinator.token = std::move(token).value();
+  options.join_token = std::move(token).value();
+  auto enrol = enrol_address(flags);
+  if (!enrol.ok()) return enrol.error();
+  options.enrol = std::move(enrol).value();
   auto devices = devices_of(flags);
   if (!devices.ok()) return devices.error();
   auto labels = read_labels(flags.labels);
@@ -301,7 +320,10 @@ int run(const Flags& flags) {
   auto options = host_options(flags);
   if (!options.ok()) return complain(options.error(), kExitFlags);
   auto runtime = Runtime::open(std::move(options).value());
-  if (!runtime.ok()) return complain(runtime.error(), 1);
+  if (!runtime.ok()) {
+    const bool flag = runtime.error().field == "--join-token";
+    return complain(runtime.error(), flag ? kExitFlags : 1);
+  }
   std::thread stopper([&] {
     for (int caught = 0; sigwait(&signals, &caught) == 0 && caught != SIGUSR1;) {
       caught == SIGUSR2 ? (*runtime)->hand_over() : (*runtime)->stop();

@@ -134,6 +134,10 @@ Result<Json> Api::post(const std::string& path, const std::string& body,
   return send_body("POST", path, body, content_type, locate);
 }
 
+Result<Json> Api::remove(const std::string& path) const {
+  return send_body("DELETE", path, {}, "application/json", {});
+}
+
 Result<Json> Api::patch(const std::string& path, const Json& change) const {
   return send_body("PATCH", path, change.dump(), "application/json", {});
 }

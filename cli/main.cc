@@ -46,6 +46,7 @@ class Tree {
     add_up();
     add_jobs();
     add_lists();
+    add_machines();
     add_logs();
     add_checkpoints();
     add_generate();
@@ -212,6 +213,9 @@ class Tree {
     take_name(
         verb("uncordon", "put it back to work; also ends a quarantine and forgets refused memory"),
         "AGENT");
+    take_name(leaf(agent, "revoke", "end its session and refuse its certificate from now on",
+                   [this] { return agent_revoke(common_.context(), name_); }),
+              "AGENT");
     add_rounds();
     leaf(&app_, "network", "the measured lines between agents",
          [this] { return cli::network(common_.context()); });
@@ -236,6 +240,27 @@ class Tree {
              [this] { return round_get(common_.context(), name_, round_); });
     take_name(get, "JOB");
     get->add_option("ROUND", round_, "its number [the newest]");
+  }
+
+  void add_machines() {
+    CLI::App* token = group("token", "what hosts join the cluster with");
+    CLI::App* create = leaf(token, "create", "make one; it is shown once",
+                            [this] { return token_create(common_.context(), token_); });
+    create->add_flag("--join", token_.join, "a token with which hosts join")->required();
+    create->add_option("--uses", token_.uses, "so many hosts may join with it [1]")
+        ->check(CLI::Range(1, 100'000));
+    create->add_option("--ttl", token_.ttl, "how long it works: 30m, 1h, 2d [1h]");
+    leaf(token, "ls", "all of them, without their secrets",
+         [this] { return token_ls(common_.context()); });
+    leaf(token, "rm", "let nobody join with it any more",
+         [this] { return token_rm(common_.context(), name_); })
+        ->add_option("TOKEN", name_, "id (join_3)")
+        ->required();
+    CLI::App* ca = group("ca", "whose certificates the cluster trusts");
+    leaf(ca, "ls", "the CAs, and how many agents have a certificate of each",
+         [this] { return ca_ls(common_.context()); });
+    leaf(ca, "rotate", "put a new CA in place; the one before is trusted for two more weeks",
+         [this] { return ca_rotate(common_.context()); });
   }
 
   void add_logs() {
@@ -291,7 +316,7 @@ class Tree {
   void add_admin() {
     CLI::App* admin = group("admin", "work on the files of a coordinator on this host");
     CLI::App* backup =
-        leaf(admin, "backup", "copy its database, checkpoints and token; it may be running",
+        leaf(admin, "backup", "copy its folder, which may be in use: database, checkpoints, CA",
              [this] { return admin_backup(backup_, common_.json); });
     backup->add_option("--data-dir", backup_.data_dir,
                        "the coordinator's folder [~/.local/share/shoal/coordinator]");
@@ -391,6 +416,7 @@ class Tree {
   EventsOptions events_;
   LogsOptions logs_;
   BackupOptions backup_;
+  TokenOptions token_;
   GenerateOptions generate_;
   std::string name_, folder_, round_;
   bool with_gone_ = false;

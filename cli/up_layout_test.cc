@@ -99,6 +99,8 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   EXPECT_TRUE(has("--peer-ports", "0"));
   EXPECT_TRUE(has("--orphan-limit-s", "30")) << "what is left of a cluster ends soon";
   EXPECT_TRUE(has("--coordinator", "127.0.0.1:9"));
+  EXPECT_TRUE(has("--join-token", "/t"));
+  EXPECT_TRUE(has("--enrol", "h"));
   EXPECT_TRUE(has("--threads", "2"));
   EXPECT_TRUE(has("--speed", "0.250000"));
   EXPECT_TRUE(has("--data-root", "texts=/srv/texts"));

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "coordinator/maintenance.h"
+#include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_service.h"
 #include "coordinator/service/config.h"
 #include "coordinator/service/http/server.h"
@@ -24,7 +25,6 @@
 #include "coordinator/service/logging.h"
 #include "coordinator/service/runtime.h"
 #include "coordinator/service/store_check.h"
-#include "coordinator/service/token_file.h"
 #include "coordinator/store/telemetry.h"
 
 namespace shoal::coordinator {
@@ -87,9 +87,8 @@ RuntimeOptions runtime_options(const Config& config) {
 Status announce(const Config& config, const std::string& http, const std::string& grpc,
                 const Digest& loaded) {
   spdlog::info("serving http on {}, agents on {}, data in {}", http, grpc, config.data_dir);
-  if (!is_loopback(config.grpc)) {
-    spdlog::warn("--grpc {}: traffic with agents is not encrypted; use a network you trust",
-                 config.grpc);
+  if (config.insecure_http && !is_loopback(config.http)) {
+    spdlog::warn("--insecure-http: whoever reaches {} may do everything there", config.http);
   }
   const std::string damaged = config.data_dir + "/telemetry.db" + kSetAsideSuffix;
   if (std::error_code unseen; std::filesystem::exists(damaged, unseen)) {
@@ -103,14 +102,16 @@ Status announce(const Config& config, const std::string& http, const std::string
 }
 
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
-                                               Cluster& cluster) {
+                                               Machines& machines, Cluster& cluster) {
   auto http = HttpServer::start({.bind = config.http,
                                  .remote_allowed = config.insecure_http,
                                  .public_origin = config.public_url,
+                                 .host_names = config.host_names,
                                  .agents_address = agents,
                                  .token_file = config.token_file(),
                                  .data_roots = config.data_roots,
-                                 .drain_limit = kHttpStopLimit},
+                                 .drain_limit = kHttpStopLimit,
+                                 .machines = &machines},
                                 cluster);
   if (http) return http;
   Error error = http.error();
@@ -121,8 +122,12 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
 Status serve(const Config& config) {
   auto store = Store::open(config.data_dir);
   if (!store) return store.error();
-  auto token = load_or_make_token(config.token_file());
-  if (!token) return token.error();
+  auto machines = Machines::open({.folder = config.data_dir,
+                                  .given_ca = config.ca,
+                                  .hosts = config.host_names,
+                                  .certificate_life = config.certificate_life},
+                                 **store);
+  if (!machines) return machines.error();
   auto files = CheckpointFiles::open(config.checkpoint_root());
   if (!files) return files.error();
   auto left = look_through(**files, **store);
@@ -134,11 +139,13 @@ Status serve(const Config& config) {
   if (!runtime) return runtime.error();
   auto agents = AgentService::start(
       {.bind = config.grpc,
-       .token = *token,
+       .door = make_agent_door(**machines),
        .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms())},
       **runtime, **files, (*runtime)->checkpoints_at_start());
   if (!agents) return agents.error();
-  auto http = start_http(config, (*agents)->address(), **runtime);
+  (*machines)->on_revoked([&](AgentId machine) { (*agents)->end_sessions_of(machine); });
+  (*machines)->start_upkeep();
+  auto http = start_http(config, (*agents)->address(), **machines, **runtime);
   if (!http) return http.error();
   const Digest loaded = (*runtime)->digest();
   (*runtime)->start(**agents);

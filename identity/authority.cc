@@ -182,8 +182,8 @@ Result<Certificate> Authority::issue_member(EVP_PKEY* key, const MemberPart& mem
 }
 
 Result<Certificate> Authority::issue_agent(const SigningRequest& request, AgentId agent,
-                                           Instant now) const {
-  return issue_member(request.public_key(), {{cluster_, agent}, {}}, kAgentLife, now);
+                                           Instant now, Duration life) const {
+  return issue_member(request.public_key(), {{cluster_, agent}, {}}, life, now);
 }
 
 Result<Certificate> Authority::issue_replica(const SigningRequest& request,

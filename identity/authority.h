@@ -64,7 +64,8 @@ class Authority {
 
   // Certificates of a day for an agent, of hours for a replica. The key comes from the request, the
   // name from the caller. Errors: the CA has expired, or `now` lies before it.
-  Result<Certificate> issue_agent(const SigningRequest& request, AgentId agent, Instant now) const;
+  Result<Certificate> issue_agent(const SigningRequest& request, AgentId agent, Instant now,
+                                  Duration life = kAgentLife) const;
   Result<Certificate> issue_replica(const SigningRequest& request, const ReplicaName& replica,
                                     Instant now) const;
   // The coordinator's own, with the DNS names and IP addresses under which it is reached, 1 to

@@ -197,7 +197,11 @@ PeerVerdict verify_pinned(const std::vector<Certificate>& chain, const Hash256& 
       roots.push_back({each, each.not_after()});
     }
   }
-  PeerVerdict verdict = verify_peer(chain, roots, {}, now, expected);
+  ExpectedPeer wanted = expected;
+  if (wanted.cluster.text.empty() && !chain.empty()) {
+    if (const auto name = chain.front().name()) wanted.cluster = name->cluster;
+  }
+  PeerVerdict verdict = verify_peer(chain, roots, {}, now, wanted);
   if (verdict.fault == PeerFault::kForeignCa) {
     verdict.our_cas = {pin};
     verdict.their_ca = foreign_ca(chain, verdict.our_cas);

@@ -98,7 +98,8 @@ PeerVerdict verify_peer(const std::vector<Certificate>& chain, const Roots& root
                         const Revocations& revoked, Instant now, const ExpectedPeer& expected);
 
 // The chain of a joiner, who knows no root but the fingerprint in its token: the root is the
-// certificate of the chain that has it.
+// certificate of the chain that has it. A joiner does not know the cluster's name either: an empty
+// one expects whichever the pinned CA stands for.
 PeerVerdict verify_pinned(const std::vector<Certificate>& chain, const Hash256& pin, Instant now,
                           const ExpectedPeer& expected);
 

@@ -374,8 +374,8 @@ def _(lab):
     folder = lab.backup()
     with lab.cluster.read_only(folder):
         lab.refused(lab.coordinator_on(folder), 1, str(folder), "Read-only file system", "--data-dir")
-        lab.refused([lab.cluster.bin / "shoal-agent", "--coordinator", lab.cluster.grpc, "--token-file",
-                     lab.cluster.token, "--data-dir", folder / "agent", "--devices", "cpu:1"], 1, "Read-only",
+        lab.refused([lab.cluster.bin / "shoal-agent", "--coordinator", lab.cluster.grpc, "--join-token",
+                     lab.cluster.token, "--enrol", lab.cluster.http, "--data-dir", folder / "agent", "--devices", "cpu:1"], 1, "Read-only",
                     "--data-dir")
 
 

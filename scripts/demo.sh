@@ -69,8 +69,8 @@ replace_an_agent() {
   "$shoal" job topology "$job"
   say "agent-2 is killed; a new agent-5 joins:"
   kill -KILL "$(agent_pid 2)"
-  "$PWD/build/bin/shoal-agent" --coordinator "$(up_field grpc)" --token-file "$(up_field token_file)" \
-    --data-dir "$cluster/agents/5" --name agent-5 --threads 1 --devices cpu:1 --host 127.0.0.1 \
+  "$PWD/build/bin/shoal-agent" --coordinator "$(up_field grpc)" --join-token "$(up_field token_file)" \
+    --enrol "$(up_field http | sed 's|.*://||')" --data-dir "$cluster/agents/5" --name agent-5 --threads 1 --devices cpu:1 --host 127.0.0.1 \
     --data-root "$PWD" --peer-ports 0 >"$cluster/logs/agent-5.log" 2>&1 &
   spare=$!
 }

@@ -95,8 +95,8 @@ stop_all() {
 }
 
 start_agent() {
-  "$folder/bin/shoal-agent" --coordinator "$(field grpc)" --token-file "$(field token_file)" \
-    --data-dir "$folder/cluster/agents/$1" --name "agent-$1" --devices "${DEVICES:-auto}" --host 127.0.0.1 \
+  "$folder/bin/shoal-agent" --coordinator "$(field grpc)" --join-token "$(field token_file)" \
+    --enrol "$(field http | sed 's|.*://||')" --data-dir "$folder/cluster/agents/$1" --name "agent-$1" --devices "${DEVICES:-auto}" --host 127.0.0.1 \
     --data-root "$folder" --peer-ports 0 >"$folder/cluster/logs/agent-$1.log" 2>&1 &
   agents+=("$!")
 }

@@ -265,9 +265,9 @@ class Cluster:
         if self.lines:
             where, ports = self.lines.hosts[number + 1], ["--host", Lines.address(number + 1)]
         self.agents[number] = self.start(where, "shoal-agent", f"agent{number}.log", "--coordinator", self.grpc,
-                                         "--token-file", self.token, "--data-dir", self.data_of(number), "--name",
-                                         self.name_of(number), "--devices", "cpu:1", "--threads", "1",
-                                         "--data-root", self.folder, *ports,
+                                         "--join-token", self.token, "--enrol", self.http, "--data-dir",
+                                         self.data_of(number), "--name", self.name_of(number), "--devices", "cpu:1",
+                                         "--threads", "1", "--data-root", self.folder, *ports,
                                          *self.flags_of(number))
 
     def trainers(self, number):

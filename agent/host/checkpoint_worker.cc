@@ -241,7 +241,6 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
     request.set_list(list_digest(receiver->files()));
   }
   const auto stub = v1::AgentService::NewStub(open_channel(endpoint_));
-  add_token(job.context, endpoint_.token);
   job.is_at(receiver ? receiver->received() : Bytes());
   const auto reader = stub->GetCheckpoint(&job.context, request);
   v1::CheckpointUpload message;
@@ -275,7 +274,6 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
 Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   if (job.cancelled) return Error{Code::kCancelled, "no longer wanted", "", ""};
   const auto stub = v1::AgentService::NewStub(open_channel(endpoint_));
-  add_token(job.context, endpoint_.token);
   job.total = total_size(effect.files).count();
   job.moved_at = Clock::now();
   const auto stream = stub->PutCheckpoint(&job.context);

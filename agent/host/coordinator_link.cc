@@ -4,6 +4,7 @@
 #include <deque>
 #include <optional>
 
+#include "agent/host/membership.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "threads/mutex.h"
@@ -54,19 +55,16 @@ std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint)
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
-  return grpc::CreateCustomChannel(endpoint.address, grpc::InsecureChannelCredentials(), arguments);
-}
-
-void add_token(grpc::ClientContext& context, const std::string& token) {
-  context.AddMetadata("authorization", "Bearer " + token);
+  arguments.SetSslTargetNameOverride(kCoordinatorTlsName);
+  return grpc::CreateCustomChannel(endpoint.address, endpoint.credentials(), arguments);
 }
 
 Error error_of(const grpc::Status& status, const std::string& address) {
   Error error{code_of(status.error_code()), status.error_message(), "", ""};
   if (status.ok()) error.message = "the coordinator ended the session";
   if (error.code == Code::kUnauthenticated || error.code == Code::kPermissionDenied) {
-    return {error.code, "the coordinator at " + address + " does not accept the token",
-            "--token-file", "copy the token file of the coordinator to this host and name it"};
+    return {error.code, "the coordinator at " + address + " refuses this agent: " + error.message,
+            "", ""};
   }
   if (error.code == Code::kUnavailable) {
     const bool http = error.message.find("http1.x server") != std::string::npos;
@@ -87,10 +85,8 @@ class CoordinatorLink::Session
       : id_(id), address_(std::move(address)), post_(std::move(post)) {}
 
   static void start(const std::shared_ptr<Session>& self,
-                    const std::shared_ptr<grpc::Channel>& channel,
-                    const CoordinatorEndpoint& endpoint, const Hello& hello) {
+                    const std::shared_ptr<grpc::Channel>& channel, const Hello& hello) {
     self->stub_ = v1::AgentService::NewStub(channel);
-    add_token(self->context_, endpoint.token);
     self->stub_->async()->Session(&self->context_, self.get());
     self->AddHold();
     {
@@ -237,7 +233,7 @@ CoordinatorLink::CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id,
       channel_(open_channel(endpoint)),
       session_(std::make_shared<Session>(id, endpoint.address, std::move(post))) {
   wire::hold_callback_queue();
-  Session::start(session_, channel_, endpoint, hello);
+  Session::start(session_, channel_, hello);
 }
 
 CoordinatorLink::~CoordinatorLink() { session_->close(); }

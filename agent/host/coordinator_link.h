@@ -1,4 +1,4 @@
-// One attempt at a session with the coordinator: a channel of its own, the token, Hello, then
+// One attempt at a session with the coordinator: a channel of its own, Hello, then
 // messages in both directions until one side ends it. A new attempt is a new object; nothing is
 // carried over, not even gRPC's own back-off, because the core decides when to try again.
 #pragma once
@@ -15,7 +15,8 @@ namespace shoal::agent {
 
 struct CoordinatorEndpoint {
   std::string address;  // host:port
-  std::string token;
+  // Of each channel anew: certificates are renewed (membership.h).
+  std::function<std::shared_ptr<grpc::ChannelCredentials>()> credentials;
 };
 
 // Keep-alive as the coordinator permits it (a ping every 5 s): a dead peer is noticed after 6 s + 5
@@ -23,7 +24,6 @@ struct CoordinatorEndpoint {
 // (TCP_USER_TIMEOUT, which gRPC sets with it). A cut that TCP would go on repeating into is left
 // behind so.
 std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint);
-void add_token(grpc::ClientContext& context, const std::string& token);
 
 // A sentence for a person out of a gRPC status. kUnauthenticated and kIncompatible name the remedy.
 Error error_of(const grpc::Status& status, const std::string& address);

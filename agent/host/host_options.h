@@ -11,8 +11,11 @@
 namespace shoal::agent {
 
 struct HostOptions {
+  // Its credentials are those of this host's certificate, unless a test gives others.
   CoordinatorEndpoint coordinator;
-  Options core;  // without uid and data_dir, which come from the data folder
+  std::string join_token;  // its text; empty: this host has joined before
+  std::string enrol;       // host:port where it joins and renews
+  Options core;            // without uid and data_dir, which come from the data folder
   std::string data_dir;
   std::string trainer;                   // program
   int threads = 1;                       // of each CPU trainer

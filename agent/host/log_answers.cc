@@ -1,6 +1,5 @@
 #include "agent/host/log_answers.h"
 
-#include "agent/host/coordinator_link.h"
 #include "proto/convert_logs.h"
 #include "proto/logs.grpc.pb.h"
 
@@ -15,10 +14,9 @@ Result<LogPage> answer(const v1::LogQuestion& question, const Journal& journal) 
 
 }  // namespace
 
-LogAnswers::LogAnswers(std::shared_ptr<grpc::Channel> channel, const std::string& token,
-                       AgentId agent, const Journal& journal)
+LogAnswers::LogAnswers(std::shared_ptr<grpc::Channel> channel, AgentId agent,
+                       const Journal& journal)
     : channel_(std::move(channel)) {
-  add_token(context_, token);
   thread_ = std::thread([this, agent, &journal] { run(agent, journal); });
 }
 

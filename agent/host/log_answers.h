@@ -16,8 +16,7 @@ namespace shoal::agent {
 class LogAnswers {
  public:
   // `journal` must outlive it.
-  LogAnswers(std::shared_ptr<grpc::Channel> channel, const std::string& token, AgentId agent,
-             const Journal& journal);
+  LogAnswers(std::shared_ptr<grpc::Channel> channel, AgentId agent, const Journal& journal);
   ~LogAnswers();  // breaks the stream off and waits for its thread
 
  private:

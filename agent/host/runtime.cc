@@ -14,6 +14,7 @@
 #include "agent/host/input_queue.h"
 #include "agent/host/journal.h"
 #include "agent/host/log_answers.h"
+#include "agent/host/membership.h"
 #include "agent/host/trainer_processes.h"
 #include "agent/host/trainer_server.h"
 #include "base/digest.h"
@@ -37,9 +38,11 @@ std::uint64_t seed_of(const std::string& uid, std::uint64_t salt) {
 
 class Runtime::Impl {
  public:
-  Impl(HostOptions options, std::unique_ptr<DataFolder> folder)
+  Impl(HostOptions options, std::unique_ptr<DataFolder> folder,
+       std::shared_ptr<Membership> membership)
       : options_(std::move(options)),
         folder_(std::move(folder)),
+        membership_(std::move(membership)),
         inputs_(std::make_shared<InputQueue>()),
         core_(core_options()),
         checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator,
@@ -109,7 +112,8 @@ class Runtime::Impl {
     return deadline ? std::min(*deadline, measure_at_) : measure_at_;
   }
 
-  void step(const Input& input) {
+  void step(Input input) {
+    explain(input);
     note_work(input);
     log(input);
     open_logs(input);
@@ -118,6 +122,17 @@ class Runtime::Impl {
     for (const Effect& effect : effects) {
       std::visit([this](const auto& each) { perform(each); }, effect);
     }
+  }
+
+  // gRPC does not say what is wrong with a certificate.
+  void explain(Input& input) {
+    heard_ = heard_ || std::holds_alternative<CoordinatorSaid>(input);
+    auto* down = std::get_if<LinkDown>(&input);
+    const bool asks = down != nullptr && link_ != nullptr && link_->id() == down->link && !heard_ &&
+                      !stopping_ && down->error.code == Code::kUnavailable &&
+                      membership_ != nullptr;
+    if (!asks) return;
+    if (auto fault = membership_->fault()) down->error = *std::move(fault);
   }
 
   void measure_memory() {
@@ -209,8 +224,7 @@ class Runtime::Impl {
     const auto* said = std::get_if<CoordinatorSaid>(&input);
     const auto* welcome = said == nullptr ? nullptr : std::get_if<Welcome>(&said->message);
     if (welcome == nullptr || link_ == nullptr || link_->id() != said->link) return;
-    logs_ = std::make_unique<LogAnswers>(link_->channel(), options_.coordinator.token,
-                                         welcome->agent, journal_);
+    logs_ = std::make_unique<LogAnswers>(link_->channel(), welcome->agent, journal_);
   }
 
   // Lines of a trainer are about the replica that it was last given, maybe by an earlier start.
@@ -238,6 +252,12 @@ class Runtime::Impl {
   // ---- effects
   void perform(const OpenLink& effect) {
     logs_.reset();
+    link_.reset();
+    heard_ = false;
+    if (membership_ != nullptr) {
+      if (Status member = membership_->ensure(); !member.ok())
+        return inputs_->post(LinkDown{effect.link, member.error()});
+    }
     link_ = std::make_unique<CoordinatorLink>(options_.coordinator, effect.link, effect.hello,
                                               poster());
   }
@@ -279,6 +299,7 @@ class Runtime::Impl {
 
   const HostOptions options_;
   const std::unique_ptr<DataFolder> folder_;
+  const std::shared_ptr<Membership> membership_;  // null: a test brings credentials
   const UnixClock clock_;
   Journal journal_{folder_->journal_path(), [this] { return clock_.now(); }};
   const std::shared_ptr<InputQueue> inputs_;
@@ -291,6 +312,7 @@ class Runtime::Impl {
   std::unique_ptr<TrainerProcesses> trainers_;
   std::vector<LeftTrainer> left_;  // by the last start
   Instant measure_at_ = clock_.now();
+  bool heard_ = false;     // anything on this link
   bool stopping_ = false;  // told once, and the noise of stopping is no news
   std::optional<ExitProcess> exit_;
 };
@@ -305,7 +327,20 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
   }
   auto folder = DataFolder::open(options.data_dir);
   if (!folder.ok()) return folder.error();
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(folder).value());
+  std::shared_ptr<Membership> membership;
+  if (!options.coordinator.credentials) {
+    auto opened = Membership::open({.folder = (*folder)->path(),
+                                    .uid = (*folder)->uid(),
+                                    .name = options.core.name,
+                                    .join_token = options.join_token,
+                                    .enrol = options.enrol,
+                                    .coordinator = options.coordinator.address});
+    if (!opened.ok()) return opened.error();
+    membership = std::move(opened).value();
+    options.coordinator.credentials = [membership] { return membership->credentials(); };
+  }
+  auto impl =
+      std::make_unique<Impl>(std::move(options), std::move(folder).value(), std::move(membership));
   if (Status listening = impl->listen(); !listening.ok()) return listening.error();
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }

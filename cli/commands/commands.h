@@ -86,6 +86,18 @@ struct GenerateOptions {
   int top_k = 0;  // 0: all
   long long seed = 1;
 };
+struct TokenOptions {
+  bool join = false;  // the only kind that there is
+  long long uses = 1;
+  std::string ttl = "1h";  // span_text.h
+};
+Result<int> token_create(const Context& context, const TokenOptions& options);
+Result<int> token_ls(const Context& context);
+Result<int> token_rm(const Context& context, const std::string& token);
+Result<int> ca_ls(const Context& context);
+Result<int> ca_rotate(const Context& context);
+Result<int> agent_revoke(const Context& context, const std::string& agent);
+
 struct BackupOptions {
   std::string data_dir;  // empty: the coordinator's default
   std::string to;

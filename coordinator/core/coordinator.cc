@@ -116,7 +116,7 @@ void note_lateness(VolatileState& state, Instant now, std::optional<Instant> dea
 void apply(Transaction& tx, const Input& input) {
   std::visit(Overloaded{
                  [&](const Booted& i) { on_booted(tx, i); },
-                 [&](const AgentHello& i) { on_hello(tx, i.connection, i.hello); },
+                 [&](const AgentHello& i) { on_hello(tx, i); },
                  [&](const AgentSaid& i) { on_said(tx, i); },
                  [&](const AgentHungUp& i) { on_hung_up(tx, i.connection); },
                  [&](const SubmitJob& i) { on_submit(tx, i); },

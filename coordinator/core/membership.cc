@@ -103,10 +103,13 @@ void take_connection(Transaction& tx, AgentId agent, ConnectionId connection) {
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }
 
-AgentId create_agent(Transaction& tx, const Hello& hello) {
+// A machine has the id of its certificate, which was given out when it joined the cluster.
+AgentId create_agent(Transaction& tx, const AgentHello& said) {
   AgentRecord record;
-  record.id = AgentId(tx.counters().next_agent++);
-  record.uid = hello.uid;
+  const std::uint64_t next = tx.counters().next_agent;
+  record.id = said.machine.n != 0 ? said.machine : AgentId(next);
+  tx.counters().next_agent = std::max(next, record.id.n + 1);
+  record.uid = said.hello.uid;
   record.joined_at = tx.now();
   return tx.add(std::move(record)).id;
 }
@@ -351,7 +354,9 @@ void on_booted(Transaction& tx, const Booted& booted) {
   begin_restoring(tx, booted.found);
 }
 
-void on_hello(Transaction& tx, ConnectionId connection, const Hello& hello) {
+void on_hello(Transaction& tx, const AgentHello& said) {
+  const ConnectionId connection = said.connection;
+  const Hello& hello = said.hello;
   const AgentRecord* known = find_by_uid(tx.state(), hello.uid);
   if (known != nullptr && is_overtaken(tx.state(), known->id, connection)) {
     return tx.disconnect(connection);
@@ -364,7 +369,7 @@ void on_hello(Transaction& tx, ConnectionId connection, const Hello& hello) {
     tx.disconnect(connection);
     return;
   }
-  const AgentId id = known == nullptr ? create_agent(tx, hello) : known->id;
+  const AgentId id = known == nullptr ? create_agent(tx, said) : known->id;
   const bool same_process =
       hello.incarnation.n != 0 && hello.incarnation == tx.state().agents.at(id).incarnation;
   const bool stayed = tx.state().agents.at(id).state != AgentState::kGone;

@@ -9,7 +9,7 @@
 namespace shoal::coordinator {
 
 void on_booted(Transaction& tx, const Booted& booted);
-void on_hello(Transaction& tx, ConnectionId connection, const Hello& hello);
+void on_hello(Transaction& tx, const AgentHello& said);
 void on_hung_up(Transaction& tx, ConnectionId connection);
 void on_goodbye(Transaction& tx, AgentId agent, const Goodbye& goodbye);
 void on_device_measured(Transaction& tx, AgentId agent, const DeviceMeasured& measured);

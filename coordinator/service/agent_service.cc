@@ -9,7 +9,6 @@
 #include "coordinator/service/agent_session.h"
 #include "coordinator/service/checkpoint_transfer.h"
 #include "coordinator/service/log_query_broker.h"
-#include "coordinator/service/token_file.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "threads/mutex.h"
@@ -22,11 +21,6 @@ constexpr std::chrono::seconds kWatchEvery{1};
 constexpr std::chrono::seconds kStopLimit{1};
 constexpr int kMessageBytesMax = 8 << 20;
 
-const grpc::Status kWrongToken{grpc::StatusCode::UNAUTHENTICATED,
-                               "the join token is missing or wrong; copy join_token from the "
-                               "coordinator's data folder and name "
-                               "the copy with --token-file"};
-
 // Ends a call before it began.
 template <typename Reactor>
 class Refused final : public Reactor {
@@ -36,25 +30,18 @@ class Refused final : public Reactor {
 };
 using RefusedSession = Refused<grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>>;
 
-// "authorization: Bearer TOKEN"
-bool shows_token(const grpc::ServerContextBase& context, const std::string& token) {
-  const auto found = context.client_metadata().find("authorization");
-  if (found == context.client_metadata().end()) return false;
-  return same_token({found->second.data(), found->second.size()}, "Bearer " + token);
-}
-
 class LogServiceImpl final : public v1::LogService::CallbackService {
  public:
-  LogServiceImpl(const std::string& token, LogQueryBroker& broker)
-      : token_(token), broker_(broker) {}
+  LogServiceImpl(const AgentDoor& door, LogQueryBroker& broker) : door_(door), broker_(broker) {}
 
   LogQueryBroker::Reactor* Answer(grpc::CallbackServerContext* context) override {
-    if (!shows_token(*context, token_)) return new Refused<LogQueryBroker::Reactor>(kWrongToken);
-    return broker_.open();
+    const auto caller = door_.admit(*context);
+    if (!caller) return new Refused<LogQueryBroker::Reactor>(to_status(caller.error()));
+    return broker_.open(caller->machine);
   }
 
  private:
-  const std::string& token_;
+  const AgentDoor& door_;
   LogQueryBroker& broker_;
 };
 
@@ -73,7 +60,8 @@ struct AgentService::Impl final
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* Session(
       grpc::CallbackServerContext* context) override {
-    if (!shows_token(*context, options.token)) return new RefusedSession(kWrongToken);
+    auto caller = options.door->admit(*context);
+    if (!caller) return new RefusedSession(to_status(caller.error()));
     std::shared_ptr<AgentSession> session;
     {
       const MutexLock guard(mutex);
@@ -82,7 +70,8 @@ struct AgentService::Impl final
             {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping or has too many agents"});
       }
       const ConnectionId id{++last_connection};
-      session = std::make_shared<AgentSession>(id, context, inputs,
+      session = std::make_shared<AgentSession>(id, context, inputs, std::move(caller).value(),
+                                               options.door,
                                                [this](ConnectionId ended) { forget(ended); });
       sessions.emplace(id, session);
     }
@@ -93,13 +82,15 @@ struct AgentService::Impl final
 
   grpc::Status PutCheckpoint(grpc::ServerContext* context,
                              CheckpointTransfer::UploadStream* stream) override {
-    if (!shows_token(*context, options.token)) return kWrongToken;
+    if (const auto caller = options.door->admit(*context); !caller)
+      return to_status(caller.error());
     return transfer.put(context, stream);
   }
 
   grpc::Status GetCheckpoint(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
                              grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
-    if (!shows_token(*context, options.token)) return kWrongToken;
+    if (const auto caller = options.door->admit(*context); !caller)
+      return to_status(caller.error());
     return transfer.get(context, request, writer);
   }
 
@@ -107,7 +98,7 @@ struct AgentService::Impl final
     wire::hold_callback_queue();
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddListeningPort(options.bind, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(options.bind, options.door->credentials(), &port);
     builder.RegisterService(this);
     builder.RegisterService(&log_service);
     builder.SetMaxReceiveMessageSize(kMessageBytesMax);
@@ -199,7 +190,7 @@ struct AgentService::Impl final
   InputPort& inputs;
   CheckpointTransfer transfer;
   LogQueryBroker logs{options.log_limit};
-  LogServiceImpl log_service{options.token, logs};
+  LogServiceImpl log_service{*options.door, logs};
   std::string address;
   std::unique_ptr<grpc::Server> server;
 
@@ -224,6 +215,13 @@ AgentService::~AgentService() { stop(); }
 
 std::string AgentService::address() const { return impl_->address; }
 void AgentService::stop() { impl_->stop(); }
+
+void AgentService::end_sessions_of(AgentId machine) {
+  for (const auto& session : impl_->all_sessions()) {
+    if (session->machine() != machine) continue;
+    session->close_now({grpc::StatusCode::UNAUTHENTICATED, "this agent was revoked"});
+  }
+}
 
 void AgentService::send(ConnectionId connection, const ToAgent& message) {
   if (const auto session = impl_->find(connection)) session->send(proto::to_wire(message));

@@ -1,10 +1,8 @@
 // The gRPC side of the coordinator: the streams of agents, the transfer of checkpoint files and
-// questions about logs (log_query_broker.h), on one port, behind the join token. It keeps no rule
+// questions about logs (log_query_broker.h), on one port, behind certificates (agent_door.h). It
+// keeps no rule
 // of the cluster: messages go to the runtime as inputs, what the runtime wants sent comes back
 // through AgentPort.
-//
-// Traffic is not encrypted yet; an address beyond loopback is the operator's decision (main.cc
-// warns).
 #pragma once
 
 #include <chrono>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/checkpoint_files.h"
 
@@ -20,7 +19,7 @@ namespace shoal::coordinator {
 
 struct AgentServiceOptions {
   std::string bind = "127.0.0.1:7071";               // port 0 picks a free one
-  std::string token;                                 // what agents must show
+  std::shared_ptr<AgentDoor> door;                   // who may call
   std::chrono::milliseconds hello_limit{10'000};     // open stream until Hello
   std::chrono::milliseconds log_limit{5'000};        // question about logs until its answer
   std::chrono::milliseconds transfer_limit{60'000};  // files in which nothing moves
@@ -34,6 +33,9 @@ class AgentService final : public AgentPort {
       AgentServiceOptions options, InputPort& inputs, CheckpointFiles& files,
       const std::vector<CheckpointRecord>& checkpoints);
   ~AgentService() override;
+
+  // Ends the sessions of a machine that is revoked.
+  void end_sessions_of(AgentId machine);
 
   std::string address() const;  // with the port that was really bound
   void stop();                  // ends all streams with UNAVAILABLE; a second call does nothing

@@ -1,4 +1,4 @@
-// The agents' side over a real socket: the token, the first message, malformed messages, an
+// The agents' side over a real socket: the first message, malformed messages, an
 // assignment, and checkpoint files both ways.
 #include "coordinator/service/agent_service.h"
 
@@ -23,7 +23,7 @@ class AgentServiceTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(AgentServiceTest, AnAgentWithTheTokenIsWelcomed) {
+TEST_F(AgentServiceTest, AnAgentIsWelcomed) {
   TestCoordinator coordinator(folder_.path());
   TestAgent agent(coordinator.channel());
   ASSERT_TRUE(agent.say(TestAgent::hello("one")));
@@ -33,25 +33,6 @@ TEST_F(AgentServiceTest, AnAgentWithTheTokenIsWelcomed) {
   const auto live = coordinator.runtime().live();
   EXPECT_EQ(live->agents.at(welcome->agent).health, Health::kGreen);
   EXPECT_EQ(coordinator.runtime().stats().sessions_opened, 1);
-}
-
-TEST_F(AgentServiceTest, AWrongOrMissingTokenIsRefusedNamingTheFlag) {
-  TestCoordinator coordinator(folder_.path());
-  for (const std::string token : {"", "wrong"}) {
-    TestAgent agent(coordinator.channel(), token);
-    agent.say(TestAgent::hello("one"));
-    const grpc::Status status = agent.finish();
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
-    EXPECT_THAT(status.error_message(), HasSubstr("--token-file"));
-  }
-  auto stub = v1::AgentService::NewStub(coordinator.channel());
-  grpc::ClientContext context;
-  TestAgent::prepare(context, "wrong");
-  v1::GetCheckpointRequest request;
-  auto reader = stub->GetCheckpoint(&context, request);
-  v1::CheckpointUpload message;
-  EXPECT_FALSE(reader->Read(&message));
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST_F(AgentServiceTest, AnIncompatibleProtocolIsRefusedWithTheSideToUpgrade) {
@@ -209,9 +190,10 @@ class CheckpointTransferTest : public ::testing::Test {
     record_.parts[0].state = record_.state;
     record_.parts[0].files = files_of_part();
     files_ = std::move(CheckpointFiles::open(folder_.path())).value();
-    service_ = std::move(AgentService::start({.bind = "127.0.0.1:0", .token = kTestToken}, inputs_,
-                                             *files_, {record_}))
-                   .value();
+    service_ =
+        std::move(AgentService::start({.bind = "127.0.0.1:0", .door = std::make_shared<OpenDoor>()},
+                                      inputs_, *files_, {record_}))
+            .value();
     stub_ = v1::AgentService::NewStub(
         grpc::CreateChannel(service_->address(), grpc::InsecureChannelCredentials()));
   }

@@ -41,8 +41,14 @@ grpc::StatusCode status_code(Code code) {
 grpc::Status to_status(const Error& error) { return {status_code(error.code), to_string(error)}; }
 
 AgentSession::AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
+                           Caller caller, std::shared_ptr<AgentDoor> door,
                            std::function<void(ConnectionId)> ended)
-    : id_(id), context_(context), inputs_(inputs), ended_(std::move(ended)) {}
+    : id_(id),
+      context_(context),
+      inputs_(inputs),
+      caller_(std::move(caller)),
+      door_(std::move(door)),
+      ended_(std::move(ended)) {}
 
 void AgentSession::begin() { StartRead(&incoming_); }
 
@@ -67,7 +73,9 @@ bool AgentSession::accept(const v1::AgentMessage& message) {
   if (!greeted) {
     Result<Hello> hello = proto::read_hello(message);
     if (!hello) return refuse(hello.error()), false;
-    taken = inputs_.post(AgentHello{id_, std::move(hello).value()});
+    if (const Status folder = door_->admit_folder(caller_, hello->uid, hello->name); !folder.ok())
+      return refuse(folder.error()), false;
+    taken = inputs_.post(AgentHello{id_, std::move(hello).value(), caller_.machine});
     const MutexLock guard(mutex_);
     greeted_ = taken;
   } else {

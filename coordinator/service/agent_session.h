@@ -10,6 +10,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_port.h"
 #include "proto/agent.pb.h"
 #include "threads/mutex.h"
@@ -22,8 +23,12 @@ class AgentSession final
   static constexpr std::size_t kQueueMax = 1024;  // messages to this agent
 
   // `ended` is the last thing the session does; it may drop the last reference.
+  // Its Hello must come from the folder of `caller`, which `door` knows.
   AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
+               Caller caller, std::shared_ptr<AgentDoor> door,
                std::function<void(ConnectionId)> ended);
+
+  AgentId machine() const { return caller_.machine; }
 
   void begin();                               // starts to read; once
   void send(v1::CoordinatorMessage message);  // thread-safe
@@ -48,6 +53,8 @@ class AgentSession final
   const ConnectionId id_;
   grpc::CallbackServerContext* const context_;
   InputPort& inputs_;
+  const Caller caller_;
+  const std::shared_ptr<AgentDoor> door_;
   const std::function<void(ConnectionId)> ended_;
   const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
 

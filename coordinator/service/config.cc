@@ -118,11 +118,24 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
       ->capture_default_str();
   app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
       ->capture_default_str();
-  app.add_flag(
-      "--insecure-http", config.insecure_http,
-      "Allow an --http address that other hosts can reach, although there is no login yet");
+  app.add_flag("--insecure-http", config.insecure_http,
+               "Let other hosts do everything at --http although there is no login yet; without it "
+               "they may join the cluster there, and no more");
   app.add_option("--public-url", config.public_url,
                  "Where browsers reach --http through a proxy: https://shoal.example");
+  app.add_option("--ca", config.ca,
+                 "File with certificate and key of a CA for a new cluster, mode 0600; without it "
+                 "one is made");
+  app.add_option("--host-name", config.host_names,
+                 "A further name or address of this host for its certificate, any number of times")
+      ->allow_extra_args(false);
+  app.add_option_function<double>(
+         "--certificate-life-s",
+         [&config](const double& life) { config.certificate_life = seconds_f(life); },
+         "Life of agents' certificates, which they renew after two thirds of it")
+      ->envname("SHOAL_CERTIFICATE_LIFE_S")
+      ->check([](const std::string& text) { return number_problem(text, 5, 7 * 86'400); })
+      ->default_str("86400");
   app.add_option(
       "--address-file", config.address_file,
       "Write {http, grpc, token_file, pid, state_digest} as JSON to this file once ready");
@@ -193,11 +206,6 @@ Status check(const Config& config) {
     return refused("--grpc", "must not be that of --http, got " + config.grpc, "give another port");
   }
   if (Status file = check_address_file(config.address_file); !file.ok()) return file;
-  if (!is_loopback(config.http) && !config.insecure_http) {
-    return refused("--http",
-                   config.http + " can be reached from other hosts and there is no login yet",
-                   "bind 127.0.0.1 and use a tunnel, or add --insecure-http");
-  }
   const std::vector<FieldError> problems = validate(config.core);
   if (!problems.empty()) return refused(flag_of(problems.front().pointer), problems.front().detail);
   return {};

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "coordinator/core/decisions/options.h"
@@ -15,13 +16,16 @@ struct Config {
   std::string data_dir;  // default: $XDG_DATA_HOME/shoal/coordinator
   std::string http = "127.0.0.1:7070";
   std::string grpc = "127.0.0.1:7071";
-  bool insecure_http = false;       // --http may be reachable from other hosts
-  std::string address_file;         // written once ready; empty: none
-  std::string log_level = "info";   // debug, info, warning, error
-  std::string log_format = "text";  // text, json
-  data::DataRoots data_roots;       // what a dry run may look at on this host
-  std::string public_url;           // of a proxy in front of --http; empty: none
-  bool check_only = false;          // --check-config
+  bool insecure_http = false;           // other hosts may do everything at --http, not only join
+  std::string public_url;               // of a proxy in front of --http; empty: none
+  data::DataRoots data_roots;           // what a dry run may look at on this host
+  std::string ca;                       // file with a CA for a new cluster; empty: one is made
+  std::vector<std::string> host_names;  // further ones of this host, for its certificate
+  Duration certificate_life = seconds(86'400);  // of agents
+  std::string address_file;                     // written once ready; empty: none
+  std::string log_level = "info";               // debug, info, warning, error
+  std::string log_format = "text";              // text, json
+  bool check_only = false;                      // --check-config
   bool check_store = false;
   Options core;
 

@@ -35,7 +35,6 @@ TEST(Config, SecondsBecomeDurations) {
 TEST(Config, MistakesNameTheFlag) {
   EXPECT_EQ(read({"--http", "7070"}).error().field, "--http");
   EXPECT_EQ(read({"--grpc", "127.0.0.1:70000"}).error().field, "--grpc");
-  EXPECT_EQ(read({"--http", "0.0.0.0:7070"}).error().field, "--http");
   EXPECT_THAT(to_string(read({"--log-format", "xml"}).error()), HasSubstr("--log-format"));
   EXPECT_THAT(to_string(read({"--colour"}).error()), HasSubstr("--colour"));
   EXPECT_FALSE(read({"--lease-s", "0"}).ok());
@@ -70,8 +69,17 @@ TEST(Config, APublicUrlIsAnOrigin) {
   EXPECT_EQ(line->config.public_url, "https://shoal.example");
 }
 
-TEST(Config, AnOpenHttpAddressNeedsTheWord) {
-  EXPECT_TRUE(read({"--http", "0.0.0.0:7070", "--insecure-http"}).ok());
+TEST(Config, LifeOfCertificatesHasBounds) {
+  EXPECT_EQ(read({})->config.certificate_life, seconds(86'400));
+  EXPECT_EQ(read({"--certificate-life-s", "60"})->config.certificate_life, seconds(60));
+  for (const char* bad : {"1", "nan", "-1", "604801"}) {
+    EXPECT_FALSE(read({"--certificate-life-s", bad}).ok()) << bad;
+  }
+}
+
+TEST(Config, AddressesMayBeOpen) {
+  EXPECT_TRUE(read({"--http", "0.0.0.0:7070"}).ok());
+  EXPECT_FALSE(read({"--http", "0.0.0.0:7070"})->config.insecure_http);
   EXPECT_TRUE(read({"--grpc", "0.0.0.0:7071"}).ok());
 }
 

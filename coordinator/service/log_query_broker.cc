@@ -26,7 +26,7 @@ class RefusedLogs final : public LogQueryBroker::Reactor {
 // The stream of one agent. Answers come in the order of the questions.
 class LogQueryBroker::Stream final : public LogQueryBroker::Reactor {
  public:
-  explicit Stream(LogQueryBroker& broker) : broker_(broker) {}
+  Stream(LogQueryBroker& broker, AgentId machine) : broker_(broker), machine_(machine) {}
 
   void begin() { StartRead(&incoming_); }
 
@@ -94,8 +94,10 @@ class LogQueryBroker::Stream final : public LogQueryBroker::Reactor {
   bool take(const v1::LogAnswer& message) SHOAL_EXCLUDES(mutex_) {
     if (!named_) {
       named_ = true;
-      if (message.agent() != 0) broker_.greeted(AgentId(message.agent()), this);
-      return message.agent() != 0;
+      const AgentId agent(message.agent());
+      if (agent.n == 0 || (machine_.n != 0 && machine_ != agent)) return false;
+      broker_.greeted(agent, this);
+      return true;
     }
     LogDone done;
     {
@@ -139,6 +141,7 @@ class LogQueryBroker::Stream final : public LogQueryBroker::Reactor {
   }
 
   LogQueryBroker& broker_;
+  const AgentId machine_;
   v1::LogAnswer incoming_;  // reading callback only
   bool named_ = false;      // reading callback only
   Mutex mutex_;
@@ -150,8 +153,8 @@ class LogQueryBroker::Stream final : public LogQueryBroker::Reactor {
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
-LogQueryBroker::Reactor* LogQueryBroker::open() {
-  const auto stream = std::make_shared<Stream>(*this);
+LogQueryBroker::Reactor* LogQueryBroker::open(AgentId machine) {
+  const auto stream = std::make_shared<Stream>(*this, machine);
   {
     const MutexLock guard(mutex_);
     if (stopping_ || streams_.size() >= kStreamsMax) {

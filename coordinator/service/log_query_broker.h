@@ -29,7 +29,8 @@ class LogQueryBroker {
   explicit LogQueryBroker(std::chrono::milliseconds answer_max) : answer_max_(answer_max) {}
 
   using Reactor = grpc::ServerBidiReactor<v1::LogAnswer, v1::LogQuestion>;
-  Reactor* open();  // for a call that has shown the token
+  // For a call of this machine; none: of whichever it says.
+  Reactor* open(AgentId machine);
 
   // `done` runs once, on any thread: the page, kUnavailable (no stream, or it ended),
   // kResourceExhausted (too many questions) or kDeadlineExceeded.

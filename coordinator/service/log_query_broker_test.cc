@@ -13,10 +13,9 @@ const LogPage kPage{{{{5}, LogLevel::kError, "agent", ReplicaId(3), "no space le
 
 class TestLogs {
  public:
-  TestLogs(const std::shared_ptr<grpc::Channel>& channel, AgentId agent,
-           const std::string& token = kTestToken)
+  TestLogs(const std::shared_ptr<grpc::Channel>& channel, AgentId agent)
       : stub_(v1::LogService::NewStub(channel)) {
-    TestAgent::prepare(context_, token);
+    TestAgent::prepare(context_);
     stream_ = stub_->Answer(&context_);
     v1::LogAnswer first;
     first.set_agent(agent.n);
@@ -161,11 +160,6 @@ TEST_F(LogQueryBrokerTest, AnAnswerThatNobodyAskedForEndsTheStream) {
   TestLogs logs(coordinator_.channel(), AgentId(2));
   logs.say(77, kPage);
   EXPECT_EQ(logs.finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-}
-
-TEST_F(LogQueryBrokerTest, TheTokenIsAskedFor) {
-  TestLogs logs(coordinator_.channel(), AgentId(2), "wrong");
-  EXPECT_EQ(logs.finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 }  // namespace

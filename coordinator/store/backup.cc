@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr int kCopiesMax = 3;  // checkpoints are superseded while they are copied
 constexpr const char* kDatabase = "/state.db";
 constexpr const char* kCheckpoints = "/checkpoints";
-constexpr const char* kToken = "/join_token";
+constexpr const char* kAuthority = "/ca.pem";
 
 using Checkpoints = std::map<CheckpointId, std::vector<FileEntry>>;
 
@@ -142,12 +142,12 @@ Result<std::vector<std::string>> copy_checkpoints(const std::string& data_dir,
   return missing;
 }
 
-Status copy_token(const std::string& data_dir, const std::string& to) {
+Status copy_authority(const std::string& data_dir, const std::string& to) {
   std::error_code failure;
-  fs::copy_file(data_dir + kToken, to + kToken, failure);
-  if (failure) return cannot(data_dir + kToken, failure, "--data-dir");
-  fs::permissions(to + kToken, fs::perms::owner_read | fs::perms::owner_write, failure);
-  return failure ? Status(cannot(to + kToken, failure, "--to")) : sync_path(to + kToken);
+  fs::copy_file(data_dir + kAuthority, to + kAuthority, failure);
+  if (failure) return cannot(data_dir + kAuthority, failure, "--data-dir");
+  fs::permissions(to + kAuthority, fs::perms::owner_read | fs::perms::owner_write, failure);
+  return failure ? Status(cannot(to + kAuthority, failure, "--to")) : sync_path(to + kAuthority);
 }
 
 // ---- checking
@@ -190,16 +190,16 @@ void check_leftovers(const std::string& folder, BackupCheck& check) {
   }
 }
 
-void check_token(const std::string& folder, BackupCheck& check) {
+void check_authority(const std::string& folder, BackupCheck& check) {
   std::error_code failure;
-  const auto rights = fs::status(folder + kToken, failure).permissions();
-  if (failure || !fs::exists(folder + kToken)) {
-    return check.problems.push_back(folder + kToken +
-                                    " is missing: agents would be refused; copy it");
+  const auto rights = fs::status(folder + kAuthority, failure).permissions();
+  if (failure || !fs::exists(folder + kAuthority)) {
+    return check.problems.push_back(folder + kAuthority +
+                                    " is missing: no agent would be believed; copy it");
   }
   const auto others = fs::perms::group_all | fs::perms::others_all;
   if ((rights & others) != fs::perms::none) {
-    check.problems.push_back(folder + kToken + " can be read by others: chmod 600");
+    check.problems.push_back(folder + kAuthority + " can be read by others: chmod 600");
   }
 }
 
@@ -260,7 +260,7 @@ Result<BackupReport> back_up_folder(const std::string& data_dir, const std::stri
                        kCheckpoints,
                    "--data-dir", "put its folder back, from an earlier backup"};
     }
-    if (Status token = copy_token(data_dir, to); !token.ok()) return token.error();
+    if (Status ca = copy_authority(data_dir, to); !ca.ok()) return ca.error();
     if (Status synced = sync_path(to); !synced.ok()) return synced.error();
     return report;
   }
@@ -272,7 +272,7 @@ Result<BackupCheck> check_backup(const std::string& folder) {
   auto database = open_database(folder, "FOLDER");
   if (!database) return database.error();
   if (Status checked = check_database(**database, check); !checked.ok()) return checked.error();
-  check_token(folder, check);
+  check_authority(folder, check);
   const auto stored = stored_checkpoints(**database);
   if (!stored) return stored.error();
   for (const auto& [id, files] : *stored) {

@@ -1,5 +1,5 @@
 // A copy of a coordinator's folder that can be put back: the database as of one moment, the
-// checkpoints that it names, and the join token. The coordinator may run meanwhile. And the other
+// checkpoints that it names, and the cluster's CA. The coordinator may run meanwhile. And the other
 // half, without which a backup is a hope: whether such a copy would start, with every file that its
 // records name.
 #pragma once

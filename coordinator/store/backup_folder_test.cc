@@ -37,7 +37,7 @@ class BackupFolderTest : public testing::Test {
     checkpoint.parts[0].files = {{"model.bin", Bytes(7), sha256_of("weights")}};
     EXPECT_TRUE(write_and_wait(*store_, {random_.counters(), job, checkpoint}).ok());
     put_file(live_.path() + "/checkpoints/ckpt_3/model.bin", "weights");
-    put_file(live_.path() + "/join_token", "secret");
+    put_file(live_.path() + "/ca.pem", "secret");
   }
   std::string to() const { return copy_.path() + "/new"; }
   std::vector<std::string> problems() const { return check_backup(to()).value().problems; }
@@ -87,9 +87,9 @@ TEST_F(BackupFolderTest, EveryDamageIsNamed) {
   put_file(to() + "/state.db-wal", "");
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("delete it")));
   std::filesystem::remove(to() + "/state.db-wal");
-  std::filesystem::permissions(to() + "/join_token", std::filesystem::perms(0644));
+  std::filesystem::permissions(to() + "/ca.pem", std::filesystem::perms(0644));
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("chmod 600")));
-  std::filesystem::remove(to() + "/join_token");
+  std::filesystem::remove(to() + "/ca.pem");
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("agents would be refused")));
 }
 

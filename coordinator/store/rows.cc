@@ -24,6 +24,9 @@ constexpr TableName name_of(Of<CheckpointRecord>) { return {"checkpoints", "id"}
 constexpr TableName name_of(Of<EventRecord>) { return {"events", ""}; }
 constexpr TableName name_of(Of<SubmittedText>) { return {"submitted_texts", "job"}; }
 constexpr TableName name_of(Of<LinkRecord>) { return {"links", "from_agent, to_agent"}; }
+constexpr TableName name_of(Of<AuthorityRecord>) { return {"authorities", "fingerprint"}; }
+constexpr TableName name_of(Of<identity::JoinTokenRecord>) { return {"join_tokens", "id"}; }
+constexpr TableName name_of(Of<MachineRecord>) { return {"machines", "id"}; }
 
 // ---- one value
 
@@ -167,7 +170,12 @@ std::vector<Table> tables_of(Of<std::variant<Records...>>) {
 
 }  // namespace
 
-std::vector<Table> all_tables() { return tables_of(Of<Record>{}); }
+std::vector<Table> all_tables() {
+  std::vector<Table> tables = tables_of(Of<Record>{});
+  std::vector<Table> machines = tables_of(Of<MachineRow>{});
+  for (Table& table : machines) tables.push_back(std::move(table));
+  return tables;
+}
 
 template <typename R>
 std::string select_sql() {
@@ -179,6 +187,10 @@ std::string select_sql() {
 
 Status write_record(Database& database, const Record& record) {
   return std::visit([&](const auto& one) { return write_one(database, one); }, record);
+}
+
+Status write_machine_row(Database& database, const MachineRow& row) {
+  return std::visit([&](const auto& one) { return write_one(database, one); }, row);
 }
 
 template <typename R>
@@ -209,6 +221,9 @@ SHOAL_ROWS(CheckpointRecord);
 SHOAL_ROWS(EventRecord);
 SHOAL_ROWS(SubmittedText);
 SHOAL_ROWS(LinkRecord);
+SHOAL_ROWS(AuthorityRecord);
+SHOAL_ROWS(identity::JoinTokenRecord);
+SHOAL_ROWS(MachineRecord);
 #undef SHOAL_ROWS
 
 }  // namespace shoal::coordinator

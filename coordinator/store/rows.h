@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/core/records/records.h"
+#include "coordinator/store/machine_rows.h"
 #include "coordinator/store/sqlite.h"
 
 namespace shoal::coordinator {
@@ -33,6 +34,7 @@ std::string select_sql();
 
 // Replaces the row with the same key.
 Status write_record(Database& database, const Record& record);
+Status write_machine_row(Database& database, const MachineRow& row);
 
 // All rows of a statement of select_sql() whose parameters were bound.
 template <typename R>

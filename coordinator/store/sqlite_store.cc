@@ -63,6 +63,16 @@ Status refuse_unusable(const std::string& folder) {
   return version ? Status() : Status(about(path, version.error()));
 }
 
+template <typename R>
+Status read_table(Database& database, std::vector<R>& rows) {
+  auto statement = database.prepare(select_sql<R>());
+  if (!statement) return statement.error();
+  auto read = read_all<R>(*statement);
+  if (!read) return read.error();
+  rows = std::move(read).value();
+  return {};
+}
+
 // The tables, of this version.
 Result<std::unique_ptr<Database>> open_state(const std::string& folder) {
   const std::string path = folder + "/state.db";
@@ -117,12 +127,30 @@ Result<Snapshot> SqliteStore::load() {
   return read_snapshot(**database);
 }
 
+Result<MachineTables> SqliteStore::load_machines() {
+  const auto database = Database::open(path("state.db"), OpenMode::kReadOnly, Durability::kFull);
+  if (!database) return database.error();
+  MachineTables tables;
+  if (Status s = read_table(**database, tables.authorities); !s.ok()) return s.error();
+  if (Status s = read_table(**database, tables.tokens); !s.ok()) return s.error();
+  if (Status s = read_table(**database, tables.machines); !s.ok()) return s.error();
+  return tables;
+}
+
 void SqliteStore::write(std::vector<Record> records, std::function<void(Status)> done) {
+  queue({std::move(records), {}, std::move(done)});
+}
+
+void SqliteStore::write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) {
+  queue({{}, std::move(rows), std::move(done)});
+}
+
+void SqliteStore::queue(Batch batch) {
   MutexLock guard(mutex_);
   room_.wait(mutex_, [&]() SHOAL_REQUIRES(mutex_) {
     return batches_.size() < static_cast<std::size_t>(kQueueMax);
   });
-  batches_.push_back({std::move(records), std::move(done)});
+  batches_.push_back(std::move(batch));
   guard.unlock();
   work_.notify_one();
 }
@@ -175,14 +203,22 @@ void SqliteStore::run() {
   }
 }
 
+Status SqliteStore::write_rows(const Batch& batch) {
+  for (const Record& record : batch.records) {
+    if (Status s = write_record(*state_, record); !s.ok()) return s;
+  }
+  for (const MachineRow& row : batch.machines) {
+    if (Status s = write_machine_row(*state_, row); !s.ok()) return s;
+  }
+  return {};
+}
+
 Status SqliteStore::write_group(const std::vector<Batch>& group) {
   if (Status s = state_->exec("BEGIN IMMEDIATE"); !s.ok()) return s;
   for (const Batch& batch : group) {
-    for (const Record& record : batch.records) {
-      if (Status s = write_record(*state_, record); !s.ok()) {
-        (void)state_->exec("ROLLBACK");  // the error to report is the first one
-        return s;
-      }
+    if (Status s = write_rows(batch); !s.ok()) {
+      (void)state_->exec("ROLLBACK");  // the error to report is the first one
+      return s;
     }
   }
   Status committed = state_->exec("COMMIT");
@@ -202,7 +238,7 @@ void SqliteStore::commit(std::vector<Batch> group) {
     stats_.commit_seconds_sum += took;
     stats_.commit_seconds_max = std::max(stats_.commit_seconds_max, took);
     for (const Batch& batch : group)
-      stats_.records += static_cast<std::int64_t>(batch.records.size());
+      stats_.records += static_cast<std::int64_t>(batch.records.size() + batch.machines.size());
   }
   for (const Batch& batch : group) {
     if (batch.done) batch.done(failure_);

@@ -32,6 +32,8 @@ class SqliteStore final : public Store {
 
   Result<Snapshot> load() override;
   void write(std::vector<Record> records, std::function<void(Status)> done) override;
+  Result<MachineTables> load_machines() override;
+  void write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) override;
   void append(std::vector<SeriesPoint> points) override;
   void forget_after(JobId job, RoundNumber round) override;
   std::unique_ptr<Reader> reader() override;
@@ -41,6 +43,7 @@ class SqliteStore final : public Store {
  private:
   struct Batch {
     std::vector<Record> records;
+    std::vector<MachineRow> machines;
     std::function<void(Status)> done;
   };
 
@@ -48,7 +51,9 @@ class SqliteStore final : public Store {
               std::unique_ptr<TelemetryWriter> telemetry);
   std::string path(const char* name) const { return folder_ + "/" + name; }
   void run() SHOAL_EXCLUDES(mutex_);
+  void queue(Batch batch) SHOAL_EXCLUDES(mutex_);
   void commit(std::vector<Batch> group) SHOAL_EXCLUDES(mutex_);
+  Status write_rows(const Batch& batch);
   Status write_group(const std::vector<Batch>& group);
   struct Telemetry {
     FlatMap<JobId, RoundNumber> forgotten;  // first, of what is in the file: all after this round

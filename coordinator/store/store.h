@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "coordinator/core/records/records.h"
+#include "coordinator/store/machine_rows.h"
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator {
@@ -53,6 +54,10 @@ class Store {
   // the error).
   virtual void write(std::vector<Record> records, std::function<void(Status)> done) = 0;
   static constexpr std::int64_t kQueueMax = 4096;
+
+  // Who takes part; the same file and the same rules as load() and write().
+  virtual Result<MachineTables> load_machines() = 0;
+  virtual void write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) = 0;
 
   // Telemetry is disposable: when its queue is full, points are dropped and counted.
   virtual void append(std::vector<SeriesPoint> points) = 0;

@@ -136,7 +136,7 @@ TEST(Flags, OfTheAgentAreRefusedBeforeItStarts) {
                                                        {"--coordinator", "localhost"},
                                                        {"--peer-ports", "7199-7100"}};
   for (const auto& flags : cases) {
-    std::vector<std::string> command = {binary("shoal-agent"), "--token-file",
+    std::vector<std::string> command = {binary("shoal-agent"), "--join-token",
                                         write_token(folder, "secret"), "--data-dir",
                                         folder.path("agent")};
     command.insert(command.end(), flags.begin(), flags.end());
@@ -152,7 +152,7 @@ TEST(Flags, ATokenThatOthersCanReadIsRefused) {
   const std::string token = folder.write("token", "secret");
   std::filesystem::permissions(token, std::filesystem::perms(0640));
   const Finished agent =
-      run({binary("shoal-agent"), "--token-file", token, "--data-dir", folder.path("agent")}, 10);
+      run({binary("shoal-agent"), "--join-token", token, "--data-dir", folder.path("agent")}, 10);
   EXPECT_EQ(agent.exit_code, 2) << agent.err;
   EXPECT_NE(agent.err.find("chmod 600"), std::string::npos) << agent.err;
 }
@@ -330,13 +330,32 @@ TEST_F(BadInput, ADatabaseThatCannotBeUsedIsRefusedInOneSentence) {
 
 TEST_F(BadInput, AnAgentWithAWrongTokenIsTurnedAway) {
   if (!has_binary("shoal-agent")) GTEST_SKIP() << "shoal-agent was not built";
-  const std::string token = write_token(folder_, std::string(64, 'f') + "\n");
-  const Finished agent =
-      run({binary("shoal-agent"), "--coordinator", text_at(coordinator_->address(), "grpc"),
-           "--token-file", token, "--data-dir", folder_.path("agent"), "--name", "stranger",
-           "--threads", "1", "--devices", "cpu:1", "--host", "127.0.0.1", "--peer-ports", "0",
-           "--trainer", binary("shoal-trainer")},
-          60);
+  // Of this cluster, with another secret.
+  std::string text = run({"cat", text_at(coordinator_->address(), "token_file")}, 5).out;
+  text = text.substr(0, text.rfind('.') + 1) + std::string(64, 'f') + "\n";
+  const std::string token = write_token(folder_, text);
+  const Finished agent = run({binary("shoal-agent"),
+                              "--coordinator",
+                              text_at(coordinator_->address(), "grpc"),
+                              "--join-token",
+                              token,
+                              "--enrol",
+                              text_at(coordinator_->address(), "http"),
+                              "--data-dir",
+                              folder_.path("agent"),
+                              "--name",
+                              "stranger",
+                              "--threads",
+                              "1",
+                              "--devices",
+                              "cpu:1",
+                              "--host",
+                              "127.0.0.1",
+                              "--peer-ports",
+                              "0",
+                              "--trainer",
+                              binary("shoal-trainer")},
+                             60);
   EXPECT_EQ(agent.exit_code, kWrongToken) << "it must not try for ever: " << agent.err;
   EXPECT_NE((agent.err + agent.out).find("token"), std::string::npos) << agent.err;
   EXPECT_EQ(coordinator_->api().list("/agents")->at("items").size(), 0u);

@@ -554,3 +554,32 @@ export interface Reduce {
   topology_reason?: string | null;
   entropy_coding?: boolean | null;
 }
+
+export interface JoinToken {
+  id: string;
+  state: 'works' | 'used_up' | 'expired' | 'revoked';
+  uses: number;
+  uses_max: number;
+  created_at: string;
+  expires_at: string;
+}
+
+export interface NewJoinToken {
+  token: string;
+}
+
+export interface Authority {
+  fingerprint: string;
+  cluster: string;
+  issues: boolean;
+  machines: number;
+  since: string;
+  trusted_until: string;
+}
+
+export interface Certificate {
+  agent: string;
+  cluster: string;
+  chain: string;
+  roots: string;
+}

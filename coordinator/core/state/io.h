@@ -40,9 +40,10 @@ struct Booted {
   // know that: they are older than the files.
   std::vector<CheckpointRecord> found = {};
 };
-struct AgentHello {  // its token was already checked
+struct AgentHello {  // its certificate was already checked
   ConnectionId connection;
   Hello hello;
+  AgentId machine = {};  // who that says it is; none where nobody asked: the core gives an id
 };
 struct AgentSaid {
   ConnectionId connection;

@@ -5,6 +5,7 @@
 // clang-format off
 #include <utility>
 #include <boost/asio.hpp>
+#include <boost/asio/ssl.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 // clang-format on

@@ -38,6 +38,10 @@ class MemoryStore : public Store {
   explicit MemoryStore(Tables& tables) : tables_(tables) {}
   Result<Snapshot> load() override { return Snapshot{}; }
   void write(std::vector<Record> records, std::function<void(Status)> done) override;
+  Result<MachineTables> load_machines() override { return MachineTables{}; }
+  void write_machines(std::vector<MachineRow>, std::function<void(Status)> done) override {
+    done({});
+  }
   void append(std::vector<SeriesPoint>) override {}
   void forget_after(JobId, RoundNumber) override {}
   std::unique_ptr<Reader> reader() override;

@@ -63,22 +63,37 @@ Response guarded(const Request& request, Call call) {
 }  // namespace
 
 Connection::Connection(http_io::tcp::socket socket, Service& service)
-    : stream_(std::move(socket)),
+    : executor_(socket.get_executor()),
+      stream_(std::make_unique<EitherStream>(std::move(socket))),
       service_(service),
       slot_(service, service.connections),
       buffer_(static_cast<std::size_t>(service.options.header_max.count()) + 4096),
-      answer_timer_(stream_.get_executor()) {}
+      answer_timer_(executor_) {}
 
 void Connection::run() {
-  net::dispatch(stream_.get_executor(), [self = shared_from_this()] {
+  net::dispatch(executor_, [self = shared_from_this()] {
     ErrorCode ignored;
-    self->stream_.socket().set_option(http_io::tcp::no_delay(true), ignored);
-    self->read_next();
+    self->stream_->socket().set_option(http_io::tcp::no_delay(true), ignored);
+    self->detect();
   });
 }
 
+// An idle connection may be stopped here as between two requests.
+void Connection::detect() {
+  if (service_.stopping) return close();
+  idle_ = true;
+  stream_->lowest().expires_after(chrono(service_.options.read_limit));
+  Machines* machines = service_.options.machines;
+  stream_->detect(machines == nullptr ? nullptr : machines->open_tls(), buffer_,
+                  [self = shared_from_this()](ErrorCode error) {
+                    self->idle_ = false;
+                    if (error) return self->close();
+                    self->read_next();
+                  });
+}
+
 void Connection::stop() {
-  net::post(stream_.get_executor(), [self = shared_from_this()] {
+  net::post(executor_, [self = shared_from_this()] {
     self->keep_alive_ = false;
     if (self->idle_) self->close();
   });
@@ -92,9 +107,10 @@ void Connection::read_next() {
   parser_->header_limit(static_cast<std::uint32_t>(service_.options.header_max.count()));
   parser_->body_limit(static_cast<std::uint64_t>(service_.options.body_max.count()));
   idle_ = true;
-  stream_.expires_after(chrono(first_ ? service_.options.read_limit : service_.options.idle_limit));
+  stream_->lowest().expires_after(
+      chrono(first_ ? service_.options.read_limit : service_.options.idle_limit));
   first_ = false;
-  http::async_read_header(stream_, buffer_, *parser_,
+  http::async_read_header(*stream_, buffer_, *parser_,
                           [self = shared_from_this()](ErrorCode error, std::size_t) {
                             self->idle_ = false;
                             self->on_header(error);
@@ -108,9 +124,9 @@ void Connection::on_header(ErrorCode error) {
 }
 
 void Connection::read_body() {
-  stream_.expires_after(chrono(service_.options.read_limit));
+  stream_->lowest().expires_after(chrono(service_.options.read_limit));
   http::async_read(
-      stream_, buffer_, *parser_,
+      *stream_, buffer_, *parser_,
       [self = shared_from_this()](ErrorCode error, std::size_t) { self->on_body(error); });
 }
 
@@ -226,11 +242,21 @@ bool Connection::admitted() {
     return false;
   }
   route_ = match.route;
+  if (!stranger_admitted()) return false;
   if (route_->any_query) return true;
   const Status known = check_query_names(*request_, route_->query);
   if (known.ok()) return true;
   respond(problem_response(known.error(), *request_));
   return false;
+}
+
+bool Connection::stranger_admitted() {
+  const Status may = check_stranger({.from_this_host = stream_->is_from_this_host(),
+                                     .over_tls = stream_->is_tls(),
+                                     .for_strangers = route_->for_strangers,
+                                     .remote_allowed = service_.options.remote_allowed});
+  if (!may.ok()) respond(problem_response(may.error(), *request_));
+  return may.ok();
 }
 
 void Connection::dispatch() {
@@ -269,10 +295,9 @@ Replier Connection::make_reply() {
     const auto alive = service.lock();  // destroyed after the connection below
     const auto self = alive ? weak.lock() : nullptr;
     if (!self) return;
-    net::post(self->stream_.get_executor(),
-              [self, number, response = std::move(response)]() mutable {
-                self->on_answer(number, std::move(response));
-              });
+    net::post(self->executor_, [self, number, response = std::move(response)]() mutable {
+      self->on_answer(number, std::move(response));
+    });
   };
 }
 
@@ -310,7 +335,8 @@ void Connection::respond(Response response) {
 
 void Connection::start_stream(Response response) {
   std::string head = head_of(response, true);
-  auto stream = std::make_shared<EventStream>(stream_.release_socket(), service_, std::move(slot_),
+  stream_->lowest().expires_never();
+  auto stream = std::make_shared<EventStream>(std::move(stream_), service_, std::move(slot_),
                                               std::move(*response.stream));
   service_.track(stream);
   if (service_.stopping) stream->stop();  // stop_peers() may have passed already
@@ -358,7 +384,7 @@ void Connection::write_file_chunk() {
         std::string chunk(static_cast<std::size_t>(std::min(part.length, kFileChunk)), '\0');
         const ssize_t got = ::pread(*part.descriptor, chunk.data(), chunk.size(), part.offset);
         chunk.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-        net::post(self->stream_.get_executor(), [self, chunk = std::move(chunk)]() mutable {
+        net::post(self->executor_, [self, chunk = std::move(chunk)]() mutable {
           if (chunk.empty())
             return self->close();  // shorter than promised: the client sees a broken body
           self->file_->offset += static_cast<std::int64_t>(chunk.size());
@@ -371,8 +397,8 @@ void Connection::write_file_chunk() {
 
 void Connection::write(std::string text, void (Connection::*next)()) {
   out_ = std::move(text);
-  stream_.expires_after(chrono(service_.options.write_limit));
-  net::async_write(stream_, net::buffer(out_),
+  stream_->lowest().expires_after(chrono(service_.options.write_limit));
+  net::async_write(*stream_, net::buffer(out_),
                    [self = shared_from_this(), next](ErrorCode error, std::size_t) {
                      self->out_ = std::string();
                      if (error) return self->close();
@@ -387,28 +413,28 @@ void Connection::on_written() {
   request_at_ns_ = 0;
   if (keep_alive_) return read_next();
   if (!unread_body_) return close();
-  ErrorCode ignored;
-  stream_.socket().shutdown(http_io::tcp::socket::shutdown_send, ignored);
-  stream_.expires_after(chrono(kLingerLimit));
+  stream_->shutdown_send();
+  stream_->lowest().expires_after(chrono(kLingerLimit));
   linger();
 }
 
 void Connection::linger() {
   buffer_.consume(buffer_.size());
-  stream_.async_read_some(buffer_.prepare(4096),
-                          [self = shared_from_this()](ErrorCode error, std::size_t n) {
-                            self->lingered_ += n;
-                            if (error || self->lingered_ > kLingerMax) return self->close();
-                            self->linger();
-                          });
+  stream_->async_read_some(buffer_.prepare(4096),
+                           [self = shared_from_this()](ErrorCode error, std::size_t n) {
+                             self->lingered_ += n;
+                             if (error || self->lingered_ > kLingerMax) return self->close();
+                             self->linger();
+                           });
 }
 
 void Connection::close() {
   awaiting_ = false;
   answer_timer_.cancel();
+  if (!stream_) return;
   ErrorCode ignored;
-  stream_.socket().shutdown(http_io::tcp::socket::shutdown_both, ignored);
-  stream_.socket().close(ignored);
+  stream_->socket().shutdown(http_io::tcp::socket::shutdown_both, ignored);
+  stream_->socket().close(ignored);
   parser_.reset();
 }
 

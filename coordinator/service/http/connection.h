@@ -9,6 +9,7 @@
 #include <string>
 
 #include "coordinator/service/http/asio.h"
+#include "coordinator/service/http/either_stream.h"
 #include "coordinator/service/http/message.h"
 #include "coordinator/service/http/router.h"
 #include "coordinator/service/http/service.h"
@@ -25,6 +26,7 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
  private:
   using ErrorCode = boost::system::error_code;
 
+  void detect();  // TLS or plain HTTP
   void read_next();
   void on_header(ErrorCode error);
   void read_body();
@@ -32,7 +34,8 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   void refuse_unread(ErrorCode error);  // the request could not be read
   void take_request();
   void answer_options();
-  bool admitted();  // false: refused and answered
+  bool admitted();           // false: refused and answered
+  bool stranger_admitted();  // the same: whether this host or another one asks
   void dispatch();
   void ask_worker();
   Replier make_reply();
@@ -47,7 +50,8 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   void linger();  // let the client read an answer that came before its whole body
   void close();
 
-  http_io::beast::tcp_stream stream_;
+  const EitherStream::executor_type executor_;
+  std::unique_ptr<EitherStream> stream_;  // moves on to the event stream
   Service& service_;
   Service::Slot slot_;  // moves on to the stream
   http_io::beast::flat_buffer buffer_;

@@ -71,6 +71,19 @@ std::string host_of_origin(std::string_view origin) {
   return host_of(scheme == std::string_view::npos ? origin : origin.substr(scheme + 3));
 }
 
+Status check_stranger(const Asked& asked) {
+  if (asked.for_strangers) {
+    if (asked.over_tls) return {};
+    return Error{Code::kPermissionDenied, "a secret may not be sent over plain HTTP", "",
+                 "use https; the certificate is of the cluster's CA"};
+  }
+  if (asked.from_this_host || asked.remote_allowed) return {};
+  return Error{Code::kPermissionDenied,
+               "other hosts may only join the cluster here, since there is no login yet", "",
+               "ask on the coordinator's host, through an SSH tunnel, or start it with "
+               "--insecure-http"};
+}
+
 std::string_view usable_request_id(std::string_view text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';

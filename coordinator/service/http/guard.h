@@ -37,4 +37,15 @@ std::string host_of_origin(std::string_view origin);
 // The client's id when it is short and plain, else empty.
 std::string_view usable_request_id(std::string_view text);
 
+// What is known of who asks, and of what.
+struct Asked {
+  bool from_this_host = true;
+  bool over_tls = false;
+  bool for_strangers = false;   // Route
+  bool remote_allowed = false;  // HttpOptions
+};
+// Another host shows no login yet, so that it may do only what asks for a proof by itself; and a
+// proof is not taken in clear. Code permission_denied; none: it may.
+Status check_stranger(const Asked& asked);
+
 }  // namespace shoal::coordinator::rest

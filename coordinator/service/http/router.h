@@ -29,6 +29,7 @@ struct Route {
   std::vector<std::string_view> query = {};  // parameters it takes; others are refused
   bool on_io_thread = false;                 // needs no Reader and never waits
   bool any_query = false;                    // the query is for the page, not for the server
+  bool for_strangers = false;                // from other hosts, too: it asks for a proof itself
 };
 
 const std::vector<Route>& route_table();

@@ -165,12 +165,6 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpOptions options, Clust
     return Error{Code::kValidation, errors[0].detail, "http" + errors[0].pointer, ""};
   const auto bind = rest::parse_bind(options.bind);
   if (!bind.ok()) return bind.error();
-  if (!bind.value().loopback && !options.remote_allowed) {
-    return Error{Code::kValidation,
-                 options.bind + " can be reached by other hosts, and there is no authentication",
-                 "http.bind",
-                 "bind 127.0.0.1 and use an SSH tunnel, or allow remote access explicitly"};
-  }
   if (!options.public_origin.empty()) {
     options.host_names.push_back(rest::host_of_origin(options.public_origin));
   }

@@ -4,9 +4,11 @@
 // few workers, each with its own Reader. It changes nothing itself: commands go through Cluster,
 // and api/openapi.json is the contract of every route.
 //
-// There is no authentication yet. An address that other hosts can reach is therefore refused unless
-// `remote_allowed` is set, a Host header that is neither an IP address nor a known name is refused
-// (DNS rebinding), and so is a POST from a page of another origin.
+// The port answers TLS, and plain HTTP beside it (the first byte of a connection tells them apart,
+// either_stream.h). People do not log in yet: what comes from another host may join the cluster and
+// renew its certificate, over TLS, and no more unless `remote_allowed` is set. A Host header that
+// is neither an IP address nor a known name is refused (DNS rebinding), and so is a POST from a
+// page of another origin.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +20,14 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/machines/machines.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
 
 struct HttpOptions {
   std::string bind = "127.0.0.1:7070";  // port 0 picks a free one; [::1]:7070 for IPv6
-  bool remote_allowed = false;          // accept a bind address that is not loopback
+  bool remote_allowed = false;          // other hosts may do everything, also over plain HTTP
   std::string public_origin;            // of a proxy in front, in lower case; empty: none
   std::vector<std::string> host_names;  // further names in a Host header; this host's own name
                                         // is added unless only loopback is bound
@@ -45,6 +48,9 @@ struct HttpOptions {
   Duration answer_limit = seconds(60);  // request read until the answer is known
   Duration heartbeat_every = seconds(15);  // comment line on a silent stream
   Duration drain_limit = seconds(5);       // stop() waits this long for answers in flight
+
+  // Who takes part: its routes and the TLS of this port. Must outlive the server; null: neither.
+  Machines* machines = nullptr;
 };
 
 // Empty when the options can work together.

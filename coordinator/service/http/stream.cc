@@ -34,20 +34,20 @@ std::string reset_text(const StreamStart& start) {
 
 }  // namespace
 
-EventStream::EventStream(http_io::tcp::socket socket, Service& service, Service::Slot connection,
-                         StreamStart start)
-    : socket_(std::move(socket)),
+EventStream::EventStream(std::unique_ptr<EitherStream> connected, Service& service,
+                         Service::Slot connection, StreamStart start)
+    : socket_(std::move(connected)),
       service_(service),
       connection_(std::move(connection)),
       stream_(service, service.streams),
       start_(std::move(start)),
-      write_timer_(socket_.get_executor()),
-      heartbeat_timer_(socket_.get_executor()),
-      retry_timer_(socket_.get_executor()) {}
+      write_timer_(socket_->get_executor()),
+      heartbeat_timer_(socket_->get_executor()),
+      retry_timer_(socket_->get_executor()) {}
 
 void EventStream::run(std::string head) {
   ErrorCode ignored;
-  socket_.set_option(http_io::net::socket_base::send_buffer_size(kSendBuffer), ignored);
+  socket_->socket().set_option(http_io::net::socket_base::send_buffer_size(kSendBuffer), ignored);
   if (!start_.ndjson) head += "retry: 3000\n\n";
   if (start_.reset) head += reset_text(start_);
   watch_for_end();
@@ -55,11 +55,11 @@ void EventStream::run(std::string head) {
 }
 
 void EventStream::stop() {
-  http_io::net::post(socket_.get_executor(), [self = shared_from_this()] { self->close(); });
+  http_io::net::post(socket_->get_executor(), [self = shared_from_this()] { self->close(); });
 }
 
 void EventStream::events_are_new(std::int64_t newest_seq) {
-  http_io::net::post(socket_.get_executor(), [self = shared_from_this(), newest_seq] {
+  http_io::net::post(socket_->get_executor(), [self = shared_from_this(), newest_seq] {
     self->newest_seq_ = std::max(self->newest_seq_, newest_seq);
     self->look_ = self->look_ || self->newest_seq_ > self->start_.after;
     self->pump();
@@ -97,7 +97,7 @@ void EventStream::pump() {
     const auto alive = service.lock();
     const auto self = alive ? weak.lock() : nullptr;
     if (!self) return;
-    http_io::net::post(self->socket_.get_executor(), [self, batch = std::move(batch)]() mutable {
+    http_io::net::post(self->socket_->get_executor(), [self, batch = std::move(batch)]() mutable {
       self->on_batch(std::move(batch));
     });
   });
@@ -135,7 +135,7 @@ void EventStream::write(std::string text) {
     self->close();
   });
   http_io::net::async_write(
-      socket_, buffer(out_),
+      *socket_, buffer(out_),
       [self = shared_from_this()](ErrorCode error, std::size_t) { self->on_written(error); });
 }
 
@@ -163,11 +163,11 @@ void EventStream::await_heartbeat() {
 void EventStream::write_heartbeat() { write(start_.ndjson ? "\n" : ": heartbeat\n\n"); }
 
 void EventStream::watch_for_end() {
-  socket_.async_read_some(buffer(ignored_),
-                          [self = shared_from_this()](ErrorCode error, std::size_t) {
-                            if (error) return self->close();
-                            self->watch_for_end();
-                          });
+  socket_->async_read_some(buffer(ignored_),
+                           [self = shared_from_this()](ErrorCode error, std::size_t) {
+                             if (error) return self->close();
+                             self->watch_for_end();
+                           });
 }
 
 void EventStream::close() {
@@ -177,8 +177,8 @@ void EventStream::close() {
   heartbeat_timer_.cancel();
   retry_timer_.cancel();
   ErrorCode ignored;
-  socket_.shutdown(http_io::tcp::socket::shutdown_both, ignored);
-  socket_.close(ignored);
+  socket_->socket().shutdown(http_io::tcp::socket::shutdown_both, ignored);
+  socket_->socket().close(ignored);
 }
 
 }  // namespace shoal::coordinator::rest

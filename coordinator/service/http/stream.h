@@ -11,6 +11,7 @@
 #include <string>
 
 #include "coordinator/service/http/asio.h"
+#include "coordinator/service/http/either_stream.h"
 #include "coordinator/service/http/message.h"
 #include "coordinator/service/http/service.h"
 
@@ -18,7 +19,7 @@ namespace shoal::coordinator::rest {
 
 class EventStream : public Peer, public std::enable_shared_from_this<EventStream> {
  public:
-  EventStream(http_io::tcp::socket socket, Service& service, Service::Slot connection,
+  EventStream(std::unique_ptr<EitherStream> connected, Service& service, Service::Slot connection,
               StreamStart start);
 
   void run(std::string head);  // of the HTTP answer
@@ -43,7 +44,7 @@ class EventStream : public Peer, public std::enable_shared_from_this<EventStream
   void watch_for_end();
   void close();
 
-  http_io::tcp::socket socket_;
+  const std::unique_ptr<EitherStream> socket_;
   Service& service_;
   Service::Slot connection_, stream_;
   StreamStart start_;  // start_.after moves on

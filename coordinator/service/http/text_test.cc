@@ -125,6 +125,16 @@ TEST(Guard, APageOfThePublicUrlMay) {
   EXPECT_EQ(host_of_origin("https://shoal.example:8443"), "shoal.example");
 }
 
+TEST(Guard, AnotherHostMayJoinOverTlsAndNoMore) {
+  const auto may = [](const Asked& asked) { return check_stranger(asked).ok(); };
+  EXPECT_TRUE(may({.from_this_host = true}));
+  EXPECT_FALSE(may({.from_this_host = false}));
+  EXPECT_FALSE(may({.from_this_host = false, .over_tls = true}));
+  EXPECT_TRUE(may({.from_this_host = false, .remote_allowed = true}));
+  EXPECT_TRUE(may({.from_this_host = false, .over_tls = true, .for_strangers = true}));
+  EXPECT_FALSE(may({.from_this_host = true, .for_strangers = true})) << "a secret in clear";
+}
+
 TEST(Guard, ReadsBindAddresses) {
   EXPECT_EQ(parse_bind("127.0.0.1:7070").value().port, 7070);
   EXPECT_EQ(parse_bind("[::1]:0").value().host, "::1");

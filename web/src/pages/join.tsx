@@ -29,7 +29,7 @@ export function JoinPage() {
   if (known.value === undefined) return <><h1>Add a host</h1><Missing of={known} what="how to join" /></>;
   const { address, local } = reachable(known.value.grpc, location.hostname);
   const file = token !== '' ? token : local ? known.value.token_file : './join_token';
-  const line = `shoal-agent --coordinator ${quoted(address)} --token-file ${quoted(file)} --data-root ${quoted(root === '' ? '/srv/data' : root)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
+  const line = `shoal-agent --coordinator ${quoted(address)} --join-token ${quoted(file)} --data-root ${quoted(root === '' ? '/srv/data' : root)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
   return (
     <>
       <h1>Add a host</h1>
@@ -44,7 +44,7 @@ export function JoinPage() {
         {local && (
           <p>
             <Glyph tone="warn" /> The coordinator takes agents of its own host only ({known.value.grpc}). For others start it with{' '}
-            <code>--grpc 0.0.0.0:7071</code> on a network that you trust.
+            <code>--http 0.0.0.0:7070 --grpc 0.0.0.0:7071</code>.
           </p>
         )}
       </Card>
@@ -52,11 +52,11 @@ export function JoinPage() {
         <ol>
           <li>Install Shoal there: <code>shoal-agent</code> and <code>shoal-trainer</code>.</li>
           <li>
-            Copy the token, which is in <code>{known.value.token_file}</code> on the coordinator’s host, into a file that only the agent’s user may
-            read. Keep it secret: anyone who has it can join. {local && 'An agent on the same host can read the original.'}
+            Make a token on the coordinator’s host, <code>shoal token create --join</code>, and put it into a file that only the agent’s user may read.
+            Keep it secret: anyone who has it can join. {local && 'An agent on the same host can read the one in its folder.'}
           </li>
           <li>Put the training data into a folder there. Jobs can read what lies beneath it (<code>--data-root</code>), and nothing else of the host.</li>
-          <li>Let the host reach <code>{address}</code>, and the other agents reach its ports 7100 to 7199.</li>
+          <li>Let the host reach <code>{address}</code> and the coordinator’s port 7070, and the other agents reach its ports 7100 to 7199.</li>
         </ol>
       </Card>
     </>

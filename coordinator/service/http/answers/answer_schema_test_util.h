@@ -6,6 +6,7 @@
 #include "coordinator/service/http/answers/agent_answers.h"
 #include "coordinator/service/http/answers/answer_json.h"
 #include "coordinator/service/http/answers/job_answers.h"
+#include "coordinator/service/http/answers/machine_answers.h"
 #include "coordinator/service/http/answers/replica_answers.h"
 #include "coordinator/service/http/answers/round_answers.h"
 
@@ -115,7 +116,8 @@ inline Json answer_schemas() {
   return schemas_of<JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer,
                     ContributionAnswer, ReduceAnswer, RoundSecondsAnswer, RoundAnswer,
                     ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
-                    Device, AgentAnswer, EventAnswer>();
+                    Device, AgentAnswer, EventAnswer, JoinTokenAnswer, NewJoinTokenAnswer,
+                    AuthorityAnswer, CertificateAnswer>();
 }
 
 }  // namespace shoal::coordinator::rest::testing

@@ -58,6 +58,16 @@ Result<AgentRecord> find_agent(Context& context, const std::string& text);
 Result<Response> list_events(Context& context, const Request& request);
 Result<Response> stream_events(Context& context, const Request& request);
 
+// machines.cc
+Result<Response> create_token(Context& context, const Request& request);
+Result<Response> list_tokens(Context& context, const Request& request);
+Result<Response> remove_token(Context& context, const Request& request);
+Result<Response> enrol(Context& context, const Request& request);
+Result<Response> renew(Context& context, const Request& request);
+Result<Response> revoke_agent(Context& context, const Request& request);
+Result<Response> list_authorities(Context& context, const Request& request);
+Result<Response> rotate_authority(Context& context, const Request& request);
+
 // dashboard.cc
 Result<Response> dashboard_page(Context& context, const Request& request);
 Result<Response> dashboard_asset(Context& context, const Request& request);

@@ -91,8 +91,23 @@ std::vector<Route> api_routes() {
   };
 }
 
+std::vector<Route> machine_routes() {
+  return {
+      {"POST", "/api/v1/agents/{agent}/revoke", api::revoke_agent},
+      {"POST", "/api/v1/tokens", api::create_token},
+      {"GET", "/api/v1/tokens", api::list_tokens},
+      {"DELETE", "/api/v1/tokens/{token}", api::remove_token},
+      {"GET", "/api/v1/authorities", api::list_authorities},
+      {"POST", "/api/v1/authorities/rotate", api::rotate_authority},
+      {"POST", "/api/v1/enrol", api::enrol, nullptr, {}, false, false, true},
+      {"POST", "/api/v1/renew", api::renew, nullptr, {}, false, false, true},
+  };
+}
+
 std::vector<Route> all_routes() {
   std::vector<Route> routes = api_routes();
+  std::vector<Route> machines = machine_routes();
+  for (Route& route : machines) routes.push_back(std::move(route));
   std::vector<Route> pages = dashboard_routes();
   for (Route& route : pages) routes.push_back(std::move(route));
   return routes;

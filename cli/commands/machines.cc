@@ -1,0 +1,97 @@
+// shoal token, shoal ca, shoal agent revoke: who may take part in the cluster.
+#include <charconv>
+#include <ctime>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/span_text.h"
+#include "cli/format.h"
+#include "cli/table.h"
+#include "cli/terminal.h"
+
+namespace shoal::cli {
+namespace {
+
+std::string in(const std::string& rfc3339) {
+  const auto at = parse_rfc3339(rfc3339);
+  if (!at) return "-";
+  const double left = *at - static_cast<double>(::time(nullptr));
+  return left <= 0 ? "over" : human_duration(left);
+}
+
+Result<int> show_authorities(const Context& context, const Json& answer) {
+  if (context.json) return print(answer.dump(2) + "\n"), kExitOk;
+  Table table({"CA", "ISSUES", "AGENTS", "SINCE", "TRUSTED FOR"});
+  for (const Json& one : answer.at("items")) {
+    const Json* issues = at_path(one, "issues");
+    table.add({text_at(one, "fingerprint").substr(0, 16),
+               issues != nullptr && *issues == true ? "yes" : "no", text_at(one, "machines"),
+               text_at(one, "since"), in(text_at(one, "trusted_until"))});
+  }
+  print(table.render(terminal().stdout_colour));
+  return kExitOk;
+}
+
+}  // namespace
+
+Result<int> token_create(const Context& context, const TokenOptions& options) {
+  const auto ttl_s = parse_span(options.ttl);
+  if (!ttl_s) {
+    return Error{Code::kInvalidArgument, "must be a time above 0, got '" + options.ttl + "'",
+                 "--ttl", "for example 30m, 1h or 2d"};
+  }
+  const Json body{{"uses", options.uses}, {"ttl_s", *ttl_s}};
+  auto made = context.api.post("/tokens", body.dump(), "application/json");
+  if (!made) return made.error();
+  if (context.json) return print(made->dump(2) + "\n"), kExitOk;
+  print(text_at(*made, "token") + "\n");
+  say("It lets " + plural(options.uses, "host") + " join within " + options.ttl +
+      ", and is a secret: it is not shown again.");
+  return kExitOk;
+}
+
+Result<int> token_ls(const Context& context) {
+  auto tokens = context.api.get("/tokens");
+  if (!tokens) return tokens.error();
+  if (context.json) return print(tokens->dump(2) + "\n"), kExitOk;
+  Table table({"TOKEN", "STATE", "USED", "EXPIRES IN"});
+  for (const Json& token : tokens->at("items")) {
+    table.add({text_at(token, "id"), text_at(token, "state"),
+               text_at(token, "uses") + " of " + text_at(token, "uses_max"),
+               in(text_at(token, "expires_at"))});
+  }
+  print(table.render(terminal().stdout_colour));
+  return kExitOk;
+}
+
+Result<int> token_rm(const Context& context, const std::string& token) {
+  auto removed = context.api.remove("/tokens/" + url_escape(token));
+  if (!removed) return removed.error();
+  if (context.json) return print(removed->dump(2) + "\n"), kExitOk;
+  say("Nobody can join with " + token + " any more; who has joined stays.");
+  return kExitOk;
+}
+
+Result<int> ca_ls(const Context& context) {
+  auto all = context.api.get("/authorities");
+  if (!all) return all.error();
+  return show_authorities(context, *all);
+}
+
+Result<int> ca_rotate(const Context& context) {
+  auto all = context.api.post("/authorities/rotate", "", "application/json");
+  if (!all) return all.error();
+  if (!context.json) say("A new CA issues from now on; agents get its certificates as they renew.");
+  return show_authorities(context, *all);
+}
+
+Result<int> agent_revoke(const Context& context, const std::string& agent) {
+  auto revoked =
+      context.api.post("/agents/" + url_escape(agent) + "/revoke", "", "application/json");
+  if (!revoked) return revoked.error();
+  if (context.json) return print(revoked->dump(2) + "\n"), kExitOk;
+  say("Agent " + text_at(*revoked, "name") +
+      " is revoked: its session has ended, and its certificate counts no more.");
+  return kExitOk;
+}
+
+}  // namespace shoal::cli

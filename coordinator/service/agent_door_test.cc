@@ -1,0 +1,107 @@
+// The port for agents over real TLS: who has no certificate of the cluster gets nowhere.
+#include "coordinator/service/agent_door.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/service/service_test_util.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AgentDoorTest : public ::testing::Test {
+ protected:
+  AgentDoorTest() {
+    store_ = std::move(Store::open(registry_folder_.path())).value();
+    machines_ = std::move(Machines::open({.folder = registry_folder_.path()}, *store_)).value();
+    AgentServiceOptions service;
+    service.door = make_agent_door(*machines_);
+    coordinator_ = std::make_unique<TestCoordinator>(folder_.path(), Options(), service);
+    machines_->on_revoked(
+        [this](AgentId machine) { coordinator_->agents().end_sessions_of(machine); });
+  }
+
+  IssuedCertificate join(const identity::PrivateKey& key, const std::string& uid) {
+    auto issued = machines_->enrol({*machines_->create_token(1, seconds(60)),
+                                    identity::make_request(key), uid, "one", machines_->now()});
+    SHOAL_CHECK(issued.ok(), issued.ok() ? "" : to_string(issued.error()));
+    return std::move(issued).value();
+  }
+  std::shared_ptr<grpc::Channel> channel(const grpc::SslCredentialsOptions& tls) {
+    grpc::ChannelArguments arguments;
+    arguments.SetSslTargetNameOverride(kServerName);
+    return grpc::CreateCustomChannel(coordinator_->agents().address(), grpc::SslCredentials(tls),
+                                     arguments);
+  }
+  std::shared_ptr<grpc::Channel> channel_of(const IssuedCertificate& issued,
+                                            const identity::PrivateKey& key) {
+    return channel({issued.roots, key.pem(), issued.chain});
+  }
+
+  TemporaryFolder registry_folder_, folder_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Machines> machines_;
+  std::unique_ptr<TestCoordinator> coordinator_;
+  const identity::PrivateKey key_ = identity::PrivateKey::make();
+  const Hello hello_ = TestAgent::hello("one");
+};
+
+TEST_F(AgentDoorTest, AMachineIsWelcomedUnderTheIdOfItsCertificate) {
+  const auto issued = join(key_, hello_.uid);
+  TestAgent agent(channel_of(issued, key_));
+  ASSERT_TRUE(agent.say(hello_));
+  const auto welcome = agent.hear_a<Welcome>();
+  ASSERT_TRUE(welcome);
+  EXPECT_EQ(welcome->agent, issued.machine);
+}
+
+TEST_F(AgentDoorTest, WithoutACertificateOrTlsNobodyIsHeard) {
+  const auto issued = join(key_, hello_.uid);
+  TestAgent bare(channel({issued.roots, "", ""}));
+  bare.say(hello_);
+  EXPECT_EQ(bare.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  TestAgent plain(coordinator_->channel());
+  plain.say(hello_);
+  EXPECT_EQ(plain.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+}
+
+TEST_F(AgentDoorTest, ACertificateOfAForeignCaIsRefused) {
+  const auto issued = join(key_, hello_.uid);
+  const auto foreign = identity::Authority::make({machines_->cluster()}, machines_->now());
+  const auto forged =
+      foreign.issue_agent(*identity::SigningRequest::parse(identity::make_request(key_)),
+                          issued.machine, machines_->now());
+  TestAgent agent(channel({issued.roots, key_.pem(), forged->pem()}));
+  agent.say(hello_);
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+}
+
+TEST_F(AgentDoorTest, AHelloOfAnotherFolderIsRefused) {
+  const auto issued = join(key_, std::string(32, 'f'));
+  TestAgent agent(channel_of(issued, key_));
+  agent.say(hello_);
+  const grpc::Status status = agent.finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), HasSubstr(to_string(issued.machine)));
+}
+
+TEST_F(AgentDoorTest, ARevocationEndsTheSessionAndRefusesTheNext) {
+  const auto issued = join(key_, hello_.uid);
+  TestAgent agent(channel_of(issued, key_));
+  ASSERT_TRUE(agent.say(hello_));
+  ASSERT_TRUE(agent.hear_a<Welcome>());
+  ASSERT_TRUE(machines_->revoke(issued.machine).ok());
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  TestAgent again(channel_of(issued, key_));
+  again.say(hello_);
+  const grpc::Status status = again.finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(status.error_message(), HasSubstr("revoked"));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

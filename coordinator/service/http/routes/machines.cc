@@ -1,0 +1,205 @@
+// Who takes part: join tokens, a host that joins or renews its certificate, the revocation of an
+// agent, and the cluster's CAs. The rules are in machines/admission.h.
+#include "coordinator/service/machines/machines.h"
+
+#include "coordinator/service/http/answers/answer_json.h"
+#include "coordinator/service/http/answers/machine_answers.h"
+#include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/server.h"
+#include "coordinator/service/http/url.h"
+#include "coordinator/service/http/views.h"
+
+namespace shoal::coordinator::rest::api {
+namespace {
+
+Result<Machines*> machines_of(Context& context) {
+  if (context.options.machines != nullptr) return context.options.machines;
+  return Error{Code::kUnavailable, "this server knows no machines", "", ""};
+}
+
+// The fields of a body that has exactly these, each read by its type.
+class Body {
+ public:
+  static Result<Body> read(const Request& request, std::vector<std::string_view> names) {
+    Json json = Json::parse(request.body, nullptr, false);
+    if (!json.is_object())
+      return Error{Code::kInvalidArgument, "the body must be a JSON object", "", ""};
+    for (const auto& [key, value] : json.items()) {
+      if (std::find(names.begin(), names.end(), key) == names.end())
+        return Error{Code::kInvalidArgument, "unknown field \"" + key + "\"", "/" + key,
+                     "it has " + join(names)};
+    }
+    return Body(std::move(json));
+  }
+
+  std::string text(const char* name) {
+    const auto found = json_.find(name);
+    const bool good = found != json_.end() && found->is_string();
+    if (!good) note(name, "must be a text");
+    return good ? found->get<std::string>() : std::string();
+  }
+  std::int64_t integer(const char* name) {
+    const auto found = json_.find(name);
+    const bool good = found != json_.end() && found->is_number_integer();
+    if (!good) note(name, "must be a whole number");
+    return good ? found->get<std::int64_t>() : 0;
+  }
+  const Status& status() const { return status_; }  // the first that was not as it must be
+
+ private:
+  explicit Body(Json json) : json_(std::move(json)) {}
+  void note(const char* name, const char* what) {
+    if (status_.ok()) status_ = Error{Code::kInvalidArgument, what, std::string("/") + name, ""};
+  }
+  Json json_;
+  Status status_;
+};
+
+constexpr std::int64_t kSecondsMax = std::int64_t{366} * 86'400;
+constexpr std::int64_t kUnixMsMax = 4'102'444'800'000;  // the year 2100
+
+Result<Instant> clock_of(Body& body) {
+  const std::int64_t unix_ms = body.integer("clock_unix_ms");
+  if (unix_ms < 0 || unix_ms > kUnixMsMax)
+    return Error{Code::kInvalidArgument, "must be a time after 1970", "/clock_unix_ms",
+                 "set the clock of this host"};
+  return from_unix_ms(unix_ms);
+}
+
+// "00ff" to two bytes.
+Result<std::string> from_hex(const std::string& text, const char* name) {
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+    const int high = digit(text[i]), low = digit(text[i + 1]);
+    if (high < 0 || low < 0) break;
+    bytes.push_back(static_cast<char>(high * 16 + low));
+  }
+  if (bytes.size() * 2 == text.size()) return bytes;
+  return Error{Code::kInvalidArgument, "must be bytes as hex digits", name, ""};
+}
+
+Response certificate_response(const Result<IssuedCertificate>& issued, const Request& request) {
+  if (!issued) return problem_response(issued.error(), request);
+  return json_response(answer_json(
+      CertificateAnswer{issued->machine, issued->cluster, issued->chain, issued->roots}));
+}
+
+TokenState state_of(const identity::JoinTokenRecord& token, Instant now) {
+  if (token.revoked) return TokenState::kRevoked;
+  if (now >= token.expires) return TokenState::kExpired;
+  return token.uses >= token.uses_most ? TokenState::kUsedUp : TokenState::kWorks;
+}
+
+Json token_json(const identity::JoinTokenRecord& token, Instant now) {
+  return answer_json(JoinTokenAnswer{token.id, state_of(token, now), token.uses, token.uses_most,
+                                     token.created, token.expires});
+}
+
+Json authorities_json(const Machines& machines) {
+  Json items = Json::array();
+  for (const AuthorityView& view : machines.authorities()) {
+    items.push_back(answer_json(AuthorityAnswer{view.record.fingerprint, view.record.cluster,
+                                                view.record.until.ns == 0, view.machines,
+                                                view.record.since, view.expires}));
+  }
+  return page_json(std::move(items), std::nullopt, "authorities");
+}
+
+}  // namespace
+
+Result<Response> create_token(Context& context, const Request& request) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  auto body = Body::read(request, {"uses", "ttl_s"});
+  if (!body) return body.error();
+  const std::int64_t uses = body->integer("uses"), ttl_s = body->integer("ttl_s");
+  if (!body->status().ok()) return body->status().error();
+  auto token = (*machines)->create_token(uses, seconds(std::min(ttl_s, kSecondsMax)));
+  if (!token) return token.error();
+  return json_response(answer_json(NewJoinTokenAnswer{std::move(token).value()}), 201);
+}
+
+Result<Response> list_tokens(Context& context, const Request&) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  Json items = Json::array();
+  for (const identity::JoinTokenRecord& token : (*machines)->tokens()) {
+    items.push_back(token_json(token, (*machines)->now()));
+  }
+  return json_response(page_json(std::move(items), std::nullopt, "tokens"));
+}
+
+Result<Response> remove_token(Context& context, const Request& request) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  const auto id = parse_id<identity::JoinTokenTag>(request.part("token"));
+  if (!id)
+    return Error{Code::kNotFound, "there is no join token \"" + request.part("token") + "\"", "",
+                 "`shoal token ls` lists them"};
+  if (const Status removed = (*machines)->remove_token(*id); !removed.ok()) return removed.error();
+  for (const identity::JoinTokenRecord& token : (*machines)->tokens()) {
+    if (token.id == *id) return json_response(token_json(token, (*machines)->now()));
+  }
+  return Error{Code::kInternal, "the token that was removed is gone", "", ""};
+}
+
+Result<Response> enrol(Context& context, const Request& request) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  auto body = Body::read(request, {"token", "csr", "uid", "name", "clock_unix_ms"});
+  if (!body) return body.error();
+  Enrolment asked{.token = body->text("token"),
+                  .request = body->text("csr"),
+                  .uid = body->text("uid"),
+                  .name = body->text("name")};
+  const auto clock = clock_of(*body);
+  if (!body->status().ok()) return body->status().error();
+  if (!clock) return clock.error();
+  asked.clock = *clock;
+  return certificate_response((*machines)->enrol(asked), request);
+}
+
+Result<Response> renew(Context& context, const Request& request) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  auto body = Body::read(request, {"chain", "csr", "proof", "clock_unix_ms"});
+  if (!body) return body.error();
+  Renewal asked{.chain = body->text("chain"), .request = body->text("csr")};
+  auto proof = from_hex(body->text("proof"), "/proof");
+  const auto clock = clock_of(*body);
+  if (!body->status().ok()) return body->status().error();
+  if (!proof) return proof.error();
+  if (!clock) return clock.error();
+  asked.proof = std::move(proof).value();
+  asked.clock = *clock;
+  return certificate_response((*machines)->renew(asked), request);
+}
+
+Result<Response> revoke_agent(Context& context, const Request& request) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  const auto agent = find_agent(context, request.part("agent"));
+  if (!agent) return agent.error();
+  if (const Status revoked = (*machines)->revoke(agent->id); !revoked.ok()) return revoked.error();
+  return json_response(agent_json(*agent, *context.cluster.live()));
+}
+
+Result<Response> list_authorities(Context& context, const Request&) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  return json_response(authorities_json(**machines));
+}
+
+Result<Response> rotate_authority(Context& context, const Request&) {
+  const auto machines = machines_of(context);
+  if (!machines) return machines.error();
+  if (const Status rotated = (*machines)->rotate(); !rotated.ok()) return rotated.error();
+  return json_response(authorities_json(**machines));
+}
+
+}  // namespace shoal::coordinator::rest::api
