@@ -84,7 +84,7 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
       ->envname("SHOAL_GRPC")
       ->capture_default_str();
-  app.add_option("--join-token,--token-file", flags.join_token,
+  app.add_option("--join-token", flags.join_token,
                  "token that this host joins the cluster with, or a file with it; needed once")
       ->envname("SHOAL_JOIN_TOKEN");
   app.add_option(

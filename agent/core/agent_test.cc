@@ -99,7 +99,7 @@ TEST_F(AgentTest, RefusedEndsTheProcess) {
 TEST_F(AgentTest, AWrongTokenEndsTheProcessWithItsOwnCode) {
   boot();
   step(LinkDown{
-      link_, {Code::kUnauthenticated, "the token is not known", "--token-file", "copy it again"}});
+      link_, {Code::kUnauthenticated, "the token is not known", "--join-token", "copy it again"}});
   EXPECT_EQ(one<ExitProcess>().code, 4);
 }
 

@@ -90,7 +90,7 @@ TEST_F(BackupFolderTest, EveryDamageIsNamed) {
   std::filesystem::permissions(to() + "/ca.pem", std::filesystem::perms(0644));
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("chmod 600")));
   std::filesystem::remove(to() + "/ca.pem");
-  EXPECT_THAT(problems(), ElementsAre(HasSubstr("agents would be refused")));
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("no agent would be believed")));
 }
 
 TEST_F(BackupFolderTest, ADatabaseThatIsNoneIsRefused) {

@@ -72,7 +72,8 @@ TEST_F(EitherStreamTest, WhoKnowsAnotherCaBelievesNothing) {
 TEST_F(EitherStreamTest, WithoutACertificateTlsIsClosedAndPlainHttpServed) {
   start();
   testing::Client client(address_);
-  client.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 and what else a greeting has");
+  client.send(std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) +
+              std::string(64, 'x'));
   EXPECT_TRUE(client.closed());
   EXPECT_EQ(get("/livez").body, "ok\n");
 }
