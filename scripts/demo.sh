@@ -65,7 +65,7 @@ wait_for_round() {
 # Takes an agent away without a word, and brings another one.
 replace_an_agent() {
   wait_for_round 2
-  say "Who does what, and what crosses the links:"
+  say "The stages and their links:"
   "$shoal" job topology "$job"
   say "agent-2 is killed; a new agent-5 joins:"
   kill -KILL "$(agent_pid 2)"
