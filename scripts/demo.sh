@@ -65,7 +65,7 @@ wait_for_round() {
 # Takes an agent away without a word, and brings another one.
 replace_an_agent() {
   wait_for_round 2
-  say "Who does what, and what crosses the links:"
+  say "The stages and their links:"
   "$shoal" job topology "$job"
   say "agent-2 is killed; a new agent-5 joins:"
   kill -KILL "$(agent_pid 2)"
@@ -112,7 +112,7 @@ loss=$("$shoal" job get "$job" --json | awk -F'[:,]' '/"validation_loss"/ { gsub
 bits=$(awk -v nats="$loss" 'BEGIN { printf "%.3f", nats / log(2) }')
 say "Trained for $seconds s. Validation loss: $(awk -v x="$loss" 'BEGIN { printf "%.3f", x }') nats = $bits bits per byte"
 
-say "What the rounds moved:"
+say "Traffic of the rounds:"
 "$shoal" round ls "$job" | sed -n '1p;$p'
 
 checkpoint=$("$shoal" checkpoint ls "$job" | awk '/ final / { print $1 }' | tail -n 1)
@@ -126,7 +126,7 @@ if $keep; then
   running=false
   cat <<END
 
-The cluster is still there: $url
+The cluster still runs: $url
   export SHOAL_ADDR=$url
   build/bin/shoal job ls
   build/bin/shoal round ls $job

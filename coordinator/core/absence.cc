@@ -36,8 +36,8 @@ std::string explain(const Transaction& tx, const JobRecord& job, StageIndex stag
   const std::string held = whom.absent.empty() ? " may be held by copies at " : " is held by ";
   const std::vector<ReplicaId>& named = whom.absent.empty() ? whom.keepers : whom.absent;
   return where + "round " + std::to_string(job.committed_round) + held +
-         display_name(tx.state(), named) + ", out of reach; if they do not return within " +
-         std::to_string(rollback_wait(tx, job).ms() / 1000) + " s, the job continues from " +
+         display_name(tx.state(), named) + ", out of reach; the job waits up to " +
+         std::to_string(rollback_wait(tx, job).ms() / 1000) + " s, then continues from " +
          name_of_cut(newest_stored(tx.state(), job.id));
 }
 

@@ -28,8 +28,8 @@ Status verdict(const FrameFlags& flags) {
     return Error{Code::kDataLoss, "a value or a scale of the frame is not finite", "", ""};
   }
   if (flags.own != 0) {
-    return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite", "",
-                 ""};
+    return Error{Code::kInternal, "this replica's pseudo-gradient holds a value that is not finite",
+                 "", ""};
   }
   if (flags.average != 0) {
     return Error{Code::kInternal, "the average overflows fp32", "", ""};

@@ -210,7 +210,7 @@ CopyState CopyKeeper::settle(Copy& copy) {
 void CopyKeeper::fail(Copy& copy) {
   const MutexLock lock(copy.answering);
   const Duration wait = copy.backoff.next(copy.prng);
-  std::cerr << "a copy of another stage is begun anew in " << wait.ms() / 1000
+  std::cerr << "a copy of another stage starts again in " << wait.ms() / 1000
             << " s: " << to_string(copy.state->error()) << std::endl;
   copy.asked = nullptr;
   copy.state.reset();

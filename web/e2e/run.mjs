@@ -164,7 +164,7 @@ async function checkPages(browser) {
 
 // What a paused job looks like, where it is shown.
 const kPausedPages = {
-  run: ['/jobs/e2e', 'nobody, the job is paused'],
+  run: ['/jobs/e2e', 'nobody: the job is paused'],
   overview: ['/', '0 training, 1 paused'],
   jobs: ['/jobs?phase=paused', 'e2e'],
   topology: ['/jobs/e2e/topology', 'paused'],
@@ -301,7 +301,7 @@ async function checkRestart(page) {
   if (shots) await page.screenshot({ path: join(shots, 'stale.png'), fullPage: false });
   cluster = up(http, cluster.grpc, '2');
   await eventually('it catches up', 20_000, async () => !(await text(page)).includes('Stale since'));
-  await eventually('the job goes back to a checkpoint', 60_000, async () => (await statusNow()).epoch > epoch);
+  await eventually('the job rolls back to a checkpoint', 60_000, async () => (await statusNow()).epoch > epoch);
   const seen = await rounds();
   await eventually('and continues', 120_000, async () => (await rounds()) > seen);
   await checkNoGap(page, drawnBefore);

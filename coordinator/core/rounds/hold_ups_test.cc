@@ -28,7 +28,7 @@ struct Four : Rig {
     wait(seconds(3));
     stay(seconds(1));
   }
-  // All that are not frozen keep reporting.
+  // All agents that are not frozen keep sending heartbeats.
   void stay(Duration d) {
     for (Duration passed; passed < d; passed = passed + seconds(1)) {
       wait(seconds(1));

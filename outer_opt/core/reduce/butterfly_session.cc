@@ -25,7 +25,7 @@ Status check_owner_step(const ReducePlan& plan, ReplicaId self, const ReduceInpu
 }
 
 Status own_not_finite() {
-  return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+  return Error{Code::kInternal, "this replica's pseudo-gradient holds a value that is not finite"};
 }
 
 double sum_of_squares(std::span<const float> values) {

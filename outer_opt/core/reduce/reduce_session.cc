@@ -173,7 +173,7 @@ std::optional<Work> ReduceSession::admit(int peer, const FrameHeader& header) {
   if (!frame || !is_frame(*frame, header, plan_.codec)) {
     fail({ReduceFailure::kBadFrame, peer,
           to_string(plan_.members[peer].replica) + " sent chunk " + std::to_string(header.chunk) +
-              " of part " + std::to_string(header.part) + ", which was not its turn"});
+              " of part " + std::to_string(header.part) + ", which was not due"});
     return std::nullopt;
   }
   std::optional<Work> work = take(peer, *frame);

@@ -228,7 +228,8 @@ Status RingSession::add_run(const Work& work, const ValueRun& run, std::span<flo
   if (!contributes(self_)) return {};
   const auto own = pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
   if (!codec(CodecKind::kFp32).accumulate(std::as_bytes(own), factor_, sum).ok()) {
-    return Error{Code::kInternal, "the own pseudo-gradient holds a value that is not finite"};
+    return Error{Code::kInternal,
+                 "this replica's pseudo-gradient holds a value that is not finite"};
   }
   return all_finite(sum) ? Status() : Error{Code::kInternal, "the sum overflows fp32"};
 }

@@ -206,9 +206,9 @@ std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members) {
 const char* explain(TopologyReason reason) {
   switch (reason) {
     case TopologyReason::kAsked:
-      return "the job names it";
+      return "the job file sets it";
     case TopologyReason::kSparse:
-      return "sparse2 has no sum: every encoding goes to everybody";
+      return "sparse2 has no sum: every encoding goes to all members";
     case TopologyReason::kRobust:
       return "a robust aggregator needs all contributions to a value at one place";
     case TopologyReason::kSharded:
@@ -220,7 +220,7 @@ const char* explain(TopologyReason reason) {
     case TopologyReason::kRequantised:
       return "a ring would round to four bits at every hop";
     case TopologyReason::kNoReducers:
-      return "the job names param_server, and no reducer is there";
+      return "the job file sets param_server, but no reducer is available";
     case TopologyReason::kGroups:
       return "the job averages in groups, each of them by a butterfly";
     case TopologyReason::kFewestHops:

@@ -22,13 +22,14 @@ struct LinkedMember {
 
 enum class TopologyReason {
   kAsked,        // the job names it
-  kSparse,       // sparse2 has no sum: every encoding goes to everybody
+  kSparse,       // sparse2 has no sum: every encoding goes to all members
   kRobust,       // a robust aggregator needs all contributions to a value at one place
   kSharded,      // outer momentum is kept by the owners of parts
   kUnreachable,  // a member that cannot be dialled breaks a ring, and only lacks a part otherwise
   kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
   kRequantised,  // so it would, but a ring rounds to four bits at every hop
-  kNoReducers,   // the job names param_server, and no reducer is there: a butterfly without them
+  kNoReducers,   // the job file sets param_server, but no reducer is available: a butterfly without
+                 // them
   kGroups,       // the job averages in groups (groups.h), each of them by a butterfly
   kFewestHops,   // the bytes are the same, a ring takes n-1 hops where a butterfly takes one
 };
