@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 FILES_MOST = 3
-FOLDERS = ("base;job;threads;outer_opt/core;messages;swarm/core;coordinator/core;proto;transfer;coordinator/store;"
+FOLDERS = ("base;job;data;threads;identity;outer_opt/core;messages;swarm/core;coordinator/core;proto;transfer;coordinator/store;"
            "tests/fields")
 EMITTED = {"api/openapi.json", "web/src/api_types.ts"}
 EMITTING = "AnswerSchema.*:JobSpecFields.AreThoseOfTheDescribedApi"
