@@ -218,6 +218,12 @@ void Rig::keep(const Record& record) {
   }
   if (const auto* r = std::get_if<CheckpointRecord>(&record)) checkpoints_[r->id] = *r;
   if (const auto* r = std::get_if<LinkRecord>(&record)) links_[{r->from, r->to}] = *r;
+  if (const auto* r = std::get_if<ForgottenAgent>(&record)) {
+    agents_.erase(r->id);
+    std::erase_if(links_, [&](const auto& line) {
+      return line.first.first == r->id || line.first.second == r->id;
+    });
+  }
   if (const auto* r = std::get_if<EventRecord>(&record)) events.push_back(*r);
   if (const auto* r = std::get_if<SubmittedText>(&record)) submitted.push_back(*r);
 }

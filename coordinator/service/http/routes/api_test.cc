@@ -235,6 +235,18 @@ TEST_F(ApiTest, AnAgentThatIsGoneIsFoundByItsName) {
   expect_problem(post("/api/v1/agents/left-long-ago/drain", "", ""), 409, "conflict");
 }
 
+TEST_F(ApiTest, AnAgentThatIsGoneCanBeForgotten) {
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    cluster_.tables.agents.at(2).state = AgentState::kGone;
+  }
+  expect_problem(testing::ask(address_, "DELETE", "/api/v1/agents/agent-1"), 409, "conflict");
+  const Received forgotten = testing::ask(address_, "DELETE", "/api/v1/agents/agent-2");
+  ASSERT_EQ(forgotten.status, 200) << forgotten.body;
+  EXPECT_EQ(forgotten.json()["name"], "agent-2") << "as it was";
+  expect_problem(get("/api/v1/agents/agt_2"), 404, "not-found");
+}
+
 TEST_F(ApiTest, ADrainIsDoneWhenNoReplicaIsLeft) {
   LiveView live = *cluster_.live();
   live.agents.at(AgentId(1)).replicas = 1;
