@@ -123,6 +123,7 @@ std::vector<Input> Runtime::next_inputs(std::optional<Instant> deadline, bool& s
     arrived_.wait(mutex_, wanted);
   }
   stopping = stopping_;
+  waiting_ = {};
   return std::exchange(inputs_, {});
 }
 
@@ -206,6 +207,8 @@ bool Runtime::post(Input input) {
     const MutexLock guard(mutex_);
     if (stopping_ || failed_) return false;
     if (inputs_.size() >= options_.inputs_max && !must_be_taken(input)) return false;
+    const auto* said = std::get_if<AgentSaid>(&input);
+    if (said != nullptr && ++waiting_[said->connection] > options_.inputs_per_stream) return false;
     inputs_.push_back(std::move(input));
   }
   arrived_.notify_one();

@@ -122,6 +122,18 @@ TEST_F(RuntimeTest, TheTablesGiveTheDigestOfTheLiveCore) {
   feed(Tick{});
 }
 
+// A core that has not started takes nothing out of the queue.
+TEST_F(RuntimeTest, OneStreamDoesNotFillTheQueue) {
+  auto store = Store::open(folder_.path());
+  ASSERT_TRUE(store.ok());
+  auto runtime = Runtime::create({.inputs_max = 100, .inputs_per_stream = 10}, **store);
+  ASSERT_TRUE(runtime.ok());
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE((*runtime)->post(AgentSaid{{1}, Heartbeat{}})) << i;
+  EXPECT_FALSE((*runtime)->post(AgentSaid{{1}, Heartbeat{}}));
+  EXPECT_TRUE((*runtime)->post(AgentSaid{{2}, Heartbeat{}})) << "another stream";
+  EXPECT_TRUE((*runtime)->post(AgentHungUp{{1}})) << "that it went must be heard";
+}
+
 TEST_F(RuntimeTest, CommandsAfterTheStopAreAnswered) {
   TestCoordinator coordinator(folder_.path());
   coordinator.runtime().stop(seconds(5));

@@ -172,7 +172,55 @@ TEST_F(ServerTest, OneConnectionTooManyIsTold) {
   Client first(address_), second(address_);
   EXPECT_EQ(first.ask("GET", "/livez").status, 200);
   EXPECT_EQ(second.ask("GET", "/livez").status, 200);
-  EXPECT_EQ(Client(address_).receive().status, 503);
+  expect_problem(Client(address_).ask("GET", "/api/v1/jobs"), 503, "overloaded");
+}
+
+TEST_F(ServerTest, ProbesAreAnsweredWhenNoConnectionIsLeft) {
+  HttpOptions options;
+  options.connections_max = options.streams_max = 1;
+  options.clients.probes_max = options.clients.probes_per_client = 1;
+  start(std::move(options));
+  Client first(address_);
+  EXPECT_EQ(first.ask("GET", "/livez").status, 200);
+  for (const char* probe : {"/livez", "/readyz", "/healthz"}) {
+    Client beyond(address_);
+    const Received received = beyond.ask("GET", probe);
+    EXPECT_EQ(received.status, 200) << probe;
+    EXPECT_EQ(received.header("connection"), "close");
+    EXPECT_TRUE(beyond.closed());
+  }
+  Client silent(address_);
+  EXPECT_TRUE(silent.closed()) << "it does not keep the place of a probe";
+}
+
+TEST_F(ServerTest, AClientThatAsksTooOftenIsToldWhenToAskAgain) {
+  HttpOptions options;
+  options.clients.this_host.requests_burst = 2;
+  options.clients.this_host.requests_per_s = 1;
+  start(std::move(options));
+  Client client(address_);
+  EXPECT_EQ(client.ask("GET", "/api/v1/jobs").status, 200);
+  EXPECT_EQ(client.ask("GET", "/nothing").status, 404);
+  const Received refused = client.ask("GET", "/api/v1/jobs");
+  expect_problem(refused, 429, "too-many-requests");
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(client.ask("GET", "/livez").status, 200) << "probes do not count";
+}
+
+TEST_F(ServerTest, BodiesOfOneClientDoNotFillTheMemory) {
+  HttpOptions options;
+  options.clients.this_host.bodies = Bytes(2000);
+  start(std::move(options));
+  const std::string head =
+      "POST /api/v1/jobs?dry_run=true HTTP/1.1\r\nHost: localhost\r\nContent-Length: ";
+  Client first(address_), second(address_);
+  first.send(head + "1500\r\n\r\n");
+  EXPECT_EQ(ask(address_, "GET", "/livez").status, 200);
+  second.send(head + "1500\r\n\r\n");
+  expect_problem(second.receive(), 503, "overloaded");
+  Client endless(address_);
+  endless.send("POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+  expect_problem(endless.receive(), 503, "overloaded");
 }
 
 TEST_F(ServerTest, AFailingStoreIsAProblemAndNotACrash) {

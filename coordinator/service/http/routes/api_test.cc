@@ -235,6 +235,13 @@ TEST_F(ApiTest, AnAgentThatIsGoneIsFoundByItsName) {
   expect_problem(post("/api/v1/agents/left-long-ago/drain", "", ""), 409, "conflict");
 }
 
+TEST_F(ApiTest, AJobHasALengthThatItMayHave) {
+  const std::string long_text = "# " + std::string(64 << 10, 'x') + "\nname = \"long\"\n";
+  const Received refused = post("/api/v1/jobs?dry_run=true", "application/toml", long_text);
+  expect_problem(refused, 413, "body-too-large");
+  EXPECT_THAT(refused.json()["detail"].get<std::string>(), HasSubstr("65536"));
+}
+
 TEST_F(ApiTest, AnAgentThatIsGoneCanBeForgotten) {
   {
     const MutexLock lock(cluster_.tables.mutex);
