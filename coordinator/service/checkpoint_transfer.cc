@@ -232,8 +232,8 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, AgentId calle
   return grpc::Status::OK;
 }
 
-grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
-                                     AgentId caller, const v1::GetCheckpointRequest* request,
+grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId caller,
+                                     const v1::GetCheckpointRequest* request,
                                      grpc::ServerWriter<v1::CheckpointUpload>* writer) {
   Active active(*this, context, caller);
   if (!active.admitted) return kBusy;

@@ -107,10 +107,15 @@ void Runtime::run() {
   }
   bool stopping = false;
   while (!stopping) {
-    const std::optional<Instant> deadline = core_->next_deadline();
+    std::optional<Instant> deadline = core_->next_deadline();
+    if (options_.turn_every.ns > 0) {
+      const Instant turn = clock_.now() + options_.turn_every;
+      deadline = deadline ? std::min(*deadline, turn) : turn;
+    }
     for (const Input& input : next_inputs(deadline, stopping)) apply(input);
     const std::optional<Instant> due = core_->next_deadline();
     if (!stopping && due && *due <= clock_.now()) apply(Tick{});
+    if (options_.on_turn) options_.on_turn();
   }
 }
 

@@ -83,8 +83,8 @@ TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
 TEST_F(SqliteStoreTest, AForgottenAgentTakesItsLinesAndItsStartsAlong) {
   RandomRecords random(12);
   const AgentRecord stays = random.agent(2);
-  ASSERT_TRUE(write_and_wait(*store_, {random.agent(1), stays, random.link(1, 2),
-                                       random.link(2, 1), random.link(2, 3)})
+  ASSERT_TRUE(write_and_wait(*store_, {random.agent(1), stays, random.link(1, 2), random.link(2, 1),
+                                       random.link(2, 3)})
                   .ok());
   ASSERT_TRUE(write_and_wait(*store_, {ForgottenAgent{AgentId(1)}}).ok());
   open();

@@ -16,8 +16,8 @@ Error refused(std::string message, std::string remedy) {
 }
 
 bool is_of(const State& state, const std::vector<ReplicaId>& replicas, AgentId agent) {
-  return std::ranges::any_of(
-      replicas, [&](ReplicaId id) { return state.replicas.at(id).agent == agent; });
+  return std::ranges::any_of(replicas,
+                             [&](ReplicaId id) { return state.replicas.at(id).agent == agent; });
 }
 
 // A stage of this job that nobody within reach holds, and this agent may.

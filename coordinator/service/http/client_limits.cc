@@ -120,8 +120,8 @@ bool ClientLimits::Visit::take_stream() {
 bool ClientLimits::Visit::hold_body(Bytes size) {
   const MutexLock lock(limits_->mutex_);
   const Bytes of_client = client_->bodies - body_ + size, of_all = limits_->bodies_ - body_ + size;
-  const bool too_much = of_client > limits_->share_of(*client_).bodies ||
-                        of_all > limits_->options_.bodies_max;
+  const bool too_much =
+      of_client > limits_->share_of(*client_).bodies || of_all > limits_->options_.bodies_max;
   if (size > body_ && too_much) return false;
   client_->bodies = of_client, limits_->bodies_ = of_all, body_ = size;
   return true;

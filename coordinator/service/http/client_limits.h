@@ -86,15 +86,13 @@ class ClientLimits {
   };
 
   // None: not even for a probe.
-  std::optional<Visit> enter(const std::string& client, std::int64_t now_ns)
-      SHOAL_EXCLUDES(mutex_);
+  std::optional<Visit> enter(const std::string& client, std::int64_t now_ns) SHOAL_EXCLUDES(mutex_);
 
  private:
   const ClientShare& share_of(const Client& client) const {
     return client.is_this_host ? options_.this_host : options_.other;
   }
-  std::shared_ptr<Client> find(const std::string& name, std::int64_t now_ns)
-      SHOAL_REQUIRES(mutex_);
+  std::shared_ptr<Client> find(const std::string& name, std::int64_t now_ns) SHOAL_REQUIRES(mutex_);
   void forget_idle(std::int64_t now_ns) SHOAL_REQUIRES(mutex_);
   void refill(Client& client, std::int64_t now_ns) const SHOAL_REQUIRES(mutex_);
 

@@ -111,8 +111,7 @@ void Connection::read_next() {
   parser_->header_limit(static_cast<std::uint32_t>(service_.options.header_max.count()));
   parser_->body_limit(static_cast<std::uint64_t>(service_.options.body_max.count()));
   idle_ = true;
-  stream_->lowest().expires_after(
-      chrono(first_ ? read_limit() : service_.options.idle_limit));
+  stream_->lowest().expires_after(chrono(first_ ? read_limit() : service_.options.idle_limit));
   first_ = false;
   http::async_read_header(*stream_, buffer_, *parser_,
                           [self = shared_from_this()](ErrorCode error, std::size_t) {

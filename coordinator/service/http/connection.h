@@ -32,7 +32,7 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   void on_header(ErrorCode error);
   void read_body();
   void on_body(ErrorCode error);
-  void refuse_unread(ErrorCode error);  // the request could not be read
+  void refuse_unread(ErrorCode error);                    // the request could not be read
   void refuse_head(Problem problem, std::string detail);  // it is not read any further
   Duration read_limit() const;
   Bytes announced_body() const;

@@ -219,7 +219,8 @@ TEST_F(ServerTest, BodiesOfOneClientDoNotFillTheMemory) {
   second.send(head + "1500\r\n\r\n");
   expect_problem(second.receive(), 503, "overloaded");
   Client endless(address_);
-  endless.send("POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+  endless.send(
+      "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
   expect_problem(endless.receive(), 503, "overloaded");
 }
 

@@ -237,7 +237,8 @@ TEST_F(ApiTest, AnAgentThatIsGoneIsFoundByItsName) {
 
 TEST_F(ApiTest, AJobHasALengthThatItMayHave) {
   const std::string long_text = "# " + std::string(64 << 10, 'x') + "\nname = \"long\"\n";
-  const Received refused = post("/api/v1/jobs?dry_run=true", "application/toml", long_text);
+  const Received refused =
+      post("/api/v1/jobs?dry_run=true", "Content-Type: application/toml\r\n", long_text);
   expect_problem(refused, 413, "body-too-large");
   EXPECT_THAT(refused.json()["detail"].get<std::string>(), HasSubstr("65536"));
 }

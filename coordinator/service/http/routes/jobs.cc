@@ -178,10 +178,10 @@ void create_job(Context& context, const Request& request, Replier reply) {
                                   "send application/json or application/toml"));
   }
   if (request.body.size() > kSpecMax) {
-    return reply(problem_response(
-        Problem::kBodyTooLarge, request,
-        "a job has at most " + std::to_string(kSpecMax) + " bytes, this one has " +
-            std::to_string(request.body.size())));
+    return reply(problem_response(Problem::kBodyTooLarge, request,
+                                  "a job has at most " + std::to_string(kSpecMax) +
+                                      " bytes, this one has " +
+                                      std::to_string(request.body.size())));
   }
   proto::SpecOrProblems read = type == "application/json" ? proto::read_spec_json(request.body)
                                                           : proto::read_spec_toml(request.body);
