@@ -240,12 +240,14 @@ bool Connection::admitted() {
   if (!host_allowed(host_, service_.options.host_names)) {
     return refuse(
         Problem::kHostNotAllowed, "\"" + host_ + "\" is not a name of this coordinator",
-        "use its IP address or localhost, or add the name to the coordinator's host names");
+        "use its IP address or localhost, or start shoal-coordinator with --public-url and the "
+        "address of the proxy in front, or with --host-name and this name");
   }
   if (request_->method != "GET" &&
       !origin_allowed(origin_, host_, service_.options.public_origin)) {
-    return refuse(Problem::kOriginNotAllowed,
-                  "a page of \"" + origin_ + "\" may not change anything here", "");
+    return refuse(
+        Problem::kOriginNotAllowed, "a page of \"" + origin_ + "\" may not change anything here",
+        "if that is the proxy in front of this coordinator, start it with --public-url " + origin_);
   }
   const Match match = match_route(route_table(), *request_);
   if (match.route == nullptr && match.allowed.empty()) {

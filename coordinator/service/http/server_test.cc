@@ -82,7 +82,9 @@ TEST_F(ServerTest, TheProblemTypeIsAPage) {
 
 TEST_F(ServerTest, RefusesForeignHostsAndOrigins) {
   start();
-  expect_problem(ask(address_, "GET", "/livez", "Host: evil.example\r\n"), 421, "host-not-allowed");
+  const Received foreign = ask(address_, "GET", "/livez", "Host: evil.example\r\n");
+  expect_problem(foreign, 421, "host-not-allowed");
+  EXPECT_THAT(foreign.json()["hint"].get<std::string>(), HasSubstr("--public-url"));
   expect_problem(
       ask(address_, "POST", "/api/v1/jobs/alpha/cancel", "Origin: http://evil.example\r\n"), 403,
       "origin-not-allowed");
