@@ -67,6 +67,7 @@ void Rig::restore(const Snapshot& backup, std::vector<CheckpointRecord> found) {
   contributions_.clear(), checkpoints_.clear(), links_.clear();
   for (const auto& r : backup.jobs) keep(r);
   for (const auto& r : backup.agents) keep(r);
+  for (const auto& r : backup.links) keep(r);
   for (const auto& r : backup.replicas) keep(r);
   for (const auto& r : backup.rounds) keep(r);
   for (const auto& r : backup.contributions) keep(r);
