@@ -117,6 +117,18 @@ TEST(JoinTarget, PutsMomentsBehindOneAnother) {
   EXPECT_EQ(moments.second, (std::vector<float>{8, 9}));
 }
 
+TEST(JoinTarget, MomentsThatCannotBeAreNotTaken) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(are_possible({{1, -1, 0}, {0, 2}, 3}));
+  EXPECT_TRUE(are_possible({}));
+  EXPECT_FALSE(are_possible({{1, kNan}, {0}, 3}));
+  EXPECT_FALSE(are_possible({{-kInf}, {0}, 3}));
+  EXPECT_FALSE(are_possible({{1}, {-1e-9f}, 3})) << "a square";
+  EXPECT_FALSE(are_possible({{1}, {kNan}, 3}));
+  EXPECT_FALSE(are_possible({{1}, {1}, -1}));
+}
+
 // What a StateSource gives is what the target takes.
 TEST(JoinTarget, AHeldStateKeepsItsVectors) {
   auto state = std::make_shared<OuterState>();
