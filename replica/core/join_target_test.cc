@@ -1,6 +1,7 @@
 #include "replica/core/join_target.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 #include "coordinator/service/http/server.h"
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include <spdlog/spdlog.h>
