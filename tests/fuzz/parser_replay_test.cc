@@ -150,17 +150,32 @@ TEST(ParserReplay, GoodInputsWithEachByteChangedOrCutOff) {
   }
 }
 
-// A body of the largest size that is nothing but opening brackets.
+std::string repeated(const std::string& text, std::size_t bytes) {
+  std::string all;
+  while (all.size() + text.size() <= bytes) all += text;
+  return all;
+}
+
+// A text of the largest size that is nothing but nesting, open and closed.
 TEST(ParserReplay, DeepNestingIsRefused) {
-  for (const Parser parser : {Parser::kJobJson, Parser::kKeptJob, Parser::kJobToml}) {
-    for (const std::string& opening :
-         {std::string("["), std::string("{\"a\":"), std::string("a.")}) {
-      std::string deep(1, static_cast<char>(parser));
-      while (deep.size() < (1 << 20) - 8) deep += opening;
-      EXPECT_FALSE(is_taken(deep));
-      EXPECT_FALSE(is_taken(deep.insert(1, "name = ")));
+  constexpr std::size_t kHalf = std::size_t{500} << 10;
+  const auto refused = [](Parser parser, const std::string& text) {
+    EXPECT_FALSE(is_taken(std::string(1, static_cast<char>(parser)) + text)) << text.substr(0, 20);
+  };
+  const std::string open = repeated("[", kHalf), closed = open + repeated("]", kHalf);
+  const std::string objects = repeated("{\"a\":", kHalf);
+  for (const Parser parser : {Parser::kJobJson, Parser::kKeptJob}) {
+    for (const std::string& text :
+         {open, closed, objects, objects + "1" + repeated("}", kHalf / 6)}) {
+      refused(parser, text);
+      refused(parser, "{\"name\":" + text + "}");
     }
   }
+  refused(Parser::kJobToml, "name = " + open);
+  refused(Parser::kJobToml, "name = " + closed);
+  refused(Parser::kJobToml, "name = " + repeated("{a=", kHalf));
+  refused(Parser::kJobToml, repeated("a.", kHalf) + "a = 1");
+  refused(Parser::kJobToml, "[" + repeated("a.", kHalf) + "a]\nb = 1");
 }
 
 }  // namespace
