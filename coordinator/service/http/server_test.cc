@@ -226,6 +226,28 @@ TEST_F(ServerTest, BodiesOfOneClientDoNotFillTheMemory) {
   expect_problem(endless.receive(), 503, "overloaded");
 }
 
+TEST_F(ServerTest, AJobHasALengthThatItMayHave) {
+  start();
+  const std::string long_text = "# " + std::string(64 << 10, 'x') + "\nname = \"long\"\n";
+  const Received refused = ask(address_, "POST", "/api/v1/jobs?dry_run=true",
+                               "Content-Type: application/toml\r\n", long_text);
+  expect_problem(refused, 413, "body-too-large");
+  EXPECT_THAT(refused.json()["detail"].get<std::string>(), HasSubstr("65536"));
+}
+
+TEST_F(ServerTest, AnAgentThatIsGoneCanBeForgotten) {
+  start();
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    cluster_.tables.agents.at(2).state = AgentState::kGone;
+  }
+  expect_problem(ask(address_, "DELETE", "/api/v1/agents/agent-1"), 409, "conflict");
+  const Received forgotten = ask(address_, "DELETE", "/api/v1/agents/agent-2");
+  ASSERT_EQ(forgotten.status, 200) << forgotten.body;
+  EXPECT_EQ(forgotten.json()["name"], "agent-2") << "as it was";
+  expect_problem(get("/api/v1/agents/agt_2"), 404, "not-found");
+}
+
 TEST_F(ServerTest, AFailingStoreIsAProblemAndNotACrash) {
   start();
   {

@@ -235,26 +235,6 @@ TEST_F(ApiTest, AnAgentThatIsGoneIsFoundByItsName) {
   expect_problem(post("/api/v1/agents/left-long-ago/drain", "", ""), 409, "conflict");
 }
 
-TEST_F(ApiTest, AJobHasALengthThatItMayHave) {
-  const std::string long_text = "# " + std::string(64 << 10, 'x') + "\nname = \"long\"\n";
-  const Received refused =
-      post("/api/v1/jobs?dry_run=true", "Content-Type: application/toml\r\n", long_text);
-  expect_problem(refused, 413, "body-too-large");
-  EXPECT_THAT(refused.json()["detail"].get<std::string>(), HasSubstr("65536"));
-}
-
-TEST_F(ApiTest, AnAgentThatIsGoneCanBeForgotten) {
-  {
-    const MutexLock lock(cluster_.tables.mutex);
-    cluster_.tables.agents.at(2).state = AgentState::kGone;
-  }
-  expect_problem(testing::ask(address_, "DELETE", "/api/v1/agents/agent-1"), 409, "conflict");
-  const Received forgotten = testing::ask(address_, "DELETE", "/api/v1/agents/agent-2");
-  ASSERT_EQ(forgotten.status, 200) << forgotten.body;
-  EXPECT_EQ(forgotten.json()["name"], "agent-2") << "as it was";
-  expect_problem(get("/api/v1/agents/agt_2"), 404, "not-found");
-}
-
 TEST_F(ApiTest, ADrainIsDoneWhenNoReplicaIsLeft) {
   LiveView live = *cluster_.live();
   live.agents.at(AgentId(1)).replicas = 1;
