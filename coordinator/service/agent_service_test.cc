@@ -337,9 +337,9 @@ TEST_F(CheckpointTransferTest, AReplicaGetsTheFilesOfItsStageAndTheSharedOnes) {
                                      entry("model-00001-of-00002.safetensors", "one")};
   const std::vector<FileEntry> second{entry("model-00002-of-00002.safetensors", "two")};
   record_.parts.resize(2);
-  record_.parts[1].writer = ReplicaId(1);
   record_.parts[0].files = first;
-  record_.parts[1] = {.writer = {}, .state = CheckpointState::kUploading, .files = second};
+  record_.parts[1] = {
+      .writer = ReplicaId(1), .state = CheckpointState::kUploading, .files = second};
   service_->checkpoint_changed(record_);
   ASSERT_TRUE(put(second, "two").ok());
   ASSERT_TRUE(put(first, "{}one").ok());
