@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include <unistd.h>
+
 #include "wire/tcp_socket.h"
 
 namespace shoal::wire::relay {
@@ -136,7 +138,10 @@ void Waiter::answer(CallId call) {
             if (!line) return;  // the caller hears it by its own limit
             const int fd = (*line)->release();
             if (fd < 0) return;
-            if (self->is_over_) return stream::Descriptor(self->io_, fd).close();
+            if (self->is_over_) {
+              ::close(fd);
+              return;
+            }
             self->reached_(fd);
           });
 }

@@ -31,7 +31,7 @@ void call_over(net::io_context& io, const std::string& relay, const OwnCredentia
                ReplicaId whom, Duration limit, Connected connected);
 
 struct WaitOptions {
-  std::string relay;  // host:port
+  std::string relay;            // host:port
   Duration limit = seconds(5);  // of each handshake
   Duration beat = seconds(3);   // how often it says that it lives
   Duration backoff_first = milliseconds(200), backoff_max = seconds(10);

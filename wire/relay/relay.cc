@@ -31,8 +31,8 @@ std::string host_of(const std::string& address) { return address.substr(0, addre
 
 Status check_options(const RelayOptions& o) {
   if (const Status good = check_limits(o.limits); !good) return good;
-  for (const auto& [field, value] : {std::pair("handshake_limit", o.handshake_limit),
-                                     std::pair("idle_limit", o.idle_limit)}) {
+  for (const auto& [field, value] :
+       {std::pair("handshake_limit", o.handshake_limit), std::pair("idle_limit", o.idle_limit)}) {
     if (value <= Duration()) {
       return Error{Code::kValidation, "must be above 0 ms, got " + std::to_string(value.ms()),
                    field, "give a time above 0"};
@@ -143,7 +143,7 @@ Relay::Server::~Server() {
 }
 
 RelayCounts Relay::Server::counts() const {
-  return {waiting_,          joined_,       joined_total_,       bytes_total_,
+  return {waiting_,          joined_,       joined_total_,      bytes_total_,
           refused_identity_, refused_asks_, refused_handshakes_};
 }
 
@@ -168,8 +168,8 @@ void Relay::Server::accept_next() {
 // False: all descriptors are taken, and others must end first.
 bool Relay::Server::accept_all() {
   for (int i = 0; i < options_.handshakes_max; ++i) {
-    const int fd = accept4(listener_->native_handle(), nullptr, nullptr,
-                           SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd =
+        accept4(listener_->native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
       accepted(fd);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {

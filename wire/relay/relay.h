@@ -40,10 +40,10 @@ struct RelayOptions {
 Status check_options(const RelayOptions& options);
 
 struct RelayCounts {
-  std::uint64_t waiting = 0, joined = 0;                  // now
-  std::uint64_t joined_total = 0, bytes_total = 0;        // since it started
-  std::uint64_t refused_identity = 0, refused_asks = 0;   // not who they say; quotas, nobody there
-  std::uint64_t refused_handshakes = 0;                   // too many, too slow, no words
+  std::uint64_t waiting = 0, joined = 0;                 // now
+  std::uint64_t joined_total = 0, bytes_total = 0;       // since it started
+  std::uint64_t refused_identity = 0, refused_asks = 0;  // not who they say; quotas, nobody there
+  std::uint64_t refused_handshakes = 0;                  // too many, too slow, no words
 };
 
 class Relay {

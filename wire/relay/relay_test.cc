@@ -1,12 +1,11 @@
 // Two replicas over a relay, on loopback: bytes pass, strangers do not, and what ends, ends.
-#include <gtest/gtest.h>
-
 #include <array>
 #include <deque>
 #include <optional>
 #include <vector>
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -69,7 +68,9 @@ class Waiting {
   Waiting(const std::string& relay, const identity::Credentials& own) {
     waiter_ = std::make_shared<Waiter>(
         thread_.io,
-        WaitOptions{.relay = relay, .beat = milliseconds(100), .backoff_first = milliseconds(20),
+        WaitOptions{.relay = relay,
+                    .beat = milliseconds(100),
+                    .backoff_first = milliseconds(20),
                     .backoff_max = milliseconds(100)},
         [own] { return own; }, 1);
     thread_.run([this] {
@@ -127,8 +128,9 @@ Result<std::unique_ptr<End>> call(const std::string& relay, const identity::Cred
   IoThread thread;
   std::promise<Result<int>> told;
   thread.run([&] {
-    call_over(thread.io, relay, [own] { return own; }, ReplicaId(whom), limit,
-              [&](Result<int> fd) { told.set_value(std::move(fd)); });
+    call_over(
+        thread.io, relay, [own] { return own; }, ReplicaId(whom), limit,
+        [&](Result<int> fd) { told.set_value(std::move(fd)); });
   });
   auto future = told.get_future();
   EXPECT_EQ(future.wait_for(kPatience), std::future_status::ready);
@@ -159,7 +161,8 @@ TEST(Relay, BytesPassBothWays) {
   std::thread answerer([&] { called->say(back); });
   EXPECT_EQ((*caller)->hear(back.size()), back);
   answerer.join();
-  EXPECT_TRUE(eventually([&] { return relay->counts().bytes_total == there.size() + back.size(); }));
+  EXPECT_TRUE(
+      eventually([&] { return relay->counts().bytes_total == there.size() + back.size(); }));
   EXPECT_EQ(relay->counts().joined, 1u);
   EXPECT_EQ(relay->counts().waiting, 1u);
   (*caller)->end();
@@ -215,11 +218,11 @@ TEST(Relay, StrangersAreRefusedBeforeAByte) {
 
 TEST(Relay, SilentAndMadUpHandshakesEnd) {
   const TestCluster cluster;
-  const auto relay = start(
-      cluster, {.handshake_limit = milliseconds(100), .handshakes_per_host_max = 4});
+  const auto relay =
+      start(cluster, {.handshake_limit = milliseconds(100), .handshakes_per_host_max = 4});
   End silent(begin_connect(relay->address()));
-  EXPECT_NE(silent.hear(1000), "");     // the challenge, a refusal
-  EXPECT_EQ(silent.hear(1), "");        // and the end
+  EXPECT_NE(silent.hear(1000), "");  // the challenge, a refusal
+  EXPECT_EQ(silent.hear(1), "");     // and the end
   End liar(begin_connect(relay->address()));
   liar.say(std::string("\xff\xff\xff\x7f", 4) + "rest");
   (void)liar.hear(1000);
@@ -230,7 +233,8 @@ TEST(Relay, SilentAndMadUpHandshakesEnd) {
   EXPECT_EQ(web.hear(1), "");
   EXPECT_TRUE(eventually([&] { return relay->counts().refused_handshakes >= 3; }));
   std::vector<std::unique_ptr<End>> many;
-  for (int i = 0; i < 8; ++i) many.push_back(std::make_unique<End>(begin_connect(relay->address())));
+  for (int i = 0; i < 8; ++i)
+    many.push_back(std::make_unique<End>(begin_connect(relay->address())));
   EXPECT_TRUE(eventually([&] { return relay->counts().refused_handshakes >= 7; }));
 }
 

@@ -25,7 +25,7 @@ inline constexpr Instant kNow = from_unix_ms(1'800'000'000'000);
 class TestCluster {
  public:
   explicit TestCluster(const char* name = "reef")
-      : name_{name}, ca_(identity::Authority::make(name_, kNow)) {}
+      : name_{name}, ca_(identity::Authority::make(name_, kNow - identity::kDay)) {}
 
   const identity::ClusterName& name() const { return name_; }
   identity::Credentials credentials(std::uint64_t replica, std::uint64_t job = 1,

@@ -13,14 +13,13 @@ namespace shoal::wire::relay {
 
 Duration Pace::take(std::size_t bytes, Instant now) {
   if (bytes_per_second_ <= 0) return {};
-  free_at_ = std::max(free_at_, now) +
-             seconds_f(static_cast<double>(bytes) / bytes_per_second_);
+  free_at_ = std::max(free_at_, now) + seconds_f(static_cast<double>(bytes) / bytes_per_second_);
   return std::max(Duration(), free_at_ - now - kBurst);
 }
 
 Splice::Splice(net::io_context& io, int a, int b, std::shared_ptr<Pace> pace, Duration idle_limit)
-    : a_(io, a),
-      b_(io, b),
+    : a_(io, kProtocol, a),
+      b_(io, kProtocol, b),
       pace_(std::move(pace)),
       idle_limit_(idle_limit),
       idle_(io),
@@ -35,14 +34,13 @@ void Splice::run(Moved moved, Over over) {
 }
 
 void Splice::read(Way& way) {
-  way.from->async_read_some(net::buffer(way.bytes),
-                            [self = shared_from_this(), &way](const ErrorCode& error,
-                                                              std::size_t size) {
-                              if (self->is_over_) return;
-                              if (error == net::error::eof) return self->end(way);
-                              if (error) return self->close();
-                              self->write(way, size);
-                            });
+  way.from->async_read_some(net::buffer(way.bytes), [self = shared_from_this(), &way](
+                                                        const ErrorCode& error, std::size_t size) {
+    if (self->is_over_) return;
+    if (error == net::error::eof) return self->end(way);
+    if (error) return self->close();
+    self->write(way, size);
+  });
 }
 
 void Splice::write(Way& way, std::size_t size) {

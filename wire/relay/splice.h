@@ -15,12 +15,9 @@
 #include <vector>
 
 #include "base/time.h"
-#include "wire/stream/asio.h"
+#include "wire/relay/socket.h"
 
 namespace shoal::wire::relay {
-
-namespace net = stream::net;
-using stream::ErrorCode;
 
 // A token bucket of bytes.
 class Pace {
@@ -49,8 +46,8 @@ class Splice : public std::enable_shared_from_this<Splice> {
  private:
   static constexpr std::size_t kBytes = std::size_t{64} << 10;
   struct Way {
-    stream::Descriptor* from = nullptr;
-    stream::Descriptor* to = nullptr;
+    Socket* from = nullptr;
+    Socket* to = nullptr;
     std::vector<char> bytes;
     net::steady_timer pause;
     bool ended = false;
@@ -61,7 +58,7 @@ class Splice : public std::enable_shared_from_this<Splice> {
   void end(Way& way);
   void watch();
 
-  stream::Descriptor a_, b_;
+  Socket a_, b_;
   const std::shared_ptr<Pace> pace_;
   const Duration idle_limit_;
   net::steady_timer idle_;

@@ -16,7 +16,7 @@ Error gone(const ErrorCode& error) {
 }  // namespace
 
 WordLine::WordLine(net::io_context& io, int fd)
-    : descriptor_(io, fd), limit_(io), closing_(io) {}
+    : socket_(io, kProtocol, fd), limit_(io), closing_(io) {}
 
 void WordLine::read(Duration limit, Read done) {
   const std::uint64_t number = ++reading_;
@@ -33,7 +33,7 @@ void WordLine::read(Duration limit, Read done) {
 }
 
 void WordLine::read_length(Read done) {
-  net::async_read(descriptor_, net::buffer(length_),
+  net::async_read(socket_, net::buffer(length_),
                   [self = shared_from_this(), done = std::move(done)](const ErrorCode& error,
                                                                       std::size_t) mutable {
                     if (error) return self->finish(done, gone(error));
@@ -43,21 +43,20 @@ void WordLine::read_length(Read done) {
                     }
                     if (size <= kWordMax) return self->read_body(std::move(done), size);
                     self->finish(done, Error{Code::kInvalidArgument,
-                                             "a word at a relay announces " +
-                                                 std::to_string(size) + " bytes, of at most " +
-                                                 std::to_string(kWordMax),
+                                             "a word at a relay announces " + std::to_string(size) +
+                                                 " bytes, of at most " + std::to_string(kWordMax),
                                              "relay.length", "is this the port of a relay?"});
                   });
 }
 
 void WordLine::read_body(Read done, std::size_t size) {
   body_.resize(size);
-  net::async_read(descriptor_, net::buffer(body_),
-                  [self = shared_from_this(), done = std::move(done)](const ErrorCode& error,
-                                                                      std::size_t) {
-                    if (error) return self->finish(done, gone(error));
-                    self->finish(done, parse_word(self->body_));
-                  });
+  net::async_read(
+      socket_, net::buffer(body_),
+      [self = shared_from_this(), done = std::move(done)](const ErrorCode& error, std::size_t) {
+        if (error) return self->finish(done, gone(error));
+        self->finish(done, decode(self->body_));
+      });
 }
 
 void WordLine::finish(const Read& done, Result<Word> word) {
@@ -70,7 +69,7 @@ void WordLine::finish(const Read& done, Result<Word> word) {
 }
 
 void WordLine::write(const Word& word, Written written) {
-  if (!descriptor_.is_open()) return;
+  if (!socket_.is_open()) return;
   if (ahead_.size() >= kAheadMax) return close();
   std::string body = encode(word);
   Out out{std::string(4, '\0'), std::move(written)};
@@ -83,7 +82,7 @@ void WordLine::write(const Word& word, Written written) {
 void WordLine::write_next() {
   if (writing_ || ahead_.empty()) return;
   writing_ = true;
-  net::async_write(descriptor_, net::buffer(ahead_.front().bytes),
+  net::async_write(socket_, net::buffer(ahead_.front().bytes),
                    [self = shared_from_this()](const ErrorCode& error, std::size_t) {
                      self->writing_ = false;
                      if (error) return self->close();
@@ -91,7 +90,7 @@ void WordLine::write_next() {
                      self->ahead_.pop_front();
                      if (written) written();
                      if (self->closes_after_ && self->ahead_.empty()) return self->close();
-                     if (self->descriptor_.is_open()) self->write_next();
+                     if (self->socket_.is_open()) self->write_next();
                    });
 }
 
@@ -108,12 +107,12 @@ void WordLine::close() {
   limit_.cancel();
   closing_.cancel();
   ErrorCode ignored;  // it is over in any case
-  descriptor_.close(ignored);
+  socket_.close(ignored);
 }
 
 int WordLine::release() {
   limit_.cancel();
-  return descriptor_.is_open() ? descriptor_.release() : -1;
+  return socket_.is_open() ? socket_.release() : -1;
 }
 
 }  // namespace shoal::wire::relay

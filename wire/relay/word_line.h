@@ -17,13 +17,10 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "wire/relay/socket.h"
 #include "wire/relay/words.h"
-#include "wire/stream/asio.h"
 
 namespace shoal::wire::relay {
-
-namespace net = stream::net;
-using stream::ErrorCode;
 
 class WordLine : public std::enable_shared_from_this<WordLine> {
  public:
@@ -35,8 +32,8 @@ class WordLine : public std::enable_shared_from_this<WordLine> {
   // Owns the descriptor, which is non-blocking and may still be connecting.
   WordLine(net::io_context& io, int fd);
 
-  // One at a time. Errors: invalid_argument, a word that is none; unavailable, the connection ended;
-  // deadline_exceeded, no word within `limit` (zero: no limit).
+  // One at a time. Errors: invalid_argument, a word that is none; unavailable, the connection
+  // ended; deadline_exceeded, no word within `limit` (zero: no limit).
   void read(Duration limit, Read done);
   // `written`, if any, is called once the word is in the socket; never when the connection ends.
   void write(const Word& word, Written written = nullptr);
@@ -45,7 +42,7 @@ class WordLine : public std::enable_shared_from_this<WordLine> {
   void close();
   // Gives the descriptor away: nothing may be written or read any more. -1: it was closed.
   int release();
-  int fd() { return descriptor_.native_handle(); }
+  int fd() { return socket_.native_handle(); }
 
  private:
   void read_length(Read done);
@@ -53,7 +50,7 @@ class WordLine : public std::enable_shared_from_this<WordLine> {
   void finish(const Read& done, Result<Word> word);
   void write_next();
 
-  stream::Descriptor descriptor_;
+  Socket socket_;
   net::steady_timer limit_, closing_;
   std::array<std::uint8_t, 4> length_{};
   std::vector<char> body_;

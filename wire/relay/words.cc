@@ -134,38 +134,36 @@ CallId make_call_id() {
 
 std::string encode(const Word& word) {
   v1::RelayWord said;
-  std::visit(Overloaded{
-                 [&](const Challenge& challenge) {
-                   said.mutable_challenge()->set_version(challenge.version);
-                   said.mutable_challenge()->set_nonce(challenge.nonce.data(),
-                                                       challenge.nonce.size());
-                 },
-                 [&](const Ask& ask) {
-                   v1::RelayAsk& out = *said.mutable_ask();
-                   out.set_kind(to_wire(ask.kind));
-                   out.set_whom(ask.whom.n);
-                   if (ask.kind != AskKind::kWait) out.set_call(bytes_of(ask.call));
-                   for (const auto& each : ask.chain) out.add_chain(each.der());
-                   out.set_signature(ask.signature);
-                 },
-                 [&](const Granted&) { said.mutable_granted(); },
-                 [&](const Called& called) {
-                   said.mutable_called()->set_call(bytes_of(called.call));
-                 },
-                 [&](const Refused& refused) {
-                   v1::RelayRefused& out = *said.mutable_refused();
-                   out.set_code(to_string(refused.why.code));
-                   out.set_message(refused.why.message);
-                   out.set_field(refused.why.field);
-                   out.set_remedy(refused.why.remedy);
-                 },
-                 [&](const Beat&) { said.mutable_beat(); },
-             },
-             word);
+  std::visit(
+      Overloaded{
+          [&](const Challenge& challenge) {
+            said.mutable_challenge()->set_version(challenge.version);
+            said.mutable_challenge()->set_nonce(challenge.nonce.data(), challenge.nonce.size());
+          },
+          [&](const Ask& ask) {
+            v1::RelayAsk& out = *said.mutable_ask();
+            out.set_kind(to_wire(ask.kind));
+            out.set_whom(ask.whom.n);
+            if (ask.kind != AskKind::kWait) out.set_call(bytes_of(ask.call));
+            for (const auto& each : ask.chain) out.add_chain(each.der());
+            out.set_signature(ask.signature);
+          },
+          [&](const Granted&) { said.mutable_granted(); },
+          [&](const Called& called) { said.mutable_called()->set_call(bytes_of(called.call)); },
+          [&](const Refused& refused) {
+            v1::RelayRefused& out = *said.mutable_refused();
+            out.set_code(to_string(refused.why.code));
+            out.set_message(refused.why.message);
+            out.set_field(refused.why.field);
+            out.set_remedy(refused.why.remedy);
+          },
+          [&](const Beat&) { said.mutable_beat(); },
+      },
+      word);
   return said.SerializeAsString();
 }
 
-Result<Word> parse_word(std::span<const char> bytes) {
+Result<Word> decode(std::span<const char> bytes) {
   v1::RelayWord said;
   if (bytes.size() > kWordMax ||
       !said.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
@@ -204,8 +202,7 @@ Ask sign_ask(const Nonce& nonce, AskKind kind, ReplicaId whom, CallId call,
 Result<Member> prove(const Ask& ask, const Nonce& nonce, const identity::ClusterName& cluster,
                      const identity::Beliefs& beliefs, Instant now) {
   const identity::ExpectedPeer any{.cluster = cluster};
-  const auto verdict =
-      identity::verify_peer(ask.chain, beliefs.roots, beliefs.revoked, now, any);
+  const auto verdict = identity::verify_peer(ask.chain, beliefs.roots, beliefs.revoked, now, any);
   if (!verdict.ok()) return identity::to_error(verdict, any);
   EVP_PKEY* key = ask.chain.front().public_key();
   const std::string text = signed_text(nonce, ask.kind, ask.whom, ask.call);

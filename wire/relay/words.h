@@ -53,7 +53,7 @@ using Word = std::variant<Challenge, Ask, Granted, Called, Refused, Beat>;
 
 std::string encode(const Word& word);  // without its length
 // Errors: invalid_argument, with the field's name; incompatible, another version.
-Result<Word> parse_word(std::span<const char> bytes);
+Result<Word> decode(std::span<const char> bytes);
 
 // An ask for this challenge, signed by the key of `own`.
 Ask sign_ask(const Nonce& nonce, AskKind kind, ReplicaId whom, CallId call,

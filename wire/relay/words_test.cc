@@ -1,14 +1,15 @@
 // Words over a relay: their text, what is refused of them, and the proof of who asks.
+#include "wire/relay/words.h"
+
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
 #include "wire/relay/relay_test_util.h"
-#include "wire/relay/words.h"
 
 namespace shoal::wire::relay {
 namespace {
 
-Result<Word> again(const Word& word) { return parse_word(encode(word)); }
+Result<Word> again(const Word& word) { return decode(encode(word)); }
 
 TEST(Words, EachComesBackAsItWas) {
   const Nonce nonce = make_nonce();
@@ -47,13 +48,14 @@ TEST(Words, WhatDoesNotFitTogetherIsRefused) {
   long_one.signature.assign(identity::kSignatureMax + 1, 'x');
   EXPECT_EQ(field_of(long_one), "relay.signature");
   EXPECT_EQ(again(Challenge{kVersion + 1, nonce}).error().code, Code::kIncompatible);
-  EXPECT_EQ(parse_word(std::string()).error().field, "relay.word");
+  EXPECT_EQ(decode(std::string()).error().field, "relay.word");
 }
 
 // Damaged words are refused or read; they never end the process.
 TEST(Words, DamagedOnesDoNoHarm) {
   const auto own = TestCluster().credentials(7);
-  const std::string good = encode(sign_ask(make_nonce(), AskKind::kCall, ReplicaId(9), {1, 2}, own));
+  const std::string good =
+      encode(sign_ask(make_nonce(), AskKind::kCall, ReplicaId(9), {1, 2}, own));
   Prng prng(1);
   int refused = 0;
   for (int i = 0; i < 3000; ++i) {
@@ -63,7 +65,7 @@ TEST(Words, DamagedOnesDoNoHarm) {
           static_cast<char>(prng.range(0, 255));
     }
     if (i % 3 == 0) bad.resize(static_cast<std::size_t>(prng.range(0, std::ssize(bad))));
-    refused += !parse_word(bad).ok();
+    refused += !decode(bad).ok();
   }
   EXPECT_GT(refused, 1000);
 }

@@ -31,8 +31,8 @@ Status check_limits(const Limits& l) {
                    "give a number above 0"};
     }
   }
-  for (const auto& [field, value] : {std::pair("answer_limit", l.answer_limit),
-                                     std::pair("silence_limit", l.silence_limit)}) {
+  for (const auto& [field, value] :
+       {std::pair("answer_limit", l.answer_limit), std::pair("silence_limit", l.silence_limit)}) {
     if (value <= Duration()) {
       return Error{Code::kValidation, "must be above 0 ms, got " + std::to_string(value.ms()),
                    field, "give a time above 0"};
@@ -43,8 +43,8 @@ Status check_limits(const Limits& l) {
 
 std::map<ConnectionId, Switchboard::Waiting>::iterator Switchboard::find_waiting(
     ReplicaId replica) {
-  return std::ranges::find_if(
-      waiting_, [&](const auto& each) { return each.second.who.replica == replica; });
+  return std::ranges::find_if(waiting_,
+                              [&](const auto& each) { return each.second.who.replica == replica; });
 }
 
 std::optional<Error> Switchboard::full_for_waiting(AgentId agent) const {
@@ -87,11 +87,12 @@ Effects Switchboard::wait(ConnectionId id, const Member& who, Instant now) {
   Effects effects;
   if (const auto earlier = find_waiting(who.replica); earlier != waiting_.end()) {
     if (earlier->second.who.agent != who.agent) {
-      return {Refuse{id, {Code::kPermissionDenied,
-                          to_string(who.replica) + " waits here for another agent", "", ""}}};
+      return {Refuse{id,
+                     {Code::kPermissionDenied,
+                      to_string(who.replica) + " waits here for another agent", "", ""}}};
     }
-    effects.push_back(Refuse{earlier->first, {Code::kCancelled,
-                                              to_string(who.replica) + " waits here anew", "", ""}});
+    effects.push_back(Refuse{
+        earlier->first, {Code::kCancelled, to_string(who.replica) + " waits here anew", "", ""}});
     waiting_.erase(earlier);
   }
   if (const auto error = full_for_waiting(who.agent)) {
@@ -103,18 +104,19 @@ Effects Switchboard::wait(ConnectionId id, const Member& who, Instant now) {
   return effects;
 }
 
-Effects Switchboard::call(ConnectionId id, const Member& who, ReplicaId whom,
-                          CallId call, Instant now) {
+Effects Switchboard::call(ConnectionId id, const Member& who, ReplicaId whom, CallId call,
+                          Instant now) {
   const auto called = find_waiting(whom);
   if (called == waiting_.end() || called->second.who.job != who.job) {
-    return {Refuse{id, {Code::kNotFound,
-                        "no " + to_string(whom) + " of " + to_string(who.job) +
-                            " waits at this relay",
-                        "", ""}}};
+    return {Refuse{
+        id,
+        {Code::kNotFound,
+         "no " + to_string(whom) + " of " + to_string(who.job) + " waits at this relay", "", ""}}};
   }
   if (const auto error = full_for_call(who.agent)) return {Refuse{id, *error}};
   const bool fresh =
-      calls_.try_emplace(call, Call{id, who, called->second.who, now + limits_.answer_limit}).second;
+      calls_.try_emplace(call, Call{id, who, called->second.who, now + limits_.answer_limit})
+          .second;
   if (!fresh) {
     return {Refuse{id, {Code::kConflict, "a call of that number is open", "call", ""}}};
   }
@@ -124,8 +126,9 @@ Effects Switchboard::call(ConnectionId id, const Member& who, ReplicaId whom,
 Effects Switchboard::answer(ConnectionId id, const Member& who, CallId call) {
   const auto open = calls_.find(call);
   if (open == calls_.end() || open->second.to != who) {
-    return {Refuse{id, {Code::kNotFound, "no such call of " + to_string(who.replica) + " is open",
-                        "call", ""}}};
+    return {Refuse{
+        id,
+        {Code::kNotFound, "no such call of " + to_string(who.replica) + " is open", "call", ""}}};
   }
   const ConnectionId caller = open->second.caller;
   joined_[caller] = {id, open->second.from.agent, true};
@@ -158,11 +161,11 @@ Effects Switchboard::tick(Instant now) {
       ++it;
       continue;
     }
-    effects.push_back(
-        Refuse{it->second.caller, {Code::kDeadlineExceeded,
-                                   to_string(it->second.to.replica) + " did not answer within " +
-                                       std::to_string(limits_.answer_limit.ms()) + " ms",
-                                   "", ""}});
+    effects.push_back(Refuse{it->second.caller,
+                             {Code::kDeadlineExceeded,
+                              to_string(it->second.to.replica) + " did not answer within " +
+                                  std::to_string(limits_.answer_limit.ms()) + " ms",
+                              "", ""}});
     it = calls_.erase(it);
   }
   for (auto it = waiting_.begin(); it != waiting_.end();) {
@@ -170,10 +173,11 @@ Effects Switchboard::tick(Instant now) {
       ++it;
       continue;
     }
-    effects.push_back(Refuse{it->first, {Code::kDeadlineExceeded,
-                                         "nothing was heard of it for " +
-                                             std::to_string(limits_.silence_limit.ms()) + " ms",
-                                         "", ""}});
+    effects.push_back(
+        Refuse{it->first,
+               {Code::kDeadlineExceeded,
+                "nothing was heard of it for " + std::to_string(limits_.silence_limit.ms()) + " ms",
+                "", ""}});
     it = waiting_.erase(it);
   }
   return effects;

@@ -25,8 +25,8 @@
 
 namespace shoal::wire::relay {
 
-// A replica, as its certificate has it. Its stage and epoch do not matter here: the two ends look at
-// them, since TLS is between them.
+// A replica, as its certificate has it. Its stage and epoch do not matter here: the two ends look
+// at them, since TLS is between them.
 struct Member {
   AgentId agent;
   JobId job;
@@ -86,8 +86,7 @@ class Switchboard {
   Effects wait(ConnectionId id, const Member& who, Instant now);
   // Refused: nobody of that number waits here, it is of another job, or a quota is full. A call of
   // a number that is in use is refused, too.
-  Effects call(ConnectionId id, const Member& who, ReplicaId whom, CallId call,
-               Instant now);
+  Effects call(ConnectionId id, const Member& who, ReplicaId whom, CallId call, Instant now);
   // Refused: the call is over, or it was another one that was called.
   Effects answer(ConnectionId id, const Member& who, CallId call);
   void heard(ConnectionId id, Instant now);  // a waiting connection lives

@@ -1,7 +1,7 @@
 // Who may wait, call and answer at a relay, and what its quotas refuse.
-#include <gtest/gtest.h>
-
 #include "wire/relay/core/switchboard.h"
+
+#include <gtest/gtest.h>
 
 namespace shoal::wire::relay {
 namespace {
