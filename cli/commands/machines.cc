@@ -40,7 +40,7 @@ Result<int> token_create(const Context& context, const TokenOptions& options) {
                  "--ttl", "for example 30m, 1h or 2d"};
   }
   const Json body{{"uses", options.uses}, {"ttl_s", *ttl_s}};
-  auto made = context.api.post("/tokens", body.dump(), "application/json");
+  auto made = context.api.post("/join/tokens", body.dump(), "application/json");
   if (!made) return made.error();
   if (context.json) return print(made->dump(2) + "\n"), kExitOk;
   print(text_at(*made, "token") + "\n");
@@ -50,7 +50,7 @@ Result<int> token_create(const Context& context, const TokenOptions& options) {
 }
 
 Result<int> token_ls(const Context& context) {
-  auto tokens = context.api.get("/tokens");
+  auto tokens = context.api.get("/join/tokens");
   if (!tokens) return tokens.error();
   if (context.json) return print(tokens->dump(2) + "\n"), kExitOk;
   Table table({"TOKEN", "STATE", "USED", "EXPIRES IN"});
@@ -64,7 +64,7 @@ Result<int> token_ls(const Context& context) {
 }
 
 Result<int> token_rm(const Context& context, const std::string& token) {
-  auto removed = context.api.remove("/tokens/" + url_escape(token));
+  auto removed = context.api.remove("/join/tokens/" + url_escape(token));
   if (!removed) return removed.error();
   if (context.json) return print(removed->dump(2) + "\n"), kExitOk;
   say("Nobody can join with " + token + " any more; who has joined stays.");

@@ -48,6 +48,7 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   record.spec = spec;
   record.outer_lr = spec.sync.outer().lr;
   record.created_at = tx.now();
+  record.owner = command.owner;
   const JobId id = tx.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
     tx.keep({id, command.submitted.media_type, command.submitted.text});

@@ -273,9 +273,9 @@ StoreStats MemoryStore::stats() const {
   return stats;
 }
 
-void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
-                           std::function<void(Answer)> done) {
+void MemoryCluster::submit(NewJob handed_in, bool dry_run, std::function<void(Answer)> done) {
   if (!answer_commands) return;
+  const JobSpec& spec = handed_in.spec;
   MutexLock lock(tables.mutex);
   for (const auto& [id, job] : tables.jobs) {
     if (job.spec.name != spec.name || dry_run) continue;
@@ -293,11 +293,12 @@ void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
   if (!dry_run) {
     JobRecord job;
     job.id = id;
-    job.spec = std::move(spec);
+    job.spec = spec;
+    job.owner = handed_in.owner;
     job.created_at = kNow;
     tables.jobs[id.n] = job;
-    submitted.job = id;
-    tables.submitted[id.n] = std::move(submitted);
+    handed_in.submitted.job = id;
+    tables.submitted[id.n] = std::move(handed_in.submitted);
   }
   lock.unlock();
   done({id, {}, dry_run ? std::make_shared<const PlacementDecision>(plan) : nullptr});

@@ -60,8 +60,7 @@ class MemoryCluster : public Cluster {
  public:
   MemoryCluster() : store_(tables) {}
 
-  void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
-              std::function<void(Answer)> done) override;
+  void submit(NewJob job, bool dry_run, std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void pause(JobId job, std::function<void(Answer)> done) override;
   void resume(JobId job, std::function<void(Answer)> done) override;

@@ -34,8 +34,9 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   void refuse_unread(ErrorCode error);  // the request could not be read
   void take_request();
   void answer_options();
-  bool admitted();           // false: refused and answered
-  bool stranger_admitted();  // the same: whether this host or another one asks
+  bool admitted();         // false: refused and answered
+  bool line_admitted();    // the same: whether a secret may travel on this connection
+  bool caller_admitted();  // the same: who asks
   void dispatch();
   void ask_worker();
   Replier make_reply();

@@ -255,7 +255,7 @@ TEST_F(ServerTest, APortInUseIsNamedWithTheRemedy) {
   EXPECT_FALSE(second.error().remedy.empty());
 }
 
-// What they may do there: Guard.AnotherHostMayJoinOverTlsAndNoMore.
+// What they may do there: Guard.NoSecretTravelsInClear.
 TEST_F(ServerTest, ListensToOthers) {
   HttpOptions options;
   options.bind = "0.0.0.0:0";
