@@ -37,6 +37,7 @@ Replier audited(People* people, const Route& route, std::shared_ptr<const Reques
           reply = std::move(reply)](Response response) {
     if (!changes_something(route, *request, response)) return reply(std::move(response));
     AuditRecord record = record_of(route, *request, response.audited);
+    if (record.principal.empty()) return reply(std::move(response));  // nobody was logged in
     people->note(std::move(record), [request, reply, response = std::move(response)](Status noted) {
       reply(noted.ok() ? response : problem_response(noted.error(), *request));
     });
