@@ -312,6 +312,10 @@ class Cluster:
         with WITHOUT_PROXY.open(request, timeout=timeout_s) as answer:
             return json.load(answer)
 
+    def command_line(self):
+        """`shoal`, with the flags that lead to this cluster as its admin."""
+        return [self.bin / "shoal", "--addr", f"http://{self.http}", "--token-file", self.admin_token_file]
+
     def shoal(self, *words):
         return subprocess.run([str(self.bin / "shoal"), *words], cwd=self.folder, capture_output=True, text=True,
                               env={**os.environ, "SHOAL_ADDR": f"http://{self.http}",
