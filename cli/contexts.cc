@@ -74,8 +74,10 @@ std::string to_toml(const Contexts& contexts) {
   if (!contexts.current.empty()) text += "current = " + quoted(contexts.current) + "\n";
   for (const SavedContext& one : contexts.all) {
     text += "\n[contexts." + quoted(one.name) + "]\n";
-    for (const auto& [key, value] : {std::pair("addr", one.addr), {"token", one.token},
-                                     {"token_file", one.token_file}, {"ca", one.ca}}) {
+    for (const auto& [key, value] : {std::pair("addr", one.addr),
+                                     {"token", one.token},
+                                     {"token_file", one.token_file},
+                                     {"ca", one.ca}}) {
       if (!value.empty()) text += std::string(key) + " = " + quoted(value) + "\n";
     }
   }

@@ -54,10 +54,10 @@ Status change_contexts(const std::string& file, const std::function<void(Context
 
 // What flags and the environment say; empty: nothing.
 struct Wanted {
-  std::string addr;        // --addr, SHOAL_ADDR
-  std::string token;       // SHOAL_TOKEN
-  std::string token_file;  // --token-file, SHOAL_TOKEN_FILE
-  std::string ca;          // --ca, SHOAL_CA
+  std::string addr;            // --addr, SHOAL_ADDR
+  std::string token;           // SHOAL_TOKEN
+  std::string token_file;      // --token-file, SHOAL_TOKEN_FILE
+  std::string ca;              // --ca, SHOAL_CA
   bool clear_allowed = false;  // --insecure-http
 };
 // The environment where no flag was given.

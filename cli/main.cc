@@ -53,7 +53,9 @@ class Tree {
     add_admin();
     add_version();
     add_completion();
-    app_.footer("Environment: SHOAL_ADDR, SHOAL_TOKEN, SHOAL_TOKEN_FILE, SHOAL_CA, NO_COLOR. Exit codes and "
+    app_.footer(
+        "Environment: SHOAL_ADDR, SHOAL_TOKEN, SHOAL_TOKEN_FILE, SHOAL_CA, NO_COLOR. Exit codes "
+        "and "
         "examples: docs/cli.md.");
   }
 
@@ -260,9 +262,12 @@ class Tree {
         ->needs(join);
     create->add_option("--name", token_.name, "whose it is: jobs submitted with it are theirs")
         ->excludes(join);
-    create->add_option("--scope", token_.scope, "admin, operator, submitter, viewer or metrics; several with commas")
+    create
+        ->add_option("--scope", token_.scope,
+                     "admin, operator, submitter, viewer or metrics; several with commas")
         ->excludes(join);
-    create->add_option("--ttl", token_.ttl, "how long it works: 30m, 1h, 2d [1h to join, else 30d]");
+    create->add_option("--ttl", token_.ttl,
+                       "how long it works: 30m, 1h, 2d [1h to join, else 30d]");
     leaf(token, "ls", "all of them, without their secrets",
          [this] { return token_ls(common_.context()); });
     leaf(token, "rm", "end one: nobody can join, or is let in, with it any more",
@@ -277,10 +282,11 @@ class Tree {
   }
 
   void add_people() {
-    CLI::App* login = leaf(&app_, "login", "keep your token for a coordinator, and choose it", [this] {
-      login_.wanted = common_.wanted;
-      return cli::login(login_, common_.json);
-    });
+    CLI::App* login =
+        leaf(&app_, "login", "keep your token for a coordinator, and choose it", [this] {
+          login_.wanted = common_.wanted;
+          return cli::login(login_, common_.json);
+        });
     login->add_option("ADDR", login_.addr, "coordinator, https://host:port")->required();
     login->add_option("--name", login_.name, "of the context [the host's]");
     leaf(&app_, "link", "print a link that logs a browser in once",

@@ -118,13 +118,13 @@ Api admin_api(const UpState& state) {
 // Without a home folder there is nowhere to keep one.
 void keep_context(const UpState& state) {
   const auto file = contexts_file();
-  const Status kept = !file.ok() ? Status(file.error())
-                                 : change_contexts(*file, [&](Contexts& contexts) {
-    std::erase_if(contexts.all, [](const SavedContext& one) {
-      return is_of_up(one) && access(one.token_file.c_str(), F_OK) != 0;
-    });
-    contexts.put(context_of_up(state.addresses));
-  });
+  const Status kept =
+      !file.ok() ? Status(file.error()) : change_contexts(*file, [&](Contexts& contexts) {
+        std::erase_if(contexts.all, [](const SavedContext& one) {
+          return is_of_up(one) && access(one.token_file.c_str(), F_OK) != 0;
+        });
+        contexts.put(context_of_up(state.addresses));
+      });
   if (kept.ok()) return;
   say("The commands' token could not be kept: " + to_string(kept.error()));
   say("Run: export SHOAL_TOKEN_FILE=" + state.addresses.admin_token_file);
@@ -297,7 +297,8 @@ void show(const UpState& state, bool json, bool detached) {
   print("http        " + state.addresses.http + "\ngrpc        " + state.addresses.grpc +
         "\ntoken_file  " + state.addresses.token_file + "\ndata_dir    " + state.data_dir +
         "\npids        " + pids + "\n");
-  if (!link.empty()) say("The browser's link logs in once, within ten minutes; `shoal link` prints another.");
+  if (!link.empty())
+    say("The browser's link logs in once, within ten minutes; `shoal link` prints another.");
   if (state.addresses.http != kDefaultAddress) {
     say("The port is not the default; run: export SHOAL_ADDR=" + state.addresses.http);
   }

@@ -70,8 +70,7 @@ TEST(ApiToken, WithoutTheSecretNobodyLearnsWhatBecameOfIt) {
 
 TEST(ApiToken, RefusalsSayWhatIsNeeded) {
   const ApiTokenRecord record = make()->record;
-  const Error error =
-      refused_by_scopes(record.owner, record.scopes, Action::kDownloadCheckpoint);
+  const Error error = refused_by_scopes(record.owner, record.scopes, Action::kDownloadCheckpoint);
   EXPECT_EQ(error.code, Code::kPermissionDenied);
   EXPECT_EQ(error.message,
             "download_checkpoint needs one of the scopes admin, operator (its own), submitter (its "

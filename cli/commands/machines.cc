@@ -44,12 +44,11 @@ Result<int> token_create(const Context& context, const TokenOptions& options) {
     return Error{Code::kInvalidArgument, "is it for hosts that join, or for whom?", "",
                  "give --join, or --name ada --scope submitter"};
   }
-  const Json body = options.join ? Json{{"uses", options.uses}, {"ttl_s", *ttl_s}}
-                                 : Json{{"name", options.name},
-                                        {"scope", options.scope},
-                                        {"ttl_s", *ttl_s}};
-  auto made = context.api.post(options.join ? "/join/tokens" : "/tokens", body.dump(),
-                               "application/json");
+  const Json body = options.join
+                        ? Json{{"uses", options.uses}, {"ttl_s", *ttl_s}}
+                        : Json{{"name", options.name}, {"scope", options.scope}, {"ttl_s", *ttl_s}};
+  auto made =
+      context.api.post(options.join ? "/join/tokens" : "/tokens", body.dump(), "application/json");
   if (!made) return made.error();
   if (context.json) return print(made->dump(2) + "\n"), kExitOk;
   print(text_at(*made, "token") + "\n");

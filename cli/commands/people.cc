@@ -60,7 +60,8 @@ Result<Json> check_login(const SavedContext& context, bool clear_allowed) {
 }
 
 std::string until(const Json& session) {
-  const double left = number_at(session, "expires_at_ms") / 1000 - static_cast<double>(::time(nullptr));
+  const double left =
+      number_at(session, "expires_at_ms") / 1000 - static_cast<double>(::time(nullptr));
   return human_duration(left);
 }
 

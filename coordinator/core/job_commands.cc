@@ -20,8 +20,8 @@ std::vector<FieldError> refused_by_quota(const Transaction& tx, const JobSpec& s
   const std::int64_t quota = tx.options().quotas.of_owner(owner);
   if (quota == 0 || spec.swarm.min_replicas <= quota) return {};
   return {{"/swarm/min_replicas", "must be at most " + std::to_string(quota) +
-                                      ", the devices that the jobs of " + owner + " may hold, got " +
-                                      std::to_string(spec.swarm.min_replicas)}};
+                                      ", the devices that the jobs of " + owner +
+                                      " may hold, got " + std::to_string(spec.swarm.min_replicas)}};
 }
 
 std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec,

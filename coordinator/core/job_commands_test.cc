@@ -45,9 +45,9 @@ TEST(JobCommands, RefusesWhatItCannotDo) {
 }
 
 TEST(JobCommands, AnOwnerKeepsToItsQuotaOfDevices) {
-  Options options = fast_options();
-  options.quotas = {.each = 0, .of = {{"ada", 1}}};
-  Rig rig(options);
+  Rig rig;
+  rig.options.quotas = {.each = 0, .of = {{"ada", 1}}};
+  rig.restart();
   rig.join("a");
   rig.join("b");
   JobSpec spec = small_job("hers");
@@ -59,11 +59,13 @@ TEST(JobCommands, AnOwnerKeepsToItsQuotaOfDevices) {
   const JobId hers = *rig.replies.back().result;
   EXPECT_EQ(rig.state().jobs.at(hers).owner, "ada");
   EXPECT_EQ(rig.state().replicas.size(), 1u) << "of two free devices";
-  rig.input(SubmitJob{RequestId{3}, small_job("second"), false, {}, "ada"});
+  spec.name = "second";
+  rig.input(SubmitJob{RequestId{3}, spec, false, {}, "ada"});
   EXPECT_EQ(rig.state().replicas.size(), 1u);
   EXPECT_THAT(rig.state().jobs.at(*rig.replies.back().result).detail,
               HasSubstr("the jobs of its owner may hold 1 devices"));
-  rig.input(SubmitJob{RequestId{4}, small_job("other"), false, {}, "bob"});
+  spec.name = "other";
+  rig.input(SubmitJob{RequestId{4}, spec, false, {}, "bob"});
   EXPECT_EQ(rig.state().replicas.size(), 2u);
 }
 

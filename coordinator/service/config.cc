@@ -129,6 +129,13 @@ Status read_quota(const std::string& text, DeviceQuotas& quotas) {
   return {};
 }
 
+void describe_quotas(CLI::App& app, std::vector<std::string>& quotas) {
+  app.add_option("--quota", quotas,
+                 "[OWNER=]N: devices that the jobs of one owner may hold together, any number of "
+                 "times (default: no limit)")
+      ->allow_extra_args(false);
+}
+
 void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
               std::vector<std::string>& quotas) {
   app.add_option("--data-dir", config.data_dir,
@@ -143,9 +150,10 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
       ->capture_default_str();
   app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
       ->capture_default_str();
-  app.add_flag("--insecure-http", config.insecure_http,
-               "Let tokens travel in clear between other hosts and --http: for a network that nobody "
-               "listens to");
+  app.add_flag(
+      "--insecure-http", config.insecure_http,
+      "Let tokens travel in clear between other hosts and --http: for a network that nobody "
+      "listens to");
   app.add_option("--public-url", config.public_url,
                  "Where browsers reach --http through a proxy: https://shoal.example");
   app.add_option("--ca", config.ca,
@@ -183,10 +191,7 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
       "job rolls back to that");
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
-  app.add_option("--quota", quotas,
-                 "[OWNER=]N: devices that the jobs of one owner may hold together, any number of "
-                 "times (default: no limit)")
-      ->allow_extra_args(false);
+  describe_quotas(app, quotas);
   describe_limits(app, config.core);
   describe_copies(app, config.core);
 }

@@ -49,9 +49,8 @@ struct AuditRecord {
 constexpr auto fields_of(Of<AuditRecord>) {
   using T = AuditRecord;
   return fields(field<&T::seq>("seq"), field<&T::at>("at"), field<&T::principal>("principal"),
-                field<&T::token>("token"), field<&T::action>("action"),
-                field<&T::object>("object"), field<&T::before>("before_value"),
-                field<&T::after>("after_value"));
+                field<&T::token>("token"), field<&T::action>("action"), field<&T::object>("object"),
+                field<&T::before>("before_value"), field<&T::after>("after_value"));
 }
 static_assert(lists_every_field<AuditRecord>());
 

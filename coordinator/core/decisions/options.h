@@ -18,7 +18,7 @@ namespace shoal::coordinator {
 
 // The most devices that the jobs of one owner may hold together.
 struct DeviceQuotas {
-  std::int64_t each = 0;                                 // of an owner that is not named; 0: no limit
+  std::int64_t each = 0;  // of an owner that is not named; 0: no limit
   std::vector<std::pair<std::string, std::int64_t>> of;  // by owner, each once; 0: no limit
   std::int64_t of_owner(const std::string& owner) const {
     for (const auto& [name, devices] : of) {

@@ -71,8 +71,9 @@ void count_devices(const PlacementInput& input, PlacementDecision& decision) {
 
 std::string because_of_quota(const PlacementDecision& decision) {
   if (decision.withheld == 0) return {};
-  return "; " + std::to_string(decision.withheld) + " more are withheld: the jobs of its owner may hold " +
-         std::to_string(decision.quota) + " devices";
+  return "; " + std::to_string(decision.withheld) +
+         " more are withheld: the jobs of its owner may hold " + std::to_string(decision.quota) +
+         " devices";
 }
 
 PlacementReason why_nothing(const PlacementDecision& decision, const PlacementInput& input) {
@@ -433,7 +434,7 @@ std::string explain(const PlacementDecision& decision) {
     case PlacementReason::kNoAgents:
       return "no agent has joined";
     case PlacementReason::kNoFreeDevice:
-      return (decision.resting > 0     ? "the free devices are resting after a failure"
+      return (decision.resting > 0    ? "the free devices are resting after a failure"
               : decision.withheld > 0 ? "no device is free for it"
                                       : "every device is in use") +
              because_of_quota(decision);

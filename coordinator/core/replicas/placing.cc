@@ -186,8 +186,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
   }
   input.quota = tx.options().quotas.of_owner(job.owner);
   if (input.quota > 0) {
-    const Bytes needed =
-        memory.empty() ? Bytes() : *std::max_element(memory.begin(), memory.end());
+    const Bytes needed = memory.empty() ? Bytes() : *std::max_element(memory.begin(), memory.end());
     keep_within_quota(input, devices_held_by(state, job.owner), needed);
   }
   return input;

@@ -41,7 +41,7 @@ std::string_view usable_request_id(std::string_view text);
 struct Asked {
   bool from_this_host = true;
   bool over_tls = false;
-  bool for_proof = false;       // Door::kProof
+  bool for_proof = false;      // Door::kProof
   bool clear_allowed = false;  // HttpOptions
 };
 // From another host neither a token nor a page that asks for one travels in clear; what a host

@@ -47,9 +47,9 @@ struct FilePart {
 
 struct StreamStart {
   EventFilter filter;
-  std::int64_t after = 0;  // seq of the last event that the client has
-  bool reset = false;      // tell it that events between were lost
-  bool ndjson = false;     // else SSE
+  std::int64_t after = 0;                // seq of the last event that the client has
+  bool reset = false;                    // tell it that events between were lost
+  bool ndjson = false;                   // else SSE
   std::function<bool()> may_go_on = {};  // false: the login of who reads has ended; null: always
 };
 

@@ -69,8 +69,7 @@ Result<std::unique_ptr<People>> People::open(PeopleOptions options, Store& store
   if (!options.clock) options.clock = system_now;
   auto tables = store.load_people();
   if (!tables) return tables.error();
-  std::unique_ptr<People> people(
-      new People(std::move(options), store, std::move(tables).value()));
+  std::unique_ptr<People> people(new People(std::move(options), store, std::move(tables).value()));
   if (Status kept = people->keep_up(); !kept.ok()) return kept.error();
   return people;
 }

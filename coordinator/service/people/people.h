@@ -27,9 +27,9 @@
 
 namespace shoal::coordinator {
 
-inline constexpr const char* kAdminName = "admin";                // owner of the token in the file
-inline constexpr const char* kSessionCookie = "shoal_session";    // its value: session_text()
-inline constexpr Duration kSessionLife = seconds(7 * 86'400);     // at most; a token may end before
+inline constexpr const char* kAdminName = "admin";              // owner of the token in the file
+inline constexpr const char* kSessionCookie = "shoal_session";  // its value: session_text()
+inline constexpr Duration kSessionLife = seconds(7 * 86'400);   // at most; a token may end before
 inline constexpr Duration kTicketLife = seconds(600);
 inline constexpr std::size_t kSessionsMost = 1'000, kTicketsMost = 100;  // the oldest goes
 inline constexpr std::size_t kApiTokensMost = 1'000;                     // that still work

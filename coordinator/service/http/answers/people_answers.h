@@ -17,14 +17,13 @@ struct PrincipalAnswer {
   std::string name;
   std::string scope;  // one word, or several with commas
   identity::ApiTokenId token_id;
-  std::int64_t expires_at_ms = 0;  // Unix time of the login's end
+  std::int64_t expires_at_ms = 0;                           // Unix time of the login's end
   std::vector<std::pair<std::string, std::string>> grants;  // action -> any, own
 };
 constexpr auto fields_of(Of<PrincipalAnswer>) {
   using T = PrincipalAnswer;
-  return fields(field<&T::name>("name"), field<&T::scope>("scope"),
-                field<&T::token_id>("token_id"), field<&T::expires_at_ms>("expires_at_ms"),
-                field<&T::grants>("grants"));
+  return fields(field<&T::name>("name"), field<&T::scope>("scope"), field<&T::token_id>("token_id"),
+                field<&T::expires_at_ms>("expires_at_ms"), field<&T::grants>("grants"));
 }
 static_assert(lists_every_field<PrincipalAnswer>());
 constexpr const char* schema_name(Of<PrincipalAnswer>) { return "Principal"; }
@@ -95,9 +94,8 @@ struct AuditAnswer {
 constexpr auto fields_of(Of<AuditAnswer>) {
   using T = AuditAnswer;
   return fields(field<&T::id>("id"), field<&T::at>("at"), field<&T::principal>("principal"),
-                field<&T::token>("token"), field<&T::action>("action"),
-                field<&T::object>("object"), field<&T::before>("before"),
-                field<&T::after>("after"));
+                field<&T::token>("token"), field<&T::action>("action"), field<&T::object>("object"),
+                field<&T::before>("before"), field<&T::after>("after"));
 }
 static_assert(lists_every_field<AuditAnswer>());
 constexpr const char* schema_name(Of<AuditAnswer>) { return "Audit"; }

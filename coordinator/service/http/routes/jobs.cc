@@ -202,8 +202,8 @@ void create_job(Context& context, const Request& request, Replier reply) {
                 : show_new_job(worker, kept, answer.result.value()));
     });
   };
-  context.cluster.submit({read.spec, request.principal.name, std::move(submitted)},
-                         dry_run.value(), std::move(done));
+  context.cluster.submit({read.spec, request.principal.name, std::move(submitted)}, dry_run.value(),
+                         std::move(done));
 }
 
 void cancel_job(Context& context, const Request& request, Replier reply) {

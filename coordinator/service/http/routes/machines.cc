@@ -185,8 +185,7 @@ Result<Response> rotate_authority(Context& context, const Request&) {
   const std::string before = issuing_fingerprint(**machines);
   if (const Status rotated = (*machines)->rotate(); !rotated.ok()) return rotated.error();
   Response response = json_response(authorities_json(**machines));
-  response.audited = {
-      .object = "ca", .before = before, .after = issuing_fingerprint(**machines)};
+  response.audited = {.object = "ca", .before = before, .after = issuing_fingerprint(**machines)};
   return response;
 }
 

@@ -56,14 +56,16 @@ TEST_F(MachineRoutes, ATokenIsMadeListedAndRemoved) {
   EXPECT_EQ(entry["id"], to_string(token->id));
   EXPECT_EQ(entry["state"], "works");
   EXPECT_EQ(entry["uses_max"], 3);
-  const auto removed = testing::ask(address_, "DELETE", "/api/v1/join/tokens/" + to_string(token->id));
+  const auto removed =
+      testing::ask(address_, "DELETE", "/api/v1/join/tokens/" + to_string(token->id));
   EXPECT_EQ(removed.json()["state"], "revoked");
   expect_problem(testing::ask(address_, "DELETE", "/api/v1/join/tokens/join_99"), 404, "not-found");
 }
 
 TEST_F(MachineRoutes, WhatATokenMayNotBeIsNamed) {
-  EXPECT_EQ(post("/api/v1/join/tokens", R"({"uses":0,"ttl_s":3600})").json()["errors"][0]["pointer"],
-            "uses");
+  EXPECT_EQ(
+      post("/api/v1/join/tokens", R"({"uses":0,"ttl_s":3600})").json()["errors"][0]["pointer"],
+      "uses");
   EXPECT_EQ(post("/api/v1/join/tokens", R"({"uses":1,"ttl_s":0})").json()["errors"][0]["pointer"],
             "ttl");
   EXPECT_EQ(post("/api/v1/join/tokens", R"({"uses":1})").status, 400);

@@ -174,9 +174,9 @@ Result<Response> list_audit(Context& context, const Request& request) {
   if (!records.ok()) return records.error();
   Json items = Json::array();
   for (const AuditRecord& record : records.value().items) {
-    items.push_back(answer_json(AuditAnswer{record.seq, record.at, record.principal, record.token,
-                                            record.action, record.object, record.before,
-                                            record.after}));
+    items.push_back(
+        answer_json(AuditAnswer{record.seq, record.at, record.principal, record.token,
+                                record.action, record.object, record.before, record.after}));
   }
   return json_response(page_json(std::move(items), records.value().next, "audit"));
 }

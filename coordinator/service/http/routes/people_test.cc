@@ -14,8 +14,8 @@ using identity::Action;
 using identity::Grant;
 using identity::Scope;
 using nlohmann::json;
-using testing::Received;
 using ::testing::HasSubstr;
+using testing::Received;
 
 constexpr const char* kNobody = "Authorization: Bearer none\r\n";
 
@@ -42,14 +42,13 @@ class PeopleRoutes : public testing::ServerFixture {
 // A path of the template that some object has.
 std::string path_of(const Route& route) {
   std::string path(route.path);
-  for (const auto& [part, value] :
-       {std::pair<std::string, std::string>{"{job}", "alpha"},
-        {"{checkpoint}", "ckpt_5"},
-        {"{agent}", "agt_1"},
-        {"{round}", "1"},
-        {"{token}", "tok_99"},
-        {"{path...}", "config.json"},
-        {"{slug}", "not-found"}}) {
+  for (const auto& [part, value] : {std::pair<std::string, std::string>{"{job}", "alpha"},
+                                    {"{checkpoint}", "ckpt_5"},
+                                    {"{agent}", "agt_1"},
+                                    {"{round}", "1"},
+                                    {"{token}", "tok_99"},
+                                    {"{path...}", "config.json"},
+                                    {"{slug}", "not-found"}}) {
     const std::size_t at = path.find(part);
     if (at != std::string::npos) path.replace(at, part.size(), value);
   }
@@ -58,8 +57,8 @@ std::string path_of(const Route& route) {
 
 TEST_F(PeopleRoutes, NothingButThePageAndProbesIsOpen) {
   for (const Route& route : route_table()) {
-    const Received received =
-        testing::ask(address_, route.method, path_of(route), kNobody, route.method == "GET" ? "" : "{}");
+    const Received received = testing::ask(address_, route.method, path_of(route), kNobody,
+                                           route.method == "GET" ? "" : "{}");
     const bool refused = received.status == 401;
     const bool is_login = route.path == "/api/v1/session" && route.method != "GET";
     const bool is_page = !route.path.starts_with("/api/") && route.path != "/metrics";
@@ -92,8 +91,8 @@ TEST_F(PeopleRoutes, EachScopeMayWhatItsTableSays) {
 // Whatever changes something is audited; the list of what does not is this one.
 TEST_F(PeopleRoutes, EveryChangeHasAWordOfTheAuditTrail) {
   for (const Route& route : route_table()) {
-    const bool changes = route.method != "GET" && route.path != "/api/v1/renew" &&
-                         !route.path.ends_with("/verify");
+    const bool changes =
+        route.method != "GET" && route.path != "/api/v1/renew" && !route.path.ends_with("/verify");
     EXPECT_EQ(!route.access.audit.empty(), changes) << route.method << " " << route.path;
   }
 }
@@ -175,9 +174,9 @@ TEST_F(PeopleRoutes, ATokenIsMadeListedAndRevoked) {
   const auto made =
       post("/api/v1/tokens", R"({"name":"ada","scope":"submitter,metrics","ttl_s":3600})");
   ASSERT_EQ(made.status, 201) << made.body;
-  const std::string id = made.json()["id"], login = "Authorization: Bearer " +
-                                                    made.json()["token"].get<std::string>() +
-                                                    "\r\n";
+  const std::string id = made.json()["id"],
+                    login =
+                        "Authorization: Bearer " + made.json()["token"].get<std::string>() + "\r\n";
   EXPECT_EQ(get("/api/v1/session", login).json()["scope"], "submitter,metrics");
   const auto listed = get("/api/v1/tokens");
   EXPECT_EQ(listed.body.find("shoalapi1"), std::string::npos);
