@@ -97,12 +97,6 @@ TEST(Api, ATokenTravelsInClearToThisHostOnly) {
   EXPECT_THAT(refused.remedy, HasSubstr("--ca"));
 }
 
-TEST(Api, CasThatCannotBeReadAreNamed) {
-  const Error bad =
-      Api("https://127.0.0.1:1", {}, {.token = {}, .ca = "/no/ca.pem"}).get("/x").error();
-  EXPECT_EQ(bad.code, Code::kUnavailable) << "nobody answers there, which comes first";
-}
-
 TEST(Api, RefusalsAndStrangeAnswersAreErrors) {
   std::string answer;
   ScriptedServer server([&](const std::string&) { return answer; });
