@@ -1,6 +1,7 @@
 #include "cli/contexts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 

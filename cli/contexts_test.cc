@@ -80,7 +80,7 @@ TEST(Contexts, AnyTextSurvivesTheFile) {
   ASSERT_TRUE(read.ok()) << to_string(read.error());
   EXPECT_EQ(read->all, odd.all);
   EXPECT_TRUE(check_context_name("team-1.x_y").ok());
-  for (const std::string bad : {std::string(), std::string("a b"), std::string(65, 'x')})
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string(65, 'x')})
     EXPECT_FALSE(check_context_name(bad).ok()) << bad;
 }
 

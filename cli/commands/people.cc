@@ -1,5 +1,6 @@
 // shoal login, shoal link, shoal context, shoal audit: who one is, at which coordinator, and who
 // changed what there.
+#include <ctime>
 #include <filesystem>
 #include <iostream>
 

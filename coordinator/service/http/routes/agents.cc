@@ -5,6 +5,7 @@
 
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 
