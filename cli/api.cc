@@ -40,8 +40,10 @@ Status check_origin(const std::string& origin) {
                "give it as http://host:port, for example http://" + host + ":7070"};
 }
 
-Api::Api(const std::string& address, std::string own_version)
-    : origin_(normalised_origin(address)), own_version_(std::move(own_version)) {}
+Api::Api(const std::string& address, std::string own_version, Credentials credentials)
+    : origin_(normalised_origin(address)),
+      own_version_(std::move(own_version)),
+      credentials_(std::move(credentials)) {}
 
 Result<Json> Api::parsed(const HttpResponse& response, const Locate& locate) const {
   if (response.status < 200 || response.status >= 300) {
@@ -74,7 +76,19 @@ Error Api::with_versions(Error error) const {
 
 Result<HttpResponse> Api::exchange(const HttpRequest& request, const HttpSink& sink) const {
   if (Status good = check_origin(origin_); !good) return good.error();
-  return send(request, sink);
+  if (!credentials_.problem.ok()) return credentials_.problem.error();
+  if (Status good = check_line(); !good) return good.error();
+  HttpRequest shown = request;
+  shown.token = credentials_.token;
+  shown.ca = credentials_.ca;
+  return send(shown, sink);
+}
+
+Status Api::check_line() const {
+  const bool clear = origin_.starts_with("http://") && !is_loopback();
+  if (!clear || credentials_.token.empty() || credentials_.clear_allowed) return {};
+  return Error{Code::kInvalidArgument, "a token may not be sent over plain HTTP to another host",
+               "--addr", "write https:// in place of http://, and give the CA with --ca"};
 }
 
 bool Api::is_loopback() const {

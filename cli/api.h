@@ -16,12 +16,21 @@ namespace shoal::cli {
 
 using Json = nlohmann::ordered_json;
 
+// How one shows who one is.
+struct Credentials {
+  std::string token;           // empty: none
+  std::string ca;              // file with the coordinator's CA; empty: the system's
+  bool clear_allowed = false;  // the token may travel over plain HTTP to another host
+  Status problem = {};         // why there are none; every call fails with it
+};
+
 class Api {
  public:
   // "http://host:port", "host:port" or ":port" (then 127.0.0.1). What check_origin() refuses is
   // refused by every call. With the version of this binary, refusals by a coordinator of another
   // one say so (versions.h).
-  explicit Api(const std::string& address, std::string own_version = {});
+  explicit Api(const std::string& address, std::string own_version = {},
+               Credentials credentials = {});
 
   const std::string& origin() const { return origin_; }
   bool is_loopback() const;
@@ -50,7 +59,9 @@ class Api {
   Error with_versions(Error error) const;
   Result<HttpResponse> exchange(const HttpRequest& request, const HttpSink& sink = {}) const;
   std::string url(const std::string& path) const { return origin_ + "/api/v1" + path; }
+  Status check_line() const;
   std::string origin_, own_version_;
+  Credentials credentials_;
 };
 
 // "http://host:port": a host and a port have to be there. Port 80 is never meant by who leaves it

@@ -76,6 +76,27 @@ TEST(Api, AsksAsTheRestApiWantsIt) {
   EXPECT_THAT(asked[2], testing::EndsWith("\r\n\r\n{\"outer_lr\":0.5}"));
 }
 
+TEST(Api, ShowsItsToken) {
+  std::vector<std::string> asked;
+  {
+    ScriptedServer server([&](const std::string& request) {
+      asked.push_back(request);
+      return http_answer(200, "{}");
+    });
+    ASSERT_TRUE(Api(server.address(), {}, {.token = "secret"}).get("/jobs").ok());
+    ASSERT_TRUE(Api(server.address()).get("/jobs").ok());
+  }
+  EXPECT_THAT(asked[0], HasSubstr("Authorization: Bearer secret\r\n"));
+  EXPECT_THAT(asked[1], Not(HasSubstr("Authorization")));
+}
+
+TEST(Api, ATokenTravelsInClearToThisHostOnly) {
+  const Error refused = Api("192.0.2.1:7070", {}, {.token = "secret"}).get("/jobs").error();
+  EXPECT_EQ(refused.code, Code::kInvalidArgument);
+  EXPECT_THAT(refused.message, HasSubstr("plain HTTP"));
+  EXPECT_THAT(refused.remedy, HasSubstr("--ca"));
+}
+
 TEST(Api, RefusalsAndStrangeAnswersAreErrors) {
   std::string answer;
   ScriptedServer server([&](const std::string&) { return answer; });

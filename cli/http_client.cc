@@ -72,6 +72,18 @@ Error error_of(CURLcode code, const HttpRequest& request, const char* detail) {
     return {Code::kInvalidArgument, "not an address: '" + origin + "'", "--addr",
             "give it as http://host:port"};
   }
+  if (code == CURLE_SSL_CACERT_BADFILE) {
+    return {Code::kInvalidArgument, "cannot be read as certificates: '" + request.ca + "'", "--ca",
+            "give the cluster's CA: tls/roots.pem of the coordinator's data folder"};
+  }
+  if (code == CURLE_PEER_FAILED_VERIFICATION) {
+    return {Code::kUnauthenticated,
+            "the certificate of " + origin +
+                " is not believed: " + (*detail ? detail : curl_easy_strerror(code)),
+            "--ca",
+            "give the cluster's CA, tls/roots.pem of the coordinator's data folder, and the name "
+            "or address that its certificate has (--host-name of shoal-coordinator)"};
+  }
   return {
       Code::kUnavailable,
       "no coordinator answers at " + origin + ": " + (*detail ? detail : curl_easy_strerror(code)),
@@ -84,6 +96,8 @@ void set_options(Transfer& transfer, const HttpRequest& request, HeaderList& hea
   headers.add("Accept: " + request.accept);
   headers.add("Expect:");
   if (!request.content_type.empty()) headers.add("Content-Type: " + request.content_type);
+  if (!request.token.empty()) headers.add("Authorization: Bearer " + request.token);
+  if (!request.ca.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, request.ca.c_str());
   if (!request.last_event_id.empty()) headers.add("Last-Event-ID: " + request.last_event_id);
   curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");

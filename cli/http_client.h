@@ -20,6 +20,8 @@ struct HttpRequest {
   std::string accept = "application/json";
   std::int64_t range_from = 0;  // above 0: ask for the rest of the file
   std::string last_event_id;
+  std::string token;            // shown as "Authorization: Bearer"; empty: none
+  std::string ca;               // file with the CAs that are believed, PEM; empty: the system's
   double silence_limit_s = 30;  // no byte for that long ends the request
 };
 

@@ -18,12 +18,13 @@
 namespace shoal::cli {
 namespace {
 
-constexpr const char* kDefaultAddress = "http://127.0.0.1:7070";
-
 struct Common {
-  std::string address;
+  Wanted wanted;
   bool json = false;
-  Context context() const { return {Api(address, SHOAL_VERSION), json}; }
+  Context context() const {
+    Chosen chosen = choose_coordinator(wanted);
+    return {Api(chosen.addr, SHOAL_VERSION, std::move(chosen.credentials)), json};
+  }
 };
 
 using Action = std::function<Result<int>()>;
@@ -39,21 +40,23 @@ constexpr std::size_t kNamesMax = 500;  // offered to a shell, the newest
 class Tree {
  public:
   Tree() : app_("Shoal trains one model on many unequal GPUs over slow links.", "shoal") {
-    const char* from_environment = std::getenv("SHOAL_ADDR");
-    common_.address = from_environment && *from_environment ? from_environment : kDefaultAddress;
     app_.require_subcommand(1);
     take_common(&app_);
     add_up();
     add_jobs();
     add_lists();
     add_machines();
+    add_people();
     add_logs();
     add_checkpoints();
     add_generate();
     add_admin();
     add_version();
     add_completion();
-    app_.footer("Environment: SHOAL_ADDR, NO_COLOR. Exit codes and examples: docs/cli.md.");
+    app_.footer(
+        "Environment: SHOAL_ADDR, SHOAL_TOKEN, SHOAL_TOKEN_FILE, SHOAL_CA, NO_COLOR. Exit codes "
+        "and "
+        "examples: docs/cli.md.");
   }
 
   int run(int argc, char** argv) {
@@ -84,7 +87,14 @@ class Tree {
   }
 
   void take_common(CLI::App* command) {
-    command->add_option("--addr", common_.address, "coordinator, http://host:port (or SHOAL_ADDR)");
+    command->add_option("--addr", common_.wanted.addr,
+                        "coordinator, http(s)://host:port (or SHOAL_ADDR) [the context's]");
+    command->add_option("--token-file", common_.wanted.token_file,
+                        "file with your token (or SHOAL_TOKEN_FILE) [the context's token]");
+    command->add_option("--ca", common_.wanted.ca,
+                        "file with the CA of the coordinator's certificate (or SHOAL_CA)");
+    command->add_flag("--insecure-http", common_.wanted.clear_allowed,
+                      "send the token over plain HTTP to another host, too");
     command->add_flag("--json", common_.json, "for machines: the objects of the REST API");
   }
 
@@ -246,24 +256,56 @@ class Tree {
   }
 
   void add_machines() {
-    CLI::App* token = group("token", "what hosts join the cluster with");
+    CLI::App* token = group("token", "what hosts join with, and what people show");
     CLI::App* create = leaf(token, "create", "make one; it is shown once",
                             [this] { return token_create(common_.context(), token_); });
-    create->add_flag("--join", token_.join, "a token with which hosts join")->required();
+    auto* join = create->add_flag("--join", token_.join, "a token with which hosts join");
     create->add_option("--uses", token_.uses, "so many hosts may join with it [1]")
-        ->check(CLI::Range(1, 100'000));
-    create->add_option("--ttl", token_.ttl, "how long it works: 30m, 1h, 2d [1h]");
+        ->check(CLI::Range(1, 100'000))
+        ->needs(join);
+    create->add_option("--name", token_.name, "whose it is: jobs submitted with it are theirs")
+        ->excludes(join);
+    create
+        ->add_option("--scope", token_.scope,
+                     "admin, operator, submitter, viewer or metrics; several with commas")
+        ->excludes(join);
+    create->add_option("--ttl", token_.ttl,
+                       "how long it works: 30m, 1h, 2d [1h to join, else 30d]");
     leaf(token, "ls", "all of them, without their secrets",
          [this] { return token_ls(common_.context()); });
-    leaf(token, "rm", "let nobody join with it any more",
+    leaf(token, "rm", "end one: nobody can join, or is let in, with it any more",
          [this] { return token_rm(common_.context(), name_); })
-        ->add_option("TOKEN", name_, "id (join_3)")
+        ->add_option("TOKEN", name_, "id (join_3, tok_3)")
         ->required();
     CLI::App* ca = group("ca", "whose certificates the cluster trusts");
     leaf(ca, "ls", "the CAs, and how many agents have a certificate of each",
          [this] { return ca_ls(common_.context()); });
     leaf(ca, "rotate", "put a new CA in place; the one before is trusted for two more weeks",
          [this] { return ca_rotate(common_.context()); });
+  }
+
+  void add_people() {
+    CLI::App* login =
+        leaf(&app_, "login", "keep your token for a coordinator, and choose it", [this] {
+          login_.wanted = common_.wanted;
+          return cli::login(login_, common_.json);
+        });
+    login->add_option("ADDR", login_.addr, "coordinator, https://host:port")->required();
+    login->add_option("--name", login_.name, "of the context [the host's]");
+    leaf(&app_, "link", "print a link that logs a browser in once",
+         [this] { return cli::link(common_.context()); });
+    leaf(&app_, "audit", "who changed what",
+         [this] { return cli::audit(common_.context(), last_); })
+        ->add_option("--last", last_, "this many of the newest [50]")
+        ->check(CLI::Range(1, 100'000));
+    CLI::App* context = group("context", "which coordinator the commands ask");
+    leaf(context, "ls", "all that are kept", [this] { return context_ls(common_.json); });
+    leaf(context, "use", "ask this one from now on", [this] { return context_use(name_); })
+        ->add_option("CONTEXT", name_, "its name")
+        ->required();
+    leaf(context, "rm", "forget one, and its token", [this] { return context_rm(name_); })
+        ->add_option("CONTEXT", name_, "its name")
+        ->required();
   }
 
   void add_logs() {
@@ -354,7 +396,8 @@ class Tree {
     for (const std::string& word : found.words) print(word + "\n");
     if (found.names_of == NamesOf::kNothing) return kExitOk;
     for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-      if (words[i] == "--addr") common_.address = words[i + 1];
+      if (words[i] == "--addr") common_.wanted.addr = words[i + 1];
+      if (words[i] == "--token-file") common_.wanted.token_file = words[i + 1];
     }
     const char* path = found.names_of == NamesOf::kJobs ? "/jobs?order=desc" : "/agents";
     const auto listed = common_.context().api.list(path, kNamesMax);
@@ -420,6 +463,8 @@ class Tree {
   LogsOptions logs_;
   BackupOptions backup_;
   TokenOptions token_;
+  LoginOptions login_;
+  int last_ = 50;
   GenerateOptions generate_;
   std::string name_, folder_, round_;
   bool with_gone_ = false;

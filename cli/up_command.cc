@@ -17,8 +17,10 @@
 #include <unistd.h>
 
 #include "base/number_text.h"
+#include "cli/contexts.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
+#include "identity/private_file.h"
 #include "threads/file_lock.h"
 
 namespace shoal::cli {
@@ -28,7 +30,6 @@ namespace fs = std::filesystem;
 
 constexpr double kReadyLimitS = 60;
 constexpr double kStopGraceS = 10;
-constexpr const char* kDefaultHttp = "http://127.0.0.1:7070";  // of every command without --addr
 constexpr double kFreeBytesMin = 16e6;  // below it nothing can start, and logs cannot say why
 
 // Tries the address before anything is started, so that the flag can be named.
@@ -105,6 +106,45 @@ Status check_binaries(const std::string& folder, bool reducers) {
   return {};
 }
 
+Api admin_api(const UpState& state) {
+  Credentials credentials;
+  auto token = identity::read_token_file(state.addresses.admin_token_file);
+  if (token.ok()) credentials.token = std::move(token).value();
+  if (!token.ok()) credentials.problem = token.error();
+  return Api(state.addresses.http, {}, std::move(credentials));
+}
+
+// The commands find the cluster's token by its address. Contexts of clusters that are no more go.
+// Without a home folder there is nowhere to keep one.
+void keep_context(const UpState& state) {
+  const auto file = contexts_file();
+  const Status kept =
+      !file.ok() ? Status(file.error()) : change_contexts(*file, [&](Contexts& contexts) {
+        std::erase_if(contexts.all, [](const SavedContext& one) {
+          return is_of_up(one) && access(one.token_file.c_str(), F_OK) != 0;
+        });
+        contexts.put(context_of_up(state.addresses));
+      });
+  if (kept.ok()) return;
+  say("The commands' token could not be kept: " + to_string(kept.error()));
+  say("Run: export SHOAL_TOKEN_FILE=" + state.addresses.admin_token_file);
+}
+
+void forget_context(const UpState& state) {
+  const auto file = contexts_file();
+  if (!file.ok() || access(file->c_str(), F_OK) != 0) return;
+  (void)change_contexts(*file, [&](Contexts& contexts) {  // one that stays harms nobody
+    contexts.remove(context_of_up(state.addresses).name);
+  });
+}
+
+// A link that logs a browser in once; empty: the coordinator gave none.
+std::string login_link(const UpState& state) {
+  const auto ticket = admin_api(state).post("/tickets", "", "application/json");
+  if (!ticket.ok()) return {};
+  return state.addresses.http + "/login#ticket=" + text_at(*ticket, "ticket");
+}
+
 class Cluster {
  public:
   Cluster(UpLayout layout, UpOptions options)
@@ -125,6 +165,7 @@ class Cluster {
   void shut_down() {
     stop(state_.agents, kStopGraceS);
     stop({state_.coordinator}, kStopGraceS);
+    forget_context(state_);
     std::error_code ignored;
     fs::remove(layout_.state_file(), ignored);
   }
@@ -178,7 +219,7 @@ class Cluster {
     const Json json = Json::parse(text.str(), nullptr, false);
     if (!json.is_object()) return false;
     state_.addresses = {text_at(json, "http", ""), text_at(json, "grpc", ""),
-                        text_at(json, "token_file", "")};
+                        text_at(json, "token_file", ""), text_at(json, "admin_token_file", "")};
     std::string& http = state_.addresses.http;
     if (http.find("://") == std::string::npos) http = "http://" + http;
     return true;
@@ -200,7 +241,7 @@ class Cluster {
   // The agents that can work, or work already for a job of an earlier run.
   std::vector<std::string> agents_at_hand() const {
     std::vector<std::string> names;
-    const auto agents = Api(state_.addresses.http).list("/agents");
+    const auto agents = admin_api(state_).list("/agents");
     if (!agents.ok()) return names;
     for (const Json& agent : agents->at("items")) {
       const std::string state = text_at(agent, "state");
@@ -251,10 +292,14 @@ void show(const UpState& state, bool json, bool detached) {
   if (json) return print(to_json(state).dump(2) + "\n");
   std::string pids = std::to_string(state.coordinator.pid);
   for (const ProcessRef& agent : state.agents) pids += " " + std::to_string(agent.pid);
+  const std::string link = login_link(state);
+  if (!link.empty()) print("browser     " + link + "\n");
   print("http        " + state.addresses.http + "\ngrpc        " + state.addresses.grpc +
         "\ntoken_file  " + state.addresses.token_file + "\ndata_dir    " + state.data_dir +
         "\npids        " + pids + "\n");
-  if (state.addresses.http != kDefaultHttp) {
+  if (!link.empty())
+    say("The browser's link logs in once, within ten minutes; `shoal link` prints another.");
+  if (state.addresses.http != kDefaultAddress) {
     say("The port is not the default; run: export SHOAL_ADDR=" + state.addresses.http);
   }
   say(detached ? "Stop it with: shoal down --data-dir " + state.data_dir : "Ctrl-C stops it.");
@@ -289,6 +334,7 @@ Result<int> run_up(const UpOptions& options, bool json) {
   catch_interrupts();
   Cluster cluster(layout, options);
   if (auto started = cluster.start(); !started) return started.error();
+  keep_context(cluster.state());
   show(cluster.state(), json, options.detach);
   if (options.detach) return kExitOk;
   const bool asked_to_stop = cluster.watch();
@@ -313,6 +359,7 @@ Result<int> run_down(const std::string& data_dir, bool json) {
   const StoppedCluster stopped = count_running(**state, is_alive);
   stop((*state)->agents, kStopGraceS);
   stop({(*state)->coordinator}, kStopGraceS);
+  forget_context(**state);
   std::error_code ignored;
   fs::remove(layout.state_file(), ignored);
   if (json) {

@@ -183,6 +183,21 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
   return {name, std::move(command), layout.log(name), !options.detach};
 }
 
+// "up" on the usual port, else "up-41234".
+SavedContext context_of_up(const UpAddresses& addresses) {
+  const std::string port = addresses.http.substr(addresses.http.rfind(':') + 1);
+  const bool usual = addresses.http == kDefaultAddress;
+  return {.name = usual ? "up" : "up-" + port,
+          .addr = addresses.http,
+          .token = {},
+          .token_file = addresses.admin_token_file,
+          .ca = {}};
+}
+
+bool is_of_up(const SavedContext& context) {
+  return context.name == "up" || context.name.starts_with("up-");
+}
+
 std::vector<ProcessRef> UpState::all() const {
   std::vector<ProcessRef> processes = agents;
   processes.push_back(coordinator);
@@ -194,6 +209,7 @@ Json to_json(const UpState& state) {
   json["http"] = state.addresses.http;
   json["grpc"] = state.addresses.grpc;
   json["token_file"] = state.addresses.token_file;
+  json["admin_token_file"] = state.addresses.admin_token_file;
   json["data_dir"] = state.data_dir;
   json["pids"]["coordinator"] = state.coordinator.pid;
   json["pids"]["agents"] = Json::array();
@@ -215,7 +231,7 @@ Result<UpState> read_up_state(const std::string& text) {
   }
   UpState state;
   state.addresses = {text_at(json, "http", ""), text_at(json, "grpc", ""),
-                     text_at(json, "token_file", "")};
+                     text_at(json, "token_file", ""), text_at(json, "admin_token_file", "")};
   state.data_dir = text_at(json, "data_dir", "");
   for (const Json& process : *processes) {
     if (text_at(process, "name") == "coordinator") {

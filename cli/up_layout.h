@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "cli/api.h"
+#include "cli/contexts.h"
 #include "cli/processes.h"
 
 namespace shoal::cli {
@@ -53,19 +54,26 @@ struct UpLayout {
   std::string lock_file() const { return root + "/up.lock"; }
   std::string coordinator() const { return root + "/coordinator"; }
   std::string address_file() const { return root + "/coordinator.json"; }
+  std::string admin_token() const { return coordinator() + "/admin.token"; }
   std::string agent(int number) const { return root + "/agents/" + std::to_string(number); }
   std::string log(const std::string& name) const { return root + "/logs/" + name + ".log"; }
 };
 
 // What the coordinator tells of itself once it listens.
 struct UpAddresses {
-  std::string http, grpc, token_file;  // http with its scheme
+  std::string http, grpc, token_file;  // http with its scheme; with the token agents join
+  std::string admin_token_file;        // with this one people ask; empty: of a version before
 };
 
 Launch coordinator_launch(const UpLayout& layout, const UpOptions& options, const HostPort& http,
                           const HostPort& grpc, const std::string& binaries);
 Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number, int threads,
                     const UpAddresses& addresses, const std::string& binaries);
+
+// What the commands keep of the cluster, so that they have its admin's token.
+SavedContext context_of_up(const UpAddresses& addresses);
+// Whether a kept context is of some `shoal up`.
+bool is_of_up(const SavedContext& context);
 
 struct UpState {
   UpAddresses addresses;

@@ -59,7 +59,7 @@ TEST(UpLayout, CoresAreSharedOut) {
 
 TEST(UpLayout, StateFileComesBack) {
   UpState state;
-  state.addresses = {"http://127.0.0.1:1", "127.0.0.1:2", "/d/token"};
+  state.addresses = {"http://127.0.0.1:1", "127.0.0.1:2", "/d/token", "/d/admin.token"};
   state.data_dir = "/d";
   state.coordinator = {"coordinator", 10, 100, "/d/logs/coordinator.log"};
   state.agents = {{"agent-1", 11, 101, "/d/logs/agent-1.log"}};
@@ -71,6 +71,7 @@ TEST(UpLayout, StateFileComesBack) {
   EXPECT_EQ(read->addresses.http, "http://127.0.0.1:1");
   EXPECT_EQ(read->addresses.grpc, "127.0.0.1:2");
   EXPECT_EQ(read->addresses.token_file, "/d/token");
+  EXPECT_EQ(read->addresses.admin_token_file, "/d/admin.token");
   EXPECT_EQ(read->data_dir, "/d");
   EXPECT_EQ(read->coordinator, state.coordinator);
   EXPECT_EQ(read->agents, state.agents);
@@ -142,6 +143,15 @@ TEST(UpLayout, WhoHadEndedBeforeIsNotSaidToBeStopped) {
   const auto none = [](const ProcessRef&) { return false; };
   EXPECT_EQ(stopped_text(count_running(state, none)),
             "Stopped 0 agents; agent-1, agent-2, agent-3 and coordinator had ended before.");
+}
+
+TEST(UpContext, IsNamedByItsPort) {
+  const UpAddresses usual{"http://127.0.0.1:7070", "127.0.0.1:7071", "/t", "/a"};
+  EXPECT_EQ(context_of_up(usual), (SavedContext{"up", "http://127.0.0.1:7070", "", "/a", ""}));
+  const SavedContext other = context_of_up({"http://127.0.0.1:41234", "", "", "/a"});
+  EXPECT_EQ(other.name, "up-41234");
+  EXPECT_TRUE(is_of_up(other));
+  EXPECT_FALSE(is_of_up({"upstream", "", "", "", ""}));
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "coordinator/service/http/server.h"
 #include "coordinator/service/leftovers.h"
 #include "coordinator/service/logging.h"
+#include "coordinator/service/people/people.h"
 #include "coordinator/service/runtime.h"
 #include "coordinator/service/store_check.h"
 #include "coordinator/store/telemetry.h"
@@ -63,6 +64,7 @@ Status write_address_file(const Config& config, const std::string& http, const s
   const nlohmann::ordered_json content = {{"http", http},
                                           {"grpc", grpc},
                                           {"token_file", config.token_file()},
+                                          {"admin_token_file", config.admin_token_file()},
                                           {"pid", ::getpid()},
                                           {"state_digest", to_hex(loaded)}};
   const std::string text = content.dump() + "\n", partial = config.address_file + ".new";
@@ -91,7 +93,7 @@ Status announce(const Config& config, const std::string& http, const std::string
                 const Digest& loaded) {
   spdlog::info("serving http on {}, agents on {}, data in {}", http, grpc, config.data_dir);
   if (config.insecure_http && !is_loopback(config.http)) {
-    spdlog::warn("--insecure-http: whoever reaches {} may do everything there", config.http);
+    spdlog::warn("--insecure-http: tokens may travel in clear to {}", config.http);
   }
   const std::string damaged = config.data_dir + "/telemetry.db" + kSetAsideSuffix;
   if (std::error_code unseen; std::filesystem::exists(damaged, unseen)) {
@@ -105,16 +107,18 @@ Status announce(const Config& config, const std::string& http, const std::string
 }
 
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
-                                               Machines& machines, Cluster& cluster) {
+                                               Machines& machines, People& people,
+                                               Cluster& cluster) {
   auto http = HttpServer::start({.bind = config.http,
-                                 .remote_allowed = config.insecure_http,
+                                 .clear_allowed = config.insecure_http,
                                  .public_origin = config.public_url,
                                  .host_names = config.host_names,
                                  .agents_address = agents,
                                  .token_file = config.token_file(),
                                  .data_roots = config.data_roots,
                                  .drain_limit = kHttpStopLimit,
-                                 .machines = &machines},
+                                 .machines = &machines,
+                                 .people = &people},
                                 cluster);
   if (http) return http;
   Error error = http.error();
@@ -131,6 +135,8 @@ Status serve(const Config& config, ServiceManager& manager) {
                                   .certificate_life = config.certificate_life},
                                  **store);
   if (!machines) return machines.error();
+  auto people = People::open({.folder = config.data_dir}, **store);
+  if (!people) return people.error();
   auto files = CheckpointFiles::open(config.checkpoint_root());
   if (!files) return files.error();
   auto left = look_through(**files, **store);
@@ -148,7 +154,8 @@ Status serve(const Config& config, ServiceManager& manager) {
   if (!agents) return agents.error();
   (*machines)->on_revoked([&](AgentId machine) { (*agents)->end_sessions_of(machine); });
   (*machines)->start_upkeep();
-  auto http = start_http(config, (*agents)->address(), **machines, **runtime);
+  (*people)->start_upkeep();
+  auto http = start_http(config, (*agents)->address(), **machines, **people, **runtime);
   if (!http) return http.error();
   const Digest loaded = (*runtime)->digest();
   (*runtime)->start(**agents);

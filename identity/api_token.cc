@@ -93,10 +93,10 @@ Error to_error(const ApiTokenVerdict& verdict) {
   return refused("the coordinator does not know this token");
 }
 
-Error refused_by_scopes(const ApiTokenRecord& record, Action action) {
+Error refused_by_scopes(std::string_view owner, ScopeSet scopes, Action action) {
   return {Code::kPermissionDenied,
           std::string(to_string(action)) + " needs one of the scopes " + scopes_that_allow(action) +
-              "; the token of " + record.owner + " has " + to_string(record.scopes),
+              "; the token of " + std::string(owner) + " has " + to_string(scopes),
           "token", kAskForOne};
 }
 

@@ -86,6 +86,6 @@ ApiTokenVerdict check_api_token(const ApiTokenRecord* record, std::string_view s
 // Code unauthenticated, field "token". For a verdict that is not ok().
 Error to_error(const ApiTokenVerdict& verdict);
 // Code permission_denied: who may, and what the token has.
-Error refused_by_scopes(const ApiTokenRecord& record, Action action);
+Error refused_by_scopes(std::string_view owner, ScopeSet scopes, Action action);
 
 }  // namespace shoal::identity

@@ -69,7 +69,8 @@ TEST(ApiToken, WithoutTheSecretNobodyLearnsWhatBecameOfIt) {
 }
 
 TEST(ApiToken, RefusalsSayWhatIsNeeded) {
-  const Error error = refused_by_scopes(make()->record, Action::kDownloadCheckpoint);
+  const ApiTokenRecord record = make()->record;
+  const Error error = refused_by_scopes(record.owner, record.scopes, Action::kDownloadCheckpoint);
   EXPECT_EQ(error.code, Code::kPermissionDenied);
   EXPECT_EQ(error.message,
             "download_checkpoint needs one of the scopes admin, operator (its own), submitter (its "

@@ -70,7 +70,7 @@ def download_refused(lab, change, *names):
     whole = spoiled.read_bytes()
     change(spoiled)
     try:
-        lab.refused([lab.cluster.bin / "shoal", "--addr", f"http://{lab.cluster.http}", "checkpoint", "download",
+        lab.refused([*lab.cluster.command_line(), "checkpoint", "download",
                      newest.name, "-o", lab.cluster.folder / f"download-{newest.name}"], 1, "model.safetensors", *names)
     finally:
         spoiled.write_bytes(whole)
@@ -365,7 +365,7 @@ def _(lab):
 def _(lab):
     newest = lab.until_stored()
     with lab.cluster.full(lab.cluster.data_of(0)):
-        lab.refused([lab.cluster.bin / "shoal", "--addr", f"http://{lab.cluster.http}", "checkpoint", "download",
+        lab.refused([*lab.cluster.command_line(), "checkpoint", "download",
                      newest.name, "-o", lab.cluster.data_of(0) / "download"], 1, "cannot be written", "make room")
 
 

@@ -28,7 +28,7 @@ check() {
     return
   fi
   while IFS= read -r option; do
-    if has "$option" "--help --addr --json" || has "$option" "$lines"; then continue; fi
+    if has "$option" "--help --addr --token-file --ca --insecure-http --json" || has "$option" "$lines"; then continue; fi
     echo "docs/cli.md: no $option of 'shoal $*'" >&2
     missing=1
   done < <("$shoal" __complete "$@" --)

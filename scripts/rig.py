@@ -206,6 +206,7 @@ class Cluster:
         self.http = self.join_at = ""
         self.grpc = f"{Lines.address(0)}:7071" if lines else "127.0.0.1:0"
         self.coordinator, self.agents, self.token = None, [None] * agents, ""
+        self.admin_token_file = self.data_of_coordinator() / "admin.token"  # with which people ask
         self.name = ""  # of the job
         self.environment = {}  # of its processes, besides that of this one
 
@@ -248,6 +249,7 @@ class Cluster:
         self.listen, self.grpc, self.token = told["http"].removeprefix("http://"), told["grpc"], told["token_file"]
         self.http = self.listen.replace("0.0.0.0", "127.0.0.1")
         self.join_at = self.listen.replace("0.0.0.0", Lines.address(0))
+        self.admin_token_file = told["admin_token_file"]
         return told
 
     def data_of(self, number):
@@ -299,19 +301,29 @@ class Cluster:
 
     # ---- the REST side
 
+    def login(self):
+        """The header that says who asks."""
+        return {"Authorization": "Bearer " + pathlib.Path(self.admin_token_file).read_text().strip()}
+
     def get(self, path, timeout_s=5):
-        with WITHOUT_PROXY.open(f"http://{self.http}/api/v1{path}", timeout=timeout_s) as answer:
+        request = urllib.request.Request(f"http://{self.http}/api/v1{path}", headers=self.login())
+        with WITHOUT_PROXY.open(request, timeout=timeout_s) as answer:
             return json.load(answer)
 
     def post(self, path, body, timeout_s=5):
         request = urllib.request.Request(f"http://{self.http}/api/v1{path}", json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
+                                         {"Content-Type": "application/json", **self.login()})
         with WITHOUT_PROXY.open(request, timeout=timeout_s) as answer:
             return json.load(answer)
 
+    def command_line(self):
+        """`shoal`, with the flags that lead to this cluster as its admin."""
+        return [self.bin / "shoal", "--addr", f"http://{self.http}", "--token-file", self.admin_token_file]
+
     def shoal(self, *words):
         return subprocess.run([str(self.bin / "shoal"), *words], cwd=self.folder, capture_output=True, text=True,
-                              env={**os.environ, "SHOAL_ADDR": f"http://{self.http}"}, timeout=PATIENCE_S)
+                              env={**os.environ, "SHOAL_ADDR": f"http://{self.http}",
+                                   "SHOAL_TOKEN_FILE": str(self.admin_token_file)}, timeout=PATIENCE_S)
 
     def submit(self, job):
         """Waits for idle agents, then hands a job file in. Returns the name of the job."""

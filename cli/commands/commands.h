@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "cli/api.h"
+#include "cli/contexts.h"
 #include "cli/job_file.h"
 
 namespace shoal::cli {
@@ -87,13 +88,27 @@ struct GenerateOptions {
   long long seed = 1;
 };
 struct TokenOptions {
-  bool join = false;  // the only kind that there is
-  long long uses = 1;
-  std::string ttl = "1h";  // span_text.h
+  bool join = false;        // for hosts; else for a person or a program
+  long long uses = 1;       // of a join token
+  std::string name, scope;  // of the other kind
+  std::string ttl;          // span_text.h; empty: 1h to join, else 30d
 };
 Result<int> token_create(const Context& context, const TokenOptions& options);
 Result<int> token_ls(const Context& context);
 Result<int> token_rm(const Context& context, const std::string& token);
+
+struct LoginOptions {
+  std::string addr, name;  // empty: by its address
+  Wanted wanted;           // flags of every command
+};
+// people.cc: whom the coordinator takes one for, and what was changed by whom.
+Result<int> login(const LoginOptions& options, bool json);
+Result<int> link(const Context& context);  // that logs a browser in once
+Result<int> audit(const Context& context, int last);
+Result<int> context_ls(bool json);
+Result<int> context_use(const std::string& name);
+Result<int> context_rm(const std::string& name);
+
 Result<int> ca_ls(const Context& context);
 Result<int> ca_rotate(const Context& context);
 Result<int> agent_rm(const Context& context, const std::string& agent);

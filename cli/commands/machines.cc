@@ -1,4 +1,4 @@
-// shoal token, shoal ca, shoal agent revoke: who may take part in the cluster.
+// shoal token, shoal ca, shoal agent revoke: who may take part in the cluster, and who may ask it.
 #include <charconv>
 #include <ctime>
 
@@ -34,40 +34,63 @@ Result<int> show_authorities(const Context& context, const Json& answer) {
 }  // namespace
 
 Result<int> token_create(const Context& context, const TokenOptions& options) {
-  const auto ttl_s = parse_span(options.ttl);
+  const std::string ttl = !options.ttl.empty() ? options.ttl : options.join ? "1h" : "30d";
+  const auto ttl_s = parse_span(ttl);
   if (!ttl_s) {
-    return Error{Code::kInvalidArgument, "must be a time above 0, got '" + options.ttl + "'",
-                 "--ttl", "for example 30m, 1h or 2d"};
+    return Error{Code::kInvalidArgument, "must be a time above 0, got '" + ttl + "'", "--ttl",
+                 "for example 30m, 1h or 2d"};
   }
-  const Json body{{"uses", options.uses}, {"ttl_s", *ttl_s}};
-  auto made = context.api.post("/tokens", body.dump(), "application/json");
+  if (!options.join && (options.name.empty() || options.scope.empty())) {
+    return Error{Code::kInvalidArgument, "is it for hosts that join, or for whom?", "",
+                 "give --join, or --name ada --scope submitter"};
+  }
+  const Json body = options.join
+                        ? Json{{"uses", options.uses}, {"ttl_s", *ttl_s}}
+                        : Json{{"name", options.name}, {"scope", options.scope}, {"ttl_s", *ttl_s}};
+  auto made =
+      context.api.post(options.join ? "/join/tokens" : "/tokens", body.dump(), "application/json");
   if (!made) return made.error();
   if (context.json) return print(made->dump(2) + "\n"), kExitOk;
   print(text_at(*made, "token") + "\n");
-  say("It lets " + plural(options.uses, "host") + " join within " + options.ttl +
-      ", and is a secret: it is not shown again.");
+  const std::string what = options.join ? "It lets " + plural(options.uses, "host") + " join"
+                                        : options.name + " is let in with it as " + options.scope;
+  say(what + " within " + ttl + "; it is a secret, and is not shown again.");
   return kExitOk;
 }
 
+// Of hosts and, for who may see them, of people.
 Result<int> token_ls(const Context& context) {
-  auto tokens = context.api.get("/tokens");
-  if (!tokens) return tokens.error();
-  if (context.json) return print(tokens->dump(2) + "\n"), kExitOk;
-  Table table({"TOKEN", "STATE", "USED", "EXPIRES IN"});
-  for (const Json& token : tokens->at("items")) {
-    table.add({text_at(token, "id"), text_at(token, "state"),
-               text_at(token, "uses") + " of " + text_at(token, "uses_max"),
-               in(text_at(token, "expires_at"))});
+  auto hosts = context.api.get("/join/tokens");
+  if (!hosts) return hosts.error();
+  const auto people = context.api.get("/tokens");
+  if (!people && people.error().code != Code::kPermissionDenied) return people.error();
+  if (context.json) {
+    if (people)
+      for (const Json& token : people->at("items")) hosts->at("items").push_back(token);
+    return print(hosts->dump(2) + "\n"), kExitOk;
+  }
+  Table table({"TOKEN", "FOR", "STATE", "EXPIRES IN"});
+  for (const Json& token : hosts->at("items")) {
+    table.add({text_at(token, "id"),
+               "hosts, " + text_at(token, "uses") + " of " + text_at(token, "uses_max"),
+               text_at(token, "state"), in(text_at(token, "expires_at"))});
+  }
+  const Json none = Json::array();
+  for (const Json& token : people ? people->at("items") : none) {
+    table.add({text_at(token, "id"), text_at(token, "name") + ", " + text_at(token, "scope"),
+               text_at(token, "state"), in(text_at(token, "expires_at"))});
   }
   print(table.render(terminal().stdout_colour));
   return kExitOk;
 }
 
 Result<int> token_rm(const Context& context, const std::string& token) {
-  auto removed = context.api.remove("/tokens/" + url_escape(token));
+  const bool joins = token.starts_with("join_");
+  auto removed = context.api.remove((joins ? "/join/tokens/" : "/tokens/") + url_escape(token));
   if (!removed) return removed.error();
   if (context.json) return print(removed->dump(2) + "\n"), kExitOk;
-  say("Nobody can join with " + token + " any more; who has joined stays.");
+  say(joins ? "Nobody can join with " + token + " any more; who has joined stays."
+            : token + " works no more, and the browsers that logged in with it are logged out.");
   return kExitOk;
 }
 

@@ -14,8 +14,20 @@
 namespace shoal::coordinator {
 namespace {
 
-std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec) {
+// Replicas of one stage are on as many devices.
+std::vector<FieldError> refused_by_quota(const Transaction& tx, const JobSpec& spec,
+                                         const std::string& owner) {
+  const std::int64_t quota = tx.options().quotas.of_owner(owner);
+  if (quota == 0 || spec.swarm.min_replicas <= quota) return {};
+  return {{"/swarm/min_replicas", "must be at most " + std::to_string(quota) +
+                                      ", the devices that the jobs of " + owner +
+                                      " may hold, got " + std::to_string(spec.swarm.min_replicas)}};
+}
+
+std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec,
+                                       const std::string& owner) {
   auto fields = validate(options_of(spec));
+  if (fields.empty()) fields = refused_by_quota(tx, spec, owner);
   if (!fields.empty()) return fields;
   const std::string why = why_no_device_fits(tx, with_derived_fields(spec));
   if (!why.empty()) fields.push_back({"/model", why});
@@ -48,6 +60,7 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   record.spec = spec;
   record.outer_lr = spec.sync.outer().lr;
   record.created_at = tx.now();
+  record.owner = command.owner;
   const JobId id = tx.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
     tx.keep({id, command.submitted.media_type, command.submitted.text});
@@ -111,7 +124,7 @@ std::string short_text(double value) {
 }  // namespace
 
 void on_submit(Transaction& tx, const SubmitJob& command) {
-  auto fields = refused_fields(tx, command.spec);
+  auto fields = refused_fields(tx, command.spec, command.owner);
   if (!fields.empty()) {
     // All that is to be changed is said at once.
     const std::string taken = why_name_taken(tx, command.spec);
@@ -121,7 +134,7 @@ void on_submit(Transaction& tx, const SubmitJob& command) {
   }
   const JobSpec spec = with_derived_fields(command.spec);
   // What stands in the way of a job today says nothing about the job.
-  if (command.dry_run) return tx.reply_plan(command.request, plan_job(tx, spec));
+  if (command.dry_run) return tx.reply_plan(command.request, plan_job(tx, spec, command.owner));
   if (auto error = no_place_for(tx, spec)) return tx.reply(command.request, *error);
   tx.reply(command.request, accept(tx, command, spec));
 }

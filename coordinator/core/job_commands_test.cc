@@ -44,6 +44,31 @@ TEST(JobCommands, RefusesWhatItCannotDo) {
   EXPECT_EQ(rig.replies.back().result.error().code, Code::kNotFound);
 }
 
+TEST(JobCommands, AnOwnerKeepsToItsQuotaOfDevices) {
+  Rig rig;
+  rig.options.quotas = {.each = 0, .of = {{"ada", 1}}};
+  rig.restart();
+  rig.join("a");
+  rig.join("b");
+  JobSpec spec = small_job("hers");
+  spec.swarm.min_replicas = 2;
+  rig.input(SubmitJob{RequestId{1}, spec, false, {}, "ada"});
+  EXPECT_EQ(rig.replies.back().fields.front().pointer, "/swarm/min_replicas");
+  spec.swarm.min_replicas = 1;
+  rig.input(SubmitJob{RequestId{2}, spec, false, {}, "ada"});
+  const JobId hers = *rig.replies.back().result;
+  EXPECT_EQ(rig.state().jobs.at(hers).owner, "ada");
+  EXPECT_EQ(rig.state().replicas.size(), 1u) << "of two free devices";
+  spec.name = "second";
+  rig.input(SubmitJob{RequestId{3}, spec, false, {}, "ada"});
+  EXPECT_EQ(rig.state().replicas.size(), 1u);
+  EXPECT_THAT(rig.state().jobs.at(*rig.replies.back().result).detail,
+              HasSubstr("the jobs of its owner may hold 1 devices"));
+  spec.name = "other";
+  rig.input(SubmitJob{RequestId{4}, spec, false, {}, "bob"});
+  EXPECT_EQ(rig.state().replicas.size(), 2u);
+}
+
 TEST(JobCommands, ADryRunOfATakenNameIsPlannedAllTheSame) {
   Rig rig;
   rig.join("a");

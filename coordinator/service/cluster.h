@@ -128,11 +128,14 @@ class Cluster {
     std::vector<FieldError> fields;
     std::shared_ptr<const PlacementDecision> plan = nullptr;  // of a dry run that is good
   };
+  struct NewJob {
+    JobSpec spec;
+    std::string owner;        // name of who submits it
+    SubmittedText submitted;  // kept with the job; its own `job` is ignored
+  };
   // `done` runs on a runtime thread once the command is durable or refused. kUnavailable while
   // stopping and when the input queue is full.
-  // `submitted` is kept with the job (its own `job` is ignored).
-  virtual void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
-                      std::function<void(Answer)> done) = 0;
+  virtual void submit(NewJob job, bool dry_run, std::function<void(Answer)> done) = 0;
   virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
   virtual void pause(JobId job, std::function<void(Answer)> done) = 0;
   virtual void resume(JobId job, std::function<void(Answer)> done) = 0;

@@ -105,7 +105,39 @@ void describe_copies(CLI::App& app, Options& options) {
           (std::ostringstream() << static_cast<double>(options.copies_max.count()) / kGib).str());
 }
 
-void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
+// "8" is for every owner that is not named, "ada=16" for one.
+Status read_quota(const std::string& text, DeviceQuotas& quotas) {
+  const std::size_t equals = text.find('=');
+  const std::string owner = equals == std::string::npos ? "" : text.substr(0, equals);
+  const char* first = text.data() + (equals == std::string::npos ? 0 : equals + 1);
+  const char* last = text.data() + text.size();
+  std::int64_t devices = 0;
+  const auto [end, failure] = std::from_chars(first, last, devices);
+  const bool whole = failure == std::errc() && end == last && first != last && devices >= 0;
+  if (!whole || equals == 0) {
+    return refused("--quota", "must be a number of devices, or OWNER=NUMBER, got '" + text + "'",
+                   "for example --quota 8 --quota ada=16; 0 is without limit");
+  }
+  if (owner.empty()) {
+    quotas.each = devices;
+    return {};
+  }
+  for (const auto& [name, before] : quotas.of) {
+    if (name == owner) return refused("--quota", "is given twice for " + owner);
+  }
+  quotas.of.emplace_back(owner, devices);
+  return {};
+}
+
+void describe_quotas(CLI::App& app, std::vector<std::string>& quotas) {
+  app.add_option("--quota", quotas,
+                 "[OWNER=]N: devices that the jobs of one owner may hold together, any number of "
+                 "times (default: no limit)")
+      ->allow_extra_args(false);
+}
+
+void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
+              std::vector<std::string>& quotas) {
   app.add_option("--data-dir", config.data_dir,
                  "Folder of the cluster's state; created if it is missing")
       ->envname("SHOAL_COORDINATOR_DATA_DIR")
@@ -118,9 +150,10 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
       ->capture_default_str();
   app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
       ->capture_default_str();
-  app.add_flag("--insecure-http", config.insecure_http,
-               "Let other hosts do everything at --http although there is no login yet; without it "
-               "they may join the cluster there, and no more");
+  app.add_flag(
+      "--insecure-http", config.insecure_http,
+      "Let tokens travel in clear between other hosts and --http: for a network that nobody "
+      "listens to");
   app.add_option("--public-url", config.public_url,
                  "Where browsers reach --http through a proxy: https://shoal.example");
   app.add_option("--ca", config.ca,
@@ -158,6 +191,7 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots) {
       "job rolls back to that");
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
+  describe_quotas(app, quotas);
   describe_limits(app, config.core);
   describe_copies(app, config.core);
 }
@@ -234,8 +268,8 @@ Result<CommandLine> read_command_line(int argc, const char* const* argv) {
       "The coordinator of a Shoal cluster: REST and metrics, agents, and the cluster's state",
       "shoal-coordinator");
   app.set_version_flag("--version", std::string("shoal-coordinator ") + SHOAL_VERSION);
-  std::vector<std::string> roots;
-  describe(app, result.config, roots);
+  std::vector<std::string> roots, quotas;
+  describe(app, result.config, roots, quotas);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -260,6 +294,9 @@ Result<CommandLine> read_command_line(int argc, const char* const* argv) {
   auto parsed = data::DataRoots::parse(roots, "--data-root");
   if (!parsed.ok()) return parsed.error();
   result.config.data_roots = std::move(parsed).value();
+  for (const std::string& quota : quotas) {
+    if (Status s = read_quota(quota, result.config.core.quotas); !s.ok()) return s.error();
+  }
   if (Status s = check(result.config); !s.ok()) return s.error();
   return result;
 }

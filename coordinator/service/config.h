@@ -16,7 +16,7 @@ struct Config {
   std::string data_dir;  // default: $XDG_DATA_HOME/shoal/coordinator
   std::string http = "127.0.0.1:7070";
   std::string grpc = "127.0.0.1:7071";
-  bool insecure_http = false;           // other hosts may do everything at --http, not only join
+  bool insecure_http = false;           // tokens may travel in clear between hosts
   std::string public_url;               // of a proxy in front of --http; empty: none
   data::DataRoots data_roots;           // what a dry run may look at on this host
   std::string ca;                       // file with a CA for a new cluster; empty: one is made
@@ -30,6 +30,7 @@ struct Config {
   Options core;
 
   std::string token_file() const { return data_dir + "/join_token"; }
+  std::string admin_token_file() const { return data_dir + "/admin.token"; }
   std::string checkpoint_root() const { return data_dir + "/checkpoints"; }
 };
 

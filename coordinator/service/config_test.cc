@@ -77,6 +77,17 @@ TEST(Config, LifeOfCertificatesHasBounds) {
   }
 }
 
+TEST(Config, QuotasAreForAllOrForOne) {
+  const DeviceQuotas quotas = read({"--quota", "8", "--quota", "ada=16"})->config.core.quotas;
+  EXPECT_EQ(quotas.of_owner("ada"), 16);
+  EXPECT_EQ(quotas.of_owner("bob"), 8);
+  EXPECT_EQ(quotas.of_owner(""), 0) << "jobs from before there were owners";
+  EXPECT_EQ(read({})->config.core.quotas.of_owner("bob"), 0);
+  for (const char* bad : {"", "x", "-1", "ada=", "=3", "ada=1.5"})
+    EXPECT_EQ(read({"--quota", bad}).error().field, "--quota") << bad;
+  EXPECT_EQ(read({"--quota", "a=1", "--quota", "a=2"}).error().field, "--quota");
+}
+
 TEST(Config, AddressesMayBeOpen) {
   EXPECT_TRUE(read({"--http", "0.0.0.0:7070"}).ok());
   EXPECT_FALSE(read({"--http", "0.0.0.0:7070"})->config.insecure_http);

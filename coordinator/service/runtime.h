@@ -56,8 +56,7 @@ class Runtime final : public Cluster, public InputPort {
   bool stop(Duration limit);
 
   // Cluster
-  void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
-              std::function<void(Answer)> done) override;
+  void submit(NewJob job, bool dry_run, std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void pause(JobId job, std::function<void(Answer)> done) override;
   void resume(JobId job, std::function<void(Answer)> done) override;

@@ -150,7 +150,7 @@ inline JobSpec small_job(const std::string& name) {
 
 inline Cluster::Answer submit_and_wait(Cluster& cluster, const JobSpec& spec) {
   std::promise<Cluster::Answer> promise;
-  cluster.submit(spec, {}, false,
+  cluster.submit({spec, {}, {}}, false,
                  [&](Cluster::Answer answer) { promise.set_value(std::move(answer)); });
   return promise.get_future().get();
 }

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "coordinator/core/records/records.h"
+#include "coordinator/store/people_rows.h"
 
 namespace shoal::coordinator {
 
@@ -70,6 +71,7 @@ class Reader {
   virtual Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) = 0;
   virtual Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) = 0;
   virtual Result<Page<EventRecord>> events(const EventFilter& filter, const PageRequest& page) = 0;
+  virtual Result<Page<AuditRecord>> audit(const PageRequest& page) = 0;
 
   virtual Result<std::vector<std::string>> series_names(JobId job) = 0;
   virtual Result<std::vector<SeriesLine>> series(const SeriesQuery& query) = 0;

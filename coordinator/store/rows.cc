@@ -27,6 +27,9 @@ constexpr TableName name_of(Of<LinkRecord>) { return {"links", "from_agent, to_a
 constexpr TableName name_of(Of<AuthorityRecord>) { return {"authorities", "fingerprint"}; }
 constexpr TableName name_of(Of<identity::JoinTokenRecord>) { return {"join_tokens", "id"}; }
 constexpr TableName name_of(Of<MachineRecord>) { return {"machines", "id"}; }
+constexpr TableName name_of(Of<identity::ApiTokenRecord>) { return {"api_tokens", "id"}; }
+constexpr TableName name_of(Of<SessionRecord>) { return {"sessions", "id"}; }
+constexpr TableName name_of(Of<AuditRecord>) { return {"audit", "seq"}; }
 
 // ---- one value
 
@@ -197,6 +200,8 @@ std::vector<Table> all_tables() {
   std::vector<Table> tables = tables_of(Of<Record>{});
   std::vector<Table> machines = tables_of(Of<MachineRow>{});
   for (Table& table : machines) tables.push_back(std::move(table));
+  std::vector<Table> people = tables_of(Of<PeopleRow>{});
+  for (Table& table : people) tables.push_back(std::move(table));
   return tables;
 }
 
@@ -213,6 +218,10 @@ Status write_record(Database& database, const Record& record) {
 }
 
 Status write_machine_row(Database& database, const MachineRow& row) {
+  return std::visit([&](const auto& one) { return write_one(database, one); }, row);
+}
+
+Status write_people_row(Database& database, const PeopleRow& row) {
   return std::visit([&](const auto& one) { return write_one(database, one); }, row);
 }
 
@@ -247,6 +256,9 @@ SHOAL_ROWS(LinkRecord);
 SHOAL_ROWS(AuthorityRecord);
 SHOAL_ROWS(identity::JoinTokenRecord);
 SHOAL_ROWS(MachineRecord);
+SHOAL_ROWS(identity::ApiTokenRecord);
+SHOAL_ROWS(SessionRecord);
+SHOAL_ROWS(AuditRecord);
 #undef SHOAL_ROWS
 
 }  // namespace shoal::coordinator

@@ -11,6 +11,7 @@
 
 #include "coordinator/core/records/records.h"
 #include "coordinator/store/machine_rows.h"
+#include "coordinator/store/people_rows.h"
 #include "coordinator/store/sqlite.h"
 
 namespace shoal::coordinator {
@@ -35,6 +36,7 @@ std::string select_sql();
 // Replaces the row with the same key; a ForgottenAgent deletes those of the agent and its lines.
 Status write_record(Database& database, const Record& record);
 Status write_machine_row(Database& database, const MachineRow& row);
+Status write_people_row(Database& database, const PeopleRow& row);
 
 // All rows of a statement of select_sql() whose parameters were bound.
 template <typename R>

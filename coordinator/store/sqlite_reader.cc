@@ -41,6 +41,7 @@ std::int64_t key_of(const ReplicaRecord& r) { return static_cast<std::int64_t>(r
 std::int64_t key_of(const CheckpointRecord& r) { return static_cast<std::int64_t>(r.id.n); }
 std::int64_t key_of(const RoundRecord& r) { return r.key.round; }
 std::int64_t key_of(const EventRecord& r) { return r.seq; }
+std::int64_t key_of(const AuditRecord& r) { return r.seq; }
 
 template <typename R>
 Result<std::vector<R>> read_where(Database& database, const Where& where, const std::string& tail) {
@@ -181,6 +182,11 @@ class SqliteReader final : public Reader {
       where.add("t.severity IN " + word_list(accepted));
     }
     return read_page<EventRecord>(**state_, where, "seq", page);
+  }
+
+  Result<Page<AuditRecord>> audit(const PageRequest& page) override {
+    if (!state_) return state_.error();
+    return read_page<AuditRecord>(**state_, {}, "seq", page);
   }
 
   Result<std::vector<std::string>> series_names(JobId job) override {

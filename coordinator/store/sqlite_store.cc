@@ -137,12 +137,30 @@ Result<MachineTables> SqliteStore::load_machines() {
   return tables;
 }
 
+Result<PeopleTables> SqliteStore::load_people() {
+  const auto database = Database::open(path("state.db"), OpenMode::kReadOnly, Durability::kFull);
+  if (!database) return database.error();
+  PeopleTables tables;
+  if (Status s = read_table(**database, tables.tokens); !s.ok()) return s.error();
+  if (Status s = read_table(**database, tables.sessions); !s.ok()) return s.error();
+  auto newest = (*database)->prepare("SELECT coalesce(max(seq), 0) FROM audit");
+  if (!newest) return newest.error();
+  const auto row = newest->step();
+  if (!row) return row.error();
+  if (*row) tables.audit_seq = newest->integer(0);
+  return tables;
+}
+
 void SqliteStore::write(std::vector<Record> records, std::function<void(Status)> done) {
-  queue({std::move(records), {}, std::move(done)});
+  queue({std::move(records), {}, {}, std::move(done)});
 }
 
 void SqliteStore::write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) {
-  queue({{}, std::move(rows), std::move(done)});
+  queue({{}, std::move(rows), {}, std::move(done)});
+}
+
+void SqliteStore::write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) {
+  queue({{}, {}, std::move(rows), std::move(done)});
 }
 
 void SqliteStore::queue(Batch batch) {
@@ -210,6 +228,9 @@ Status SqliteStore::write_rows(const Batch& batch) {
   for (const MachineRow& row : batch.machines) {
     if (Status s = write_machine_row(*state_, row); !s.ok()) return s;
   }
+  for (const PeopleRow& row : batch.people) {
+    if (Status s = write_people_row(*state_, row); !s.ok()) return s;
+  }
   return {};
 }
 
@@ -238,7 +259,8 @@ void SqliteStore::commit(std::vector<Batch> group) {
     stats_.commit_seconds_sum += took;
     stats_.commit_seconds_max = std::max(stats_.commit_seconds_max, took);
     for (const Batch& batch : group)
-      stats_.records += static_cast<std::int64_t>(batch.records.size() + batch.machines.size());
+      stats_.records += static_cast<std::int64_t>(batch.records.size() + batch.machines.size() +
+                                                  batch.people.size());
   }
   for (const Batch& batch : group) {
     if (batch.done) batch.done(failure_);

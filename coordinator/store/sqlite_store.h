@@ -34,6 +34,8 @@ class SqliteStore final : public Store {
   void write(std::vector<Record> records, std::function<void(Status)> done) override;
   Result<MachineTables> load_machines() override;
   void write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) override;
+  Result<PeopleTables> load_people() override;
+  void write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) override;
   void append(std::vector<SeriesPoint> points) override;
   void forget_after(JobId job, RoundNumber round) override;
   std::unique_ptr<Reader> reader() override;
@@ -44,6 +46,7 @@ class SqliteStore final : public Store {
   struct Batch {
     std::vector<Record> records;
     std::vector<MachineRow> machines;
+    std::vector<PeopleRow> people;
     std::function<void(Status)> done;
   };
 

@@ -15,6 +15,7 @@
 #include "base/result.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/store/machine_rows.h"
+#include "coordinator/store/people_rows.h"
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator {
@@ -58,6 +59,9 @@ class Store {
   // Who takes part; the same file and the same rules as load() and write().
   virtual Result<MachineTables> load_machines() = 0;
   virtual void write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) = 0;
+  // Likewise people.
+  virtual Result<PeopleTables> load_people() = 0;
+  virtual void write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) = 0;
 
   // Telemetry is disposable: when its queue is full, points are dropped and counted.
   virtual void append(std::vector<SeriesPoint> points) = 0;

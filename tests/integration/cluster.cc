@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "identity/private_file.h"
+
 namespace shoal::integration {
 namespace {
 
@@ -52,6 +54,8 @@ std::string TempFolder::write(const std::string& name, const std::string& text) 
 
 Cluster::Cluster(int agents, const std::vector<std::string>& options,
                  const std::function<void(const std::string&)>& prepare) {
+  // Where `shoal up` keeps its context: not among those of who runs the tests.
+  setenv("XDG_CONFIG_HOME", folder_.path("config").c_str(), 1);
   if (agents == 0) return;
   if (prepare) prepare(folder_.path("up"));
   std::vector<std::string> command = {binary("shoal"), "up",
@@ -88,8 +92,17 @@ Cluster::~Cluster() {
 
 Finished Cluster::shoal(std::vector<std::string> arguments, double limit_s) const {
   arguments.insert(arguments.begin(), binary("shoal"));
-  arguments.insert(arguments.end(), {"--addr", state_.addresses.http});
+  arguments.insert(arguments.end(), {"--addr", state_.addresses.http, "--token-file",
+                                     state_.addresses.admin_token_file});
   return run(arguments, limit_s);
+}
+
+cli::Api Cluster::api() const {
+  cli::Credentials credentials;
+  auto token = identity::read_token_file(state_.addresses.admin_token_file);
+  if (token.ok()) credentials.token = *token;
+  if (!token.ok()) credentials.problem = token.error();
+  return cli::Api(state_.addresses.http, {}, credentials);
 }
 
 std::string Cluster::write_job(const TinyJob& job) const {

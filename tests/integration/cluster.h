@@ -50,7 +50,7 @@ class Cluster {
 
   const std::string& problem() const { return problem_; }  // empty: it runs
   const cli::UpState& state() const { return state_; }
-  cli::Api api() const { return cli::Api(state_.addresses.http); }
+  cli::Api api() const;  // as an admin
   const TempFolder& folder() const { return folder_; }
 
   Finished shoal(std::vector<std::string> arguments, double limit_s = 60) const;  // with --addr

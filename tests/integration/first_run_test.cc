@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/thread_environment.h"
+#include "identity/private_file.h"
 #include "tests/integration/cluster.h"
 
 namespace shoal::integration {
@@ -175,7 +176,8 @@ TEST_F(FirstRun, OneObjectIsShownWithoutSayingMuch) {
 TEST_F(FirstRun, NamesAreOfferedToAShell) {
   const auto offered = [&](std::vector<std::string> words) {
     const std::string http = cluster_->state().addresses.http;
-    words.insert(words.begin(), {binary("shoal"), "__complete", "--addr", http});
+    words.insert(words.begin(), {binary("shoal"), "__complete", "--addr", http, "--token-file",
+                                 cluster_->state().addresses.admin_token_file});
     return run(words, 30).out;
   };
   EXPECT_EQ(offered({"job", "get", "ti"}), "tiny\n");
@@ -189,6 +191,7 @@ TEST_F(FirstRun, PrometheusAcceptsTheMetrics) {
   cli::HttpRequest request;
   request.url = cluster_->state().addresses.http + "/metrics";
   request.accept = "text/plain";
+  request.token = *identity::read_token_file(cluster_->state().addresses.admin_token_file);
   const auto metrics = cli::send(request);
   ASSERT_TRUE(metrics.ok());
   ASSERT_EQ(metrics->status, 200);

@@ -59,6 +59,9 @@ std::vector<FieldError> validate(const Options& options) {
   require(options.failures_in_row_max >= 1, "/failures_in_row_max", "must be at least 1");
   require(options.copies_max >= Bytes(), "/copies_max", "must not be negative");
   require(options.jobs_max >= 1, "/jobs_max", "must be at least 1");
+  require(options.quotas.each >= 0, "/quotas", "must not be negative");
+  for (const auto& [owner, devices] : options.quotas.of)
+    require(devices >= 0, "/quotas", "must not be negative");
   require(options.agents_max >= 1, "/agents_max", "must be at least 1");
   return errors;
 }

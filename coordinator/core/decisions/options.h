@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/field_error.h"
@@ -14,6 +15,18 @@
 #include "job/job_spec.h"
 
 namespace shoal::coordinator {
+
+// The most devices that the jobs of one owner may hold together.
+struct DeviceQuotas {
+  std::int64_t each = 0;  // of an owner that is not named; 0: no limit
+  std::vector<std::pair<std::string, std::int64_t>> of;  // by owner, each once; 0: no limit
+  std::int64_t of_owner(const std::string& owner) const {
+    for (const auto& [name, devices] : of) {
+      if (name == owner) return devices;
+    }
+    return owner.empty() ? 0 : each;  // jobs from before there were owners
+  }
+};
 
 struct Options {
   std::string version;  // of the software, for people
@@ -64,6 +77,7 @@ struct Options {
   Bytes copies_max = mebibytes(8 << 10);  // that an agent keeps for others (checkpoint.buddies)
   std::int64_t jobs_max = 10'000;         // live ones
   std::int64_t agents_max = 20'000;       // that are there; those that are gone do not count
+  DeviceQuotas quotas = {};
 };
 
 // Empty when the options can work together.

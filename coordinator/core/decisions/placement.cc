@@ -69,6 +69,13 @@ void count_devices(const PlacementInput& input, PlacementDecision& decision) {
   }
 }
 
+std::string because_of_quota(const PlacementDecision& decision) {
+  if (decision.withheld == 0) return {};
+  return "; " + std::to_string(decision.withheld) +
+         " more are withheld: the jobs of its owner may hold " + std::to_string(decision.quota) +
+         " devices";
+}
+
 PlacementReason why_nothing(const PlacementDecision& decision, const PlacementInput& input) {
   if (input.devices_known == 0) return PlacementReason::kNoAgents;
   if (decision.fitting > decision.resting) return PlacementReason::kTooFewDevices;
@@ -338,7 +345,11 @@ std::optional<double> weakest_without(const PlacementInput& input, ReplicaId wit
 
 PlacementDecision decide_placement(const PlacementInput& input) {
   const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
-  return input.cut.empty() ? cut_and_place(input, model) : fill_cut(input, model);
+  PlacementDecision decision =
+      input.cut.empty() ? cut_and_place(input, model) : fill_cut(input, model);
+  decision.quota = input.quota;
+  decision.withheld = input.withheld;
+  return decision;
 }
 
 swarm::RebalanceView rebalance_view(const PlacementInput& input) {
@@ -387,6 +398,26 @@ std::optional<ReplicaId> decide_unsharing(const PlacementInput& input) {
   return ended;
 }
 
+void keep_within_quota(PlacementInput& input, std::int64_t held, Bytes needed) {
+  if (input.quota == 0) return;
+  const auto can = [&](const FreeDevice& device) {
+    return !device.refused && !device.resting && device.memory >= needed;
+  };
+  std::stable_sort(input.free.begin(), input.free.end(),
+                   [&](const FreeDevice& a, const FreeDevice& b) {
+                     const bool a_own = !a.holds.empty(), b_own = !b.holds.empty();
+                     if (a_own != b_own) return a_own;
+                     if (can(a) != can(b)) return can(a);
+                     return a.gflops > b.gflops;
+                   });
+  const auto own = std::count_if(input.free.begin(), input.free.end(),
+                                 [](const FreeDevice& device) { return !device.holds.empty(); });
+  const std::int64_t room = std::max<std::int64_t>(0, input.quota - held) + own;
+  const std::int64_t count = static_cast<std::int64_t>(input.free.size());
+  input.withheld = std::max<std::int64_t>(0, count - room);
+  input.free.resize(static_cast<std::size_t>(std::min(count, room)));
+}
+
 std::int64_t max_replicas(const JobSpec& spec) {
   return spec.sync.algorithm() == SyncAlgorithm::kNone ? 1 : spec.swarm.max_replicas;
 }
@@ -403,8 +434,10 @@ std::string explain(const PlacementDecision& decision) {
     case PlacementReason::kNoAgents:
       return "no agent has joined";
     case PlacementReason::kNoFreeDevice:
-      return decision.resting > 0 ? "the free devices are resting after a failure"
-                                  : "every device is in use";
+      return (decision.resting > 0    ? "the free devices are resting after a failure"
+              : decision.withheld > 0 ? "no device is free for it"
+                                      : "every device is in use") +
+             because_of_quota(decision);
     case PlacementReason::kNoDeviceFits:
       return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
              readable(decision.largest);
@@ -413,7 +446,8 @@ std::string explain(const PlacementDecision& decision) {
     case PlacementReason::kTooFewDevices:
       return std::to_string(decision.missing) + " more devices with " + readable(decision.needed) +
              " are needed for swarm.min_replicas; " +
-             std::to_string(decision.fitting - decision.resting) + " such are free";
+             std::to_string(decision.fitting - decision.resting) + " such are free" +
+             because_of_quota(decision);
   }
   return "";
 }

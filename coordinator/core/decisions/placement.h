@@ -61,8 +61,10 @@ struct PlacementInput {
   std::vector<PlacedReplica> live;
   std::int64_t devices_known = 0;  // free or not, of all agents
   std::vector<FreeDevice> free;
-  bool has_trained = true;   // a round was committed: a replica in sync is worth something
-  double bytes_per_s = 1e6;  // at which a replica is taken to download its state
+  bool has_trained = true;    // a round was committed: a replica in sync is worth something
+  double bytes_per_s = 1e6;   // at which a replica is taken to download its state
+  std::int64_t quota = 0;     // devices that the jobs of its owner may hold; 0: no limit
+  std::int64_t withheld = 0;  // devices that would be free, but for that
 };
 
 enum class PlacementReason {
@@ -114,7 +116,13 @@ struct PlacementDecision {
   // these.
   Bytes needed, largest;
   std::int64_t free = 0, fitting = 0, refused = 0, resting = 0, wanted = 0, missing = 0;
+  std::int64_t quota = 0, withheld = 0;  // of the input
 };
+
+// Takes the devices out of `free` that the owner's quota does not cover: `held` devices of it are
+// in use by all its jobs. Those that this job has already stay; of the others those that can take
+// `needed` stay first, then the fastest.
+void keep_within_quota(PlacementInput& input, std::int64_t held, Bytes needed);
 
 PlacementDecision decide_placement(const PlacementInput& input);
 

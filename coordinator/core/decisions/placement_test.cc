@@ -47,6 +47,34 @@ TEST(OneStage, TakesEveryDeviceThatFitsFastestFirst) {
   EXPECT_EQ(decision.fitting, 2);
 }
 
+TEST(Quota, KeepsWhatFitsThenTheFastest) {
+  auto input = two_devices();
+  const Bytes needed = training_memory(input.spec);
+  input.free.push_back(device(3, needed - Bytes(1), 100));
+  keep_within_quota(input, 0, needed);
+  EXPECT_EQ(input.free.size(), 3u) << "there is none";
+  input.quota = 2;
+  auto one_left = input;
+  keep_within_quota(one_left, 1, needed);
+  EXPECT_EQ(decide_placement(one_left).places, (std::vector<Place>{{AgentId(2), 0, 0}}));
+  EXPECT_EQ(one_left.withheld, 2);
+  keep_within_quota(input, 5, needed);
+  const auto none = decide_placement(input);
+  EXPECT_EQ(none.reason, PlacementReason::kNoFreeDevice);
+  EXPECT_EQ(explain(none),
+            "no device is free for it; 3 more are withheld: the jobs of its owner may hold 2 "
+            "devices");
+}
+
+TEST(Quota, LeavesTheDevicesThatTheJobHas) {
+  auto input = two_devices();
+  input.quota = 1;
+  input.free[0].holds = {0};
+  keep_within_quota(input, 1, Bytes());
+  ASSERT_EQ(input.free.size(), 1u);
+  EXPECT_EQ(input.free[0].agent, AgentId(1));
+}
+
 TEST(OneStage, KeepsToTheMaximum) {
   auto input = two_devices();
   input.spec.swarm.max_replicas = 2;

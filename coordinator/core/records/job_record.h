@@ -144,6 +144,7 @@ struct JobRecord {
   std::int32_t failures_in_row = 0;    // of replicas, since the last commit
   Instant balance_at;                  // no move for balance before
   std::int32_t balance_confirmed = 0;  // looks in a row that found the stages out of balance
+  std::string owner;  // who submitted it, by the name of the token; empty: before there were any
   bool operator==(const JobRecord&) const = default;
 };
 constexpr auto fields_of(Of<JobRecord>) {
@@ -162,7 +163,7 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::train_loss>("train_loss"), field<&T::validation_loss>("validation_loss"),
       field<&T::validation_round>("validation_round"), field<&T::bytes_sent>("bytes_sent"),
       field<&T::failures_in_row>("failures_in_row"), field<&T::balance_at>("balance_at"),
-      field<&T::balance_confirmed>("balance_confirmed"));
+      field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"));
 }
 static_assert(lists_every_field<JobRecord>());
 

@@ -97,6 +97,17 @@ PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
   return decide_placement(input);
 }
 
+// By all jobs of an owner; a device that holds several stages counts once.
+std::int64_t devices_held_by(const State& state, const std::string& owner) {
+  std::vector<std::pair<AgentId, std::int32_t>> held;
+  for (const auto& [id, replica] : state.replicas) {
+    const JobRecord* job = state.jobs.find(replica.job);
+    if (job != nullptr && job->owner == owner) held.emplace_back(replica.agent, replica.device);
+  }
+  std::sort(held.begin(), held.end());
+  return std::unique(held.begin(), held.end()) - held.begin();
+}
+
 void move_away(Transaction& tx, ReplicaId id, const std::string& what) {
   const ReplicaRecord& ended = tx.state().replicas.at(id);
   const RoundNumber round = next_key(tx.state().jobs.at(ended.job)).round;
@@ -173,11 +184,17 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
       input.free.push_back(std::move(*free));
     }
   }
+  input.quota = tx.options().quotas.of_owner(job.owner);
+  if (input.quota > 0) {
+    const Bytes needed = memory.empty() ? Bytes() : *std::max_element(memory.begin(), memory.end());
+    keep_within_quota(input, devices_held_by(state, job.owner), needed);
+  }
   return input;
 }
 
-PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec) {
-  PlacementDecision decision = decide_placement(placement_input(tx, JobRecord{.spec = spec}));
+PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec, const std::string& owner) {
+  PlacementDecision decision =
+      decide_placement(placement_input(tx, JobRecord{.spec = spec, .owner = owner}));
   if (decision.missing > 0 && decision.reason == PlacementReason::kPlaced) {
     decision.reason = PlacementReason::kTooFewDevices;
   }

@@ -18,7 +18,8 @@ double availability_of(const Transaction& tx, const AgentRecord& agent);
 PlacementInput placement_input(const Transaction& tx, const JobRecord& job);
 
 // What would be placed now. With one stage a job gathers what there is; here that is not enough.
-PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec);
+PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec,
+                           const std::string& owner = {});
 
 // Empty when the known devices could train it if they were free, or more of their kind.
 std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec);

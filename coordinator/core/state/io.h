@@ -57,6 +57,7 @@ struct SubmitJob {
   JobSpec spec;
   bool dry_run = false;
   SubmittedText submitted = {};  // without its job; an empty text is not kept
+  std::string owner = {};
 };
 struct CancelJob {
   RequestId request;

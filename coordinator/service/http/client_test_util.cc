@@ -14,13 +14,21 @@ std::string request_text(std::string_view method, std::string_view target, std::
                          std::string_view body) {
   std::string text = std::string(method) + " " + std::string(target) + " HTTP/1.1\r\n";
   if (headers.find("Host:") == std::string_view::npos) text += "Host: localhost\r\n";
+  const bool shows = headers.find("Authorization:") != std::string_view::npos ||
+                     headers.find("Cookie:") != std::string_view::npos;
+  if (!shows) text += login_line();
   text += headers;
-  if (!body.empty() || method == "POST")
+  if (!body.empty() || method == "POST" || method == "DELETE")
     text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
   return text + "\r\n" + std::string(body);
 }
 
 }  // namespace
+
+std::string& login_line() {
+  static std::string line;
+  return line;
+}
 
 std::string Received::header(const std::string& name) const {
   const auto it = headers.find(name);

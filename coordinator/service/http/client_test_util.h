@@ -21,6 +21,10 @@ struct Received {
   std::string header(const std::string& name) const;
 };
 
+// The header with which the clients here show who they are: what the fixture has set. ask() adds it
+// to every request that has neither Authorization nor Cookie.
+std::string& login_line();
+
 class Client {
  public:
   explicit Client(const std::string& address, int receive_buffer = 0);

@@ -117,6 +117,12 @@ class MemoryReader : public Reader {
           kFirstKey);
     });
   }
+  Result<Page<AuditRecord>> audit(const PageRequest& page) override {
+    return ask<Page<AuditRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
+      return page_of(
+          tables_.audit, page, [](const AuditRecord&) { return true; }, kFirstKey);
+    });
+  }
   Result<std::vector<std::string>> series_names(JobId) override {
     return ask<std::vector<std::string>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       std::vector<std::string> names;
@@ -248,6 +254,16 @@ void fill_members(Tables& tables, JobId job, LiveView& live) SHOAL_REQUIRES(tabl
 }  // namespace
 
 void MemoryStore::write(std::vector<Record>, std::function<void(Status)> done) { done(Status()); }
+void MemoryStore::write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) {
+  {
+    const MutexLock lock(tables_.mutex);
+    for (const PeopleRow& row : rows) {
+      if (const auto* audit = std::get_if<AuditRecord>(&row)) tables_.audit[audit->seq] = *audit;
+    }
+  }
+  done({});
+}
+
 std::unique_ptr<Reader> MemoryStore::reader() { return std::make_unique<MemoryReader>(tables_); }
 StoreStats MemoryStore::stats() const {
   StoreStats stats;
@@ -257,9 +273,9 @@ StoreStats MemoryStore::stats() const {
   return stats;
 }
 
-void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
-                           std::function<void(Answer)> done) {
+void MemoryCluster::submit(NewJob handed_in, bool dry_run, std::function<void(Answer)> done) {
   if (!answer_commands) return;
+  const JobSpec& spec = handed_in.spec;
   MutexLock lock(tables.mutex);
   for (const auto& [id, job] : tables.jobs) {
     if (job.spec.name != spec.name || dry_run) continue;
@@ -277,11 +293,12 @@ void MemoryCluster::submit(JobSpec spec, SubmittedText submitted, bool dry_run,
   if (!dry_run) {
     JobRecord job;
     job.id = id;
-    job.spec = std::move(spec);
+    job.spec = spec;
+    job.owner = handed_in.owner;
     job.created_at = kNow;
     tables.jobs[id.n] = job;
-    submitted.job = id;
-    tables.submitted[id.n] = std::move(submitted);
+    handed_in.submitted.job = id;
+    tables.submitted[id.n] = std::move(handed_in.submitted);
   }
   lock.unlock();
   done({id, {}, dry_run ? std::make_shared<const PlacementDecision>(plan) : nullptr});

@@ -25,6 +25,7 @@ struct Tables {
   std::map<RoundKey, std::vector<ContributionRecord>> contributions SHOAL_GUARDED_BY(mutex);
   std::map<std::int64_t, EventRecord> events SHOAL_GUARDED_BY(mutex);
   std::map<std::uint64_t, SubmittedText> submitted SHOAL_GUARDED_BY(mutex);
+  std::map<std::int64_t, AuditRecord> audit SHOAL_GUARDED_BY(mutex);
   std::vector<LinkRecord> links SHOAL_GUARDED_BY(mutex);
   std::map<AgentId, LogPage> logs SHOAL_GUARDED_BY(mutex);  // of agents that answer
   std::map<std::string, std::vector<SeriesLine>> series SHOAL_GUARDED_BY(mutex);  // by name
@@ -42,6 +43,8 @@ class MemoryStore : public Store {
   void write_machines(std::vector<MachineRow>, std::function<void(Status)> done) override {
     done({});
   }
+  Result<PeopleTables> load_people() override { return PeopleTables{}; }
+  void write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) override;
   void append(std::vector<SeriesPoint>) override {}
   void forget_after(JobId, RoundNumber) override {}
   std::unique_ptr<Reader> reader() override;
@@ -57,8 +60,7 @@ class MemoryCluster : public Cluster {
  public:
   MemoryCluster() : store_(tables) {}
 
-  void submit(JobSpec spec, SubmittedText submitted, bool dry_run,
-              std::function<void(Answer)> done) override;
+  void submit(NewJob job, bool dry_run, std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void pause(JobId job, std::function<void(Answer)> done) override;
   void resume(JobId job, std::function<void(Answer)> done) override;

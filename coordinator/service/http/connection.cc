@@ -6,7 +6,9 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "coordinator/service/http/audit.h"
 #include "coordinator/service/http/client_limits.h"
+#include "coordinator/service/http/gate.h"
 #include "coordinator/service/http/guard.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/stream.h"
@@ -205,6 +207,10 @@ void Connection::take_request() {
   request.if_range = text_of(message[http::field::if_range]);
   request.if_none_match = text_of(message[http::field::if_none_match]);
   request.last_event_id = text_of(message["Last-Event-ID"]);
+  request.authorization = text_of(message[http::field::authorization]);
+  request.cookie = text_of(message[http::field::cookie]);
+  request.is_secure = stream_->is_tls() || (service_.options.public_origin.starts_with("https:") &&
+                                            origin_ == service_.options.public_origin);
   request.id = usable_request_id(text_of(message["X-Request-Id"]));
   if (request.id.empty()) request.id = service_.next_request_id();
   request.body = std::move(message.body());
@@ -264,7 +270,7 @@ bool Connection::admitted() {
     return false;
   }
   route_ = match.route;
-  if (!stranger_admitted()) return false;
+  if (!line_admitted() || !caller_admitted()) return false;
   if (route_->any_query) return true;
   const Status known = check_query_names(*request_, route_->query);
   if (known.ok()) return true;
@@ -287,13 +293,23 @@ bool Connection::within_share() {
   return false;
 }
 
-bool Connection::stranger_admitted() {
-  const Status may = check_stranger({.from_this_host = stream_->is_from_this_host(),
-                                     .over_tls = stream_->is_tls(),
-                                     .for_strangers = route_->for_strangers,
-                                     .remote_allowed = service_.options.remote_allowed});
+bool Connection::line_admitted() {
+  const Status may = check_line({.from_this_host = stream_->is_from_this_host(),
+                                 .over_tls = stream_->is_tls(),
+                                 .for_proof = route_->access.door == Door::kProof,
+                                 .clear_allowed = service_.options.clear_allowed});
   if (!may.ok()) respond(problem_response(may.error(), *request_));
   return may.ok();
+}
+
+bool Connection::caller_admitted() {
+  const Status may = admit_caller(service_.options.people, *route_, *request_);
+  if (may.ok()) return true;
+  Response response = problem_response(may.error(), *request_);
+  if (may.error().code == Code::kUnauthenticated)
+    response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  respond(std::move(response));
+  return false;
 }
 
 void Connection::dispatch() {
@@ -303,7 +319,7 @@ void Connection::dispatch() {
 }
 
 void Connection::ask_worker() {
-  Replier reply = make_reply();
+  Replier reply = audited(service_.options.people, *route_, request_, make_reply());
   // The timer also keeps this connection alive while only weak references wait for the answer.
   answer_timer_.expires_after(chrono(service_.options.answer_limit));
   answer_timer_.async_wait([self = shared_from_this(), number = answer_number_](ErrorCode error) {
@@ -311,6 +327,8 @@ void Connection::ask_worker() {
   });
   const bool accepted =
       service_.workers->post([route = route_, request = request_, reply](Context& context) {
+        const Status may = check_owner(context, *route, *request);
+        if (!may.ok()) return reply(problem_response(may.error(), *request));
         if (route->answer != nullptr)
           return reply(guarded(*request, [&] { return route->answer(context, *request); }));
         try {

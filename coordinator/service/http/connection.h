@@ -38,9 +38,10 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   Bytes announced_body() const;
   void take_request();
   void answer_options();
-  bool admitted();           // false: refused and answered
-  bool within_share();       // the same: what this client may take (client_limits.h)
-  bool stranger_admitted();  // the same: whether this host or another one asks
+  bool admitted();         // false: refused and answered
+  bool within_share();     // the same: what this client may take (client_limits.h)
+  bool line_admitted();    // the same: whether a secret may travel on this connection
+  bool caller_admitted();  // the same: who asks
   void dispatch();
   void ask_worker();
   Replier make_reply();

@@ -24,9 +24,10 @@ class EitherStreamTest : public testing::ServerFixture {
     start({.machines = machines_.get()});
   }
   testing::TlsAnswer get_over_tls(const std::string& path) {
-    return testing::ask_over_tls(
-        address_, ca_, machines_->now(),
-        "GET " + path + " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
+    return testing::ask_over_tls(address_, ca_, machines_->now(),
+                                 "GET " + path +
+                                     " HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n" +
+                                     testing::login_line() + "\r\n");
   }
 
   TemporaryFolder folder_;

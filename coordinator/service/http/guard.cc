@@ -71,17 +71,11 @@ std::string host_of_origin(std::string_view origin) {
   return host_of(scheme == std::string_view::npos ? origin : origin.substr(scheme + 3));
 }
 
-Status check_stranger(const Asked& asked) {
-  if (asked.for_strangers) {
-    if (asked.over_tls) return {};
-    return Error{Code::kPermissionDenied, "a secret may not be sent over plain HTTP", "",
-                 "use https; the certificate is of the cluster's CA"};
-  }
-  if (asked.from_this_host || asked.remote_allowed) return {};
-  return Error{Code::kPermissionDenied,
-               "other hosts may only join the cluster here, since there is no login yet", "",
-               "ask on the coordinator's host, through an SSH tunnel, or start it with "
-               "--insecure-http"};
+Status check_line(const Asked& asked) {
+  const bool clear = !asked.for_proof && (asked.from_this_host || asked.clear_allowed);
+  if (asked.over_tls || clear) return {};
+  return Error{Code::kPermissionDenied, "a secret may not be sent over plain HTTP", "",
+               "use https; the certificate is of the cluster's CA"};
 }
 
 std::string_view usable_request_id(std::string_view text) {

@@ -1,6 +1,6 @@
-// Decides which requests a server without authentication accepts: the checks against web pages that
-// try to reach it through a visitor's browser, and against listening where others can reach it.
-// Pure text and addresses.
+// What is checked of a request before anybody asks who sends it: against web pages that try to
+// reach the server through a visitor's browser, and against secrets that travel in clear. Pure text
+// and addresses.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +41,11 @@ std::string_view usable_request_id(std::string_view text);
 struct Asked {
   bool from_this_host = true;
   bool over_tls = false;
-  bool for_strangers = false;   // Route
-  bool remote_allowed = false;  // HttpOptions
+  bool for_proof = false;      // Door::kProof
+  bool clear_allowed = false;  // HttpOptions
 };
-// Another host shows no login yet, so that it may do only what asks for a proof by itself; and a
-// proof is not taken in clear. Code permission_denied; none: it may.
-Status check_stranger(const Asked& asked);
+// From another host neither a token nor a page that asks for one travels in clear; what a host
+// joins with does so nowhere. Code permission_denied; none: it may.
+Status check_line(const Asked& asked);
 
 }  // namespace shoal::coordinator::rest

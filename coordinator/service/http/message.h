@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "coordinator/service/people/people.h"
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator::rest {
@@ -26,8 +28,11 @@ struct Request {
   std::vector<std::pair<std::string, std::string>>
       parts;  // of the route template: {"job", "job_7"}
   std::string content_type, accept, accept_encoding, range, if_range, if_none_match, last_event_id;
+  std::string authorization, cookie;
   std::string body;
-  std::string id;  // X-Request-Id
+  std::string id;         // X-Request-Id
+  Principal principal;    // who asks; without a name on a route that needs no login
+  bool is_secure = true;  // what the browser gets travels over TLS: its cookie may say so
 
   // Empty when absent.
   const std::string& part(std::string_view name) const;
@@ -42,9 +47,18 @@ struct FilePart {
 
 struct StreamStart {
   EventFilter filter;
-  std::int64_t after = 0;  // seq of the last event that the client has
-  bool reset = false;      // tell it that events between were lost
-  bool ndjson = false;     // else SSE
+  std::int64_t after = 0;                // seq of the last event that the client has
+  bool reset = false;                    // tell it that events between were lost
+  bool ndjson = false;                   // else SSE
+  std::function<bool()> may_go_on = {};  // false: the login of who reads has ended; null: always
+};
+
+// What the audit trail says of a request that changed something (audit.h). The rest follows from
+// the route and the principal.
+struct Audited {
+  std::string object;  // id of what was changed; empty: the parts of the path
+  std::string before, after;
+  std::string principal, token;  // empty: those of the request
 };
 
 struct Response {
@@ -54,6 +68,7 @@ struct Response {
   std::vector<std::pair<std::string, std::string>> headers;
   std::optional<FilePart> file;
   std::optional<StreamStart> stream;
+  Audited audited;
 };
 
 // Text that is not UTF-8 (a detail from a foreign process) is replaced, never thrown; NaN becomes

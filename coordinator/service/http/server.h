@@ -5,10 +5,11 @@
 // and api/openapi.json is the contract of every route.
 //
 // The port answers TLS, and plain HTTP beside it (the first byte of a connection tells them apart,
-// either_stream.h). People do not log in yet: what comes from another host may join the cluster and
-// renew its certificate, over TLS, and no more unless `remote_allowed` is set. A Host header that
-// is neither an IP address nor a known name is refused (DNS rebinding), and so is a POST from a
-// page of another origin.
+// either_stream.h); plain HTTP only to this host, unless `clear_allowed` is set. Every route says
+// in routes.cc who may use it: with a token, or with the cookie of a browser that has logged in.
+// Only the page, probes, and hosts that join need neither. A Host header that is neither an IP
+// address nor a known name is refused (DNS rebinding), and so is a change from a page of another
+// origin.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,14 @@
 #include "coordinator/service/cluster.h"
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
+#include "coordinator/service/people/people.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
 
 struct HttpOptions {
   std::string bind = "127.0.0.1:7070";  // port 0 picks a free one; [::1]:7070 for IPv6
-  bool remote_allowed = false;          // other hosts may do everything, also over plain HTTP
+  bool clear_allowed = false;           // other hosts may send their tokens over plain HTTP
   std::string public_origin;            // of a proxy in front, in lower case; empty: none
   std::vector<std::string> host_names;  // further names in a Host header; this host's own name
                                         // is added unless only loopback is bound
@@ -53,6 +55,9 @@ struct HttpOptions {
 
   // Who takes part: its routes and the TLS of this port. Must outlive the server; null: neither.
   Machines* machines = nullptr;
+
+  // Who may ask. Must outlive the server; null: nobody, but where no login is needed.
+  People* people = nullptr;
 };
 
 // Empty when the options can work together.

@@ -36,7 +36,7 @@ TEST_F(ServerTest, AnswersSeveralRequestsOnOneConnection) {
 TEST_F(ServerTest, AnswersPipelinedRequestsInOrder) {
   start();
   Client client(address_);
-  const std::string head = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  const std::string head = " HTTP/1.1\r\nHost: localhost\r\n" + testing::login_line() + "\r\n";
   client.send("GET /livez" + head + "GET /api/v1/jobs/alpha" + head + "GET /nothing" + head);
   EXPECT_EQ(client.receive().body, "ok\n");
   EXPECT_EQ(client.receive().json()["name"], "alpha");
@@ -132,8 +132,8 @@ TEST_F(ServerTest, ContinuesWhenTheClientAsksFirst) {
   start();
   Client client(address_);
   client.send(
-      "POST /api/v1/jobs?dry_run=true HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n"
-      "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n");
+      "POST /api/v1/jobs?dry_run=true HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\n" +
+      testing::login_line() + "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n");
   std::string text;
   EXPECT_TRUE(client.read_until(text, "100 Continue\r\n\r\n"));
   client.send("{}");
@@ -281,7 +281,8 @@ TEST_F(ServerTest, StopLetsAnAnswerInFlightFinish) {
   }
   Client client(address_), idle(address_);
   EXPECT_EQ(idle.ask("GET", "/livez").status, 200);
-  client.send("GET /api/v1/jobs/alpha HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  client.send("GET /api/v1/jobs/alpha HTTP/1.1\r\nHost: localhost\r\n" + testing::login_line() +
+              "\r\n");
   asked.get_future().wait();
   auto stopped = std::async(std::launch::async, [&] { server_->stop(); });
   EXPECT_TRUE(idle.closed());
@@ -306,11 +307,14 @@ TEST_F(ServerTest, ALateClusterAnswerFallsIntoTheVoid) {
   HttpOptions options;
   options.bind = "127.0.0.1:0";
   options.drain_limit = milliseconds(50);
+  options.people = &people();
   auto server = HttpServer::start(options, late);
   ASSERT_TRUE(server.ok());
   Client client(server.value()->address());
   client.send(
-      "POST /api/v1/jobs/alpha/cancel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+      "POST /api/v1/jobs/alpha/cancel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
+      "Authorization: Bearer " +
+      admin_token() + "\r\n\r\n");
   late.asked.get_future().wait();
   server.value().reset();
   late.kept({JobId(7), {}});
@@ -328,7 +332,7 @@ TEST_F(ServerTest, APortInUseIsNamedWithTheRemedy) {
   EXPECT_FALSE(second.error().remedy.empty());
 }
 
-// What they may do there: Guard.AnotherHostMayJoinOverTlsAndNoMore.
+// What they may do there: Guard.NoSecretTravelsInClear.
 TEST_F(ServerTest, ListensToOthers) {
   HttpOptions options;
   options.bind = "0.0.0.0:0";

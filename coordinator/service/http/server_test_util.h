@@ -1,4 +1,4 @@
-// A running server over a filled in-memory cluster.
+// A running server over a filled in-memory cluster; its clients are an admin.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,9 @@
 #include "coordinator/service/http/client_test_util.h"
 #include "coordinator/service/http/cluster_test_util.h"
 #include "coordinator/service/http/server.h"
+#include "coordinator/service/people/people.h"
+#include "coordinator/store/store_test_util.h"
+#include "identity/private_file.h"
 
 namespace shoal::coordinator::testing {
 
@@ -17,10 +20,29 @@ class ServerFixture : public ::testing::Test {
   void start(HttpOptions options = {}) {
     options.bind = "127.0.0.1:0";
     fill(cluster_);
+    options.people = &people();
+    login_line() = "Authorization: Bearer " + admin_token() + "\r\n";
     auto server = HttpServer::start(std::move(options), cluster_);
     ASSERT_TRUE(server.ok()) << to_string(server.error());
     server_ = std::move(server).value();
     address_ = server_->address();
+  }
+
+  // The same one over several starts.
+  People& people() {
+    if (!people_) {
+      people_ =
+          std::move(People::open({.folder = people_folder_.path()}, cluster_.store())).value();
+    }
+    return *people_;
+  }
+  std::string admin_token() {
+    return std::move(identity::read_token_file(people().admin_token_file())).value();
+  }
+  // The header of somebody with a new token.
+  std::string login_of(const std::string& name, identity::ScopeSet scopes) {
+    const auto made = people().create_token(name, scopes, seconds(3600));
+    return "Authorization: Bearer " + made.value().text + "\r\n";
   }
 
   Received get(std::string_view target, std::string_view headers = {}) {
@@ -40,6 +62,8 @@ class ServerFixture : public ::testing::Test {
   }
 
   MemoryCluster cluster_;
+  TemporaryFolder people_folder_;
+  std::unique_ptr<People> people_;
   std::unique_ptr<HttpServer> server_;
   std::string address_;
 };

@@ -88,6 +88,7 @@ EventStream::Batch EventStream::read_batch(Context& context, const StreamStart& 
 
 void EventStream::pump() {
   if (closed_ || busy_ || !look_) return;
+  if (start_.may_go_on && !start_.may_go_on()) return close();
   busy_ = true;
   look_ = false;
   std::weak_ptr<EventStream> weak = weak_from_this();
@@ -156,6 +157,7 @@ void EventStream::await_heartbeat() {
   heartbeat_timer_.expires_after(chrono(service_.options.heartbeat_every));
   heartbeat_timer_.async_wait([self = shared_from_this()](ErrorCode error) {
     if (error || self->closed_) return;
+    if (self->start_.may_go_on && !self->start_.may_go_on()) return self->close();
     self->heartbeat_due_ = true;
     if (!self->busy_) self->write_heartbeat();
   });

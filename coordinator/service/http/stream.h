@@ -2,7 +2,7 @@
 // its answer began. It has no queue: its cursor is the last event it wrote, and whenever it is idle
 // and newer events exist it reads the next batch from the store. A slow client therefore costs one
 // batch of memory and loses nothing; one that takes longer than write_limit for a batch is dropped
-// and may resume.
+// and may resume. One whose login ends is closed at the next event, or the next heartbeat.
 #pragma once
 
 #include <array>

@@ -17,8 +17,10 @@ using testing::parse_sse;
 class StreamTest : public testing::ServerFixture {
  protected:
   static void open(Client& client, const std::string& query = {}, const std::string& headers = {}) {
-    client.send("GET /api/v1/events/stream" + query + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
-                "\r\n");
+    const bool shows = headers.find("Authorization:") != std::string::npos;
+    const std::string login = shows ? std::string() : testing::login_line();
+    client.send("GET /api/v1/events/stream" + query + " HTTP/1.1\r\nHost: localhost\r\n" + login +
+                headers + "\r\n");
   }
   static std::string body_of(const std::string& text) {
     return text.substr(text.find("\r\n\r\n") + 4);
@@ -216,6 +218,21 @@ TEST_F(StreamTest, StopEndsStreams) {
   ASSERT_TRUE(client.read_until(text, "retry"));
   server_->stop();
   EXPECT_TRUE(client.closed());
+}
+
+TEST_F(StreamTest, EndsWithTheLoginOfWhoReads) {
+  HttpOptions options;
+  options.heartbeat_every = milliseconds(20);
+  start(std::move(options));
+  const auto made = people().create_token("ada", {identity::Scope::kViewer}, seconds(3600));
+  Client told(address_);
+  open(told, {}, "Authorization: Bearer " + made->text + "\r\n");
+  std::string text;
+  ASSERT_TRUE(told.read_until(text, ": heartbeat"));
+  ASSERT_TRUE(people().revoke_token(made->record.id).ok());
+  EXPECT_TRUE(told.closed());
+  expect_problem(get("/api/v1/events/stream", "Authorization: Bearer " + made->text + "\r\n"), 401,
+                 "unauthenticated");
 }
 
 }  // namespace

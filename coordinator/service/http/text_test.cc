@@ -125,14 +125,15 @@ TEST(Guard, APageOfThePublicUrlMay) {
   EXPECT_EQ(host_of_origin("https://shoal.example:8443"), "shoal.example");
 }
 
-TEST(Guard, AnotherHostMayJoinOverTlsAndNoMore) {
-  const auto may = [](const Asked& asked) { return check_stranger(asked).ok(); };
+TEST(Guard, NoSecretTravelsInClear) {
+  const auto may = [](const Asked& asked) { return check_line(asked).ok(); };
   EXPECT_TRUE(may({.from_this_host = true}));
   EXPECT_FALSE(may({.from_this_host = false}));
-  EXPECT_FALSE(may({.from_this_host = false, .over_tls = true}));
-  EXPECT_TRUE(may({.from_this_host = false, .remote_allowed = true}));
-  EXPECT_TRUE(may({.from_this_host = false, .over_tls = true, .for_strangers = true}));
-  EXPECT_FALSE(may({.from_this_host = true, .for_strangers = true})) << "a secret in clear";
+  EXPECT_TRUE(may({.from_this_host = false, .over_tls = true}));
+  EXPECT_TRUE(may({.from_this_host = false, .clear_allowed = true}));
+  EXPECT_TRUE(may({.from_this_host = false, .over_tls = true, .for_proof = true}));
+  EXPECT_FALSE(may({.from_this_host = true, .for_proof = true}));
+  EXPECT_FALSE(may({.from_this_host = false, .for_proof = true, .clear_allowed = true}));
 }
 
 TEST(Guard, ReadsBindAddresses) {

@@ -297,7 +297,8 @@ Json job_json(const JobRecord& job, const LiveView& live) {
                                .created_at = job.created_at,
                                .updated_at = job.updated_at,
                                .spec = job.spec,
-                               .status = status_of(job, live)});
+                               .status = status_of(job, live),
+                               .owner = job.owner});
 }
 
 // Share of the members' time that they computed, of what they computed or stalled.

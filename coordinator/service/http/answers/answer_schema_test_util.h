@@ -7,6 +7,7 @@
 #include "coordinator/service/http/answers/answer_json.h"
 #include "coordinator/service/http/answers/job_answers.h"
 #include "coordinator/service/http/answers/machine_answers.h"
+#include "coordinator/service/http/answers/people_answers.h"
 #include "coordinator/service/http/answers/replica_answers.h"
 #include "coordinator/service/http/answers/round_answers.h"
 
@@ -117,7 +118,8 @@ inline Json answer_schemas() {
                     ContributionAnswer, ReduceAnswer, RoundSecondsAnswer, RoundAnswer,
                     ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
                     Device, AgentAnswer, EventAnswer, JoinTokenAnswer, NewJoinTokenAnswer,
-                    AuthorityAnswer, CertificateAnswer>();
+                    AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
+                    NewApiTokenAnswer, TicketAnswer, AuditAnswer>();
 }
 
 }  // namespace shoal::coordinator::rest::testing

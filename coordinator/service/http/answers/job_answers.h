@@ -100,13 +100,14 @@ struct JobAnswer {
   Instant updated_at;
   JobSpec spec;
   JobStatusAnswer status;
+  std::string owner;
 };
 constexpr auto fields_of(Of<JobAnswer>) {
   using T = JobAnswer;
   return fields(field<&T::id>("id"), field<&T::name>("name"),
                 field<&T::created_at>("created_at", or_none()),
                 field<&T::updated_at>("updated_at", or_none()), field<&T::spec>("spec"),
-                field<&T::status>("status"));
+                field<&T::status>("status"), field<&T::owner>("owner", added_later()));
 }
 static_assert(lists_every_field<JobAnswer>());
 constexpr const char* schema_name(Of<JobAnswer>) { return "Job"; }

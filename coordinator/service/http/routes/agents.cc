@@ -5,6 +5,7 @@
 
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 
@@ -60,23 +61,31 @@ std::optional<std::int64_t> resume_point(const Request& request) {
   return seq;
 }
 
+std::string state_text(const AgentRecord& agent) {
+  return std::string(to_string(agent.state)) + (agent.cordoned ? ", cordoned" : "");
+}
+
 // The record after a command.
 Response show_agent(Context& context, const Request& request, AgentId id) {
   const auto agent = context.reader->agent(id);
   if (!agent.ok()) return problem_response(agent.error(), request);
   if (!agent.value())
     return problem_response(Problem::kInternal, request, to_string(id) + " is not in the store");
-  return json_response(agent_json(**agent, *context.cluster.live()), 202);
+  Response response = json_response(agent_json(**agent, *context.cluster.live()), 202);
+  response.audited = {.object = to_string(id), .before = {}, .after = state_text(**agent)};
+  return response;
 }
 
 void command(Context& context, const Request& request, AgentVerb verb, Replier reply) {
   const auto agent = find_agent(context, request.part("agent"));
   if (!agent.ok()) return reply(problem_response(agent.error(), request));
-  auto done = [on_worker = context.on_worker, request, id = agent.value().id,
+  auto done = [on_worker = context.on_worker, request, before = agent.value(),
                reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(problem_response(answer.result.error(), request));
-      reply(show_agent(worker, request, id));
+      Response response = show_agent(worker, request, before.id);
+      response.audited.before = state_text(before);
+      reply(std::move(response));
     });
   };
   context.cluster.command_agent(agent.value().id, verb, std::move(done));
@@ -195,6 +204,9 @@ Result<Response> stream_events(Context& context, const Request& request) {
   Response response;
   response.content_type = start.ndjson ? "application/x-ndjson" : "text/event-stream";
   response.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
+  if (const People* people = context.options.people; people != nullptr) {
+    start.may_go_on = [people, who = request.principal] { return people->is_still(who); };
+  }
   response.stream = std::move(start);
   return response;
 }

@@ -60,14 +60,24 @@ Result<Response> list_events(Context& context, const Request& request);
 Result<Response> stream_events(Context& context, const Request& request);
 
 // machines.cc
-Result<Response> create_token(Context& context, const Request& request);
-Result<Response> list_tokens(Context& context, const Request& request);
-Result<Response> remove_token(Context& context, const Request& request);
+Result<Response> create_join_token(Context& context, const Request& request);
+Result<Response> list_join_tokens(Context& context, const Request& request);
+Result<Response> remove_join_token(Context& context, const Request& request);
 Result<Response> enrol(Context& context, const Request& request);
 Result<Response> renew(Context& context, const Request& request);
 Result<Response> revoke_agent(Context& context, const Request& request);
 Result<Response> list_authorities(Context& context, const Request& request);
 Result<Response> rotate_authority(Context& context, const Request& request);
+
+// people.cc
+Result<Response> log_in(Context& context, const Request& request);
+Result<Response> get_session(Context& context, const Request& request);
+Result<Response> log_out(Context& context, const Request& request);
+Result<Response> create_ticket(Context& context, const Request& request);
+Result<Response> create_token(Context& context, const Request& request);
+Result<Response> list_tokens(Context& context, const Request& request);
+Result<Response> revoke_token(Context& context, const Request& request);
+Result<Response> list_audit(Context& context, const Request& request);
 
 // dashboard.cc
 Result<Response> dashboard_page(Context& context, const Request& request);

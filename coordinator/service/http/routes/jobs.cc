@@ -91,7 +91,16 @@ Response show_job(Context& context, const Request& request, JobId id, int status
                             to_string(id) + " was accepted but is not in the store");
   }
   Response response = json_response(job_json(**job, *context.cluster.live()), status);
+  response.audited.object = to_string(id);
+  response.audited.after = to_string((*job)->desired);
   if (status == 201) response.headers.emplace_back("Location", "/api/v1/jobs/" + to_string(id));
+  return response;
+}
+
+Response show_new_job(Context& context, const Request& request, JobId id) {
+  Response response = show_job(context, request, id, 201);
+  const auto job = context.reader->job(id);
+  if (job.ok() && job.value()) response.audited.after = (*job)->spec.name;
   return response;
 }
 
@@ -154,11 +163,13 @@ using JobCommand = void (Cluster::*)(JobId, std::function<void(Cluster::Answer)>
 void command_job(Context& context, const Request& request, JobCommand command, Replier reply) {
   const auto job = find_job(context, request);
   if (!job.ok()) return reply(problem_response(job.error(), request));
-  auto done = [on_worker = context.on_worker, request, id = job.value().id,
+  auto done = [on_worker = context.on_worker, request, before = job.value(),
                reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
-      reply(show_job(worker, request, id, 202));
+      Response response = show_job(worker, request, before.id, 202);
+      response.audited.before = to_string(before.desired);
+      reply(std::move(response));
     });
   };
   (context.cluster.*command)(job.value().id, std::move(done));
@@ -196,10 +207,11 @@ void create_job(Context& context, const Request& request, Replier reply) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(kept, answer, Problem::kNameTaken));
       reply(dry ? dry_run_accepted(worker, spec, *answer.plan)
-                : show_job(worker, kept, answer.result.value(), 201));
+                : show_new_job(worker, kept, answer.result.value()));
     });
   };
-  context.cluster.submit(read.spec, std::move(submitted), dry_run.value(), std::move(done));
+  context.cluster.submit({read.spec, request.principal.name, std::move(submitted)}, dry_run.value(),
+                         std::move(done));
 }
 
 void cancel_job(Context& context, const Request& request, Replier reply) {
@@ -219,11 +231,14 @@ void change_job(Context& context, const Request& request, Replier reply) {
   if (!job.ok()) return reply(problem_response(job.error(), request));
   const auto outer_lr = read_change(request);
   if (!outer_lr.ok()) return reply(problem_response(outer_lr.error(), request));
-  auto done = [on_worker = context.on_worker, request, id = job.value().id,
-               reply](Cluster::Answer answer) {
+  auto done = [on_worker = context.on_worker, request, before = job.value(),
+               rate = outer_lr.value(), reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
-      reply(show_job(worker, request, id, 200));
+      Response response = show_job(worker, request, before.id, 200);
+      response.audited.before = "outer_lr = " + Json(before.outer_lr).dump();
+      response.audited.after = "outer_lr = " + Json(rate).dump();
+      reply(std::move(response));
     });
   };
   context.cluster.change(job.value().id, outer_lr.value(), std::move(done));

@@ -6,8 +6,8 @@
 #include "coordinator/service/http/answers/machine_answers.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/routes/body.h"
 #include "coordinator/service/http/server.h"
-#include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 
 namespace shoal::coordinator::rest::api {
@@ -17,44 +17,6 @@ Result<Machines*> machines_of(Context& context) {
   if (context.options.machines != nullptr) return context.options.machines;
   return Error{Code::kUnavailable, "this server knows no machines", "", ""};
 }
-
-// The fields of a body that has exactly these, each read by its type.
-class Body {
- public:
-  static Result<Body> read(const Request& request, std::vector<std::string_view> names) {
-    Json json = Json::parse(request.body, nullptr, false);
-    if (!json.is_object())
-      return Error{Code::kInvalidArgument, "the body must be a JSON object", "", ""};
-    for (const auto& [key, value] : json.items()) {
-      if (std::find(names.begin(), names.end(), key) == names.end())
-        return Error{Code::kInvalidArgument, "unknown field \"" + key + "\"", "/" + key,
-                     "it has " + join(names)};
-    }
-    return Body(std::move(json));
-  }
-
-  std::string text(const char* name) {
-    const auto found = json_.find(name);
-    const bool good = found != json_.end() && found->is_string();
-    if (!good) note(name, "must be a text");
-    return good ? found->get<std::string>() : std::string();
-  }
-  std::int64_t integer(const char* name) {
-    const auto found = json_.find(name);
-    const bool good = found != json_.end() && found->is_number_integer();
-    if (!good) note(name, "must be a whole number");
-    return good ? found->get<std::int64_t>() : 0;
-  }
-  const Status& status() const { return status_; }  // the first that was not as it must be
-
- private:
-  explicit Body(Json json) : json_(std::move(json)) {}
-  void note(const char* name, const char* what) {
-    if (status_.ok()) status_ = Error{Code::kInvalidArgument, what, std::string("/") + name, ""};
-  }
-  Json json_;
-  Status status_;
-};
 
 constexpr std::int64_t kSecondsMax = std::int64_t{366} * 86'400;
 constexpr std::int64_t kUnixMsMax = 4'102'444'800'000;  // the year 2100
@@ -110,9 +72,16 @@ Json authorities_json(const Machines& machines) {
   return page_json(std::move(items), std::nullopt, "authorities");
 }
 
+std::string issuing_fingerprint(const Machines& machines) {
+  for (const AuthorityView& view : machines.authorities()) {
+    if (view.record.until.ns == 0) return view.record.fingerprint;
+  }
+  return {};
+}
+
 }  // namespace
 
-Result<Response> create_token(Context& context, const Request& request) {
+Result<Response> create_join_token(Context& context, const Request& request) {
   const auto machines = machines_of(context);
   if (!machines) return machines.error();
   auto body = Body::read(request, {"uses", "ttl_s"});
@@ -121,10 +90,14 @@ Result<Response> create_token(Context& context, const Request& request) {
   if (!body->status().ok()) return body->status().error();
   auto token = (*machines)->create_token(uses, seconds(std::min(ttl_s, kSecondsMax)));
   if (!token) return token.error();
-  return json_response(answer_json(NewJoinTokenAnswer{std::move(token).value()}), 201);
+  const auto made = identity::parse_join_token(*token);
+  Response response = json_response(answer_json(NewJoinTokenAnswer{std::move(token).value()}), 201);
+  response.audited.object = to_string(made->id);
+  response.audited.after = std::to_string(uses) + " uses, " + std::to_string(ttl_s) + " s";
+  return response;
 }
 
-Result<Response> list_tokens(Context& context, const Request&) {
+Result<Response> list_join_tokens(Context& context, const Request&) {
   const auto machines = machines_of(context);
   if (!machines) return machines.error();
   Json items = Json::array();
@@ -134,7 +107,7 @@ Result<Response> list_tokens(Context& context, const Request&) {
   return json_response(page_json(std::move(items), std::nullopt, "tokens"));
 }
 
-Result<Response> remove_token(Context& context, const Request& request) {
+Result<Response> remove_join_token(Context& context, const Request& request) {
   const auto machines = machines_of(context);
   if (!machines) return machines.error();
   const auto id = parse_id<identity::JoinTokenTag>(request.part("token"));
@@ -161,7 +134,16 @@ Result<Response> enrol(Context& context, const Request& request) {
   if (!body->status().ok()) return body->status().error();
   if (!clock) return clock.error();
   asked.clock = *clock;
-  return certificate_response((*machines)->enrol(asked), request);
+  const auto issued = (*machines)->enrol(asked);
+  Response response = certificate_response(issued, request);
+  if (!issued) return response;
+  const std::string token = to_string(identity::parse_join_token(asked.token)->id);
+  response.audited = {.object = to_string(issued->machine),
+                      .before = {},
+                      .after = asked.name,
+                      .principal = token,
+                      .token = token};
+  return response;
 }
 
 Result<Response> renew(Context& context, const Request& request) {
@@ -186,7 +168,9 @@ Result<Response> revoke_agent(Context& context, const Request& request) {
   const auto agent = find_agent(context, request.part("agent"));
   if (!agent) return agent.error();
   if (const Status revoked = (*machines)->revoke(agent->id); !revoked.ok()) return revoked.error();
-  return json_response(agent_json(*agent, *context.cluster.live()));
+  Response response = json_response(agent_json(*agent, *context.cluster.live()));
+  response.audited = {.object = to_string(agent->id), .before = "trusted", .after = "revoked"};
+  return response;
 }
 
 Result<Response> list_authorities(Context& context, const Request&) {
@@ -198,8 +182,11 @@ Result<Response> list_authorities(Context& context, const Request&) {
 Result<Response> rotate_authority(Context& context, const Request&) {
   const auto machines = machines_of(context);
   if (!machines) return machines.error();
+  const std::string before = issuing_fingerprint(**machines);
   if (const Status rotated = (*machines)->rotate(); !rotated.ok()) return rotated.error();
-  return json_response(authorities_json(**machines));
+  Response response = json_response(authorities_json(**machines));
+  response.audited = {.object = "ca", .before = before, .after = issuing_fingerprint(**machines)};
+  return response;
 }
 
 }  // namespace shoal::coordinator::rest::api

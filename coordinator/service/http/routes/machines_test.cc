@@ -45,30 +45,32 @@ class MachineRoutes : public testing::ServerFixture {
 };
 
 TEST_F(MachineRoutes, ATokenIsMadeListedAndRemoved) {
-  const auto made = post("/api/v1/tokens", R"({"uses":3,"ttl_s":3600})");
+  const auto made = post("/api/v1/join/tokens", R"({"uses":3,"ttl_s":3600})");
   ASSERT_EQ(made.status, 201) << made.body;
   const std::string text = made.json()["token"];
   const auto token = identity::parse_join_token(text);
   ASSERT_TRUE(token.ok());
-  const auto listed = get("/api/v1/tokens");
+  const auto listed = get("/api/v1/join/tokens");
   EXPECT_EQ(listed.body.find(token->secret), std::string::npos);
   const json entry = listed.json()["items"].back();
   EXPECT_EQ(entry["id"], to_string(token->id));
   EXPECT_EQ(entry["state"], "works");
   EXPECT_EQ(entry["uses_max"], 3);
-  const auto removed = testing::ask(address_, "DELETE", "/api/v1/tokens/" + to_string(token->id));
+  const auto removed =
+      testing::ask(address_, "DELETE", "/api/v1/join/tokens/" + to_string(token->id));
   EXPECT_EQ(removed.json()["state"], "revoked");
-  expect_problem(testing::ask(address_, "DELETE", "/api/v1/tokens/join_99"), 404, "not-found");
+  expect_problem(testing::ask(address_, "DELETE", "/api/v1/join/tokens/join_99"), 404, "not-found");
 }
 
 TEST_F(MachineRoutes, WhatATokenMayNotBeIsNamed) {
-  EXPECT_EQ(post("/api/v1/tokens", R"({"uses":0,"ttl_s":3600})").json()["errors"][0]["pointer"],
-            "uses");
-  EXPECT_EQ(post("/api/v1/tokens", R"({"uses":1,"ttl_s":0})").json()["errors"][0]["pointer"],
+  EXPECT_EQ(
+      post("/api/v1/join/tokens", R"({"uses":0,"ttl_s":3600})").json()["errors"][0]["pointer"],
+      "uses");
+  EXPECT_EQ(post("/api/v1/join/tokens", R"({"uses":1,"ttl_s":0})").json()["errors"][0]["pointer"],
             "ttl");
-  EXPECT_EQ(post("/api/v1/tokens", R"({"uses":1})").status, 400);
-  EXPECT_EQ(post("/api/v1/tokens", R"({"uses":1,"ttl_s":5,"name":"x"})").status, 400);
-  EXPECT_EQ(post("/api/v1/tokens", "[]").status, 400);
+  EXPECT_EQ(post("/api/v1/join/tokens", R"({"uses":1})").status, 400);
+  EXPECT_EQ(post("/api/v1/join/tokens", R"({"uses":1,"ttl_s":5,"name":"x"})").status, 400);
+  EXPECT_EQ(post("/api/v1/join/tokens", "[]").status, 400);
 }
 
 TEST_F(MachineRoutes, AHostJoinsOverTlsOnly) {

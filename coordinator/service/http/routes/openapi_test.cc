@@ -62,6 +62,20 @@ TEST(OpenApi, QueryParametersAreThoseOfTheRoutes) {
   }
 }
 
+// Without a login: where the table says so. With one: the action that a scope must allow.
+TEST(OpenApi, SecurityIsThatOfTheRoutes) {
+  for (const Route& route : route_table()) {
+    const auto& operation = document()["paths"][described_path(route.path)][lower(route.method)];
+    const bool open = route.access.door == Door::kOpen || route.access.door == Door::kProof;
+    EXPECT_EQ(operation.contains("security"), open) << route.path;
+    const bool has_action = route.access.door == Door::kAction;
+    EXPECT_EQ(operation.value("x-action", ""),
+              has_action ? std::string(to_string(route.access.action)) : "")
+        << route.path;
+  }
+  EXPECT_EQ(document()["security"].size(), document()["components"]["securitySchemes"].size());
+}
+
 TEST(OpenApi, EveryOperationHasSummaryIdAndResponses) {
   std::set<std::string> ids;
   for (const auto& [path, operations] : document()["paths"].items()) {
@@ -118,6 +132,10 @@ TEST_F(OpenApiAnswers, HaveTheDescribedKeys) {
   expect_keys("Version", get("/api/v1/version").json());
   expect_keys("Example", get("/api/v1/examples").json()["items"][0]);
   expect_keys("Join", get("/api/v1/join").json());
+  expect_keys("Principal", get("/api/v1/session").json());
+  expect_keys("ApiToken", get("/api/v1/tokens").json()["items"][0]);
+  testing::ask(address_, "POST", "/api/v1/tickets");
+  expect_keys("Audit", get("/api/v1/audit").json()["items"][0]);
   testing::fill_pipeline(cluster_);
   const auto topology = get("/api/v1/jobs/piped/topology").json();
   expect_keys("Topology", topology);

@@ -1,116 +1,152 @@
-// The route table: the only list of what this server answers.
+// The route table: the only list of what this server answers, and to whom.
 #include "coordinator/service/http/router.h"
 #include "coordinator/service/http/routes/api.h"
 
 namespace shoal::coordinator::rest {
 namespace {
 
-std::vector<Route> dashboard_routes() {
-  return {
-      {"GET", "/", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/jobs", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/jobs/{path...}", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/agents", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/agents/{path...}", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/join", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/network", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/events", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/checkpoints", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/checkpoints/{path...}", api::dashboard_page, nullptr, {}, true, true},
-      {"GET", "/assets/{path...}", api::dashboard_asset, nullptr, {}, true},
-  };
-}
+using identity::Action;
 
-const std::vector<std::string_view> kLogQuery = {"tail",   "cursor",  "level",
-                                                 "source", "replica", "q"};
+using Query = std::vector<std::string_view>;
+const Query kPaged = {"limit", "cursor", "order"};
+const Query kLogQuery = {"tail", "cursor", "level", "source", "replica", "q"};
+const Query kPagedJobs = {"limit", "cursor", "order", "phase"};
+const Query kPagedAgents = {"limit", "cursor", "order", "gone"};
+const Query kPagedEvents = {"limit", "cursor", "order", "job", "agent", "severity"};
+const Query kStreamQuery = {"job", "agent", "severity", "from"};
+const Query kSeriesQuery = {"name", "x", "by", "from", "to", "max_points"};
 
-std::vector<Route> api_routes() {
+constexpr Access kSeeJob = Action::kViewJob;
+constexpr Access kSeeCluster = Action::kViewCluster;
+constexpr Access kReadLogs = Action::kReadLogs;
+constexpr Access kReadAgentLogs = Action::kReadAgentLogs;
+constexpr Access kDownload = Action::kDownloadCheckpoint;
+constexpr Access kReadMetrics = Action::kReadMetrics;
+constexpr Access kOpen = Door::kOpen;
+constexpr Access kSubmit{Action::kSubmitJob, "submit_job"};
+constexpr Access kChange{Action::kControlJob, "change_job"};
+constexpr Access kCancel{Action::kControlJob, "cancel_job"};
+constexpr Access kPause{Action::kControlJob, "pause_job"};
+constexpr Access kResume{Action::kControlJob, "resume_job"};
+constexpr Access kCordon{Action::kControlAgent, "cordon_agent"};
+constexpr Access kUncordon{Action::kControlAgent, "uncordon_agent"};
+constexpr Access kDrain{Action::kControlAgent, "drain_agent"};
+constexpr Access kForget{Action::kControlAgent, "forget_agent"};
+constexpr Access kRevoke{Action::kRevokeAgent, "revoke_agent"};
+constexpr Access kSeeJoinTokens = Action::kCreateJoinToken;
+constexpr Access kMakeJoinToken{Action::kCreateJoinToken, "create_join_token"};
+constexpr Access kRemoveJoinToken{Action::kCreateJoinToken, "remove_join_token"};
+constexpr Access kRotate{Action::kRotateCa, "rotate_ca"};
+constexpr Access kSeeTokens = Action::kManageTokens;
+constexpr Access kMakeToken{Action::kManageTokens, "create_token"};
+constexpr Access kRevokeToken{Action::kManageTokens, "revoke_token"};
+constexpr Access kReadAudit = Action::kReadAudit;
+
+std::vector<Route> job_routes() {
   return {
-      {"POST", "/api/v1/jobs", nullptr, api::create_job, {"dry_run", "folder"}},
-      {"GET", "/api/v1/jobs", api::list_jobs, nullptr, {"limit", "cursor", "order", "phase"}},
-      {"GET", "/api/v1/jobs/{job}", api::get_job},
-      {"PATCH", "/api/v1/jobs/{job}", nullptr, api::change_job},
-      {"GET", "/api/v1/jobs/{job}/spec", api::get_job_spec},
-      {"POST", "/api/v1/jobs/{job}/cancel", nullptr, api::cancel_job},
-      {"POST", "/api/v1/jobs/{job}/pause", nullptr, api::pause_job},
-      {"POST", "/api/v1/jobs/{job}/resume", nullptr, api::resume_job},
-      {"GET", "/api/v1/jobs/{job}/rounds", api::list_rounds, nullptr, {"limit", "cursor", "order"}},
-      {"GET", "/api/v1/jobs/{job}/rounds/{round}", api::get_round},
-      {"GET",
-       "/api/v1/jobs/{job}/replicas",
-       api::list_replicas,
-       nullptr,
-       {"limit", "cursor", "order"}},
-      {"GET", "/api/v1/jobs/{job}/topology", api::get_topology},
-      {"GET",
-       "/api/v1/jobs/{job}/checkpoints",
-       api::list_checkpoints,
-       nullptr,
-       {"limit", "cursor", "order"}},
-      {"GET", "/api/v1/jobs/{job}/logs", nullptr, api::job_logs, kLogQuery},
-      {"GET", "/api/v1/jobs/{job}/series", api::list_series},
-      {"GET",
-       "/api/v1/jobs/{job}/series/query",
-       api::query_series,
-       nullptr,
-       {"name", "x", "by", "from", "to", "max_points"}},
-      {"GET", "/api/v1/checkpoints/{checkpoint}", api::get_checkpoint},
-      {"GET", "/api/v1/checkpoints/{checkpoint}/files/{path...}", api::get_checkpoint_file},
+      {"POST", "/api/v1/jobs", kSubmit, nullptr, api::create_job, {"dry_run", "folder"}},
+      {"GET", "/api/v1/jobs", kSeeJob, api::list_jobs, nullptr, kPagedJobs},
+      {"GET", "/api/v1/jobs/{job}", kSeeJob, api::get_job},
+      {"PATCH", "/api/v1/jobs/{job}", kChange, nullptr, api::change_job},
+      {"GET", "/api/v1/jobs/{job}/spec", kSeeJob, api::get_job_spec},
+      {"POST", "/api/v1/jobs/{job}/cancel", kCancel, nullptr, api::cancel_job},
+      {"POST", "/api/v1/jobs/{job}/pause", kPause, nullptr, api::pause_job},
+      {"POST", "/api/v1/jobs/{job}/resume", kResume, nullptr, api::resume_job},
+      {"GET", "/api/v1/jobs/{job}/rounds", kSeeJob, api::list_rounds, nullptr, kPaged},
+      {"GET", "/api/v1/jobs/{job}/rounds/{round}", kSeeJob, api::get_round},
+      {"GET", "/api/v1/jobs/{job}/replicas", kSeeJob, api::list_replicas, nullptr, kPaged},
+      {"GET", "/api/v1/jobs/{job}/topology", kSeeJob, api::get_topology},
+      {"GET", "/api/v1/jobs/{job}/checkpoints", kSeeJob, api::list_checkpoints, nullptr, kPaged},
+      {"GET", "/api/v1/jobs/{job}/logs", kReadLogs, nullptr, api::job_logs, kLogQuery},
+      {"GET", "/api/v1/jobs/{job}/series", kSeeJob, api::list_series},
+      {"GET", "/api/v1/jobs/{job}/series/query", kSeeJob, api::query_series, nullptr, kSeriesQuery},
+      {"GET", "/api/v1/checkpoints/{checkpoint}", kSeeJob, api::get_checkpoint},
+      {"GET", "/api/v1/checkpoints/{checkpoint}/files/{path...}", kDownload,
+       api::get_checkpoint_file},
       {"POST",
        "/api/v1/checkpoints/{checkpoint}/verify",
+       kSeeJob,
        nullptr,
        api::verify_checkpoint,
        {"file"}},
-      {"GET", "/api/v1/examples", api::examples, nullptr, {}, true},
-      {"GET", "/api/v1/join", api::how_to_join, nullptr, {}, true},
-      {"GET", "/api/v1/agents", api::list_agents, nullptr, {"limit", "cursor", "order", "gone"}},
-      {"GET", "/api/v1/agents/{agent}", api::get_agent},
-      {"DELETE", "/api/v1/agents/{agent}", nullptr, api::forget_agent},
-      {"GET", "/api/v1/agents/{agent}/logs", nullptr, api::agent_logs, kLogQuery},
-      {"GET", "/api/v1/network", api::get_network},
-      {"POST", "/api/v1/agents/{agent}/cordon", nullptr, api::cordon_agent},
-      {"POST", "/api/v1/agents/{agent}/uncordon", nullptr, api::uncordon_agent},
-      {"POST", "/api/v1/agents/{agent}/drain", nullptr, api::drain_agent},
-      {"GET",
-       "/api/v1/events",
-       api::list_events,
-       nullptr,
-       {"limit", "cursor", "order", "job", "agent", "severity"}},
-      {"GET",
-       "/api/v1/events/stream",
-       api::stream_events,
-       nullptr,
-       {"job", "agent", "severity", "from"}},
-      {"GET", "/api/v1/version", api::version, nullptr, {}, true},
-      {"GET", "/api/v1/openapi.json", api::openapi, nullptr, {}, true},
-      // The dashboard: its page at every path of its own router, and what the page loads.
-      {"GET", "/problems/{slug}", api::problem_help, nullptr, {}, true},
-      {"GET", "/livez", api::livez, nullptr, {"verbose"}, true},
-      {"GET", "/readyz", api::readyz, nullptr, {"verbose"}, true},
-      {"GET", "/healthz", api::readyz, nullptr, {"verbose"}, true},
-      {"GET", "/metrics", api::metrics},
+  };
+}
+
+std::vector<Route> cluster_routes() {
+  return {
+      {"GET", "/api/v1/examples", kSeeCluster, api::examples, nullptr, {}, true},
+      {"GET", "/api/v1/join", kSeeCluster, api::how_to_join, nullptr, {}, true},
+      {"GET", "/api/v1/agents", kSeeCluster, api::list_agents, nullptr, kPagedAgents},
+      {"GET", "/api/v1/agents/{agent}", kSeeCluster, api::get_agent},
+      {"DELETE", "/api/v1/agents/{agent}", kForget, nullptr, api::forget_agent},
+      {"GET", "/api/v1/agents/{agent}/logs", kReadAgentLogs, nullptr, api::agent_logs, kLogQuery},
+      {"GET", "/api/v1/network", kSeeCluster, api::get_network},
+      {"POST", "/api/v1/agents/{agent}/cordon", kCordon, nullptr, api::cordon_agent},
+      {"POST", "/api/v1/agents/{agent}/uncordon", kUncordon, nullptr, api::uncordon_agent},
+      {"POST", "/api/v1/agents/{agent}/drain", kDrain, nullptr, api::drain_agent},
+      {"GET", "/api/v1/events", kSeeCluster, api::list_events, nullptr, kPagedEvents},
+      {"GET", "/api/v1/events/stream", kSeeCluster, api::stream_events, nullptr, kStreamQuery},
+      {"GET", "/api/v1/version", kSeeCluster, api::version, nullptr, {}, true},
+      {"GET", "/api/v1/openapi.json", kSeeCluster, api::openapi, nullptr, {}, true},
+      {"GET", "/problems/{slug}", kOpen, api::problem_help, nullptr, {}, true},
+      {"GET", "/livez", kOpen, api::livez, nullptr, {"verbose"}, true},
+      {"GET", "/readyz", kOpen, api::readyz, nullptr, {"verbose"}, true},
+      {"GET", "/healthz", kOpen, api::readyz, nullptr, {"verbose"}, true},
+      {"GET", "/metrics", kReadMetrics, api::metrics},
   };
 }
 
 std::vector<Route> machine_routes() {
   return {
-      {"POST", "/api/v1/agents/{agent}/revoke", api::revoke_agent},
-      {"POST", "/api/v1/tokens", api::create_token},
-      {"GET", "/api/v1/tokens", api::list_tokens},
-      {"DELETE", "/api/v1/tokens/{token}", api::remove_token},
-      {"GET", "/api/v1/authorities", api::list_authorities},
-      {"POST", "/api/v1/authorities/rotate", api::rotate_authority},
-      {"POST", "/api/v1/enrol", api::enrol, nullptr, {}, false, false, true},
-      {"POST", "/api/v1/renew", api::renew, nullptr, {}, false, false, true},
+      {"POST", "/api/v1/agents/{agent}/revoke", kRevoke, api::revoke_agent},
+      {"POST", "/api/v1/join/tokens", kMakeJoinToken, api::create_join_token},
+      {"GET", "/api/v1/join/tokens", kSeeJoinTokens, api::list_join_tokens},
+      {"DELETE", "/api/v1/join/tokens/{token}", kRemoveJoinToken, api::remove_join_token},
+      {"GET", "/api/v1/authorities", kSeeCluster, api::list_authorities},
+      {"POST", "/api/v1/authorities/rotate", kRotate, api::rotate_authority},
+      {"POST", "/api/v1/enrol", {Door::kProof, "join"}, api::enrol},
+      {"POST", "/api/v1/renew", Door::kProof, api::renew},
+  };
+}
+
+std::vector<Route> people_routes() {
+  return {
+      {"POST", "/api/v1/session", {Door::kOpen, "log_in"}, api::log_in},
+      {"GET", "/api/v1/session", Door::kLogin, api::get_session},
+      {"DELETE", "/api/v1/session", {Door::kOpen, "log_out"}, api::log_out},
+      {"POST", "/api/v1/tickets", {Door::kLogin, "create_ticket"}, api::create_ticket},
+      {"POST", "/api/v1/tokens", kMakeToken, api::create_token},
+      {"GET", "/api/v1/tokens", kSeeTokens, api::list_tokens},
+      {"DELETE", "/api/v1/tokens/{token}", kRevokeToken, api::revoke_token},
+      {"GET", "/api/v1/audit", kReadAudit, api::list_audit, nullptr, kPaged},
+  };
+}
+
+// The page at every path of its own router, and what it loads.
+std::vector<Route> dashboard_routes() {
+  return {
+      {"GET", "/", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/jobs", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/jobs/{path...}", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/agents", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/agents/{path...}", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/login", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/tokens", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/audit", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/join", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/network", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/events", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/checkpoints", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/checkpoints/{path...}", kOpen, api::dashboard_page, nullptr, {}, true, true},
+      {"GET", "/assets/{path...}", kOpen, api::dashboard_asset, nullptr, {}, true},
   };
 }
 
 std::vector<Route> all_routes() {
-  std::vector<Route> routes = api_routes();
-  std::vector<Route> machines = machine_routes();
-  for (Route& route : machines) routes.push_back(std::move(route));
-  std::vector<Route> pages = dashboard_routes();
-  for (Route& route : pages) routes.push_back(std::move(route));
+  std::vector<Route> routes = job_routes();
+  for (auto more : {cluster_routes, machine_routes, people_routes, dashboard_routes}) {
+    for (Route& route : more()) routes.push_back(std::move(route));
+  }
   return routes;
 }
 

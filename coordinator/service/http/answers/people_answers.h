@@ -1,0 +1,103 @@
+// What people and programs read of themselves: who one is, tokens, and the audit trail. A token's
+// text is in no answer but the one that makes it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/enumerators.h"
+#include "base/fields.h"
+#include "base/time.h"
+#include "identity/api_token.h"
+
+namespace shoal::coordinator::rest {
+
+struct PrincipalAnswer {
+  std::string name;
+  std::string scope;  // one word, or several with commas
+  identity::ApiTokenId token_id;
+  std::int64_t expires_at_ms = 0;                           // Unix time of the login's end
+  std::vector<std::pair<std::string, std::string>> grants;  // action -> any, own
+};
+constexpr auto fields_of(Of<PrincipalAnswer>) {
+  using T = PrincipalAnswer;
+  return fields(field<&T::name>("name"), field<&T::scope>("scope"), field<&T::token_id>("token_id"),
+                field<&T::expires_at_ms>("expires_at_ms"), field<&T::grants>("grants"));
+}
+static_assert(lists_every_field<PrincipalAnswer>());
+constexpr const char* schema_name(Of<PrincipalAnswer>) { return "Principal"; }
+
+enum class ApiTokenState { kWorks, kExpired, kRevoked };
+constexpr auto enumerators_of(Of<ApiTokenState>) {
+  using enum ApiTokenState;
+  return enumerators<ApiTokenState>(
+      {{kWorks, "works"}, {kExpired, "expired"}, {kRevoked, "revoked"}});
+}
+
+struct ApiTokenAnswer {
+  identity::ApiTokenId id;
+  std::string name;
+  std::string scope;
+  ApiTokenState state = ApiTokenState::kWorks;
+  Instant created_at;
+  Instant expires_at;
+};
+constexpr auto fields_of(Of<ApiTokenAnswer>) {
+  using T = ApiTokenAnswer;
+  return fields(field<&T::id>("id"), field<&T::name>("name"), field<&T::scope>("scope"),
+                field<&T::state>("state"), field<&T::created_at>("created_at"),
+                field<&T::expires_at>("expires_at"));
+}
+static_assert(lists_every_field<ApiTokenAnswer>());
+constexpr const char* schema_name(Of<ApiTokenAnswer>) { return "ApiToken"; }
+
+struct NewApiTokenAnswer {
+  std::string token;
+  identity::ApiTokenId id;
+  std::string name;
+  std::string scope;
+  ApiTokenState state = ApiTokenState::kWorks;
+  Instant created_at;
+  Instant expires_at;
+};
+constexpr auto fields_of(Of<NewApiTokenAnswer>) {
+  using T = NewApiTokenAnswer;
+  return fields(field<&T::token>("token"), field<&T::id>("id"), field<&T::name>("name"),
+                field<&T::scope>("scope"), field<&T::state>("state"),
+                field<&T::created_at>("created_at"), field<&T::expires_at>("expires_at"));
+}
+static_assert(lists_every_field<NewApiTokenAnswer>());
+constexpr const char* schema_name(Of<NewApiTokenAnswer>) { return "NewApiToken"; }
+
+struct TicketAnswer {
+  std::string ticket;
+  Instant expires_at;
+};
+constexpr auto fields_of(Of<TicketAnswer>) {
+  using T = TicketAnswer;
+  return fields(field<&T::ticket>("ticket"), field<&T::expires_at>("expires_at"));
+}
+static_assert(lists_every_field<TicketAnswer>());
+constexpr const char* schema_name(Of<TicketAnswer>) { return "Ticket"; }
+
+struct AuditAnswer {
+  std::int64_t id = 0;
+  Instant at;
+  std::string principal;
+  std::string token;
+  std::string action;
+  std::string object;
+  std::string before;
+  std::string after;
+};
+constexpr auto fields_of(Of<AuditAnswer>) {
+  using T = AuditAnswer;
+  return fields(field<&T::id>("id"), field<&T::at>("at"), field<&T::principal>("principal"),
+                field<&T::token>("token"), field<&T::action>("action"), field<&T::object>("object"),
+                field<&T::before>("before"), field<&T::after>("after"));
+}
+static_assert(lists_every_field<AuditAnswer>());
+constexpr const char* schema_name(Of<AuditAnswer>) { return "Audit"; }
+
+}  // namespace shoal::coordinator::rest
