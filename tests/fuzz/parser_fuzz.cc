@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include <google/protobuf/stubs/logging.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -213,6 +214,9 @@ bool try_text(Parser parser, std::string_view text) {
 }  // namespace
 
 bool try_parser(Bytes bytes) {
+  // protobuf prints a line for each text that is none.
+  [[maybe_unused]] static google::protobuf::LogHandler* const kBefore =
+      google::protobuf::SetLogHandler(nullptr);
   if (bytes.empty()) return false;
   const auto parser = static_cast<Parser>(std::to_integer<int>(bytes.front()) % kParsers);
   bytes = bytes.subspan(1);

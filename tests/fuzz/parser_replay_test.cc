@@ -73,7 +73,7 @@ std::vector<Named> messages() {
   hello.devices = {{.name = "cpu", .memory = mebibytes(512), .gflops = 10}};
   const RoundKey key{JobId(1), 0, 1};
   const FromReplica<ReduceFailed> failed{
-      ReplicaId(1), {key, 1, ReplicaId(2), ReduceFailure::kPeerLost, "simulated"}};
+      ReplicaId(1), {key, 1, ReplicaId(2), ReduceFailure::kPeerLost, "simulated loss"}};
   const Release release{ReplicaId(1), ReleaseReason::kReplaced};
   return {named("agent_hello", Parser::kAgentMessage, proto::to_wire(hello).SerializeAsString()),
           named("agent_said", Parser::kAgentMessage,

@@ -289,7 +289,7 @@ bool Connection::within_share() {
   }
   if (visit_.take_request(steady_ns())) return true;
   respond(problem_response(Problem::kTooManyRequests, *request_,
-                           "this client has made as many requests as it may for now"));
+                           "this client has made as many requests as it may at once"));
   return false;
 }
 
