@@ -10,6 +10,7 @@
 #include "proto/peer.grpc.pb.h"
 #include "wire/local_socket.h"
 #include "wire/metadata.h"
+#include "wire/socket_owner.h"
 
 namespace shoal::outer_opt {
 namespace {
