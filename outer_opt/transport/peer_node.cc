@@ -21,7 +21,7 @@
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/reduce_streams.h"
 #include "outer_opt/transport/state_join.h"
-#include "outer_opt/transport/state_wire.h"
+#include "outer_opt/transport/stream_servers.h"
 #include "proto/peer.grpc.pb.h"
 #include "threads/mutex.h"
 #include "wire/callback_queue.h"
@@ -41,6 +41,10 @@ constexpr auto kRemember = std::chrono::seconds(10);
 // line.
 constexpr auto kReducesFirst = std::chrono::seconds(2);
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
+// Streams of one peer, and handshakes, and the threads that answer what waits for something.
+constexpr std::uint32_t kStreamsMax = 256;
+constexpr int kHandshakesMax = 256;
+constexpr std::size_t kServersMax = 64, kStreamsWaitingMax = 4096;
 
 class PeerNodeImpl;
 
@@ -50,18 +54,7 @@ class Service final
   explicit Service(PeerNodeImpl* node) : node_(node) {}
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reduce(
       grpc::CallbackServerContext* context) override;
-  grpc::Status AskState(grpc::ServerContext* context, const v1::StateAsk* request,
-                        v1::StateAnswer* answer) override;
-  grpc::Status FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
-                             grpc::ServerWriter<v1::MomentumChunk>* writer) override;
   grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) override;
-  grpc::Status Echo(grpc::ServerContext*, const v1::Nothing*, v1::Nothing*) override {
-    return grpc::Status::OK;
-  }
-  grpc::Status Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
-                    v1::PushRate* rate) override;
-  grpc::Status Pull(grpc::ServerContext*, const v1::Nothing*,
-                    grpc::ServerWriter<v1::RawFrame>* frames) override;
 
  private:
   PeerNodeImpl* node_;
@@ -95,16 +88,12 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   }
   std::vector<LinkEstimate> take_links() override;
 
-  // From the service.
+  // From streams.
   void arrived(AcceptedStream* stream);
   bool forget(AcceptedStream* stream) override;
   void gave_up(const v1::GaveUp& request);
   StateHandler state_handler();
-  void let_reduces_pass(const StateAsk& ask, const grpc::ServerContext& context)
-      SHOAL_EXCLUDES(mutex_);
   MomentumHandler momentum_handler();
-  ProbeGate& gate() { return gate_; }
-  DialHolder dialler_to(const std::string& address) const;
   bool cross_memory() const { return options_.local_sockets && !options_.line; }
   void answered(const LinkEstimate& asker) {
     const MutexLock lock(mutex_);
@@ -112,6 +101,13 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   }
 
  private:
+  std::shared_ptr<wire::stream::StreamEvents> accept(std::shared_ptr<wire::stream::Stream> stream,
+                                                     std::string_view purpose);
+  wire::stream::NodeOptions node_options();
+  StateAnswer answer_ask(const StateAsk& ask, const wire::stream::BlockingStream& joiner);
+  void let_reduces_pass(const StateAsk& ask, const wire::stream::BlockingStream& joiner)
+      SHOAL_EXCLUDES(mutex_);
+  Result<std::shared_ptr<wire::stream::Pair>> dial_pair(const std::string& address) const;
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<AcceptedStream*>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_)
@@ -128,7 +124,6 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   Service service_;
   std::unique_ptr<grpc::Server> near_, far_;  // for connections that are one or the other
   std::unique_ptr<wire::LocalListener> local_;
-  std::unique_ptr<wire::TcpListener> tcp_;
   std::string address_;
   std::stop_source closing_;
 
@@ -150,11 +145,10 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   Bytes received_ SHOAL_GUARDED_BY(mutex_);
   LinkEstimates links_ SHOAL_GUARDED_BY(mutex_);
   ProbeGate gate_;
+  StreamServers servers_{kServersMax, kStreamsWaitingMax};
+  std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
   LinkProber prober_{
-      gate_,
-      [this](const std::string& address) {
-        return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
-      },
+      gate_, [this](const std::string& address) { return dial_pair(address); },
       [this](const LinkEstimate& found) {
         const MutexLock lock(mutex_);
         links_.probed(steady_now(), found);
@@ -173,37 +167,48 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
   return stream;
 }
 
-grpc::Status Service::AskState(grpc::ServerContext* context, const v1::StateAsk* request,
-                               v1::StateAnswer* answer) {
-  const auto ask = from_wire(*request);
-  if (!ask) return {grpc::StatusCode::INVALID_ARGUMENT, to_string(ask.error())};
-  node_->let_reduces_pass(*ask, *context);
-  const StateHandler handler = node_->state_handler();
-  StateAnswer nothing;
-  nothing.refusal = StateRefusal::kNotHere;
-  to_wire(handler ? handler(*ask) : nothing, request->compact(), *answer);
-  return grpc::Status::OK;
-}
-
-grpc::Status Service::FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
-                                    grpc::ServerWriter<v1::MomentumChunk>* writer) {
-  return serve_momentum(node_->momentum_handler(), *request, writer);
-}
-
 grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) {
   node_->gave_up(*request);
   return grpc::Status::OK;
 }
 
-grpc::Status Service::Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
-                           v1::PushRate* rate) {
-  return take_push(node_->gate(), *context, frames, rate,
-                   [this](const LinkEstimate& asker) { node_->answered(asker); });
+// ---- streams
+
+std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
+    std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
+  using wire::stream::BlockingStream;
+  const auto serve = [&](StreamServers::Serve answer) {
+    return servers_.take(std::move(stream), std::move(answer));
+  };
+  if (purpose == kProbePurpose) {
+    return serve([this](BlockingStream& asker) {
+      return serve_probe(gate_, asker, [this](const LinkEstimate& found) { answered(found); });
+    });
+  }
+  if (purpose == kStatePurpose) {
+    return serve([this](BlockingStream& joiner) {
+      return serve_state(joiner, [&](const StateAsk& ask) { return answer_ask(ask, joiner); });
+    });
+  }
+  if (purpose == kMomentumPurpose) {
+    return serve([this](BlockingStream& asker) {
+      return serve_momentum(momentum_handler(), asker);
+    });
+  }
+  return nullptr;
 }
 
-grpc::Status Service::Pull(grpc::ServerContext*, const v1::Nothing*,
-                           grpc::ServerWriter<v1::RawFrame>* frames) {
-  return give_pull(node_->gate(), frames);
+wire::stream::NodeOptions PeerNodeImpl::node_options() {
+  wire::stream::NodeOptions node{.bind = options_.bind, .advertise_host = options_.advertise_host};
+  node.local_sockets = options_.local_sockets;
+  node.line = options_.line;
+  node.http2 = [this](int fd) { take(fd); };
+  node.beat = options_.keepalive / 2;
+  node.quotas.streams_max = kStreamsMax;
+  // Without certificates the peers of one host are told apart by nothing.
+  node.handshakes_max = node.handshakes_per_host_max = kHandshakesMax;
+  node.pairs_per_peer_max = node.pairs_max;
+  return node;
 }
 
 // ---- life
@@ -222,10 +227,12 @@ Status PeerNodeImpl::listen() {
   }
   wire::hold_callback_queue();
   if (Status status = serve(); !status.ok()) return status;
-  auto tcp = wire::TcpListener::start(options_.bind, [this](int fd) { take(fd); });
-  if (!tcp.ok()) return tcp.error();
-  tcp_ = std::move(*tcp);
-  address_ = host + ":" + std::to_string(tcp_->port());
+  auto node = wire::stream::Node::start(
+      node_options(), [this](std::shared_ptr<wire::stream::Stream> stream,
+                             std::string_view purpose) { return accept(std::move(stream), purpose); });
+  if (!node.ok()) return node.error();
+  node_ = std::move(*node);
+  address_ = node_->address();
   if (options_.local_sockets) listen_locally();
   return {};
 }
@@ -271,7 +278,8 @@ PeerNodeImpl::~PeerNodeImpl() {
     });  // each ends within watch()'s bounds
   }
   local_.reset();
-  tcp_.reset();
+  servers_.stop();
+  node_.reset();
   // A deadline in the past cancels what is left; OnCancel ends the waiting streams.
   for (auto* server : {&near_, &far_}) {
     if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
@@ -468,28 +476,39 @@ StateHandler PeerNodeImpl::state_handler() {
   return state_handler_;
 }
 
+StateAnswer PeerNodeImpl::answer_ask(const StateAsk& ask,
+                                     const wire::stream::BlockingStream& joiner) {
+  let_reduces_pass(ask, joiner);
+  if (const StateHandler handler = state_handler()) return handler(ask);
+  StateAnswer nothing;
+  nothing.refusal = StateRefusal::kNotHere;
+  return nothing;
+}
+
 // A reduce wants the line for itself. Averages are what a joiner needs to keep up, and are little.
-void PeerNodeImpl::let_reduces_pass(const StateAsk& ask, const grpc::ServerContext& context) {
+void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
+                                    const wire::stream::BlockingStream& joiner) {
   if (ask.kind == AskKind::kAverages) return;
   MutexLock lock(mutex_);
   const auto until = Clock::now() + kReducesFirst;
-  while (!running_.empty() && Clock::now() < until && !context.IsCancelled()) {
+  while (!running_.empty() && Clock::now() < until && !joiner.is_over()) {
     idle_.wait_for(mutex_, kLookAgain, [&]() SHOAL_REQUIRES(mutex_) { return running_.empty(); });
   }
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-DialHolder PeerNodeImpl::dialler_to(const std::string& address) const {
-  return [this, address] {
-    return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
-  };
+Result<std::shared_ptr<wire::stream::Pair>> PeerNodeImpl::dial_pair(
+    const std::string& address) const {
+  return wire::stream::dial_and_wait(*node_, {.address = address});
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
-  drive.dial = [this](const std::string& address) { return dialler_to(address)(); };
+  drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
+    node_->dial({.address = address}, std::move(dialled));
+  };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
   return run_join(session, news, drive, stop);
@@ -507,8 +526,8 @@ MomentumHandler PeerNodeImpl::momentum_handler() {
 
 Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
                                     std::span<float> out, std::stop_token stop) {
-  return fetch_momentum_from(dialler_to(holder.address), holder, key, options_.momentum_patience,
-                             out, stop);
+  return fetch_momentum_from([&] { return dial_pair(holder.address); }, holder, key,
+                             options_.momentum_patience, out, stop);
 }
 
 // ---- lines

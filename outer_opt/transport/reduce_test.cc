@@ -9,6 +9,7 @@
 
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/peer_node.h"
 #include "outer_opt/transport/reduce_test_util.h"
 #include "proto/peer.grpc.pb.h"
@@ -196,17 +197,19 @@ TEST(Reduce, ALongFatLineHasSeveralConnections) {
   EXPECT_EQ(alone.error.lost, ReplicaId(2)) << alone.error.detail;
 }
 
-// Round trips of a small call over `line`, while `busy` runs; the longest.
-double longest_echo(wire::EmulatedLine& line, const std::string& address,
+// Round trips of a small message over `line`, while `busy` runs; the longest.
+double longest_echo(std::shared_ptr<wire::EmulatedLine> line, const std::string& address,
                     const std::future<ReduceResult>& busy) {
-  const auto stub = v1::PeerService::NewStub(wire::dial_peer(address, seconds(4), &line).channel);
+  wire::stream::NodeOptions options{.bind = ""};
+  options.line = std::move(line);
+  const auto node = wire::stream::Node::start(options, nullptr).value();
+  const auto pair = wire::stream::dial_and_wait(*node, {.address = address}).value();
+  const auto echo = wire::stream::BlockingStream::open(*pair, kProbePurpose, seconds(60));
   double longest = 0;
   while (busy.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-    v1::Nothing answer;
     const auto before = std::chrono::steady_clock::now();
-    EXPECT_TRUE(stub->Echo(&context, {}, &answer).ok());
+    EXPECT_TRUE(echo->write(wire::stream::to_bytes("echo"), nullptr, seconds(10)).ok());
+    EXPECT_TRUE(echo->read(seconds(10)).ok());
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - before;
     longest = std::max(longest, spent.count());
   }
@@ -218,7 +221,7 @@ double longest_echo(wire::EmulatedLine& line, const std::string& address,
 TEST(Reduce, HeartbeatsPassWhileItFillsASlowLine) {
   Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly,
               {false, "up=10mbit,down=10mbit,rtt=20ms", seconds(1)});
-  wire::EmulatedLine beside(parse_link("rtt=20ms").value());
+  const auto beside = std::make_shared<wire::EmulatedLine>(parse_link("rtt=20ms").value());
   auto first = swarm.start(0);
   const auto second = swarm.start(1);
   const double longest_s = longest_echo(beside, swarm.nodes[1]->address(), second);

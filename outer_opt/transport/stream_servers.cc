@@ -17,11 +17,7 @@ std::shared_ptr<wire::stream::StreamEvents> StreamServers::take(
     std::shared_ptr<wire::stream::Stream> stream, Serve serve) {
   auto events = std::make_shared<wire::stream::BlockingStream>(std::move(stream));
   const MutexLock lock(mutex_);
-  if (stopping_) return nullptr;
-  if (waiting_.size() >= waiting_max_) {
-    events->cancel({Code::kResourceExhausted, "too many streams wait here", "", "ask again"});
-    return events;
-  }
+  if (stopping_ || waiting_.size() >= waiting_max_) return nullptr;
   waiting_.push_back({events, std::move(serve)});
   if (waiting_.size() > idle_ && threads_.size() < threads_max_) {
     threads_.emplace_back([this] { run(); });

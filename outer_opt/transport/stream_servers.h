@@ -25,7 +25,8 @@ class StreamServers {
   StreamServers(std::size_t threads_max, std::size_t waiting_max);
   ~StreamServers() { stop(); }
 
-  // For the node's I/O thread: the events of a stream that was just opened. Null: none after stop().
+  // For the node's I/O thread: the events of a stream that was just opened. Null: too many wait, or
+  // stop() was called.
   std::shared_ptr<wire::stream::StreamEvents> take(std::shared_ptr<wire::stream::Stream> stream,
                                                    Serve serve);
   // Cancels all streams and waits for whoever answers them. Before the end of the node.
