@@ -179,10 +179,6 @@ Status give_pull(ProbeGate& gate, BlockingStream& stream) {
 
 }  // namespace
 
-Instant steady_now() {
-  return {std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)};
-}
-
 // ---- the gate
 
 bool ProbeGate::enter() {

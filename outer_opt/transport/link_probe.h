@@ -17,12 +17,11 @@
 
 #include "base/result.h"
 #include "outer_opt/core/round/round.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 #include "wire/stream/blocking_stream.h"
 
 namespace shoal::outer_opt {
-
-Instant steady_now();  // of a clock that is never set
 
 inline constexpr Duration kProbeTime = seconds(1);
 inline constexpr Bytes kProbeBytes{16 << 20};

@@ -11,6 +11,7 @@
 #include "outer_opt/core/round/topology.h"
 #include "outer_opt/transport/stream_messages.h"
 #include "proto/peer.pb.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 
 namespace shoal::outer_opt {
@@ -170,12 +171,6 @@ Status read_stream(wire::stream::BlockingStream& stream, Duration silence, Assem
 bool is_worth_a_retry(const Error& error) {
   return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
          error.code == Code::kDataLoss || error.code == Code::kCancelled;
-}
-
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
 }
 
 v1::FetchMomentumRequest request_for(const MomentumHolder& holder, const RoundKey& key,

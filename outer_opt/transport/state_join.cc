@@ -11,6 +11,7 @@
 #include "outer_opt/transport/state_wire.h"
 #include "outer_opt/transport/stream_messages.h"
 #include "proto/peer.pb.h"
+#include "threads/clock.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -18,12 +19,6 @@ namespace {
 constexpr std::chrono::nanoseconds kLookAtNews = std::chrono::milliseconds(100);
 // The session ends an ask that takes too long for it; this ends one that it forgot.
 constexpr Duration kAskLimit = seconds(3600), kReadLimit = seconds(10);
-
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
-}
 
 using wire::stream::ByteVector;
 using wire::stream::Pair;

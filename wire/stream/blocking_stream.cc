@@ -5,7 +5,7 @@
 #include <future>
 #include <utility>
 
-#include "base/check.h"
+#include "threads/clock.h"
 
 namespace shoal::wire::stream {
 namespace {
@@ -121,8 +121,7 @@ std::optional<std::span<std::byte>> BlockingStream::place(std::span<const std::b
 }
 
 void BlockingStream::arrived(std::span<const std::byte> head, std::span<std::byte> body) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  Message message{{head.begin(), head.end()}, {}, {now}};
+  Message message{{head.begin(), head.end()}, {}, steady_now()};
   if (auto placed = placed_.extract(body.data()); placed && !body.empty()) {
     message.body = std::move(placed.mapped());
   }
