@@ -6,6 +6,8 @@
 namespace shoal::outer_opt {
 namespace {
 
+constexpr Duration kFlushLimit = seconds(5);
+
 Error ends() { return {Code::kCancelled, "this node ends", "", ""}; }
 
 }  // namespace
@@ -41,10 +43,12 @@ bool StreamServers::next(Job& job) {
 void StreamServers::run() {
   for (Job job; next(job); job = {}) {
     const Status status = job.serve(*job.stream);
-    if (status.ok())
+    if (status.ok()) {
       job.stream->end();
-    else
+    } else {
+      (void)job.stream->flush(kFlushLimit);  // what it takes no longer is dropped
       job.stream->cancel(status.error());
+    }
     const MutexLock lock(mutex_);
     answered_.erase(job.stream);
   }

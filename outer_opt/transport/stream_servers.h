@@ -19,7 +19,8 @@ namespace shoal::outer_opt {
 // Thread-safe.
 class StreamServers {
  public:
-  // Answers a stream; may wait. An error goes to the other end, which ends the stream.
+  // Answers a stream; may wait. An error goes to the other end, behind what was written,
+  // and ends the stream.
   using Serve = std::function<Status(wire::stream::BlockingStream& stream)>;
 
   StreamServers(std::size_t threads_max, std::size_t waiting_max);

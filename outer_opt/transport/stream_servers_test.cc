@@ -63,6 +63,19 @@ TEST(StreamServers, AnErrorGoesToWhoeverAsked) {
   EXPECT_EQ(answer.error().code, Code::kConflict);
 }
 
+TEST(StreamServers, WhatWasWrittenComesBeforeTheError) {
+  const Served served(1, 1, [](BlockingStream& stream) -> Status {
+    const auto body = std::make_shared<const wire::stream::ByteVector>(300'000);
+    if (Status sent = stream.write({}, body, seconds(10)); !sent.ok()) return sent;
+    return Error{Code::kConflict, "no more", "", ""};
+  });
+  const auto stream = served.open();
+  const auto message = stream->read(seconds(10));
+  ASSERT_TRUE(message.ok() && *message);
+  EXPECT_EQ((*message)->body.size(), 300'000u);
+  EXPECT_EQ(stream->read(seconds(10)).error().code, Code::kConflict);
+}
+
 TEST(StreamServers, TooManyAreRefused) {
   std::promise<void> begun, go_on;
   auto may = go_on.get_future().share();

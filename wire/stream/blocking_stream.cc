@@ -89,6 +89,14 @@ void BlockingStream::sent(std::size_t bytes) {
   changed_.notify_all();
 }
 
+Status BlockingStream::flush(Duration limit) {
+  const MutexLock lock(mutex_);
+  const bool sent = changed_.wait_for(mutex_, chrono_of(limit), [this]() SHOAL_REQUIRES(mutex_) {
+    return ahead_ == 0 || closed_;
+  });
+  return sent ? over() : Status(late("has taken", limit));
+}
+
 Status BlockingStream::finish(Duration limit) {
   end();
   const MutexLock lock(mutex_);

@@ -44,6 +44,8 @@ class BlockingStream final : public StreamEvents,
   Result<std::optional<Message>> read(Duration limit);
   // Waits until it may be sent, not until it is. The body is shared until then.
   Status write(ByteVector head, std::shared_ptr<const ByteVector> body, Duration limit);
+  // Waits until all that was written is on its way: a cancel comes behind it then.
+  Status flush(Duration limit);
   // Waits until the other end has ended as well, or it is over.
   Status finish(Duration limit);
   void end();  // after what was written; the other end may go on
