@@ -7,8 +7,8 @@
 
 namespace shoal::wire {
 
-// The process at the other end when it is one of this user; nothing for another socket. 0 when it is
-// in another process namespace.
+// The process at the other end when it is one of this user; nothing for another socket. 0 when it
+// is in another process namespace.
 std::optional<pid_t> process_behind(int fd);
 
 }  // namespace shoal::wire

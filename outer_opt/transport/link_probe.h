@@ -1,10 +1,10 @@
 // Measures the line to a peer: the least of a few round trips, then a flow each way, timed where it
-// arrives, for at most kProbeTime or kProbeBytes. A node takes part in one measurement at a time, as
-// the one that asks or the one that is asked, and in none beside a reduce: ProbeGate says so.
+// arrives, for at most kProbeTime or kProbeBytes. A node takes part in one measurement at a time,
+// as the one that asks or the one that is asked, and in none beside a reduce: ProbeGate says so.
 // LinkProber asks peers one after another in a thread of its own and comes back to the busy ones.
 //
-// Each step is a stream of its own with the purpose kProbePurpose, so that the end of one drops what
-// it has still to send. The first message says which: "echo", of which each comes back; "push
+// Each step is a stream of its own with the purpose kProbePurpose, so that the end of one drops
+// what it has still to send. The first message says which: "echo", of which each comes back; "push
 // REPLICA ROUND_TRIP_NS", which a flow follows, and the answer is its rate; or "pull", whose answer
 // is a flow.
 #pragma once
@@ -46,9 +46,9 @@ using Found = std::function<void(const LinkEstimate&)>;
 
 inline constexpr char kProbePurpose[] = "probe";
 
-// The answering side. A push tells it what it can know of the line, too: who asks says who he is and
-// how long the round trip takes, and the flow comes in here. kResourceExhausted: a reduce or another
-// measurement runs here.
+// The answering side. A push tells it what it can know of the line, too: who asks says who he is
+// and how long the round trip takes, and the flow comes in here. kResourceExhausted: a reduce or
+// another measurement runs here.
 Status serve_probe(ProbeGate& gate, wire::stream::BlockingStream& stream, const Found& found);
 
 // The asking side, `self`, whose gate is entered. kUnavailable: nobody answers there;

@@ -190,8 +190,9 @@ Status try_once(const DialHolder& dial, const v1::FetchMomentumRequest& request,
   const auto pair = dial();
   if (!pair.ok()) return error_of(pair.error());
   const auto stream = wire::stream::BlockingStream::open(**pair, kMomentumPurpose, kTransferLimit);
-  const std::stop_callback on_stop(
-      stop, [&] { stream->cancel({Code::kCancelled, "who asked was stopped", "", ""}); });
+  const std::stop_callback on_stop(stop, [&] {
+    stream->cancel({Code::kCancelled, "who asked was stopped", "", ""});
+  });
   Status status = stream->write({}, body_of(request), kAskLimit);
   status = status.ok() ? read_stream(*stream, silence, assembler) : error_of(status.error());
   if (!status.ok()) stream->cancel(status.error());

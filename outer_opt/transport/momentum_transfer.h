@@ -20,8 +20,8 @@ namespace shoal::outer_opt {
 
 inline constexpr char kMomentumPurpose[] = "momentum";
 
-// The holder's side; blocks until everything is sent. kNotFound: another replica; kConflict: another
-// round, or not its range.
+// The holder's side; blocks until everything is sent. kNotFound: another replica; kConflict:
+// another round, or not its range.
 Status serve_momentum(const MomentumHandler& handler, wire::stream::BlockingStream& stream);
 
 // The other side; blocks. `dial` is asked for a pair at the first try and after each break.

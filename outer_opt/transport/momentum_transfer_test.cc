@@ -1,4 +1,6 @@
 // A holder of sharded outer momentum and one that fetches ranges of it, on loopback.
+#include "outer_opt/transport/momentum_transfer.h"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -8,7 +10,6 @@
 
 #include "base/digest.h"
 #include "outer_opt/transport/momentum_gather.h"
-#include "outer_opt/transport/momentum_transfer.h"
 #include "outer_opt/transport/stream_messages.h"
 #include "outer_opt/transport/stream_servers.h"
 #include "proto/peer.pb.h"
@@ -92,7 +93,8 @@ class BadHolder {
     for (std::size_t i = first; i < std::min(end, chunks.size()); ++i) {
       v1::MomentumChunk chunk = chunks[i];
       if (i == damages && asked_from.size() == 1) chunk.set_values("xxxxxxxy");
-      if (const Status sent = stream.write({}, body_of(chunk), seconds(10)); !sent.ok()) return sent;
+      if (const Status sent = stream.write({}, body_of(chunk), seconds(10)); !sent.ok())
+        return sent;
     }
     if (falls_silent) return (void)stream.read(seconds(10)), Status();
     if (end < chunks.size()) return Error{Code::kUnavailable, "cut", "", ""};
@@ -101,8 +103,9 @@ class BadHolder {
   StreamServers servers_{4, 4};
   std::unique_ptr<wire::stream::Node> node_ =
       wire::stream::Node::start(
-          {}, [this](std::shared_ptr<wire::stream::Stream> stream,
-                     std::string_view purpose) -> std::shared_ptr<wire::stream::StreamEvents> {
+          {},
+          [this](std::shared_ptr<wire::stream::Stream> stream,
+                 std::string_view purpose) -> std::shared_ptr<wire::stream::StreamEvents> {
             if (purpose != kMomentumPurpose) return nullptr;
             return servers_.take(std::move(stream), [this](auto& asker) { return serve(asker); });
           })

@@ -134,10 +134,10 @@ class Calls {
     if (source.pair) return start(call, *source.pair);
     source.waiting.push_back(call);
     if (std::exchange(source.is_dialled, true)) return;
-    drive_.dial(call->address, [news = news_, address = call->address](
-                                   Result<std::shared_ptr<Pair>> pair) {
-      news->dialled(address, std::move(pair));
-    });
+    drive_.dial(call->address,
+                [news = news_, address = call->address](Result<std::shared_ptr<Pair>> pair) {
+                  news->dialled(address, std::move(pair));
+                });
   }
   void cancel(JoinSession::AskId id) {
     const auto call = running_.find(id);
@@ -202,8 +202,8 @@ class Calls {
   void stop(Call& call) {
     if (call.stream) return call.stream->cancel({Code::kCancelled, "not wanted any more", "", ""});
     Source& source = sources_[call.address];
-    const auto waits = std::ranges::find_if(source.waiting,
-                                            [&](const CallPtr& each) { return each.get() == &call; });
+    const auto waits = std::ranges::find_if(
+        source.waiting, [&](const CallPtr& each) { return each.get() == &call; });
     if (waits == source.waiting.end()) return;
     call.answer = Error{Code::kCancelled, "not wanted any more", "", ""};
     news_->ended(*waits);

@@ -1,6 +1,7 @@
-// Drives a JoinSession (outer_opt/core/joining) over streams: sends its asks to the sources, many at
-// once, and hands it what they answer, from the one thread that runs it. An ask is a stream with the
-// purpose kStatePurpose, one message (v1::StateAsk) and its answer, another one (v1::StateAnswer).
+// Drives a JoinSession (outer_opt/core/joining) over streams: sends its asks to the sources, many
+// at once, and hands it what they answer, from the one thread that runs it. An ask is a stream with
+// the purpose kStatePurpose, one message (v1::StateAsk) and its answer, another one
+// (v1::StateAnswer).
 #pragma once
 
 #include <functional>

@@ -11,7 +11,8 @@
 
 namespace shoal::outer_opt {
 
-std::shared_ptr<const wire::stream::ByteVector> body_of(const google::protobuf::MessageLite& message);
+std::shared_ptr<const wire::stream::ByteVector> body_of(
+    const google::protobuf::MessageLite& message);
 
 bool parse(std::span<const std::byte> body, google::protobuf::MessageLite& message);
 

@@ -65,7 +65,8 @@ Result<std::optional<BlockingStream::Message>> BlockingStream::read(Duration lim
   return message;
 }
 
-Status BlockingStream::write(ByteVector head, std::shared_ptr<const ByteVector> body, Duration limit) {
+Status BlockingStream::write(ByteVector head, std::shared_ptr<const ByteVector> body,
+                             Duration limit) {
   const std::size_t cost = cost_of(head.size(), body ? body->size() : 0);
   {
     const MutexLock lock(mutex_);
@@ -91,9 +92,8 @@ void BlockingStream::sent(std::size_t bytes) {
 
 Status BlockingStream::flush(Duration limit) {
   const MutexLock lock(mutex_);
-  const bool sent = changed_.wait_for(mutex_, chrono_of(limit), [this]() SHOAL_REQUIRES(mutex_) {
-    return ahead_ == 0 || closed_;
-  });
+  const bool sent = changed_.wait_for(
+      mutex_, chrono_of(limit), [this]() SHOAL_REQUIRES(mutex_) { return ahead_ == 0 || closed_; });
   return sent ? over() : Status(late("has taken", limit));
 }
 

@@ -1,9 +1,9 @@
-// A stream for a thread that may wait: it reads one message after another, and writes with little on
-// its way. Whoever serves or asks in a few steps uses this; what has to do with many streams at once
-// uses their events.
+// A stream for a thread that may wait: it reads one message after another, and writes with little
+// on its way. Whoever serves or asks in a few steps uses this; what has to do with many streams at
+// once uses their events.
 //
-// Bounds. What has come and was not read stays within the stream's window. A writer waits while more
-// than kAheadBytes of his are on their way. Every wait has a limit, and ends with the stream.
+// Bounds. What has come and was not read stays within the stream's window. A writer waits while
+// more than kAheadBytes of his are on their way. Every wait has a limit, and ends with the stream.
 //
 // Threads: the methods may be called from any thread but the node's I/O thread; read() from one.
 #pragma once

@@ -16,13 +16,12 @@ std::shared_ptr<const ByteVector> body_of(std::size_t size) {
 class Blocking : public testing::Test {
  protected:
   Blocking() {
-    server_ = Node::start({.local_sockets = false},
-                          [this](std::shared_ptr<Stream> stream, std::string_view) {
-                            auto made = std::make_shared<BlockingStream>(std::move(stream));
-                            accepted_.set_value(made);
-                            return made;
-                          })
-                  .value();
+    server_ = Node::start({.local_sockets = false}, [this](std::shared_ptr<Stream> stream,
+                                                           std::string_view) {
+                auto made = std::make_shared<BlockingStream>(std::move(stream));
+                accepted_.set_value(made);
+                return made;
+              }).value();
     client_ = Node::start({.local_sockets = false}, nullptr).value();
     pair_ = dial_and_wait(*client_, {.address = server_->address()}).value();
     ours_ = BlockingStream::open(*pair_, "s", kLimit);

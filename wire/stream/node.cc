@@ -290,14 +290,10 @@ Hello Node::hello_for(PairId id, std::uint16_t lane, int lanes) const {
 }
 
 Pair::Options Node::options_for(Side side, const Hello& own, const Lane& first) {
-  return {side,
-          own,
-          first.process,
-          options_.quotas,
-          options_.beat,
-          options_.stream_limit,
-          accept_,
-          [this, id = own.pair](Pair&) { pairs_.erase(id); }};
+  return {side,          own,
+          first.process, options_.quotas,
+          options_.beat, options_.stream_limit,
+          accept_,       [this, id = own.pair](Pair&) { pairs_.erase(id); }};
 }
 
 void Node::keep(PairId id, const PairPtr& pair, std::string peer) {

@@ -151,7 +151,7 @@ class Node {
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::set<UnknownPtr> unknown_;
   std::map<LanePtr, std::string> shaking_;  // and the host that each is of; empty: we dial
-  std::set<DiallingPtr> dialling_;  // whoever waits for them is told, in any case
+  std::set<DiallingPtr> dialling_;          // whoever waits for them is told, in any case
   std::map<PairId, Kept> pairs_;
   bool is_over_ = false;
   std::thread thread_;

@@ -220,9 +220,8 @@ TEST(Node, WhatSpeaksHttp2IsHandedOver) {
     ASSERT_EQ(known.wait_for(kPatience), std::future_status::ready);
     const int other = known.get();
     std::string seen(preface.size(), '\0');  // nothing of it was taken
-    EXPECT_TRUE(eventually([&] {
-      return recv(other, seen.data(), seen.size(), MSG_PEEK) == std::ssize(preface);
-    }));
+    EXPECT_TRUE(eventually(
+        [&] { return recv(other, seen.data(), seen.size(), MSG_PEEK) == std::ssize(preface); }));
     EXPECT_EQ(seen, preface);
     ::close(other);
     ::close(fd);
