@@ -209,7 +209,8 @@ bool ReduceCall::take_frame(const LinkPtr& link) {
 
 bool ReduceCall::may_send(const Link& link) const {
   if (!link.is_open || link.asking || link.writes_ended || link.over) return false;
-  if (is_given_up(link)) return false;
+  // One thread at a time makes messages of a stream, so that they go in their order.
+  if (is_given_up(link) || link.starting > 0) return false;
   if (!link.answered && link.pulled >= kEarlyFrames) return false;
   return link.sending < kSendsMax;
 }
