@@ -96,7 +96,7 @@ void Link::not_dialled(const Error& why) { closed(why); }
 void Link::join(const std::shared_ptr<ReduceCall>& call, Duration limit) {
   stream_->set_limit(limit);
   const MutexLock lock(mutex_);
-  if (is_closed_) return;
+  if (is_closed_) return call->on_closed(shared_from_this(), end_);
   call_ = call;
   for (const Event& event : std::exchange(early_, {})) event(*call);
 }
@@ -197,6 +197,7 @@ void Link::closed(const std::optional<Error>& error) {
   {
     const MutexLock lock(mutex_);
     is_closed_ = true;
+    end_ = end;
     early_.clear();
     if (call_) {
       call_->on_closed(self, end);

@@ -123,6 +123,7 @@ class Link final : public wire::stream::StreamEvents, public std::enable_shared_
   std::shared_ptr<ReduceCall> call_ SHOAL_GUARDED_BY(mutex_);  // until the end
   std::vector<Event> early_ SHOAL_GUARDED_BY(mutex_);          // until there is a call
   bool is_closed_ SHOAL_GUARDED_BY(mutex_) = false;
+  StreamEnd end_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::outer_opt
