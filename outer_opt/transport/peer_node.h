@@ -1,8 +1,7 @@
-// A trainer's presence among its peers: serves PeerService on one port and calls it on others. It
-// moves vectors for the outer all-reduce and answers what joiners ask. It drives the
-// pure sessions of outer_opt/core over gRPC streams (raw zero-copy frames of about 1 MiB) and
-// counts the bytes of each attempt. It knows nothing of models and nothing of the
-// coordinator.
+// A trainer's presence among its peers: serves them on one port and dials theirs. It moves vectors
+// for the outer all-reduce and answers what joiners ask, and measures lines. It drives the pure
+// sessions of outer_opt/core over streams (wire/stream), and counts the bytes of each attempt. It
+// knows nothing of models and nothing of the coordinator. Services of gRPC may share its port.
 //
 // Threads: every method may be called from any thread; reduce(), join() and fetch_momentum() block
 // the caller until they end, fail, meet their deadline or are cancelled.
@@ -54,7 +53,7 @@ struct PeerNodeOptions {
 // Answers what a joiner asks, from any thread; waits a few seconds at most.
 using StateHandler = std::function<StateAnswer(const StateAsk& ask)>;
 
-// Called from a gRPC thread for FetchMomentum, a range of sharded outer momentum. Must call `serve`
+// Called from a thread that may wait, for a range of sharded outer momentum. Must call `serve`
 // once while the values cannot change, or return an error (kNotFound: not my replica; kConflict: I
 // do not hold that round, or do not keep that range).
 using MomentumHandler =
@@ -65,9 +64,9 @@ struct ReduceOutcome {
   Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
                    // only
   ReduceStats stats;
-  PartSeen seen;            // of the own part (ReduceSession::seen)
-  std::size_t streams = 0;  // to and from all peers
-  Bytes read_directly;      // of those received: read in the memory of other processes of this host
+  PartSeen seen;                // of the own part (ReduceSession::seen)
+  std::size_t connections = 0;  // that carried it, to and from all peers
+  Bytes read_directly;  // of those received: read in the memory of other processes of this host
 };
 
 struct ReduceError {
