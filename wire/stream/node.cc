@@ -220,6 +220,15 @@ void Node::greet(int fd, bool is_local, const std::string& host) {
   });
 }
 
+void Node::adopt(int fd) {
+  net::post(*io_, [this, fd] {
+    const std::string host = host_of(number_of_peer(fd));
+    if (!is_over_ && !is_full(host)) return greet(fd, false, host);
+    if (!is_over_) ++refused_by_quota_;
+    ::close(fd);
+  });
+}
+
 Node::LanePtr Node::new_lane(int fd, bool is_local, bool dials,
                              const std::optional<identity::ExpectedPeer>& expected) {
   tune(fd, is_local);
@@ -305,13 +314,15 @@ void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
 void Node::dial(DialOptions options, Dialled dialled) {
   auto dialling = std::make_shared<Dialling>(Dialling{std::move(options), std::move(dialled)});
   DialOptions& to = dialling->options;
-  int fd = to.local && options_.local_sockets ? connect_by_name(to.address) : -1;
+  const bool may_be_local = to.local && options_.local_sockets && !to.make;
+  int fd = may_be_local ? connect_by_name(to.address) : -1;
   dialling->is_local = fd >= 0;
-  if (fd < 0) dialling->numbers = numbers_of(to.address);
+  if (fd < 0 && !to.make) dialling->numbers = numbers_of(to.address);
   if (!dialling->numbers.empty()) fd = begin_connect(dialling->numbers.front());
   net::post(*io_, [this, fd, dialling] {
     dialling_.insert(dialling);
     const Status good = check_dial(*dialling);
+    if (good.ok() && dialling->options.make) return make_first(dialling);
     if (good.ok()) return dial_first(fd, dialling);
     if (fd >= 0) ::close(fd);
     tell(dialling, good.error());
@@ -328,9 +339,18 @@ Status Node::check_dial(const Dialling& dialling) const {
   if (to.lanes < 1 || to.lanes > kLanesMax) {
     return wrong("lanes", "1 to " + std::to_string(kLanesMax), to.lanes);
   }
-  if (dialling.is_local || !dialling.numbers.empty()) return {};
+  if (to.make || dialling.is_local || !dialling.numbers.empty()) return {};
   return Error{Code::kUnavailable, "cannot dial " + to.address + ": it names no host", "address",
                "give host:port"};
+}
+
+void Node::make_first(DiallingPtr dialling) {
+  dialling->options.make(*io_, [this, dialling](Result<int> fd) {
+    if (fd.ok() && is_over_) ::close(*fd);
+    if (is_over_) return tell(dialling, closing());
+    if (!fd.ok()) return not_dialled(fd.error(), dialling);
+    dial_first(*fd, dialling);
+  });
 }
 
 void Node::dial_first(int fd, DiallingPtr dialling) {
@@ -371,9 +391,19 @@ void Node::dial_further(const PairPtr& pair, const Dialling& dialling) {
 
 // A further connection that does not come about is no failure: the pair goes on with those it has.
 void Node::dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t number) {
+  if (dialling.options.make) {
+    return dialling.options.make(*io_, [this, pair, dialling, number](Result<int> fd) {
+      if (!fd.ok()) return;
+      if (is_over_) return void(::close(*fd));
+      add_lane(*fd, pair, dialling, number);
+    });
+  }
   const int fd = dialling.is_local ? connect_by_name(dialling.options.address)
                                    : begin_connect(dialling.numbers[dialling.number]);
-  if (fd < 0) return;
+  if (fd >= 0) add_lane(fd, pair, dialling, number);
+}
+
+void Node::add_lane(int fd, const PairPtr& pair, const Dialling& dialling, std::uint16_t number) {
   const LanePtr lane = new_lane(fd, dialling.is_local, true, dialling.options.expected);
   lane->number = number;
   Hello own = pair->own_hello();

@@ -54,11 +54,17 @@ struct NodeOptions {
 // Error: validation, with the field's name.
 Status check_options(const NodeOptions& options);
 
+// Makes a connection in place of dialling an address, as over a relay: is called from the I/O
+// thread of `io`, and gives a descriptor or a reason from there, once, within a limit of its own.
+using MakeConnection =
+    std::function<void(net::io_context& io, std::function<void(Result<int>)> made)>;
+
 struct DialOptions {
   std::string address;                             // host:port
   std::optional<identity::ExpectedPeer> expected;  // none: as the context says
   int lanes = 1;                                   // connections, at most kLanesMax
   bool local = true;                               // a Unix socket, where there is one
+  MakeConnection make = nullptr;                   // each connection; the address is its name only
 };
 
 // How many connections were turned away, and why.
@@ -80,6 +86,12 @@ class Node {
   // name after another. `dialled` comes from the I/O thread once, when the peer has let us in;
   // further connections follow.
   void dial(DialOptions options, Dialled dialled);
+  // A connection that came another way than over the port, as over a relay: takes the descriptor,
+  // as if a peer had dialled it. May be called from any thread.
+  void adopt(int fd);
+  // Where connections are made for this node, on its I/O thread. Whoever begins something there ends
+  // it before the node's end, which waits for it.
+  net::io_context& io() { return *io_; }
   // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
   Refusals refusals() const { return {refused_by_quota_, failed_handshakes_}; }
@@ -126,10 +138,12 @@ class Node {
   using DiallingPtr = std::shared_ptr<Dialling>;
   Status check_dial(const Dialling& dialling) const;
   void dial_first(int fd, DiallingPtr dialling);
+  void make_first(DiallingPtr dialling);
   void not_dialled(Error why, const DiallingPtr& dialling);
   void tell(DiallingPtr dialling, Result<PairPtr> result);
   void dial_further(const PairPtr& pair, const Dialling& dialling);
   void dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t lane);
+  void add_lane(int fd, const PairPtr& pair, const Dialling& dialling, std::uint16_t lane);
   Hello hello_for(PairId id, std::uint16_t lane, int lanes) const;
   Pair::Options options_for(Side side, const Hello& own, const Lane& first);
   void keep(PairId id, const PairPtr& pair, std::string peer);
