@@ -14,11 +14,12 @@ class Hidden {
   Hidden(const TestCluster& cluster, std::uint64_t n, const std::string& relay)
       : own_(cluster.credentials(n)),
         host_({.bind = "", .tls = cluster.contexts_of(own_)}),
-        waiter_(std::make_shared<Waiter>(host_.node().io(),
-                                         WaitOptions{.relay = relay,
-                                                     .backoff_first = milliseconds(20),
-                                                     .backoff_max = milliseconds(100)},
-                                         [this] { return own_; }, n)) {
+        waiter_(std::make_shared<Waiter>(
+            host_.node().io(),
+            WaitOptions{.relay = relay,
+                        .backoff_first = milliseconds(20),
+                        .backoff_max = milliseconds(100)},
+            [this] { return own_; }, n)) {
     net::post(host_.node().io(), [this] {
       waiter_->start([this](int fd) { host_.node().adopt(fd); },
                      [this](const Status& status) { waits_ = status.ok(); });
@@ -39,7 +40,8 @@ class Hidden {
   stream::DialOptions to(std::uint64_t whom, const std::string& relay, int lanes,
                          const identity::ExpectedPeer& expected) {
     const auto make = [this, relay, whom](net::io_context& io, Connected made) {
-      call_over(io, relay, [this] { return own_; }, ReplicaId(whom), seconds(5), std::move(made));
+      call_over(
+          io, relay, [this] { return own_; }, ReplicaId(whom), seconds(5), std::move(made));
     };
     return {.address = "rep_" + std::to_string(whom) + " over " + relay,
             .expected = expected,

@@ -89,8 +89,8 @@ class Node {
   // A connection that came another way than over the port, as over a relay: takes the descriptor,
   // as if a peer had dialled it. May be called from any thread.
   void adopt(int fd);
-  // Where connections are made for this node, on its I/O thread. Whoever begins something there ends
-  // it before the node's end, which waits for it.
+  // Where connections are made for this node, on its I/O thread. Whoever begins something there
+  // ends it before the node's end, which waits for it.
   net::io_context& io() { return *io_; }
   // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);

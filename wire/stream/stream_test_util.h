@@ -48,9 +48,7 @@ class TestCluster {
   }
   identity::PeerName name_of(std::uint64_t n) const { return {name_, replica(n)}; }
 
-  TlsContexts contexts(std::uint64_t n) const {
-    return contexts_of(credentials(n));
-  }
+  TlsContexts contexts(std::uint64_t n) const { return contexts_of(credentials(n)); }
   TlsContexts contexts_of(const identity::Credentials& own) const {
     const identity::ExpectedPeer any{.cluster = name_};
     const auto clock = [] { return kNow; };
