@@ -60,10 +60,9 @@ void LiveBoard::note(const JobRecord& job) {
 void LiveBoard::note(const ReplicaRecord& replica) {
   note_copies(replica);
   const bool ended = is_terminal(replica.state);
-  if (ended == (held_.find(replica.id) != nullptr)) {
-    ended ? (void)held_.erase(replica.id) : (void)held_.put(replica.id, replica.agent);
-    view_.reset();  // whether its agent works is seen at once
-  }
+  if (ended == (held_.find(replica.id) != nullptr)) view_.reset();  // that its agent works is seen
+  ended ? (void)held_.erase(replica.id)
+        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch});
   if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
@@ -114,8 +113,8 @@ bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
     agent.resident = heartbeat->resident;
   const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
-    const AgentId* owner = held_.find(replica);
-    return owner != nullptr && *owner == id;
+    const ReplicaPlace* place = held_.find(replica);
+    return place != nullptr && place->agent == id;
   };
   if (const auto* load = std::get_if<LoadProgress>(&message)) {
     if (owns(load->replica)) note(*load, now);
@@ -164,6 +163,12 @@ void LiveBoard::stored(const Record& record) {
   }
 }
 
+std::optional<ReplicaPlace> LiveBoard::place_of(ReplicaId replica) {
+  const MutexLock guard(mutex_);
+  const ReplicaPlace* place = held_.find(replica);
+  return place == nullptr ? std::nullopt : std::optional(*place);
+}
+
 std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   const MutexLock guard(mutex_);
   if (view_ && now - view_->now < kViewAge) return view_;
@@ -175,8 +180,8 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
     fresh->agents.put(id, {health, agent.last_seen, agent.resident, 0});
   }
-  for (const auto& [replica, id] : held_) {
-    if (AgentLive* agent = fresh->agents.find(id)) ++agent->replicas;
+  for (const auto& [replica, place] : held_) {
+    if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;
   }
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;

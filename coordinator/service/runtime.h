@@ -73,6 +73,9 @@ class Runtime final : public Cluster, public InputPort {
   bool post(Input input) override;
   void count_session() override { ++sessions_opened_; }
   void count_refused_message() override { ++messages_refused_; }
+  std::optional<ReplicaPlace> place_of(ReplicaId replica) override {
+    return board_->place_of(replica);
+  }
 
  private:
   struct Subscribers;

@@ -278,7 +278,7 @@ void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_t
 
 Result<LinkEstimate> LinkProber::dial_and_probe(ReplicaId self, const PeerAddress& peer,
                                                 std::stop_token stop) {
-  const auto pair = dial_(peer.address);
+  const auto pair = dial_(peer);
   if (!pair.ok()) return pair.error();
   auto found = probe_link(**pair, self, peer.replica, gate_, stop);
   (*pair)->close();

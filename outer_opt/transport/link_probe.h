@@ -59,8 +59,7 @@ Result<LinkEstimate> probe_link(wire::stream::Pair& pair, ReplicaId self, Replic
 // Thread-safe.
 class LinkProber {
  public:
-  using Dial =
-      std::function<Result<std::shared_ptr<wire::stream::Pair>>(const std::string& address)>;
+  using Dial = std::function<Result<std::shared_ptr<wire::stream::Pair>>(const PeerAddress& peer)>;
 
   // `gate` and what the functions refer to outlive the prober; they are called from its thread.
   LinkProber(ProbeGate& gate, Dial dial, Found found);

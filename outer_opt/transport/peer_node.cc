@@ -19,6 +19,7 @@
 #include "outer_opt/core/round/link_estimates.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/momentum_transfer.h"
+#include "outer_opt/transport/peer_identity.h"
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/state_join.h"
 #include "outer_opt/transport/stream_servers.h"
@@ -60,6 +61,7 @@ class PeerNodeImpl final : public PeerNode {
   void take(int fd);
   void listen_locally();
   std::string address() const override { return address_; }
+  void set_identity(std::shared_ptr<const PeerIdentity> identity) override SHOAL_EXCLUDES(mutex_);
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
@@ -92,7 +94,15 @@ class PeerNodeImpl final : public PeerNode {
   StateAnswer answer_ask(const StateAsk& ask, const wire::stream::BlockingStream& joiner);
   void let_reduces_pass(const StateAsk& ask, const wire::stream::BlockingStream& joiner)
       SHOAL_EXCLUDES(mutex_);
-  Result<PairPtr> dial_pair(const std::string& address) const;
+  std::shared_ptr<const PeerIdentity> identity() SHOAL_EXCLUDES(mutex_);
+  // Of one of the same job; a zero replica may be any of it.
+  wire::stream::DialOptions to_peer(const PeerAddress& peer, std::optional<std::int64_t> epoch)
+      SHOAL_EXCLUDES(mutex_);
+  // Whether the other end has shown who it is; whoever is of this host need not.
+  bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
+  bool is_member(const wire::stream::Pair& pair, ReplicaId replica, const RoundKey& key)
+      SHOAL_EXCLUDES(mutex_);
+  Result<PairPtr> dial_pair(const PeerAddress& peer);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
@@ -126,6 +136,7 @@ class PeerNodeImpl final : public PeerNode {
   };
   std::map<std::string, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
   std::vector<PairPtr> retired_ SHOAL_GUARDED_BY(mutex_);  // closed when nothing runs any more
+  std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
   // By attempts since the last one that ended well.
@@ -136,18 +147,63 @@ class PeerNodeImpl final : public PeerNode {
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
-  LinkProber prober_{gate_, [this](const std::string& address) { return dial_pair(address); },
+  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return dial_pair(peer); },
                      [this](const LinkEstimate& found) {
                        const MutexLock lock(mutex_);
                        links_.probed(steady_now(), found);
                      }};
 };
 
+// ---- who is who
+
+void PeerNodeImpl::set_identity(std::shared_ptr<const PeerIdentity> identity) {
+  bool anew = false;
+  {
+    const MutexLock lock(mutex_);
+    anew = identity_ && identity_->own.replica != identity->own.replica;
+    identity_ = identity;
+  }
+  node_->set_tls(identity->contexts, anew);
+}
+
+std::shared_ptr<const PeerIdentity> PeerNodeImpl::identity() {
+  const MutexLock lock(mutex_);
+  return identity_;
+}
+
+wire::stream::DialOptions PeerNodeImpl::to_peer(const PeerAddress& peer,
+                                                std::optional<std::int64_t> epoch) {
+  wire::stream::DialOptions to{.address = peer.address};
+  const auto own = identity();
+  if (!own) return to;
+  to.expected = identity::ExpectedPeer{.cluster = own->cluster};
+  to.expected->job = own->own.job;
+  if (peer.replica) to.expected->replica = peer.replica;
+  to.expected->epoch = epoch;
+  return to;
+}
+
+bool PeerNodeImpl::is_of_job(const wire::stream::Pair& pair) {
+  if (!options_.certificates || pair.process() > 0) return true;
+  const auto own = identity();
+  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
+  return own && peer != nullptr && peer->job == own->own.job;
+}
+
+bool PeerNodeImpl::is_member(const wire::stream::Pair& pair, ReplicaId replica,
+                             const RoundKey& key) {
+  if (!options_.certificates || pair.process() > 0) return true;
+  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
+  return peer != nullptr && peer->job == key.job && peer->replica == replica &&
+         peer->epoch == key.epoch;
+}
+
 // ---- streams that peers open
 
 std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
   using wire::stream::BlockingStream;
+  if (!is_of_job(*stream->pair())) return nullptr;
   const auto serve = [&](StreamServers::Serve answer) {
     return servers_.take(std::move(stream), std::move(answer));
   };
@@ -166,7 +222,7 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
         [this](BlockingStream& asker) { return serve_momentum(momentum_handler(), asker); });
   }
   const auto name = parse_purpose(purpose);
-  if (!name) return nullptr;
+  if (!name || !is_member(*stream->pair(), name->from, name->key.key)) return nullptr;
   const auto link =
       std::make_shared<Link>(std::move(stream), *name, [this](const Link& each) { forget(each); });
   workers_.post([this, link] { arrived(link); });
@@ -180,9 +236,10 @@ wire::stream::NodeOptions PeerNodeImpl::node_options() {
   if (!options_.services.empty()) node.http2 = [this](int fd) { take(fd); };
   node.beat = options_.keepalive / 2;
   node.quotas.streams_max = kStreamsMax;
-  // Without certificates the peers of one host are told apart by nothing.
+  node.needs_tls = options_.certificates;
   node.handshakes_max = node.handshakes_per_host_max = kHandshakesMax;
-  node.pairs_per_peer_max = node.pairs_max;
+  // Without certificates the peers of one host are told apart by nothing.
+  if (!options_.certificates) node.pairs_per_peer_max = node.pairs_max;
   return node;
 }
 
@@ -414,7 +471,7 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   const auto link = std::make_shared<Link>(call, peer);
   if (!call->attach(link)) return;
   const ReduceMember& member = plan.members[peer];
-  wire::stream::DialOptions to{.address = member.address};
+  wire::stream::DialOptions to = to_peer({member.replica, member.address}, plan.key.epoch);
   {
     const MutexLock lock(mutex_);
     to.lanes = links_.connections(member.replica);
@@ -425,7 +482,8 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         if (pair.process() > 0) name.memory = call->memory_token();
         link->open(pair, name, limit);
       };
-  if (const PairPtr known = known_pair(to.address, to.lanes)) return open(*known);
+  const PairPtr known = known_pair(to.address, to.lanes);
+  if (known && is_member(*known, member.replica, plan.key)) return open(*known);
   node_->dial(to, [this, link, to, open](Result<PairPtr> pair) mutable {
     if (!pair.ok()) return link->not_dialled(pair.error());
     keep(to, *pair);
@@ -485,8 +543,8 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const std::string& address) const {
-  return wire::stream::dial_and_wait(*node_, {.address = address});
+Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const PeerAddress& peer) {
+  return wire::stream::dial_and_wait(*node_, to_peer(peer, std::nullopt));
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
@@ -494,7 +552,7 @@ Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           std::stop_token stop) {
   JoinDrive drive;
   drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
-    node_->dial({.address = address}, std::move(dialled));
+    node_->dial(to_peer({{}, address}, std::nullopt), std::move(dialled));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
@@ -513,8 +571,11 @@ MomentumHandler PeerNodeImpl::momentum_handler() {
 
 Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
                                     std::span<float> out, std::stop_token stop) {
-  return fetch_momentum_from([&] { return dial_pair(holder.address); }, holder, key,
-                             options_.momentum_patience, out, stop);
+  return fetch_momentum_from(
+      [&] {
+        return dial_pair({holder.replica, holder.address});
+      },
+      holder, key, options_.momentum_patience, out, stop);
 }
 
 // ---- lines

@@ -29,7 +29,8 @@ class EmulatedLine;
 
 namespace shoal::outer_opt {
 
-class JoinNews;  // state_join.h
+class JoinNews;       // state_join.h
+struct PeerIdentity;  // peer_identity.h
 
 // How long a fetch of sharded momentum is gone on with. A holder may have to finish a step of
 // training before the first value comes, so a silent stream is waited for longer than a line that
@@ -46,6 +47,7 @@ struct PeerNodeOptions {
   int sessions_max = 8;              // attempts that peers may open before we know them
   FetchPatience momentum_patience;
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
+  bool certificates = false;                 // other hosts need set_identity(), and show one, too
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
   std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
 };
@@ -87,6 +89,10 @@ class PeerNode {
   virtual ~PeerNode() = default;
 
   virtual std::string address() const = 0;  // advertise_host:port
+  // From now on; again when the certificate is renewed, or this process trains another replica.
+  // Peers must be replicas of the same job; members of a round those that its plan names, of its
+  // epoch. Without `certificates` it is not asked for.
+  virtual void set_identity(std::shared_ptr<const PeerIdentity> identity) = 0;
 
   // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has
   // plan.value_count values, and is complete and the same on every member on success. Ends early

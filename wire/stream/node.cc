@@ -77,7 +77,8 @@ Node::Node(NodeOptions options, AcceptStream accept)
     : options_(std::move(options)),
       accept_(std::move(accept)),
       io_(std::make_shared<net::io_context>(1)),
-      work_(net::make_work_guard(*io_)) {}
+      work_(net::make_work_guard(*io_)),
+      tls_(options_.tls) {}
 
 Result<std::unique_ptr<Node>> Node::start(NodeOptions options, AcceptStream accept) {
   if (const Status good = check_options(options); !good) return good.error();
@@ -109,6 +110,9 @@ void Node::shut_all() {
     unknown->descriptor.cancel();
   }
   for (const auto& [lane, host] : std::exchange(shaking_, {})) lane->close();
+  for (const auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
+    if (waiting.fd >= 0) ::close(waiting.fd);
+  }
   while (!dialling_.empty()) tell(*dialling_.begin(), closing());
   while (!pairs_.empty()) PairPtr(pairs_.begin()->second.pair)->shut(closing());
 }
@@ -211,6 +215,11 @@ void Node::first_byte(const UnknownPtr& unknown) {
 }
 
 void Node::greet(int fd, bool is_local, const std::string& host) {
+  if (lacks_tls(is_local)) {  // the peer tries again
+    ++failed_handshakes_;
+    ::close(fd);
+    return;
+  }
   const LanePtr lane = new_lane(fd, is_local, false, std::nullopt);
   shaking_[lane] = host;
   lane->greet(std::nullopt, options_.handshake_limit, [this, lane, host](Result<Hello> hello) {
@@ -234,11 +243,10 @@ Node::LanePtr Node::new_lane(int fd, bool is_local, bool dials,
   tune(fd, is_local);
   const pid_t process = is_local && !options_.line ? process_behind(fd).value_or(0) : 0;
   if (options_.line) fd = options_.line->pass(fd);
-  const bool is_plain = is_local || !options_.tls;
+  const bool is_plain = is_local || !tls_;
   auto carrier = is_plain
                      ? make_plain_carrier(fd)
-                     : make_tls_carrier(fd, dials ? options_.tls->client : options_.tls->server,
-                                        dials, expected);
+                     : make_tls_carrier(fd, dials ? tls_->client : tls_->server, dials, expected);
   auto lane = std::make_shared<Lane>(*io_, fd, std::move(carrier), dials);
   lane->process = process;
   return lane;
@@ -322,10 +330,47 @@ void Node::dial(DialOptions options, Dialled dialled) {
   net::post(*io_, [this, fd, dialling] {
     dialling_.insert(dialling);
     const Status good = check_dial(*dialling);
-    if (good.ok() && dialling->options.make) return make_first(dialling);
-    if (good.ok()) return dial_first(fd, dialling);
+    if (good.ok() && lacks_tls(dialling->is_local)) return wait_for_tls(fd, dialling);
+    if (good.ok()) return begin_dial(fd, dialling);
     if (fd >= 0) ::close(fd);
     tell(dialling, good.error());
+  });
+}
+
+void Node::begin_dial(int fd, DiallingPtr dialling) {
+  dialling->options.make ? make_first(dialling) : dial_first(fd, dialling);
+}
+
+// A certificate comes soon after what it is for.
+void Node::wait_for_tls(int fd, DiallingPtr dialling) {
+  Waiting& waiting = without_tls_.try_emplace(dialling, fd, *io_).first->second;
+  waiting.limit.expires_after(std::chrono::nanoseconds(options_.handshake_limit.ns));
+  waiting.limit.async_wait([this, dialling](const ErrorCode& error) {
+    const auto late = without_tls_.find(dialling);
+    if (error || late == without_tls_.end()) return;
+    if (late->second.fd >= 0) ::close(late->second.fd);
+    without_tls_.erase(late);
+    tell(dialling,
+         Error{Code::kUnavailable,
+               "cannot dial " + dialling->options.address + ": this process has no certificate yet",
+               "tls", "its agent asks the coordinator for one; see its log"});
+  });
+}
+
+void Node::set_tls(TlsContexts contexts, bool anew) {
+  net::post(*io_, [this, contexts = std::move(contexts), anew] {
+    tls_ = contexts;
+    if (is_over_) return;
+    std::vector<PairPtr> others;
+    for (const auto& [id, kept] : pairs_) {
+      if (anew && kept.pair->process() == 0) others.push_back(kept.pair);
+    }
+    for (const PairPtr& pair : others) {
+      pair->shut({Code::kCancelled, "this process is another replica now", "", ""});
+    }
+    for (auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
+      begin_dial(waiting.fd, dialling);
+    }
   });
 }
 

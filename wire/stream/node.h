@@ -39,6 +39,7 @@ struct NodeOptions {
   std::string bind = "127.0.0.1:0";  // host:port, port 0 takes a free one; empty: dials only
   std::string advertise_host;        // what peers dial; empty: the host of `bind`
   std::optional<TlsContexts> tls;    // none: bytes as they are, on a network the operator trusts
+  bool needs_tls = false;            // set_tls() comes later: until then no host is talked to
   bool local_sockets = true;         // also reachable by a Unix socket from the same host
   std::shared_ptr<EmulatedLine> line = nullptr;  // all connections go over it; none: the real line
   // Takes connections on this port that speak HTTP/2, with their descriptors, from the I/O thread;
@@ -92,6 +93,10 @@ class Node {
   // Where connections are made for this node, on its I/O thread. Whoever begins something there
   // ends it before the node's end, which waits for it.
   net::io_context& io() { return *io_; }
+  // Contexts for connections from now on. Dialling that waited for them goes on. Pairs that stand
+  // keep the certificates they have; `anew` ends those with other hosts, because this node is
+  // somebody else from now on.
+  void set_tls(TlsContexts contexts, bool anew);
   // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
   Refusals refusals() const { return {refused_by_quota_, failed_handshakes_}; }
@@ -136,6 +141,9 @@ class Node {
     std::size_t number = 0;            // which of them is tried, or was found to answer
   };
   using DiallingPtr = std::shared_ptr<Dialling>;
+  void begin_dial(int fd, DiallingPtr dialling);
+  void wait_for_tls(int fd, DiallingPtr dialling);
+  bool lacks_tls(bool is_local) const { return !is_local && options_.needs_tls && !tls_; }
   Status check_dial(const Dialling& dialling) const;
   void dial_first(int fd, DiallingPtr dialling);
   void make_first(DiallingPtr dialling);
@@ -157,6 +165,13 @@ class Node {
   std::atomic<std::uint64_t> refused_by_quota_{0}, failed_handshakes_{0};
 
   // I/O thread.
+  std::optional<TlsContexts> tls_;
+  struct Waiting {
+    Waiting(int connection, net::io_context& io) : fd(connection), limit(io) {}
+    int fd;
+    net::steady_timer limit;
+  };
+  std::map<DiallingPtr, Waiting> without_tls_;
   struct Kept {
     PairPtr pair;
     std::string peer;  // for the quota; empty: we dialled

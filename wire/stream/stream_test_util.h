@@ -57,9 +57,12 @@ class TestCluster {
   }
   identity::Credentials credentials(std::uint64_t n, std::uint64_t job = 1,
                                     Instant at = kNow) const {
-    const auto key = identity::PrivateKey::make();
     identity::ReplicaName who = replica(n);
     who.job = JobId(job);
+    return credentials_of(who, at);
+  }
+  identity::Credentials credentials_of(const identity::ReplicaName& who, Instant at = kNow) const {
+    const auto key = identity::PrivateKey::make();
     return {key, *ca_.issue_replica(request_of(key), who, at), ca_.chain(at)};
   }
   identity::Credentials agent(std::uint64_t n) const {
