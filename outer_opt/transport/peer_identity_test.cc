@@ -89,6 +89,17 @@ TEST(PeerIdentity, AnotherClusterAndNobodyAreRefused) {
   EXPECT_FALSE(swarm.reduce_all()[0].ok);
 }
 
+// A stream ends when both ends have said all; what it sends last must stay until then.
+TEST(PeerIdentity, TheLastFramesOverTcpStayWhole) {
+  const TestCluster cluster;
+  for (int i = 0; i < 20; ++i) {
+    Swarm plain(3, 20'001, CodecKind::kInt8, {}, Topology::kButterfly, {.local_sockets = false});
+    expect_equal(plain, plain.reduce_all());
+    Swarm encrypted = identified(cluster, 3);
+    expect_equal(encrypted, encrypted.reduce_all());
+  }
+}
+
 // Of one host and one user: they could read each other's memory in any case.
 TEST(PeerIdentity, ProcessesOfOneHostNeedNone) {
   Swarm swarm(2, 20'001, CodecKind::kInt8, {}, Topology::kButterfly, {.certificates = true});
