@@ -64,6 +64,9 @@ Result<outer_opt::PeerNodeOptions> peer_options() {
   auto line = line_from_environment();
   if (!line) return line.error();
   options.line = *line;
+  const auto certificates = environment_number("SHOAL_TRAINER_CERTIFICATES", 0, 0, 1);
+  if (!certificates) return certificates.error();
+  options.certificates = *certificates == 1;
   return options;
 }
 

@@ -16,7 +16,8 @@ Result<int> environment_number(const char* name, int otherwise, int least, int m
 // SHOAL_TRAINER_SOCKET, _NONCE and _ORPHAN_LIMIT: where the agent is, and how long it may be away.
 Result<ControlOptions> control_options(const std::string& program);
 
-// SHOAL_TRAINER_BIND, _HOST and _LINK: where peers find this process, and over what line.
+// SHOAL_TRAINER_BIND, _HOST, _LINK and _CERTIFICATES: where peers find this process, over what
+// line, and whether they need certificates.
 Result<outer_opt::PeerNodeOptions> peer_options();
 
 }  // namespace shoal::agent_channel

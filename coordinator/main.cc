@@ -149,6 +149,10 @@ Status serve(const Config& config, ServiceManager& manager) {
   auto agents = AgentService::start(
       {.bind = config.grpc,
        .door = make_agent_door(**machines),
+       .certify =
+           [&](const identity::ReplicaName& replica, const std::string& request) {
+             return (*machines)->certify(replica, request);
+           },
        .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms())},
       **runtime, **files, (*runtime)->checkpoints_at_start());
   if (!agents) return agents.error();

@@ -5,6 +5,7 @@
 
 #include "agent_channel/control.h"
 #include "agent_channel/environment.h"
+#include "agent_channel/replica_identity.h"
 #include "reducer/reducing.h"
 #include "wire/cross_memory.h"
 
@@ -40,8 +41,17 @@ int serve() {
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(node.error());
   EventQueue queue(kCommandsMax);
+  agent_channel::ReplicaIdentity identity(
+      *line, [&](auto certificate) { (*node)->set_identity(std::move(certificate)); },
+      [](const std::string& complaint) {
+        std::cerr << "shoal-reducer: " << complaint << std::endl;
+      });
   auto control = agent_channel::Control::dial(
-      *line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
+      *line, {.command =
+                  [&](ToTrainer command) {
+                    identity.heard(command);
+                    return queue.push_command(std::move(command));
+                  },
               .ended = [&] { queue.push(agent_channel::StreamEnded{}); },
               .closing = [&] { queue.close(); }});
   if (!control) return complain(control.error());

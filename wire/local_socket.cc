@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "wire/local_watch.h"
+#include "wire/socket_owner.h"
 
 namespace shoal::wire {
 namespace {
@@ -51,13 +52,6 @@ bool listen_on(int fd, const std::string& name) {
 }
 
 }  // namespace
-
-std::optional<pid_t> process_behind(int fd) {
-  ucred owner{};
-  socklen_t size = sizeof owner;
-  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0;
-  return known && owner.uid == geteuid() ? std::optional(owner.pid) : std::nullopt;
-}
 
 int connect_locally(const std::string& address, Duration keepalive) {
   const int tensors = new_socket(), companion = new_socket();

@@ -24,10 +24,6 @@ namespace shoal::wire {
 // listens there in this network namespace. Does not block.
 int connect_locally(const std::string& address, Duration keepalive);
 
-// The process at the other end of a local socket when it is one of this user; nothing for another
-// socket. 0 when it is in another process namespace.
-std::optional<pid_t> process_behind(int fd);
-
 // Listens on the local sockets of `address` with a thread of its own and hands over each
 // connection, a non-blocking descriptor that belongs to `accept` from then on. Stops with its end.
 class LocalListener {

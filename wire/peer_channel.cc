@@ -9,6 +9,7 @@
 #include <grpcpp/security/credentials.h>
 
 #include "wire/local_socket.h"
+#include "wire/socket_owner.h"
 
 namespace shoal::wire {
 namespace {

@@ -45,6 +45,18 @@ AddressList resolve(const std::string& address, int flags) {
   return {found, freeaddrinfo};
 }
 
+// "host:port" by numbers; empty for what is no such address.
+std::string text_of(const sockaddr* address, socklen_t size) {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (getnameinfo(address, size, host.data(), host.size(), port.data(), port.size(),
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    return "";
+  }
+  const std::string name = host.data();
+  return (address->sa_family == AF_INET6 ? "[" + name + "]" : name) + ":" + port.data();
+}
+
 int open_socket(const addrinfo& address) {
   return socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
@@ -112,16 +124,17 @@ Result<int> listen_at(const std::string& address) {
 std::string number_of_peer(int fd) {
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return "";
-  if (getnameinfo(reinterpret_cast<const sockaddr*>(&peer), size, host.data(), host.size(),
-                  port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "";
+  return text_of(reinterpret_cast<const sockaddr*>(&peer), size);
+}
+
+std::vector<std::string> numbers_of(const std::string& address) {
+  std::vector<std::string> numbers;
+  const AddressList list = resolve(address, 0);
+  for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
+    numbers.push_back(text_of(each->ai_addr, each->ai_addrlen));
   }
-  const bool is_v6 = peer.ss_family == AF_INET6;
-  const std::string name = host.data();
-  return (is_v6 ? "[" + name + "]" : name) + ":" + port.data();
+  return numbers;
 }
 
 Result<std::unique_ptr<TcpListener>> TcpListener::start(const std::string& address, Accept accept) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -19,6 +20,10 @@ inline constexpr char kCongestionControl[] = "bbr";
 
 // A connection to "host:port" that may still be on its way; -1 when the address names no host.
 int begin_connect(const std::string& address);
+
+// All addresses of "host:port" by numbers, in the order in which they are to be tried; empty when
+// it names no host. May wait for the name service.
+std::vector<std::string> numbers_of(const std::string& address);
 
 // For a connection that was accepted: what begin_connect() sets on its own.
 void tune_connection(int fd);

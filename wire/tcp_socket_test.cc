@@ -129,5 +129,12 @@ TEST(TcpSocket, RefusesWhatIsNoAddress) {
   EXPECT_EQ(round_trip_of(-1), Duration());
 }
 
+TEST(TcpSocket, AHostHasAddressesByNumber) {
+  EXPECT_EQ(numbers_of("127.0.0.1:80"), std::vector<std::string>{"127.0.0.1:80"});
+  EXPECT_EQ(numbers_of("[::1]:80"), std::vector<std::string>{"[::1]:80"});
+  EXPECT_TRUE(numbers_of("no colon").empty());
+  EXPECT_FALSE(numbers_of("localhost:80").empty());
+}
+
 }  // namespace
 }  // namespace shoal::wire

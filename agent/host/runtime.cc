@@ -226,6 +226,7 @@ class Runtime::Impl {
     const auto* welcome = said == nullptr ? nullptr : std::get_if<Welcome>(&said->message);
     if (welcome == nullptr || link_ == nullptr || link_->id() != said->link) return;
     logs_ = std::make_unique<LogAnswers>(link_->channel(), welcome->agent, journal_);
+    server_->certify_over(link_->channel());
   }
 
   // Lines of a trainer are about the replica that it was last given, maybe by an earlier start.

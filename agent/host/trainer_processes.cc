@@ -156,6 +156,7 @@ Result<std::vector<std::string>> TrainerProcesses::environment(const StartTraine
       "SHOAL_TRAINER_REPLICA_GROUP=" + std::to_string(options_.replica_group),
       "SHOAL_TRAINER_SPEED=" + std::to_string(options_.speed),
       "SHOAL_TRAINER_LINK=" + options_.emulated_link,
+      "SHOAL_TRAINER_CERTIFICATES=1",
       "SHOAL_DATA_ROOTS=" + options_.data_roots.to_text(),
       "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),
       "SHOAL_TRAINER_HOST=" + options_.core.host,

@@ -4,6 +4,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "wire/callback_queue.h"
 #include "wire/metadata.h"
@@ -41,7 +42,7 @@ class TrainerServer::Stream
       server_.post_(TrainerSaid{id_, std::move(message).value()});
     } else if (const auto* ready = std::get_if<TrainerReady>(&*message); ready == nullptr) {
       return finish(bad("the first message must be ready"));
-    } else if (auto id = server_.attach(ready->slot, nonce_of(*context_), this); !id.ok()) {
+    } else if (auto id = server_.attach(*ready, nonce_of(*context_), this); !id.ok()) {
       return refuse(id.error());
     } else {
       id_ = *id;
@@ -148,11 +149,70 @@ grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* TrainerServer::
 
 void TrainerServer::expect(const ExpectedTrainer& expected) {
   const MutexLock guard(mutex_);
-  slots_[expected.trainer.slot] = {expected.trainer.generation, expected.nonce, nullptr};
+  slots_[expected.trainer.slot] = {expected.trainer.generation, expected.nonce, nullptr, {}};
 }
 
-Result<TrainerId> TrainerServer::attach(std::int32_t number, const std::string& nonce,
+// ---- certificates
+
+namespace {
+
+constexpr auto kCertifyLimit = std::chrono::seconds(5);
+
+// One question of a trainer on its way to the coordinator. Lives until OnDone.
+class Certifying : public grpc::ServerUnaryReactor {
+ public:
+  explicit Certifying(const grpc::Status& refusal) { Finish(refusal); }
+  Certifying(const std::shared_ptr<grpc::Channel>& channel, const v1::CertifyRequest* request,
+             v1::CertifyAnswer* answer)
+      : stub_(v1::AgentService::NewStub(channel)) {
+    context_.set_deadline(std::chrono::system_clock::now() + kCertifyLimit);
+    stub_->async()->Certify(&context_, request, answer,
+                            [this](const grpc::Status& status) { Finish(status); });
+  }
+  void OnCancel() override { context_.TryCancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  std::unique_ptr<v1::AgentService::Stub> stub_;
+  grpc::ClientContext context_;
+};
+
+}  // namespace
+
+void TrainerServer::certify_over(std::shared_ptr<grpc::Channel> channel) {
+  const MutexLock guard(mutex_);
+  coordinator_ = std::move(channel);
+}
+
+grpc::Status TrainerServer::may_ask(const std::string& nonce, ReplicaId replica) {
+  const MutexLock guard(mutex_);
+  for (const auto& [number, slot] : slots_) {
+    if (nonce.empty() || slot.nonce != nonce) continue;
+    if (slot.replica == replica) return grpc::Status::OK;
+    return {grpc::StatusCode::PERMISSION_DENIED,
+            "trainer " + std::to_string(number) + " was not given " + to_string(replica)};
+  }
+  return {grpc::StatusCode::PERMISSION_DENIED, "no such trainer is expected"};
+}
+
+grpc::ServerUnaryReactor* TrainerServer::Certify(grpc::CallbackServerContext* context,
+                                                 const v1::CertifyRequest* request,
+                                                 v1::CertifyAnswer* answer) {
+  const grpc::Status may = may_ask(nonce_of(*context), ReplicaId(request->replica()));
+  if (!may.ok()) return new Certifying(may);
+  std::shared_ptr<grpc::Channel> channel;
+  {
+    const MutexLock guard(mutex_);
+    channel = coordinator_;
+  }
+  if (channel) return new Certifying(channel, request, answer);
+  return new Certifying(
+      grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator cannot be reached"));
+}
+
+Result<TrainerId> TrainerServer::attach(const TrainerReady& ready, const std::string& nonce,
                                         Stream* stream) {
+  const std::int32_t number = ready.slot;
   const MutexLock guard(mutex_);
   const auto slot = slots_.find(number);
   if (slot == slots_.end() || slot->second.nonce != nonce) {
@@ -164,6 +224,7 @@ Result<TrainerId> TrainerServer::attach(std::int32_t number, const std::string& 
                  "SHOAL_TRAINER_SLOT", "try again in a moment"};
   }
   slot->second.stream = stream;
+  if (ready.holds) slot->second.replica = ready.holds->replica;
   return TrainerId{number, slot->second.generation};
 }
 
@@ -177,6 +238,8 @@ void TrainerServer::send(TrainerId trainer, const ToTrainer& message) {
   const MutexLock guard(mutex_);
   const auto slot = slots_.find(trainer.slot);
   const bool known = slot != slots_.end() && slot->second.generation == trainer.generation;
+  const auto* load = std::get_if<LoadReplica>(&message);
+  if (known && load != nullptr) slot->second.replica = load->assign.replica;
   if (known && slot->second.stream != nullptr) slot->second.stream->send(proto::to_wire(message));
 }
 

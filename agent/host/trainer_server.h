@@ -38,24 +38,34 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
 
   void expect(const ExpectedTrainer& expected);            // in the place of what was in its slot
   void send(TrainerId trainer, const ToTrainer& message);  // dropped when its stream has ended
+  // Where certificates of replicas come from: the channel of a session with the coordinator. Null:
+  // there is none, and who asks is told to ask again.
+  void certify_over(std::shared_ptr<grpc::Channel> channel);
 
  private:
   class Stream;
   explicit TrainerServer(Post post) : post_(std::move(post)) {}
   grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* Attach(
       grpc::CallbackServerContext* context) override;
+  grpc::ServerUnaryReactor* Certify(grpc::CallbackServerContext* context,
+                                    const v1::CertifyRequest* request,
+                                    v1::CertifyAnswer* answer) override;
+  // A trainer may ask for the replica that it was given last, and for no other one of this host.
+  grpc::Status may_ask(const std::string& nonce, ReplicaId replica) SHOAL_EXCLUDES(mutex_);
   // The process of the slot. kNotFound when it is another one, kConflict when it has a stream.
-  Result<TrainerId> attach(std::int32_t number, const std::string& nonce, Stream* stream);
+  Result<TrainerId> attach(const TrainerReady& ready, const std::string& nonce, Stream* stream);
   void detach(TrainerId trainer, Stream* stream) SHOAL_EXCLUDES(mutex_);
 
   struct Slot {
     std::uint64_t generation = 0;
     std::string nonce;
     Stream* stream = nullptr;
+    ReplicaId replica;  // that it was given last
   };
   Post post_;
   Mutex mutex_;  // taken before a stream's own
   std::map<std::int32_t, Slot> slots_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<grpc::Channel> coordinator_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

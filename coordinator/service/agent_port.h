@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "base/log_lines.h"
 #include "coordinator/core/state/io.h"
@@ -25,6 +26,15 @@ class AgentPort {
                         std::function<void(Result<LogPage>)> done) = 0;
 };
 
+// Where a replica is.
+struct ReplicaPlace {
+  AgentId agent;
+  JobId job;
+  StageIndex stage = 0;
+  std::int64_t epoch = 0;
+  bool operator==(const ReplicaPlace&) const = default;
+};
+
 // What the agents' side tells the runtime; thread-safe, never blocks.
 class InputPort {
  public:
@@ -37,6 +47,8 @@ class InputPort {
   virtual bool works_for(AgentId agent, JobId job) = 0;
   virtual void count_session() = 0;
   virtual void count_refused_message() = 0;
+  // Of a replica that has not ended, as it is on disk.
+  virtual std::optional<ReplicaPlace> place_of(ReplicaId replica) = 0;
 };
 
 }  // namespace shoal::coordinator

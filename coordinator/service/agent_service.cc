@@ -101,6 +101,28 @@ struct AgentService::Impl final
     return transfer.get(context, caller->machine, request, writer);
   }
 
+  // The name is the coordinator's to say: the agent gives a number only.
+  grpc::Status Certify(grpc::ServerContext* context, const v1::CertifyRequest* request,
+                       v1::CertifyAnswer* answer) override {
+    const auto caller = options.door->admit(*context);
+    if (!caller) return to_status(caller.error());
+    const ReplicaId id(request->replica());
+    const auto place = inputs.place_of(id);
+    if (!place || place->agent != caller->machine) {
+      return to_status(
+          {Code::kNotFound, "this agent has no replica " + to_string(id), "replica", ""});
+    }
+    if (!options.certify) {
+      return to_status({Code::kUnavailable, "this coordinator issues no certificates", "", ""});
+    }
+    const auto issued =
+        options.certify({place->agent, place->job, place->stage, place->epoch, id}, request->csr());
+    if (!issued) return to_status(issued.error());
+    answer->set_chain(issued->chain);
+    answer->set_roots(issued->roots);
+    return {};
+  }
+
   Status listen() {
     wire::hold_callback_queue();
     grpc::ServerBuilder builder;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,12 +15,18 @@
 #include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/checkpoint_files.h"
+#include "coordinator/service/machines/machines.h"
 
 namespace shoal::coordinator {
+
+// Makes a certificate for a replica of a machine that was let in; the request in PEM.
+using Certify = std::function<Result<IssuedCertificate>(const identity::ReplicaName& replica,
+                                                        const std::string& request)>;
 
 struct AgentServiceOptions {
   std::string bind = "127.0.0.1:7071";               // port 0 picks a free one
   std::shared_ptr<AgentDoor> door;                   // who may call
+  Certify certify = nullptr;                         // none: replicas get no certificates
   std::chrono::milliseconds hello_limit{10'000};     // open stream until Hello
   std::chrono::milliseconds log_limit{5'000};        // question about logs until its answer
   std::chrono::milliseconds transfer_limit{60'000};  // files in which nothing moves

@@ -178,6 +178,11 @@ class RecordingInputs final : public InputPort {
   bool works_for(AgentId agent, JobId) override { return agent == AgentId(1); }
   void count_session() override {}
   void count_refused_message() override {}
+  std::optional<ReplicaPlace> place_of(ReplicaId replica) override {
+    if (replica == ReplicaId(5)) return ReplicaPlace{AgentId(), JobId(2), 1, 3};
+    if (replica == ReplicaId(6)) return ReplicaPlace{AgentId(9), JobId(2), 1, 3};
+    return std::nullopt;
+  }
 
   void stop() {
     const MutexLock guard(mutex_);
@@ -406,6 +411,42 @@ TEST_F(CheckpointTransferTest, ACoordinatorThatStopsAsksForTheUploadAgain) {
 TEST_F(CheckpointTransferTest, AnUnknownCheckpointIsNotFound) {
   change(CheckpointState::kFailed);
   EXPECT_EQ(put(files_of_part(), content()).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+// The agent says a number; the name in the certificate is the coordinator's.
+TEST(Certify, AnAgentGetsCertificatesForItsOwnReplicasOnly) {
+  TemporaryFolder folder;
+  RecordingInputs inputs;
+  auto files = std::move(CheckpointFiles::open(folder.path())).value();
+  std::vector<std::pair<identity::ReplicaName, std::string>> asked;
+  AgentServiceOptions options{.bind = "127.0.0.1:0", .door = std::make_shared<OpenDoor>()};
+  options.certify = [&](const identity::ReplicaName& replica,
+                        const std::string& request) -> Result<IssuedCertificate> {
+    asked.emplace_back(replica, request);
+    if (request == "bad") return Error{Code::kInvalidArgument, "is no request", "csr", ""};
+    return IssuedCertificate{replica.agent, "reef", "a chain", "roots"};
+  };
+  const auto service = std::move(AgentService::start(options, inputs, *files, {})).value();
+  const auto stub = v1::AgentService::NewStub(
+      grpc::CreateChannel(service->address(), grpc::InsecureChannelCredentials()));
+  v1::CertifyAnswer answer;
+  const auto certify = [&](std::uint64_t replica, const std::string& csr) {
+    grpc::ClientContext context;
+    TestAgent::prepare(context);
+    v1::CertifyRequest request;
+    request.set_replica(replica);
+    request.set_csr(csr);
+    return stub->Certify(&context, request, &answer).error_code();
+  };
+  EXPECT_EQ(certify(5, "a request"), grpc::StatusCode::OK);
+  EXPECT_EQ(answer.chain(), "a chain");
+  EXPECT_EQ(answer.roots(), "roots");
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_EQ(asked[0].first, (identity::ReplicaName{AgentId(), JobId(2), 1, 3, ReplicaId(5)}));
+  EXPECT_EQ(certify(6, "a request"), grpc::StatusCode::NOT_FOUND);  // another agent's
+  EXPECT_EQ(certify(7, "a request"), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(asked.size(), 1u);
+  EXPECT_EQ(certify(5, "bad"), grpc::StatusCode::INVALID_ARGUMENT);
 }
 
 }  // namespace

@@ -60,11 +60,9 @@ void LiveBoard::note(const JobRecord& job) {
 void LiveBoard::note(const ReplicaRecord& replica) {
   note_copies(replica);
   const bool ended = is_terminal(replica.state);
-  if (ended == (held_.find(replica.id) != nullptr)) {
-    ended ? (void)held_.erase(replica.id)
-          : (void)held_.put(replica.id, {replica.agent, replica.job});
-    view_.reset();  // whether its agent works is seen at once
-  }
+  if (ended == (held_.find(replica.id) != nullptr)) view_.reset();  // that its agent works is seen
+  ended ? (void)held_.erase(replica.id)
+        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch});
   if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
@@ -115,8 +113,8 @@ bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
     agent.resident = heartbeat->resident;
   const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
-    const Held* held = held_.find(replica);
-    return held != nullptr && held->agent == id;
+    const ReplicaPlace* place = held_.find(replica);
+    return place != nullptr && place->agent == id;
   };
   if (const auto* load = std::get_if<LoadProgress>(&message)) {
     if (owns(load->replica)) note(*load, now);
@@ -167,8 +165,8 @@ void LiveBoard::stored(const Record& record) {
 
 bool LiveBoard::has_replica(AgentId agent, ReplicaId replica) {
   const MutexLock guard(mutex_);
-  const Held* held = held_.find(replica);
-  return held != nullptr && held->agent == agent;
+  const ReplicaPlace* place = held_.find(replica);
+  return place != nullptr && place->agent == agent;
 }
 
 bool LiveBoard::works_for(AgentId agent, JobId job) {
@@ -176,6 +174,12 @@ bool LiveBoard::works_for(AgentId agent, JobId job) {
   return std::ranges::any_of(held_, [&](const auto& entry) {
     return entry.second.agent == agent && entry.second.job == job;
   });
+}
+
+std::optional<ReplicaPlace> LiveBoard::place_of(ReplicaId replica) {
+  const MutexLock guard(mutex_);
+  const ReplicaPlace* place = held_.find(replica);
+  return place == nullptr ? std::nullopt : std::optional(*place);
 }
 
 std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
@@ -189,8 +193,8 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
     fresh->agents.put(id, {health, agent.last_seen, agent.resident, 0});
   }
-  for (const auto& [replica, held] : held_) {
-    if (AgentLive* agent = fresh->agents.find(held.agent)) ++agent->replicas;
+  for (const auto& [replica, place] : held_) {
+    if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;
   }
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;

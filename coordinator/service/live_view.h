@@ -5,7 +5,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "coordinator/service/agent_port.h"
 #include "coordinator/service/cluster.h"
 #include "threads/mutex.h"
 
@@ -26,16 +28,13 @@ class LiveBoard {
   bool works_for(AgentId agent, JobId job);
 
   std::shared_ptr<const LiveView> view(Instant now);
+  std::optional<ReplicaPlace> place_of(ReplicaId replica);  // none: it has ended, or never was
 
  private:
   struct Agent {
     ConnectionId connection;  // zero: none
     Instant last_seen;
     Bytes resident;
-  };
-  struct Held {
-    AgentId agent;
-    JobId job;
   };
   struct Load {
     JobId job;
@@ -55,9 +54,9 @@ class LiveBoard {
   FlatMap<ConnectionId, AgentId> by_connection_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, ReplicaLive> replicas_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, PipelineLive> pipeline_ SHOAL_GUARDED_BY(mutex_);
-  FlatMap<JobId, RoundNumber> rounds_ SHOAL_GUARDED_BY(mutex_);  // committed, of live jobs
-  FlatMap<ReplicaId, Held> held_ SHOAL_GUARDED_BY(mutex_);       // replicas that have not ended
-  FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);      // of replicas that load
+  FlatMap<JobId, RoundNumber> rounds_ SHOAL_GUARDED_BY(mutex_);     // committed, of live jobs
+  FlatMap<ReplicaId, ReplicaPlace> held_ SHOAL_GUARDED_BY(mutex_);  // that have not ended
+  FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);         // of replicas that load
   FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };

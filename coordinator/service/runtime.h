@@ -80,6 +80,9 @@ class Runtime final : public Cluster, public InputPort {
   bool works_for(AgentId agent, JobId job) override { return board_->works_for(agent, job); }
   void count_session() override { ++sessions_opened_; }
   void count_refused_message() override { ++messages_refused_; }
+  std::optional<ReplicaPlace> place_of(ReplicaId replica) override {
+    return board_->place_of(replica);
+  }
 
  private:
   struct Subscribers;

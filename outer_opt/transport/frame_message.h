@@ -1,30 +1,33 @@
-// Frames (outer_opt/core/codec/frame.h) as messages of a reduce stream. A payload that lies in
-// memory is not copied into its message: gRPC reads it from there, or a peer of this host that may
-// read this process's memory does (wire/cross_memory.h), and the message is a reference. For a slow
-// line the payload is entropy coded, if that makes it smaller.
+// Frames (outer_opt/core/codec/frame.h) as messages of a reduce stream: the header, or a reference
+// to a payload, is the message's head, the payload its body. A payload that lies in memory is not
+// copied: it is sent from there, or a peer of this host that may read this process's memory does
+// (wire/cross_memory.h), and the head is a reference. For a slow line the payload is entropy coded,
+// if that makes it smaller.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
-
-#include <grpcpp/support/byte_buffer.h>
 
 #include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/codec/frame.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "wire/cross_memory.h"
-#include "wire/slices.h"
 
 namespace shoal::outer_opt {
 
-// With what gRPC and HTTP/2 put before it.
-inline constexpr std::size_t kFramingSize = 5 + 9;
+using Buffer = std::vector<std::byte>;
+
+// What a message costs on its way: its pieces' headers, each with the head, and the body.
+std::size_t message_size(std::size_t head, std::size_t body);
 
 struct OutgoingMessage {
-  grpc::ByteBuffer bytes;
-  std::size_t size = 0;  // what its way costs: the message, its framing, what it refers to
+  std::vector<std::byte> head;
+  std::span<const std::byte> body;  // in the session's memory, or in `buffer`
+  Buffer buffer;                    // to be kept, or given back, when the message is sent
+  std::size_t size = 0;             // what its way costs, with what it refers to
 };
 
 // How a frame goes to its receiver.
@@ -35,36 +38,44 @@ struct SendTerms {
   EntropyCoder* coder = nullptr;  // for payloads in messages; none: nothing is entropy coded
 };
 
-// The message of a frame of this session. `pins` counts what gRPC may still read.
+// The message of a frame of this session. `buffer` is used where a payload has to be made first.
 OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, SendTerms terms,
-                           wire::SlicePins& pins);
+                           Buffer buffer);
 
 // A frame as it came. One that came by reference or entropy coded has no payload until fetch() or
 // expand().
 class ReceivedFrame {
  public:
-  // Refuses what is neither a frame nor a reference to one, and a frame that is not of `kind`.
-  static Result<ReceivedFrame> read(const grpc::ByteBuffer& message, FrameKind kind);
+  // Refuses what is neither a frame nor a reference to one, a frame that is not of `kind`, and a
+  // body of another size than the header says.
+  static Result<ReceivedFrame> read(std::span<const std::byte> head, std::size_t body,
+                                    FrameKind kind);
+  // The body has come, into the front of this buffer, which the frame keeps.
+  void take_body(Buffer body) { body_ = std::move(body); }
 
   const FrameHeader& header() const { return header_; }
+  std::size_t body_size() const { return body_size_; }
   std::size_t size() const;  // as OutgoingMessage::size
-  bool must_fetch() const { return header_.by_reference && buffer_.empty(); }
-  bool must_expand() const { return header_.entropy_coded && buffer_.empty(); }
+  bool must_fetch() const { return header_.by_reference && !payload_; }
+  bool must_expand() const { return header_.entropy_coded && !payload_; }
   // Each brings the payload into `buffer`, which the frame keeps until give_back().
-  Status fetch(const wire::PeerMemory& memory, std::vector<std::byte> buffer);
-  Status expand(EntropyCoder& coder, std::vector<std::byte> buffer);
-  bool has_buffer() const { return !buffer_.empty(); }
-  std::vector<std::byte> give_back() { return std::move(buffer_); }
-  // Valid while this lives.
-  std::vector<std::span<const std::byte>> payload() const;
+  Status fetch(const wire::PeerMemory& memory, Buffer buffer);
+  Status expand(EntropyCoder& coder, Buffer buffer);
+  // The buffers that it has, for others.
+  std::vector<Buffer> give_back();
+  std::span<const std::byte> payload() const;  // valid while this lives
 
  private:
-  std::span<std::byte> keep(std::vector<std::byte> buffer);
+  std::span<std::byte> keep(Buffer buffer);
 
   FrameHeader header_;
-  wire::Received message_;
+  std::size_t head_size_ = 0, body_size_ = 0;
   std::uint64_t address_ = 0;
-  std::vector<std::byte> buffer_;
+  Buffer body_;
+  std::optional<Buffer> payload_;
 };
+
+// Of at least `size` bytes.
+Buffer enlarged(Buffer buffer, std::size_t size);
 
 }  // namespace shoal::outer_opt

@@ -28,21 +28,32 @@ struct Sender {
     frame = session->next_frame(1, FrameKind::kContribution).value();
   }
   OutgoingMessage message(bool cross_memory, EntropyCoder* coder = nullptr) {
-    return message_of(*session, frame, {cross_memory, coder}, pins);
+    return message_of(*session, frame, {cross_memory, coder}, {});
   }
 
   std::vector<float> input, average;
   std::unique_ptr<ReduceSession> session;
   FrameRef frame;
-  wire::SlicePins pins;
 };
 
+// As it comes at the other end.
+Result<ReceivedFrame> received(const OutgoingMessage& message,
+                               FrameKind kind = FrameKind::kContribution) {
+  auto frame = ReceivedFrame::read(message.head, message.body.size(), kind);
+  if (frame.ok()) frame->take_body({message.body.begin(), message.body.end()});
+  return frame;
+}
+
 std::vector<float> values_of(const ReceivedFrame& frame) {
-  std::vector<std::byte> bytes;
-  for (const auto& piece : frame.payload()) bytes.insert(bytes.end(), piece.begin(), piece.end());
+  const auto bytes = frame.payload();
   std::vector<float> values(bytes.size() / sizeof(float));
   std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
+}
+
+bool is_whole(const ReceivedFrame& frame) {
+  const std::span<const std::byte> pieces[] = {frame.payload()};
+  return check_payload(frame.header(), pieces).ok();
 }
 
 const std::vector<float>& second_half() {
@@ -53,16 +64,10 @@ const std::vector<float>& second_half() {
   return values;
 }
 
-grpc::ByteBuffer raw(std::size_t size) {
-  const std::vector<std::byte> bytes(size);
-  const grpc::Slice slice(bytes.data(), bytes.size());
-  return {&slice, 1};
-}
-
 TEST(FrameMessage, CarriesItsPayload) {
   Sender sender(CodecKind::kFp32);
   const OutgoingMessage message = sender.message(false);
-  const auto frame = ReceivedFrame::read(message.bytes, FrameKind::kContribution);
+  const auto frame = received(message);
   ASSERT_TRUE(frame.ok());
   EXPECT_FALSE(frame->must_fetch());
   EXPECT_FALSE(frame->header().cross_memory);
@@ -76,9 +81,9 @@ TEST(FrameMessage, ByReferenceItCostsAsMuchAndIsFetched) {
   const auto memory = wire::PeerMemory::open(getpid(), readable.token());
   ASSERT_TRUE(memory);
   const OutgoingMessage message = sender.message(true);
-  EXPECT_EQ(message.bytes.Length(), kReferenceSize);
-  EXPECT_EQ(sender.pins.out(), 0);
-  auto frame = ReceivedFrame::read(message.bytes, FrameKind::kContribution);
+  EXPECT_EQ(message.head.size(), kReferenceSize);
+  EXPECT_TRUE(message.body.empty());
+  auto frame = received(message);
   ASSERT_TRUE(frame.ok());
   EXPECT_TRUE(frame->must_fetch());
   EXPECT_TRUE(frame->header().cross_memory);
@@ -86,16 +91,16 @@ TEST(FrameMessage, ByReferenceItCostsAsMuchAndIsFetched) {
   ASSERT_TRUE(frame->fetch(*memory, std::vector<std::byte>(5000)).ok());  // of a larger frame
   EXPECT_FALSE(frame->must_fetch());
   EXPECT_EQ(values_of(*frame), second_half());
-  EXPECT_EQ(frame->give_back().size(), 5000u);
+  EXPECT_EQ(frame->give_back().at(0).size(), 5000u);
 }
 
 TEST(FrameMessage, WhatIsEncodedIsNotSentByReference) {
   Sender sender(CodecKind::kInt8);
-  const auto frame = ReceivedFrame::read(sender.message(true).bytes, FrameKind::kContribution);
+  const auto frame = received(sender.message(true));
   ASSERT_TRUE(frame.ok());
   EXPECT_FALSE(frame->must_fetch());
   EXPECT_TRUE(frame->header().cross_memory);  // averages may be
-  EXPECT_TRUE(check_payload(frame->header(), frame->payload()).ok());
+  EXPECT_TRUE(is_whole(*frame));
 }
 
 TEST(FrameMessage, EntropyCodedItIsSmallerAndIsExpanded) {
@@ -104,42 +109,55 @@ TEST(FrameMessage, EntropyCodedItIsSmallerAndIsExpanded) {
     EntropyCoder coder;
     const OutgoingMessage plain = sender.message(false), coded = sender.message(false, &coder);
     EXPECT_LT(coded.size, plain.size);
-    EXPECT_EQ(coded.size, coded.bytes.Length() + kFramingSize);
-    auto frame = ReceivedFrame::read(coded.bytes, FrameKind::kContribution);
+    EXPECT_EQ(coded.size, message_size(coded.head.size(), coded.body.size()));
+    auto frame = received(coded);
     ASSERT_TRUE(frame.ok());
     EXPECT_EQ(frame->size(), coded.size);
     ASSERT_TRUE(frame->must_expand());
     ASSERT_TRUE(frame->expand(coder, std::vector<std::byte>(5000)).ok());  // of a larger frame
     EXPECT_FALSE(frame->must_expand());
-    EXPECT_TRUE(check_payload(frame->header(), frame->payload()).ok());
-    const auto sent = ReceivedFrame::read(plain.bytes, FrameKind::kContribution);
+    EXPECT_TRUE(is_whole(*frame));
+    const auto sent = received(plain);
     EXPECT_EQ(values_of(*frame), values_of(*sent));
-    EXPECT_EQ(frame->give_back().size(), 5000u);
+    EXPECT_EQ(frame->give_back().at(1).size(), 5000u);
   }
 }
 
 TEST(FrameMessage, WhatIsSentByReferenceIsNotEntropyCoded) {
   Sender sender(CodecKind::kFp32);
   EntropyCoder coder;
-  EXPECT_EQ(sender.message(true, &coder).bytes.Length(), kReferenceSize);
+  EXPECT_EQ(sender.message(true, &coder).head.size(), kReferenceSize);
+}
+
+// Each piece of 256 KiB has a header of 28 bytes and the head.
+TEST(FrameMessage, AMessageCostsTheHeadersOfItsPieces) {
+  EXPECT_EQ(message_size(40, 0), 68u);
+  EXPECT_EQ(message_size(40, 1), 69u);
+  EXPECT_EQ(message_size(40, 256 << 10), 68u + (256u << 10));
+  EXPECT_EQ(message_size(40, (256 << 10) + 1), 2 * 68u + (256u << 10) + 1);
 }
 
 TEST(FrameMessage, RefusesWhatIsNoFrameOfItsStream) {
-  const auto refused = [](const grpc::ByteBuffer& bytes, FrameKind kind) {
-    return !ReceivedFrame::read(bytes, kind).ok();
+  const auto refused = [](std::span<const std::byte> head, std::size_t body,
+                          FrameKind kind = FrameKind::kContribution) {
+    return !ReceivedFrame::read(head, body, kind).ok();
   };
-  EXPECT_TRUE(refused(raw(3), FrameKind::kContribution));
-  EXPECT_TRUE(refused(raw(100), FrameKind::kContribution));
+  EXPECT_TRUE(refused({}, 0));
+  EXPECT_TRUE(refused(std::vector<std::byte>(3), 0));
+  EXPECT_TRUE(refused(std::vector<std::byte>(kFrameHeaderSize), 100));
   Sender sender(CodecKind::kFp32);
-  for (const bool cross_memory : {false, true}) {
-    EXPECT_TRUE(refused(sender.message(cross_memory).bytes, FrameKind::kAverage));
+  EntropyCoder coder;
+  const OutgoingMessage plain = sender.message(false), reference = sender.message(true),
+                        coded = sender.message(false, &coder);
+  for (const OutgoingMessage* message : {&plain, &reference, &coded}) {
+    EXPECT_FALSE(refused(message->head, message->body.size()));
+    EXPECT_TRUE(refused(message->head, message->body.size(), FrameKind::kAverage));
   }
-  std::vector<grpc::Slice> slices;
-  ASSERT_TRUE(sender.message(true).bytes.Dump(&slices).ok());
-  slices.emplace_back("more");
-  EXPECT_TRUE(refused({slices.data(), slices.size()}, FrameKind::kContribution));
-  slices.pop_back();
-  EXPECT_FALSE(refused({slices.data(), slices.size()}, FrameKind::kContribution));
+  EXPECT_TRUE(refused(plain.head, plain.body.size() - 1));
+  EXPECT_TRUE(refused(plain.head, plain.body.size() + 1));
+  EXPECT_TRUE(refused(reference.head, 1));  // a reference that a payload follows
+  EXPECT_TRUE(refused(coded.head, 0));
+  EXPECT_TRUE(refused(coded.head, plain.body.size() + 1));
 }
 
 }  // namespace

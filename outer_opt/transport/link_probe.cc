@@ -1,30 +1,35 @@
 #include "outer_opt/transport/link_probe.h"
 
 #include <algorithm>
+#include <iomanip>
+#include <sstream>
 #include <string>
 
 #include "base/prng.h"
 #include "outer_opt/core/round/link_estimates.h"
 #include "threads/sleep.h"
-#include "wire/metadata.h"
 
 namespace shoal::outer_opt {
 namespace {
 
+using wire::stream::BlockingStream;
+using Message = BlockingStream::Message;
+
 constexpr int kEchoes = 4, kTriesMax = 40;
-constexpr char kReplica[] = "shoal-replica", kRoundTrip[] = "shoal-round-trip-ns";
 constexpr Duration kWaitMax = seconds(5);
 constexpr std::size_t kFrameBytes = 16 << 10;
-constexpr auto kEchoLimit = std::chrono::seconds(3);
+constexpr Duration kEchoLimit = seconds(3);
 // Of a flow: kProbeTime and what lies in buffers before the first message of it arrives.
-constexpr auto kFlowLimit = std::chrono::seconds(5);
+constexpr Duration kFlowLimit = seconds(5);
+constexpr Duration kLookAtGate = milliseconds(100);
+constexpr char kEcho[] = "echo", kPush[] = "push", kPull[] = "pull";
 
 // Counts a flow where it arrives.
 class Arrivals {
  public:
-  void add(const v1::RawFrame& frame) {
-    received_ = received_ + Bytes(static_cast<std::int64_t>(frame.data().size()));
-    samples_.push_back({steady_now(), received_});
+  void add(const Message& message) {
+    received_ = received_ + Bytes(std::ssize(message.body));
+    samples_.push_back({message.arrived, received_});
   }
   bool enough() const {
     return !samples_.empty() &&
@@ -37,92 +42,142 @@ class Arrivals {
   std::vector<FlowSample> samples_;
 };
 
-grpc::Status busy() {
-  return {grpc::StatusCode::RESOURCE_EXHAUSTED, "a reduce or another measurement runs here"};
+Error busy() {
+  return {Code::kResourceExhausted, "a reduce or another measurement runs here", "", "ask again"};
 }
 
-v1::RawFrame filler() {
-  v1::RawFrame frame;
-  frame.set_data(std::string(kFrameBytes, '\0'));
-  return frame;
+Error enough() { return {Code::kCancelled, "that was enough", "", ""}; }
+
+std::shared_ptr<const wire::stream::ByteVector> filler() {
+  return std::make_shared<const wire::stream::ByteVector>(kFrameBytes);
 }
 
-Error error_of(const grpc::Status& status) {
-  switch (status.error_code()) {
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return {Code::kResourceExhausted, status.error_message(), "", "ask again"};
-    case grpc::StatusCode::CANCELLED:
-      return {Code::kCancelled, status.error_message(), "", ""};
-    default:
-      return {Code::kInternal, status.error_message(), "", ""};
+// A stream that ends with the stop token and with its time.
+struct Step {
+  Step(wire::stream::Pair& pair, Duration limit, const std::stop_token& stop)
+      : stream(BlockingStream::open(pair, kProbePurpose, limit)),
+        on_stop(stop, [this] { stream->cancel(enough()); }) {}
+  ~Step() { stream->cancel(enough()); }
+  Status say(const std::string& words) {
+    return stream->write(wire::stream::to_bytes(words), nullptr, kFlowLimit);
   }
-}
-
-bool is_silence(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
-         status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
-}
-
-// A call that ends with the stop token and with its time.
-struct Call {
-  Call(std::chrono::seconds limit, const std::stop_token& stop)
-      : on_stop(stop, [this] { context.TryCancel(); }) {
-    context.set_deadline(std::chrono::system_clock::now() + limit);
-  }
-  grpc::ClientContext context;
+  std::shared_ptr<BlockingStream> stream;
   std::stop_callback<std::function<void()>> on_stop;
 };
 
-Result<Duration> round_trip(v1::PeerService::Stub& stub, const std::stop_token& stop) {
+// Takes messages until there are enough of them, or the gate closes.
+Status take_flow(BlockingStream& stream, const ProbeGate& gate, Arrivals& arrivals) {
+  const Instant end = steady_now() + kFlowLimit;
+  while (!arrivals.enough()) {
+    if (gate.in_reduce()) return busy();
+    const auto message = stream.read(kLookAtGate);
+    if (message.ok() && !*message) return busy();  // it gave up in the middle
+    if (message.ok()) arrivals.add(**message);
+    if (!message.ok() && (message.error().code != Code::kDeadlineExceeded || stream.is_over() ||
+                          steady_now() > end)) {
+      return message.error();
+    }
+  }
+  return {};
+}
+
+Result<Duration> round_trip(wire::stream::Pair& pair, const std::stop_token& stop) {
+  Step step(pair, kEchoLimit * kEchoes, stop);
   Duration least = seconds(3600);
   for (int i = 0; i < kEchoes; ++i) {
-    Call call(kEchoLimit, stop);
-    v1::Nothing answer;
     const Instant before = steady_now();
-    const grpc::Status status = stub.Echo(&call.context, {}, &answer);
-    if (is_silence(status)) return Error{Code::kUnavailable, status.error_message(), "", ""};
-    if (!status.ok()) return error_of(status);
-    least = std::min(least, steady_now() - before);
+    if (const Status said = step.say(kEcho); !said.ok()) return said.error();
+    const auto back = step.stream->read(kEchoLimit);
+    const bool is_silent = !back.ok() && back.error().code == Code::kDeadlineExceeded;
+    if (is_silent) return Error{Code::kUnavailable, back.error().message, "", ""};
+    if (!back.ok()) return back.error();
+    if (!*back) return busy();
+    least = std::min(least, (*back)->arrived - before);
   }
   return least;
 }
 
-Result<double> push_rate(v1::PeerService::Stub& stub, const LinkEstimate& asker,
-                         const ProbeGate& gate, const std::stop_token& stop) {
-  Call call(kFlowLimit, stop);
-  call.context.AddMetadata(kReplica, std::to_string(asker.peer.n));
-  call.context.AddMetadata(kRoundTrip, std::to_string(asker.round_trip.ns));
-  v1::PushRate rate;
-  const auto writer = stub.Push(&call.context, &rate);
-  const v1::RawFrame frame = filler();
-  while (!gate.in_reduce() && writer->Write(frame)) {
+Result<double> push_rate(wire::stream::Pair& pair, const LinkEstimate& asker, const ProbeGate& gate,
+                         const std::stop_token& stop) {
+  Step step(pair, kFlowLimit, stop);
+  const std::string words = std::string(kPush) + " " + std::to_string(asker.peer.n) + " " +
+                            std::to_string(asker.round_trip.ns);
+  Status written = step.say(words);
+  for (const auto frame = filler(); written.ok();) {
+    if (gate.in_reduce()) return busy();
+    const bool is_over = step.stream->is_over();
+    const auto rate = step.stream->read(Duration());
+    if (rate.ok() && *rate) {
+      std::istringstream text{std::string(wire::stream::to_text((*rate)->head))};
+      double bytes_per_s = 0;
+      if (text >> bytes_per_s) return bytes_per_s;
+      return Error{Code::kInvalidArgument, "the peer's rate is no number", "", ""};
+    }
+    if (is_over) return rate.ok() ? busy() : rate.error();
+    written = step.stream->write({}, frame, kLookAtGate);
+    if (!written.ok() && !step.stream->is_over()) written = {};  // the line is slow
   }
-  if (gate.in_reduce()) call.context.TryCancel();
-  const grpc::Status status = writer->Finish();
-  if (!status.ok()) return error_of(status);
-  return rate.bytes_per_s();
+  return written.error();
 }
 
-Result<double> pull_rate(v1::PeerService::Stub& stub, const ProbeGate& gate,
+Result<double> pull_rate(wire::stream::Pair& pair, const ProbeGate& gate,
                          const std::stop_token& stop) {
-  Call call(kFlowLimit, stop);
-  const auto reader = stub.Pull(&call.context, {});
+  Step step(pair, kFlowLimit, stop);
+  if (const Status said = step.say(kPull); !said.ok()) return said.error();
   Arrivals arrivals;
-  for (v1::RawFrame frame; !arrivals.enough() && !gate.in_reduce() && reader->Read(&frame);) {
-    arrivals.add(frame);
+  if (const Status taken = take_flow(*step.stream, gate, arrivals); !taken.ok()) {
+    return taken.error();
   }
-  const bool enough = arrivals.enough();
-  if (enough || gate.in_reduce()) call.context.TryCancel();
-  const grpc::Status status = reader->Finish();
-  if (!enough) return error_of(status);
   return arrivals.rate();
 }
 
-}  // namespace
+// ---- answering
 
-Instant steady_now() {
-  return {std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)};
+Status answer_echoes(BlockingStream& stream, Message first) {
+  for (std::optional<Message> echo = std::move(first); echo;) {
+    if (const Status sent = stream.write(std::move(echo->head), nullptr, kEchoLimit); !sent.ok()) {
+      return sent;
+    }
+    auto next = stream.read(kEchoLimit);
+    if (!next.ok()) return next.error();
+    echo = *std::move(next);
+  }
+  return {};
 }
+
+// The gate is free before the asker knows the rate: the next step of his comes at once.
+Status take_push(ProbeGate& gate, BlockingStream& stream, LinkEstimate asker, const Found& found) {
+  Arrivals arrivals;
+  const Status taken = take_flow(stream, gate, arrivals);
+  gate.leave();
+  if (!taken.ok()) return taken;
+  asker.from_per_s = arrivals.rate();
+  std::ostringstream rate;
+  rate << std::setprecision(17) << asker.from_per_s;
+  const Status told = stream.write(wire::stream::to_bytes(rate.str()), nullptr, kFlowLimit);
+  if (told.ok()) found(asker);
+  return told.ok() ? stream.finish(kFlowLimit) : told;
+}
+
+Status flow(const ProbeGate& gate, BlockingStream& stream) {
+  const auto frame = filler();
+  const Instant end = steady_now() + kFlowLimit;
+  for (std::int64_t sent = 0; sent <= kProbeBytes.count();) {
+    if (gate.in_reduce() || steady_now() > end) return busy();
+    const Status written = stream.write({}, frame, kLookAtGate);
+    if (written.ok()) sent += static_cast<std::int64_t>(kFrameBytes);
+    if (!written.ok() && stream.is_over()) return written;
+  }
+  return {};
+}
+
+Status give_pull(ProbeGate& gate, BlockingStream& stream) {
+  const Status given = flow(gate, stream);
+  gate.leave();
+  return given.ok() ? stream.finish(kFlowLimit) : given;
+}
+
+}  // namespace
 
 // ---- the gate
 
@@ -152,49 +207,35 @@ bool ProbeGate::in_reduce() const {
   return reduces_ > 0;
 }
 
-// ---- answering
+// ---- measurements
 
-grpc::Status take_push(ProbeGate& gate, const grpc::ServerContext& context,
-                       grpc::ServerReader<v1::RawFrame>* frames, v1::PushRate* rate,
-                       const Found& found) {
+Status serve_probe(ProbeGate& gate, BlockingStream& stream, const Found& found) {
+  stream.set_limit(kEchoLimit * kEchoes);
+  auto first = stream.read(kEchoLimit);
+  if (!first.ok()) return first.error();
+  if (!*first) return {};
+  std::istringstream words{std::string(wire::stream::to_text((*first)->head))};
+  std::string step;
+  words >> step;
+  if (step == kEcho) return answer_echoes(stream, std::move(**first));
+  LinkEstimate asker;
+  const bool pushes = step == kPush && words >> asker.peer.n >> asker.round_trip.ns;
+  if (!pushes && step != kPull) {
+    return Error{Code::kInvalidArgument, "a measurement has no such step", "step",
+                 "run the same version on both hosts"};
+  }
   if (!gate.enter()) return busy();
-  Arrivals arrivals;
-  for (v1::RawFrame frame; !arrivals.enough() && !gate.in_reduce() && frames->Read(&frame);) {
-    arrivals.add(frame);
-  }
-  gate.leave();
-  if (!arrivals.enough()) return busy();
-  rate->set_bytes_per_s(arrivals.rate());
-  LinkEstimate asker{.from_per_s = arrivals.rate()};
-  const wire::Metadata& told = context.client_metadata();
-  if (wire::read_number(told, kReplica, asker.peer.n) &&
-      wire::read_number(told, kRoundTrip, asker.round_trip.ns)) {
-    found(asker);
-  }
-  return grpc::Status::OK;
+  stream.set_limit(kFlowLimit * 2);
+  return pushes ? take_push(gate, stream, asker, found) : give_pull(gate, stream);
 }
 
-grpc::Status give_pull(ProbeGate& gate, grpc::ServerWriter<v1::RawFrame>* frames) {
-  if (!gate.enter()) return busy();
-  const v1::RawFrame frame = filler();
-  std::int64_t sent = 0;
-  while (sent <= kProbeBytes.count() && !gate.in_reduce() && frames->Write(frame)) {
-    sent += static_cast<std::int64_t>(kFrameBytes);
-  }
-  gate.leave();
-  return sent > kProbeBytes.count() ? grpc::Status::OK : busy();
-}
-
-// ---- asking
-
-Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, ReplicaId self,
-                                ReplicaId peer, const ProbeGate& gate, std::stop_token stop) {
-  const auto stub = v1::PeerService::NewStub(channel);
-  const auto trip = round_trip(*stub, stop);
+Result<LinkEstimate> probe_link(wire::stream::Pair& pair, ReplicaId self, ReplicaId peer,
+                                const ProbeGate& gate, std::stop_token stop) {
+  const auto trip = round_trip(pair, stop);
   if (!trip.ok()) return trip.error();
-  const auto to = push_rate(*stub, {.peer = self, .round_trip = *trip}, gate, stop);
+  const auto to = push_rate(pair, {.peer = self, .round_trip = *trip}, gate, stop);
   if (!to.ok()) return to.error();
-  const auto from = pull_rate(*stub, gate, stop);
+  const auto from = pull_rate(pair, gate, stop);
   if (!from.ok()) return from.error();
   return LinkEstimate{peer, *trip, *to, *from, true};
 }
@@ -235,10 +276,19 @@ void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_t
   }
 }
 
+Result<LinkEstimate> LinkProber::dial_and_probe(ReplicaId self, const PeerAddress& peer,
+                                                std::stop_token stop) {
+  const auto pair = dial_(peer);
+  if (!pair.ok()) return pair.error();
+  auto found = probe_link(**pair, self, peer.replica, gate_, stop);
+  (*pair)->close();
+  return found;
+}
+
 // True: there is nothing more to ask this peer.
 bool LinkProber::try_one(ReplicaId self, const PeerAddress& peer, std::stop_token stop) {
   if (!gate_.enter()) return false;
-  const auto found = probe_link(dial_(peer.address), self, peer.replica, gate_, stop);
+  const auto found = dial_and_probe(self, peer, stop);
   gate_.leave();
   if (found.ok()) return found_(*found), true;
   const Code code = found.error().code;

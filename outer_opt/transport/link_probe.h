@@ -1,8 +1,12 @@
-// Measures the line to a peer (proto/peer.proto: Echo, Push, Pull): the least of a few round trips,
-// then a flow each way, timed where it arrives, for at most kProbeTime or kProbeBytes. A node takes
-// part in one measurement at a time, as the one that asks or the one that is asked, and in none
-// beside a reduce: ProbeGate says so. LinkProber asks peers one after another in a thread of its
-// own and comes back to the busy ones.
+// Measures the line to a peer: the least of a few round trips, then a flow each way, timed where it
+// arrives, for at most kProbeTime or kProbeBytes. A node takes part in one measurement at a time,
+// as the one that asks or the one that is asked, and in none beside a reduce: ProbeGate says so.
+// LinkProber asks peers one after another in a thread of its own and comes back to the busy ones.
+//
+// Each step is a stream of its own with the purpose kProbePurpose, so that the end of one drops
+// what it has still to send. The first message says which: "echo", of which each comes back; "push
+// REPLICA ROUND_TRIP_NS", which a flow follows, and the answer is its rate; or "pull", whose answer
+// is a flow.
 #pragma once
 
 #include <functional>
@@ -11,16 +15,13 @@
 #include <thread>
 #include <vector>
 
-#include <grpcpp/grpcpp.h>
-
 #include "base/result.h"
 #include "outer_opt/core/round/round.h"
-#include "proto/peer.grpc.pb.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
+#include "wire/stream/blocking_stream.h"
 
 namespace shoal::outer_opt {
-
-Instant steady_now();  // of a clock that is never set
 
 inline constexpr Duration kProbeTime = seconds(1);
 inline constexpr Bytes kProbeBytes{16 << 20};
@@ -43,22 +44,22 @@ class ProbeGate {
 
 using Found = std::function<void(const LinkEstimate&)>;
 
-// The answering side. Push tells it what it can know of the line, too: who asks says who he is and
-// how long the round trip takes, and the flow comes in here.
-grpc::Status take_push(ProbeGate& gate, const grpc::ServerContext& context,
-                       grpc::ServerReader<v1::RawFrame>* frames, v1::PushRate* rate,
-                       const Found& found);
-grpc::Status give_pull(ProbeGate& gate, grpc::ServerWriter<v1::RawFrame>* frames);
+inline constexpr char kProbePurpose[] = "probe";
+
+// The answering side. A push tells it what it can know of the line, too: who asks says who he is
+// and how long the round trip takes, and the flow comes in here. kResourceExhausted: a reduce or
+// another measurement runs here.
+Status serve_probe(ProbeGate& gate, wire::stream::BlockingStream& stream, const Found& found);
 
 // The asking side, `self`, whose gate is entered. kUnavailable: nobody answers there;
 // kResourceExhausted: busy, ask again; kCancelled: stopped, or a reduce began.
-Result<LinkEstimate> probe_link(const std::shared_ptr<grpc::Channel>& channel, ReplicaId self,
-                                ReplicaId peer, const ProbeGate& gate, std::stop_token stop);
+Result<LinkEstimate> probe_link(wire::stream::Pair& pair, ReplicaId self, ReplicaId peer,
+                                const ProbeGate& gate, std::stop_token stop);
 
 // Thread-safe.
 class LinkProber {
  public:
-  using Dial = std::function<std::shared_ptr<grpc::Channel>(const std::string& address)>;
+  using Dial = std::function<Result<std::shared_ptr<wire::stream::Pair>>(const PeerAddress& peer)>;
 
   // `gate` and what the functions refer to outlive the prober; they are called from its thread.
   LinkProber(ProbeGate& gate, Dial dial, Found found);
@@ -66,10 +67,12 @@ class LinkProber {
 
   // Takes the place of what is still to be measured.
   void start(ReplicaId self, std::vector<PeerAddress> peers);
-  void stop();  // waits, at most for a message
+  void stop();  // waits, at most for a handshake
 
  private:
   void run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop);
+  Result<LinkEstimate> dial_and_probe(ReplicaId self, const PeerAddress& peer,
+                                      std::stop_token stop);
   bool try_one(ReplicaId self, const PeerAddress& peer, std::stop_token stop);
 
   ProbeGate& gate_;

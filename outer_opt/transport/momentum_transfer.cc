@@ -1,17 +1,17 @@
-// Both ends of FetchMomentum. Both know the length from the plan; a chunk that is out of place
+// Both ends of a transfer. Both know the length from the plan; a chunk that is out of place
 // fails the transfer, one that is missing or damaged is asked for again.
 #include "outer_opt/transport/momentum_transfer.h"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
-#include <thread>
 #include <utility>
 
 #include "base/transfer_patience.h"
 #include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/round/topology.h"
+#include "outer_opt/transport/stream_messages.h"
+#include "proto/peer.pb.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 
 namespace shoal::outer_opt {
@@ -21,16 +21,20 @@ namespace {
 constexpr std::size_t kChunkValues = 1 << 16;
 constexpr std::size_t kTrialBytes = 4 << 20;  // about what buffers take without a wait
 constexpr Duration kRetryFirst = milliseconds(200), kRetryCap = seconds(5);
-constexpr Duration kLookEvery = milliseconds(250);
+// A stream in which something moves is not ended for its length.
+constexpr Duration kTransferLimit = seconds(24 * 3600);
+constexpr Duration kAskLimit = seconds(10);
+// Longer than any reader waits: who asked has gone by then, or his connection.
+constexpr Duration kWriteLimit = seconds(60);
 
 // The holder's end of a transfer. A write waits while the connection is full, so the time that
 // writes take tells what the line carries.
 class ChunkWriter {
  public:
-  explicit ChunkWriter(grpc::ServerWriter<v1::MomentumChunk>* writer) : writer_(writer) {}
+  explicit ChunkWriter(wire::stream::BlockingStream& stream) : stream_(stream) {}
 
-  // From value `from` on. False: who asked went away.
-  bool write(std::span<const float> values, std::size_t from) {
+  // From value `from` on. Error: who asked went away.
+  Status write(std::span<const float> values, std::size_t from) {
     for (std::size_t first = from; first < values.size(); first += kChunkValues) {
       const auto part = values.subspan(first, std::min(kChunkValues, values.size() - first));
       v1::MomentumChunk chunk;
@@ -38,9 +42,9 @@ class ChunkWriter {
       chunk.set_checksum(checksum_of(std::as_bytes(part)));
       put_values(part, chunk);
       sent_ += chunk.values().size();
-      if (!writer_->Write(chunk)) return false;
+      if (Status sent = stream_.write({}, body_of(chunk), kWriteLimit); !sent.ok()) return sent;
     }
-    return true;
+    return {};
   }
 
  private:
@@ -60,41 +64,26 @@ class ChunkWriter {
     to.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
 
-  grpc::ServerWriter<v1::MomentumChunk>* const writer_;
+  wire::stream::BlockingStream& stream_;
   EntropyCoder coder_;
   const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   std::size_t sent_ = 0;
 };
 
-grpc::StatusCode code_of(Code code) {
-  switch (code) {
-    case Code::kNotFound:
-      return grpc::StatusCode::NOT_FOUND;
-    case Code::kConflict:
-      return grpc::StatusCode::FAILED_PRECONDITION;
-    default:
-      return grpc::StatusCode::INTERNAL;
-  }
-}
-
-Error error_of(const grpc::Status& status) {
-  const auto with = [&](Code code, std::string remedy) {
-    return Error{code, "the momentum could not be fetched: " + status.error_message(), "",
+Error error_of(const Error& error) {
+  const auto with = [&](std::string remedy) {
+    return Error{error.code, "the momentum could not be fetched: " + error.message, "",
                  std::move(remedy)};
   };
-  switch (status.error_code()) {
-    case grpc::StatusCode::NOT_FOUND:
-      return with(Code::kNotFound, "ask for another source");
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return with(Code::kConflict, "ask for its newest round");
-    case grpc::StatusCode::CANCELLED:
-      return with(Code::kCancelled, "");
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return with(Code::kDeadlineExceeded, "try another source");
-    case grpc::StatusCode::UNAVAILABLE:
-      return with(Code::kUnavailable, "try another source");
+  switch (error.code) {
+    case Code::kNotFound:
+      return with("ask for another source");
+    case Code::kConflict:
+      return with("ask for its newest round");
+    case Code::kCancelled:
+      return with("");
     default:
-      return with(Code::kInternal, "try another source");
+      return with("try another source");
   }
 }
 
@@ -150,44 +139,32 @@ void put(const RoundKey& key, v1::RoundKey& to) {
   to.set_round(key.round);
 }
 
-// Cancels a call in which nothing moves.
-class SilenceWatch {
- public:
-  SilenceWatch(grpc::ClientContext& context, Duration limit)
-      : thread_([this, &context, limit](std::stop_token stop) {
-          while (sleep_unless_stopped(kLookEvery, stop)) {
-            if (Clock::now() - moved_at_.load() < std::chrono::nanoseconds(limit.ns)) continue;
-            silent_ = true;
-            return context.TryCancel();
-          }
-        }) {}
-  void moved() { moved_at_ = Clock::now(); }
-  bool silent() const { return silent_; }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  std::atomic<Clock::time_point> moved_at_{Clock::now()};
-  std::atomic<bool> silent_{false};
-  std::jthread thread_;  // last: it ends before what it uses
-};
+// The next chunk; nothing when the holder has ended.
+Result<std::optional<v1::MomentumChunk>> next_chunk(wire::stream::BlockingStream& stream,
+                                                    Duration silence) {
+  const auto message = stream.read(silence);
+  if (!message.ok() && message.error().code == Code::kDeadlineExceeded && !stream.is_over()) {
+    return Error{Code::kUnavailable, "the holder sent nothing more"};
+  }
+  if (!message.ok()) return error_of(message.error());
+  if (!*message) return std::optional<v1::MomentumChunk>();
+  v1::MomentumChunk chunk;
+  if (!parse((*message)->body, chunk)) return no_message();
+  return std::optional(std::move(chunk));
+}
 
 // One stream, until it ends or breaks.
-Status read_stream(grpc::ClientReader<v1::MomentumChunk>& reader, grpc::ClientContext& context,
-                   Duration silence, Assembler& assembler) {
-  SilenceWatch watch(context, silence);
+Status read_stream(wire::stream::BlockingStream& stream, Duration silence, Assembler& assembler) {
   assembler.begin_stream();
-  Status bad;
-  for (v1::MomentumChunk chunk; bad.ok() && reader.Read(&chunk); watch.moved()) {
-    bad = assembler.add(chunk);
+  for (;;) {
+    const auto chunk = next_chunk(stream, silence);
+    if (!chunk.ok()) return chunk.error();
+    if (!*chunk) break;
+    if (Status good = assembler.add(**chunk); !good.ok()) return good;
   }
-  if (!bad.ok()) context.TryCancel();
-  const grpc::Status status = reader.Finish();
-  if (!bad.ok()) return bad;
-  if (watch.silent()) return Error{Code::kUnavailable, "the holder sent nothing more"};
-  if (!status.ok()) return error_of(status);
-  if (!assembler.complete())
-    return Error{Code::kIncompatible, "the holder's range has another size"};
-  return {};
+  stream.end();
+  if (assembler.complete()) return {};
+  return Error{Code::kIncompatible, "the holder's range has another size"};
 }
 
 // A chunk that was spoiled on its way is sent again, like one that did not come.
@@ -196,67 +173,67 @@ bool is_worth_a_retry(const Error& error) {
          error.code == Code::kDataLoss || error.code == Code::kCancelled;
 }
 
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
+v1::FetchMomentumRequest request_for(const MomentumHolder& holder, const RoundKey& key,
+                                     const Assembler& assembler) {
+  v1::FetchMomentumRequest request;
+  request.set_replica(holder.replica.n);
+  put(key, *request.mutable_key());
+  request.set_first(holder.first);
+  request.set_count(holder.count);
+  request.set_from(static_cast<std::int64_t>(assembler.values()));
+  return request;
 }
 
-// `open` begins a stream for what the assembler has not got yet.
-template <typename Open>
-Status fetch(const DialHolder& dial, const FetchPatience& limits, std::span<float> out,
-             std::stop_token stop, const Open& open) {
-  Assembler assembler(out);
-  TransferPatience patience(limits.broken, kRetryFirst, kRetryCap);
-  Prng prng(static_cast<std::uint64_t>(steady_now().ns));
-  patience.begin(steady_now());
-  for (;;) {
-    grpc::ClientContext context;
-    const std::stop_callback on_stop(stop, [&] { context.TryCancel(); });
-    const auto stub = v1::PeerService::NewStub(dial());
-    const auto reader = open(*stub, context, assembler);
-    const Status status = read_stream(*reader, context, limits.silent, assembler);
-    if (status.ok() || stop.stop_requested() || !is_worth_a_retry(status.error())) return status;
-    patience.moved(steady_now(), Bytes(static_cast<std::int64_t>(assembler.values())));
-    const auto again = patience.broke(steady_now(), prng);
-    if (!again || !sleep_unless_stopped(*again - steady_now(), stop)) return status;
-  }
-}
-
-grpc::Status ended(const Status& status, bool sent) {
-  if (!status.ok()) return {code_of(status.error().code), to_string(status.error())};
-  return sent ? grpc::Status::OK : grpc::Status(grpc::StatusCode::CANCELLED, "who asked went away");
+// One try, on a connection of its own.
+Status try_once(const DialHolder& dial, const v1::FetchMomentumRequest& request, Duration silence,
+                Assembler& assembler, const std::stop_token& stop) {
+  const auto pair = dial();
+  if (!pair.ok()) return error_of(pair.error());
+  const auto stream = wire::stream::BlockingStream::open(**pair, kMomentumPurpose, kTransferLimit);
+  const std::stop_callback on_stop(stop, [&] {
+    stream->cancel({Code::kCancelled, "who asked was stopped", "", ""});
+  });
+  Status status = stream->write({}, body_of(request), kAskLimit);
+  status = status.ok() ? read_stream(*stream, silence, assembler) : error_of(status.error());
+  if (!status.ok()) stream->cancel(status.error());
+  (*pair)->close();
+  return status;
 }
 
 }  // namespace
 
-grpc::Status serve_momentum(const MomentumHandler& handler, const v1::FetchMomentumRequest& request,
-                            grpc::ServerWriter<v1::MomentumChunk>* writer) {
-  if (!handler) return {grpc::StatusCode::NOT_FOUND, "this trainer keeps no momentum"};
-  bool sent = true;
+Status serve_momentum(const MomentumHandler& handler, wire::stream::BlockingStream& stream) {
+  stream.set_limit(kTransferLimit);
+  const auto message = stream.read(kAskLimit);
+  if (!message.ok()) return message.error();
+  v1::FetchMomentumRequest request;
+  if (!*message || !parse((*message)->body, request)) return no_message();
+  if (!handler) return Error{Code::kNotFound, "this trainer keeps no momentum"};
+  Status sent;
   const ValueRange range{request.first(), request.count()};
   const auto from =
       static_cast<std::size_t>(std::clamp<std::int64_t>(request.from(), 0, range.count));
   const Status status = handler(
       ReplicaId(request.replica()), key_of(request.key()), range,
-      [&](std::span<const float> values) { sent = ChunkWriter(writer).write(values, from); });
-  return ended(status, sent);
+      [&](std::span<const float> values) { sent = ChunkWriter(stream).write(values, from); });
+  return status.ok() ? sent : status;
 }
 
 Status fetch_momentum_from(const DialHolder& dial, const MomentumHolder& holder,
-                           const RoundKey& key, const FetchPatience& patience, std::span<float> out,
+                           const RoundKey& key, const FetchPatience& limits, std::span<float> out,
                            std::stop_token stop) {
-  return fetch(
-      dial, patience, out, stop,
-      [&](v1::PeerService::Stub& stub, grpc::ClientContext& context, const Assembler& assembler) {
-        v1::FetchMomentumRequest request;
-        request.set_replica(holder.replica.n);
-        put(key, *request.mutable_key());
-        request.set_first(holder.first);
-        request.set_count(holder.count);
-        request.set_from(static_cast<std::int64_t>(assembler.values()));
-        return stub.FetchMomentum(&context, request);
-      });
+  Assembler assembler(out);
+  TransferPatience patience(limits.broken, kRetryFirst, kRetryCap);
+  Prng prng(static_cast<std::uint64_t>(steady_now().ns));
+  patience.begin(steady_now());
+  for (;;) {
+    const Status status =
+        try_once(dial, request_for(holder, key, assembler), limits.silent, assembler, stop);
+    if (status.ok() || stop.stop_requested() || !is_worth_a_retry(status.error())) return status;
+    patience.moved(steady_now(), Bytes(static_cast<std::int64_t>(assembler.values())));
+    const auto again = patience.broke(steady_now(), prng);
+    if (!again || !sleep_unless_stopped(*again - steady_now(), stop)) return status;
+  }
 }
 
 }  // namespace shoal::outer_opt

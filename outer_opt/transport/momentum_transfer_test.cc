@@ -1,16 +1,18 @@
 // A holder of sharded outer momentum and one that fetches ranges of it, on loopback.
+#include "outer_opt/transport/momentum_transfer.h"
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
 #include <optional>
 
-#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
 #include "base/digest.h"
 #include "outer_opt/transport/momentum_gather.h"
-#include "outer_opt/transport/peer_node.h"
-#include "proto/peer.grpc.pb.h"
+#include "outer_opt/transport/stream_messages.h"
+#include "outer_opt/transport/stream_servers.h"
+#include "proto/peer.pb.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -56,16 +58,8 @@ TEST_F(MomentumTransfer, RangesOfMomentumFromSeveralHolders) {
 }
 
 // A holder that sends these chunks, whatever it was asked for.
-class BadHolder : v1::PeerService::Service {
+class BadHolder {
  public:
-  BadHolder() {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-  }
-  ~BadHolder() override { server_->Shutdown(std::chrono::system_clock::now()); }
-
   void send(std::int64_t first, const std::string& bytes) {
     v1::MomentumChunk chunk;
     chunk.set_first(first);
@@ -79,31 +73,46 @@ class BadHolder : v1::PeerService::Service {
     options.momentum_patience = patience;
     const auto node = PeerNode::start(options).value();
     std::vector<float> out(8);
-    return node->fetch_momentum({ReplicaId(5), "127.0.0.1:" + std::to_string(port_), 0, 8}, kKey,
-                                out, {});
+    return node->fetch_momentum({ReplicaId(5), node_->address(), 0, 8}, kKey, out, {});
   }
 
   std::vector<v1::MomentumChunk> chunks;
   std::vector<std::int64_t> asked_from;
   std::size_t cut_after = 0;   // ends each stream after so many chunks; 0: whole streams
   std::size_t damages = 1000;  // this chunk of the first stream
+  bool falls_silent = false;   // instead of ending
 
  private:
-  grpc::Status FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
-                             grpc::ServerWriter<v1::MomentumChunk>* writer) override {
-    asked_from.push_back(request->from());
-    const auto first = static_cast<std::size_t>(cut_after == 0 ? 0 : request->from() / 2);
+  Status serve(wire::stream::BlockingStream& stream) {
+    const auto message = stream.read(seconds(10));
+    v1::FetchMomentumRequest request;
+    if (!message.ok() || !*message || !parse((*message)->body, request)) return no_message();
+    asked_from.push_back(request.from());
+    const auto first = static_cast<std::size_t>(cut_after == 0 ? 0 : request.from() / 2);
     const std::size_t end = cut_after == 0 ? chunks.size() : first + cut_after;
     for (std::size_t i = first; i < std::min(end, chunks.size()); ++i) {
       v1::MomentumChunk chunk = chunks[i];
       if (i == damages && asked_from.size() == 1) chunk.set_values("xxxxxxxy");
-      writer->Write(chunk);
+      if (const Status sent = stream.write({}, body_of(chunk), seconds(10)); !sent.ok())
+        return sent;
     }
-    if (end < chunks.size()) return {grpc::StatusCode::UNAVAILABLE, "cut"};
-    return grpc::Status::OK;
+    if (falls_silent) return (void)stream.read(seconds(10)), Status();
+    if (end < chunks.size()) return Error{Code::kUnavailable, "cut", "", ""};
+    return {};
   }
-  int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;
+  StreamServers servers_{4, 4};
+  std::unique_ptr<wire::stream::Node> node_ =
+      wire::stream::Node::start(
+          {},
+          [this](std::shared_ptr<wire::stream::Stream> stream,
+                 std::string_view purpose) -> std::shared_ptr<wire::stream::StreamEvents> {
+            if (purpose != kMomentumPurpose) return nullptr;
+            return servers_.take(std::move(stream), [this](auto& asker) { return serve(asker); });
+          })
+          .value();
+
+ public:
+  ~BadHolder() { servers_.stop(); }
 };
 
 void send_all(BadHolder& holder) {
@@ -150,6 +159,14 @@ TEST(BrokenMomentum, ADamagedChunkIsAskedForAgain) {
   holder.cut_after = 4;
   holder.damages = 2;
   EXPECT_TRUE(holder.fetch({seconds(30), seconds(30)}).ok());
+}
+
+TEST(BrokenMomentum, AHolderThatSendsNothingMoreIsGivenUp) {
+  BadHolder holder;
+  holder.falls_silent = true;
+  const Status status = holder.fetch({Duration{}, milliseconds(200)});
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, Code::kUnavailable) << to_string(status.error());
 }
 
 }  // namespace

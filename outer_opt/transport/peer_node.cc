@@ -1,6 +1,7 @@
-// The peer node: gRPC servers, channels to peers, and the attempts that run. Streams of an
-// attempt that this replica has not been told of wait here; the number of such attempts is bounded,
-// the oldest give way, and a waiting stream ends with its caller's deadline.
+// The peer node: streams and pairs with peers, and the attempts that run. Streams of an attempt
+// that this replica has not been told of wait here; the number of such attempts is bounded, the
+// oldest give way, and a waiting stream ends with its caller's deadline. gRPC serves whoever needs
+// it on the same port.
 #include "outer_opt/transport/peer_node.h"
 
 #include <algorithm>
@@ -18,11 +19,11 @@
 #include "outer_opt/core/round/link_estimates.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/momentum_transfer.h"
+#include "outer_opt/transport/peer_identity.h"
 #include "outer_opt/transport/reduce_call.h"
-#include "outer_opt/transport/reduce_streams.h"
 #include "outer_opt/transport/state_join.h"
-#include "outer_opt/transport/state_wire.h"
-#include "proto/peer.grpc.pb.h"
+#include "outer_opt/transport/stream_servers.h"
+#include "outer_opt/transport/workers.h"
 #include "threads/mutex.h"
 #include "wire/callback_queue.h"
 #include "wire/emulated_line.h"
@@ -41,39 +42,18 @@ constexpr auto kRemember = std::chrono::seconds(10);
 // line.
 constexpr auto kReducesFirst = std::chrono::seconds(2);
 constexpr auto kLookAgain = std::chrono::milliseconds(100);
-
-class PeerNodeImpl;
-
-class Service final
-    : public v1::PeerService::WithRawCallbackMethod_Reduce<v1::PeerService::Service> {
- public:
-  explicit Service(PeerNodeImpl* node) : node_(node) {}
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Reduce(
-      grpc::CallbackServerContext* context) override;
-  grpc::Status AskState(grpc::ServerContext* context, const v1::StateAsk* request,
-                        v1::StateAnswer* answer) override;
-  grpc::Status FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
-                             grpc::ServerWriter<v1::MomentumChunk>* writer) override;
-  grpc::Status GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) override;
-  grpc::Status Echo(grpc::ServerContext*, const v1::Nothing*, v1::Nothing*) override {
-    return grpc::Status::OK;
-  }
-  grpc::Status Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
-                    v1::PushRate* rate) override;
-  grpc::Status Pull(grpc::ServerContext*, const v1::Nothing*,
-                    grpc::ServerWriter<v1::RawFrame>* frames) override;
-
- private:
-  PeerNodeImpl* node_;
-};
+// Streams of one peer, and handshakes, and the threads that answer what waits for something.
+constexpr std::uint32_t kStreamsMax = 256;
+constexpr int kHandshakesMax = 256;
+constexpr std::size_t kServersMax = 64, kStreamsWaitingMax = 4096;
 
 ReduceResult failed(ReduceFailure failure, ReplicaId lost, std::string detail) {
   return {false, {}, {failure, lost, std::move(detail)}};
 }
 
-class PeerNodeImpl final : public PeerNode, public StreamKeeper {
+class PeerNodeImpl final : public PeerNode {
  public:
-  explicit PeerNodeImpl(PeerNodeOptions options) : options_(std::move(options)), service_(this) {}
+  explicit PeerNodeImpl(PeerNodeOptions options) : options_(std::move(options)) {}
   ~PeerNodeImpl() override;
 
   Status listen();
@@ -81,6 +61,7 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   void take(int fd);
   void listen_locally();
   std::string address() const override { return address_; }
+  void set_identity(std::shared_ptr<const PeerIdentity> identity) override SHOAL_EXCLUDES(mutex_);
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
@@ -95,54 +76,67 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   }
   std::vector<LinkEstimate> take_links() override;
 
-  // From the service.
-  void arrived(AcceptedStream* stream);
-  bool forget(AcceptedStream* stream) override;
-  void gave_up(const v1::GaveUp& request);
+ private:
+  using LinkPtr = std::shared_ptr<Link>;
+  using PairPtr = std::shared_ptr<wire::stream::Pair>;
+
+  void arrived(const LinkPtr& link) SHOAL_EXCLUDES(mutex_);
+  void forget(const Link& link) SHOAL_EXCLUDES(mutex_);
   StateHandler state_handler();
-  void let_reduces_pass(const StateAsk& ask, const grpc::ServerContext& context)
-      SHOAL_EXCLUDES(mutex_);
   MomentumHandler momentum_handler();
-  ProbeGate& gate() { return gate_; }
-  DialHolder dialler_to(const std::string& address) const;
-  bool cross_memory() const { return options_.local_sockets && !options_.line; }
   void answered(const LinkEstimate& asker) {
     const MutexLock lock(mutex_);
     links_.answered(steady_now(), asker);
   }
-
- private:
+  std::shared_ptr<wire::stream::StreamEvents> accept(std::shared_ptr<wire::stream::Stream> stream,
+                                                     std::string_view purpose);
+  wire::stream::NodeOptions node_options();
+  StateAnswer answer_ask(const StateAsk& ask, const wire::stream::BlockingStream& joiner);
+  void let_reduces_pass(const StateAsk& ask, const wire::stream::BlockingStream& joiner)
+      SHOAL_EXCLUDES(mutex_);
+  std::shared_ptr<const PeerIdentity> identity() SHOAL_EXCLUDES(mutex_);
+  // Of one of the same job; a zero replica may be any of it.
+  wire::stream::DialOptions to_peer(const PeerAddress& peer, std::optional<std::int64_t> epoch)
+      SHOAL_EXCLUDES(mutex_);
+  // Whether the other end has shown who it is; whoever is of this host need not.
+  bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
+  bool is_member(const wire::stream::Pair& pair, ReplicaId replica, const RoundKey& key)
+      SHOAL_EXCLUDES(mutex_);
+  Result<PairPtr> dial_pair(const PeerAddress& peer);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
-             std::vector<AcceptedStream*>& waiting) SHOAL_EXCLUDES(mutex_);
-  void end(const AttemptKey& key, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_)
-      SHOAL_EXCLUDES(mutex_);
-  wire::PeerChannel channel_to(const std::string& address, int lane) SHOAL_EXCLUDES(mutex_)
-      SHOAL_EXCLUDES(mutex_);
+             std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
+  void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
+  PairPtr known_pair(const std::string& address, int lanes) SHOAL_EXCLUDES(mutex_);
+  void keep(const wire::stream::DialOptions& dialled, PairPtr pair) SHOAL_EXCLUDES(mutex_);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
-            const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_) SHOAL_EXCLUDES(mutex_);
-  void keep_channels(const ReducePlan& plan, bool ok) SHOAL_EXCLUDES(mutex_) SHOAL_EXCLUDES(mutex_);
+            const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_);
+  void retire_pairs(const ReducePlan& plan, const ReduceResult& result) SHOAL_REQUIRES(mutex_);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
-                   std::stop_token stop) SHOAL_EXCLUDES(mutex_) SHOAL_EXCLUDES(mutex_);
+                   std::stop_token stop) SHOAL_EXCLUDES(mutex_);
 
   const PeerNodeOptions options_;
-  Service service_;
   std::unique_ptr<grpc::Server> near_, far_;  // for connections that are one or the other
   std::unique_ptr<wire::LocalListener> local_;
-  std::unique_ptr<wire::TcpListener> tcp_;
   std::string address_;
   std::stop_source closing_;
 
   Mutex mutex_;
   CondVar idle_;
   std::map<AttemptKey, std::shared_ptr<ReduceCall>> running_ SHOAL_GUARDED_BY(mutex_);
-  std::map<AttemptKey, std::vector<AcceptedStream*>> waiting_ SHOAL_GUARDED_BY(mutex_);
+  std::map<AttemptKey, std::vector<LinkPtr>> waiting_ SHOAL_GUARDED_BY(mutex_);
   struct Ended {
     Clock::time_point when;
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
-  using ChannelKey = std::pair<std::string, int>;  // address and lane
-  std::map<ChannelKey, wire::PeerChannel> channels_ SHOAL_GUARDED_BY(mutex_);
+  // For the next round; by address, with the connections that were asked for.
+  struct Known {
+    PairPtr pair;
+    int lanes = 1;
+  };
+  std::map<std::string, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<PairPtr> retired_ SHOAL_GUARDED_BY(mutex_);  // closed when nothing runs any more
+  std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
   // By attempts since the last one that ended well.
@@ -150,60 +144,103 @@ class PeerNodeImpl final : public PeerNode, public StreamKeeper {
   Bytes received_ SHOAL_GUARDED_BY(mutex_);
   LinkEstimates links_ SHOAL_GUARDED_BY(mutex_);
   ProbeGate gate_;
-  LinkProber prober_{
-      gate_,
-      [this](const std::string& address) {
-        return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
-      },
-      [this](const LinkEstimate& found) {
-        const MutexLock lock(mutex_);
-        links_.probed(steady_now(), found);
-      }};
+  StreamServers servers_{kServersMax, kStreamsWaitingMax};
+  Workers workers_{reduce_threads()};
+  std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
+  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return dial_pair(peer); },
+                     [this](const LinkEstimate& found) {
+                       const MutexLock lock(mutex_);
+                       links_.probed(steady_now(), found);
+                     }};
 };
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Service::Reduce(
-    grpc::CallbackServerContext* context) {
-  const auto name = name_of(*context);
-  auto* stream =
-      new AcceptedStream(context, node_, name.value_or(StreamName{}), node_->cross_memory());
-  if (name)
-    node_->arrived(stream);
-  else
-    stream->refuse({grpc::StatusCode::INVALID_ARGUMENT, "the call's metadata name no attempt"});
-  return stream;
+// ---- who is who
+
+void PeerNodeImpl::set_identity(std::shared_ptr<const PeerIdentity> identity) {
+  bool anew = false;
+  {
+    const MutexLock lock(mutex_);
+    anew = identity_ && identity_->own.replica != identity->own.replica;
+    identity_ = identity;
+  }
+  node_->set_tls(identity->contexts, anew);
 }
 
-grpc::Status Service::AskState(grpc::ServerContext* context, const v1::StateAsk* request,
-                               v1::StateAnswer* answer) {
-  const auto ask = from_wire(*request);
-  if (!ask) return {grpc::StatusCode::INVALID_ARGUMENT, to_string(ask.error())};
-  node_->let_reduces_pass(*ask, *context);
-  const StateHandler handler = node_->state_handler();
-  StateAnswer nothing;
-  nothing.refusal = StateRefusal::kNotHere;
-  to_wire(handler ? handler(*ask) : nothing, request->compact(), *answer);
-  return grpc::Status::OK;
+std::shared_ptr<const PeerIdentity> PeerNodeImpl::identity() {
+  const MutexLock lock(mutex_);
+  return identity_;
 }
 
-grpc::Status Service::FetchMomentum(grpc::ServerContext*, const v1::FetchMomentumRequest* request,
-                                    grpc::ServerWriter<v1::MomentumChunk>* writer) {
-  return serve_momentum(node_->momentum_handler(), *request, writer);
+wire::stream::DialOptions PeerNodeImpl::to_peer(const PeerAddress& peer,
+                                                std::optional<std::int64_t> epoch) {
+  wire::stream::DialOptions to{.address = peer.address};
+  const auto own = identity();
+  if (!own) return to;
+  to.expected = identity::ExpectedPeer{.cluster = own->cluster};
+  to.expected->job = own->own.job;
+  if (peer.replica) to.expected->replica = peer.replica;
+  to.expected->epoch = epoch;
+  return to;
 }
 
-grpc::Status Service::GiveUp(grpc::ServerContext*, const v1::GaveUp* request, v1::Nothing*) {
-  node_->gave_up(*request);
-  return grpc::Status::OK;
+bool PeerNodeImpl::is_of_job(const wire::stream::Pair& pair) {
+  if (!options_.certificates || pair.process() > 0) return true;
+  const auto own = identity();
+  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
+  return own && peer != nullptr && peer->job == own->own.job;
 }
 
-grpc::Status Service::Push(grpc::ServerContext* context, grpc::ServerReader<v1::RawFrame>* frames,
-                           v1::PushRate* rate) {
-  return take_push(node_->gate(), *context, frames, rate,
-                   [this](const LinkEstimate& asker) { node_->answered(asker); });
+bool PeerNodeImpl::is_member(const wire::stream::Pair& pair, ReplicaId replica,
+                             const RoundKey& key) {
+  if (!options_.certificates || pair.process() > 0) return true;
+  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
+  return peer != nullptr && peer->job == key.job && peer->replica == replica &&
+         peer->epoch == key.epoch;
 }
 
-grpc::Status Service::Pull(grpc::ServerContext*, const v1::Nothing*,
-                           grpc::ServerWriter<v1::RawFrame>* frames) {
-  return give_pull(node_->gate(), frames);
+// ---- streams that peers open
+
+std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
+    std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
+  using wire::stream::BlockingStream;
+  if (!is_of_job(*stream->pair())) return nullptr;
+  const auto serve = [&](StreamServers::Serve answer) {
+    return servers_.take(std::move(stream), std::move(answer));
+  };
+  if (purpose == kProbePurpose) {
+    return serve([this](BlockingStream& asker) {
+      return serve_probe(gate_, asker, [this](const LinkEstimate& found) { answered(found); });
+    });
+  }
+  if (purpose == kStatePurpose) {
+    return serve([this](BlockingStream& joiner) {
+      return serve_state(joiner, [&](const StateAsk& ask) { return answer_ask(ask, joiner); });
+    });
+  }
+  if (purpose == kMomentumPurpose) {
+    return serve(
+        [this](BlockingStream& asker) { return serve_momentum(momentum_handler(), asker); });
+  }
+  const auto name = parse_purpose(purpose);
+  if (!name || !is_member(*stream->pair(), name->from, name->key.key)) return nullptr;
+  const auto link =
+      std::make_shared<Link>(std::move(stream), *name, [this](const Link& each) { forget(each); });
+  workers_.post([this, link] { arrived(link); });
+  return link;
+}
+
+wire::stream::NodeOptions PeerNodeImpl::node_options() {
+  wire::stream::NodeOptions node{.bind = options_.bind, .advertise_host = options_.advertise_host};
+  node.local_sockets = options_.local_sockets;
+  node.line = options_.line;
+  if (!options_.services.empty()) node.http2 = [this](int fd) { take(fd); };
+  node.beat = options_.keepalive / 2;
+  node.quotas.streams_max = kStreamsMax;
+  node.needs_tls = options_.certificates;
+  node.handshakes_max = node.handshakes_per_host_max = kHandshakesMax;
+  // Without certificates the peers of one host are told apart by nothing.
+  if (!options_.certificates) node.pairs_per_peer_max = node.pairs_max;
+  return node;
 }
 
 // ---- life
@@ -220,21 +257,26 @@ Status PeerNodeImpl::listen() {
     return Error{Code::kValidation, "peers cannot dial " + host, "advertise_host",
                  "give the name or address of this host"};
   }
-  wire::hold_callback_queue();
-  if (Status status = serve(); !status.ok()) return status;
-  auto tcp = wire::TcpListener::start(options_.bind, [this](int fd) { take(fd); });
-  if (!tcp.ok()) return tcp.error();
-  tcp_ = std::move(*tcp);
-  address_ = host + ":" + std::to_string(tcp_->port());
-  if (options_.local_sockets) listen_locally();
+  if (!options_.services.empty()) {
+    if (Status status = serve(); !status.ok()) return status;
+  }
+  auto node = wire::stream::Node::start(
+      node_options(),
+      [this](std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
+        return accept(std::move(stream), purpose);
+      });
+  if (!node.ok()) return node.error();
+  node_ = std::move(*node);
+  address_ = node_->address();
+  if (options_.local_sockets && !options_.services.empty()) listen_locally();
   return {};
 }
 
 // Without a port: connections are accepted here and handed over.
 Status PeerNodeImpl::serve() {
+  wire::hold_callback_queue();
   for (const bool far : {false, true}) {
     grpc::ServerBuilder builder;
-    builder.RegisterService(&service_);
     for (grpc::Service* service : options_.services) builder.RegisterService(service);
     wire::configure_peer_server(builder, options_.keepalive, far);
     auto& server = far ? far_ : near_;
@@ -271,33 +313,35 @@ PeerNodeImpl::~PeerNodeImpl() {
     });  // each ends within watch()'s bounds
   }
   local_.reset();
-  tcp_.reset();
-  // A deadline in the past cancels what is left; OnCancel ends the waiting streams.
+  servers_.stop();
+  workers_.stop();
+  node_.reset();
+  // A deadline in the past cancels what is left.
   for (auto* server : {&near_, &far_}) {
     if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
   }
 }
 
-// ---- streams that peers open
+// ---- streams of attempts
 
-void PeerNodeImpl::arrived(AcceptedStream* stream) {
+void PeerNodeImpl::arrived(const LinkPtr& link) {
   std::shared_ptr<ReduceCall> call;
-  std::vector<AcceptedStream*> refused;
+  std::vector<LinkPtr> refused;
   std::optional<StreamEnd> late;
   {
     const MutexLock lock(mutex_);
-    const AttemptKey& key = stream->name().key;
+    const AttemptKey& key = link->name().key;
     std::erase_if(ended_, [](const auto& e) { return Clock::now() - e.second.when > kRemember; });
     if (const auto it = running_.find(key); it != running_.end()) {
       call = it->second;
     } else if (const auto over = ended_.find(key); over != ended_.end()) {
       late = over->second.end;
-    } else if (auto& streams = waiting_[key];
-               closing_.stop_requested() || streams.size() >= kStreamsPerAttemptMax) {
-      refused.push_back(stream);
-      if (streams.empty()) waiting_.erase(key);
-    } else {
-      streams.push_back(stream);
+    } else if (auto& links = waiting_[key];
+               closing_.stop_requested() || links.size() >= kStreamsPerAttemptMax) {
+      refused.push_back(link);
+      if (links.empty()) waiting_.erase(key);
+    } else if (!link->is_closed()) {  // after this, forget() finds it
+      links.push_back(link);
     }
     if (waiting_.size() > static_cast<std::size_t>(options_.sessions_max)) {
       refused.insert(refused.end(), waiting_.begin()->second.begin(),
@@ -305,39 +349,24 @@ void PeerNodeImpl::arrived(AcceptedStream* stream) {
       waiting_.erase(waiting_.begin());
     }
   }
-  if (call) stream->join(call);
-  if (late) stream->finish(*late);
-  for (AcceptedStream* r : refused) {
-    r->refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many attempts wait here"});
-  }
+  if (call) call->join(link);
+  if (late) link->refuse(*late);
+  for (const LinkPtr& each : refused) each->refuse({false, {}, "too many attempts wait here"});
 }
 
-bool PeerNodeImpl::forget(AcceptedStream* stream) {
+// It is over before its attempt was known here.
+void PeerNodeImpl::forget(const Link& link) {
   const MutexLock lock(mutex_);
-  const auto it = waiting_.find(stream->name().key);
-  if (it == waiting_.end()) return false;
-  const bool found = std::erase(it->second, stream) > 0;
+  const auto it = waiting_.find(link.name().key);
+  if (it == waiting_.end()) return;
+  std::erase_if(it->second, [&](const LinkPtr& each) { return each.get() == &link; });
   if (it->second.empty()) waiting_.erase(it);
-  return found;
-}
-
-// Before or after the attempt there is nothing to give up: the end of the stream says enough.
-void PeerNodeImpl::gave_up(const v1::GaveUp& request) {
-  const AttemptKey key{{JobId(request.key().job()), request.key().epoch(), request.key().round()},
-                       request.attempt()};
-  std::shared_ptr<ReduceCall> call;
-  {
-    const MutexLock lock(mutex_);
-    const auto it = running_.find(key);
-    if (it != running_.end()) call = it->second;
-  }
-  if (call) call->told(ReplicaId(request.replica()), ReplicaId(request.lost()), request.detail());
 }
 
 // ---- reduce
 
 bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
-                         std::vector<AcceptedStream*>& waiting) {
+                         std::vector<LinkPtr>& waiting) {
   const MutexLock lock(mutex_);
   if (closing_.stop_requested() || !running_.emplace(key, call).second) return false;
   ended_.erase(key);
@@ -349,9 +378,10 @@ bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall
   return true;
 }
 
-void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& result) {
+void PeerNodeImpl::end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) {
   gate_.end_reduce();
   const ReduceStats spent = call.stats();
+  const AttemptKey key{plan.key, plan.attempt};
   const MutexLock lock(mutex_);
   for (const auto& flow : call.flows()) {
     links_.carried(steady_now(), flow.from, flow.received, flow.spent);
@@ -361,32 +391,46 @@ void PeerNodeImpl::end(const AttemptKey& key, ReduceCall& call, ReduceResult& re
   if (result.ok) {
     result.outcome.stats = {std::exchange(sent_, {}), std::exchange(received_, {}), spent.reduce_s};
   }
-  ended_[key] = {Clock::now(), {false, false, result.error.lost, "the attempt is over here"}};
+  ended_[key] = {Clock::now(), {false, result.error.lost, "the attempt is over here"}};
   running_.erase(key);
+  retire_pairs(plan, result);
   idle_.notify_all();
 }
 
-wire::PeerChannel PeerNodeImpl::channel_to(const std::string& address, int lane) {
+// A pair has as many connections as it was dialled with.
+PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const std::string& address, int lanes) {
   const MutexLock lock(mutex_);
-  auto& known = channels_[{address, lane}];
-  if (!known.usable()) known = wire::dial_peer(address, options_.keepalive, options_.line.get());
-  return known;
+  const auto known = pairs_.find(address);
+  if (known == pairs_.end() || known->second.pair->is_over()) return nullptr;
+  return known->second.lanes >= lanes ? known->second.pair : nullptr;
 }
 
-// Connections over the network stay for the next round. After a failure they go, with the frames
-// that they still hold: a connection without streams is not served often enough to get rid of them
-// soon.
-void PeerNodeImpl::keep_channels(const ReducePlan& plan, bool ok) {
-  std::set<std::string> wanted;
-  for (const ReduceMember& member : plan.members) {
-    if (ok) wanted.insert(member.address);
-  }
-  std::map<ChannelKey, wire::PeerChannel> dropped;
+void PeerNodeImpl::keep(const wire::stream::DialOptions& dialled, PairPtr pair) {
   const MutexLock lock(mutex_);
-  for (auto& [key, known] : channels_) {
-    if (known.local || !wanted.contains(key.first)) dropped.emplace(key, std::move(known));
+  Known& known = pairs_[dialled.address];
+  if (known.pair) retired_.push_back(std::move(known.pair));
+  known = {std::move(pair), dialled.lanes};
+}
+
+// Pairs stay for the next round with the same members; not the one with a member that was lost.
+// Another attempt may use what goes, so it is closed when none runs.
+void PeerNodeImpl::retire_pairs(const ReducePlan& plan, const ReduceResult& result) {
+  std::set<std::string> unwanted;
+  for (const auto& [address, known] : pairs_) {
+    if (result.ok || known.pair->is_over()) unwanted.insert(address);
   }
-  for (const auto& [key, known] : dropped) channels_.erase(key);
+  for (const ReduceMember& member : plan.members) {
+    if (result.ok) unwanted.erase(member.address);
+    if (!result.ok && member.replica == result.error.lost) unwanted.insert(member.address);
+  }
+  for (const std::string& address : unwanted) {
+    const auto known = pairs_.find(address);
+    if (known == pairs_.end()) continue;
+    retired_.push_back(std::move(known->second.pair));
+    pairs_.erase(known);
+  }
+  if (!running_.empty()) return;
+  for (const PairPtr& pair : std::exchange(retired_, {})) pair->close();
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -407,34 +451,44 @@ ReduceResult PeerNodeImpl::reduce_with(std::unique_ptr<ReduceSession> session,
                     to_string(member.replica) + " is to be dialled but has no address");
     }
   }
-  const auto call = std::make_shared<ReduceCall>(std::move(session), plan.frame_values);
-  std::vector<AcceptedStream*> waiting;
+  const auto call = std::make_shared<ReduceCall>(std::move(session), plan.frame_values, workers_);
+  std::vector<LinkPtr> waiting;
   const AttemptKey key{plan.key, plan.attempt};
   if (!begin(key, call, waiting)) {
     return failed(ReduceFailure::kInternal, {},
                   "this attempt is running already, or the node closes");
   }
   prober_.stop();
-  for (AcceptedStream* stream : waiting) stream->join(call);
+  for (const LinkPtr& link : waiting) call->join(link);
   ReduceResult result = run(plan, self, call, stop);
-  keep_channels(plan, result.ok);
-  call->wait_returned();
-  end(key, *call, result);
+  call->lend_no_more();
+  end(plan, *call, result);
   return result;
 }
 
 void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
                         const std::shared_ptr<ReduceCall>& call) {
+  const auto link = std::make_shared<Link>(call, peer);
+  if (!call->attach(link)) return;
   const ReduceMember& member = plan.members[peer];
-  int lanes = 1;
+  wire::stream::DialOptions to = to_peer({member.replica, member.address}, plan.key.epoch);
   {
     const MutexLock lock(mutex_);
-    lanes = links_.connections(member.replica);
+    to.lanes = links_.connections(member.replica);
   }
-  for (int lane = 0; lane < lanes; ++lane) {
-    dial_stream(call, peer, {lane, lanes}, self, {plan.key, plan.attempt},
-                channel_to(member.address, lane), plan.time_limit);
-  }
+  auto open =
+      [link, call, limit = plan.time_limit + kStreamGrace,
+       name = StreamName{self, {plan.key, plan.attempt}, ""}](wire::stream::Pair& pair) mutable {
+        if (pair.process() > 0) name.memory = call->memory_token();
+        link->open(pair, name, limit);
+      };
+  const PairPtr known = known_pair(to.address, to.lanes);
+  if (known && is_member(*known, member.replica, plan.key)) return open(*known);
+  node_->dial(to, [this, link, to, open](Result<PairPtr> pair) mutable {
+    if (!pair.ok()) return link->not_dialled(pair.error());
+    keep(to, *pair);
+    open(**pair);
+  });
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
@@ -453,7 +507,7 @@ ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
     return failed(failure->failure, lost, failure->detail);
   }
   if (call->cancelled()) return failed(ReduceFailure::kInternal, {}, "cancelled");
-  return {true, {call->digest(), {}, call->seen(), call->streams(), call->read_directly()}, {}};
+  return {true, {call->digest(), {}, call->seen(), call->connections(), call->read_directly()}, {}};
 }
 
 // ---- state
@@ -468,28 +522,38 @@ StateHandler PeerNodeImpl::state_handler() {
   return state_handler_;
 }
 
+StateAnswer PeerNodeImpl::answer_ask(const StateAsk& ask,
+                                     const wire::stream::BlockingStream& joiner) {
+  let_reduces_pass(ask, joiner);
+  if (const StateHandler handler = state_handler()) return handler(ask);
+  StateAnswer nothing;
+  nothing.refusal = StateRefusal::kNotHere;
+  return nothing;
+}
+
 // A reduce wants the line for itself. Averages are what a joiner needs to keep up, and are little.
-void PeerNodeImpl::let_reduces_pass(const StateAsk& ask, const grpc::ServerContext& context) {
+void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
+                                    const wire::stream::BlockingStream& joiner) {
   if (ask.kind == AskKind::kAverages) return;
   MutexLock lock(mutex_);
   const auto until = Clock::now() + kReducesFirst;
-  while (!running_.empty() && Clock::now() < until && !context.IsCancelled()) {
+  while (!running_.empty() && Clock::now() < until && !joiner.is_over()) {
     idle_.wait_for(mutex_, kLookAgain, [&]() SHOAL_REQUIRES(mutex_) { return running_.empty(); });
   }
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-DialHolder PeerNodeImpl::dialler_to(const std::string& address) const {
-  return [this, address] {
-    return wire::dial_peer(address, options_.keepalive, options_.line.get()).channel;
-  };
+Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const PeerAddress& peer) {
+  return wire::stream::dial_and_wait(*node_, to_peer(peer, std::nullopt));
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
-  drive.dial = [this](const std::string& address) { return dialler_to(address)(); };
+  drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
+    node_->dial(to_peer({{}, address}, std::nullopt), std::move(dialled));
+  };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
   return run_join(session, news, drive, stop);
@@ -507,8 +571,11 @@ MomentumHandler PeerNodeImpl::momentum_handler() {
 
 Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey& key,
                                     std::span<float> out, std::stop_token stop) {
-  return fetch_momentum_from(dialler_to(holder.address), holder, key, options_.momentum_patience,
-                             out, stop);
+  return fetch_momentum_from(
+      [&] {
+        return dial_pair({holder.replica, holder.address});
+      },
+      holder, key, options_.momentum_patience, out, stop);
 }
 
 // ---- lines

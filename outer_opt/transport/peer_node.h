@@ -1,8 +1,7 @@
-// A trainer's presence among its peers: serves PeerService on one port and calls it on others. It
-// moves vectors for the outer all-reduce and answers what joiners ask. It drives the
-// pure sessions of outer_opt/core over gRPC streams (raw zero-copy frames of about 1 MiB) and
-// counts the bytes of each attempt. It knows nothing of models and nothing of the
-// coordinator.
+// A trainer's presence among its peers: serves them on one port and dials theirs. It moves vectors
+// for the outer all-reduce and answers what joiners ask, and measures lines. It drives the pure
+// sessions of outer_opt/core over streams (wire/stream), and counts the bytes of each attempt. It
+// knows nothing of models and nothing of the coordinator. Services of gRPC may share its port.
 //
 // Threads: every method may be called from any thread; reduce(), join() and fetch_momentum() block
 // the caller until they end, fail, meet their deadline or are cancelled.
@@ -30,7 +29,8 @@ class EmulatedLine;
 
 namespace shoal::outer_opt {
 
-class JoinNews;  // state_join.h
+class JoinNews;       // state_join.h
+struct PeerIdentity;  // peer_identity.h
 
 // How long a fetch of sharded momentum is gone on with. A holder may have to finish a step of
 // training before the first value comes, so a silent stream is waited for longer than a line that
@@ -47,6 +47,7 @@ struct PeerNodeOptions {
   int sessions_max = 8;              // attempts that peers may open before we know them
   FetchPatience momentum_patience;
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
+  bool certificates = false;                 // other hosts need set_identity(), and show one, too
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
   std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
 };
@@ -54,7 +55,7 @@ struct PeerNodeOptions {
 // Answers what a joiner asks, from any thread; waits a few seconds at most.
 using StateHandler = std::function<StateAnswer(const StateAsk& ask)>;
 
-// Called from a gRPC thread for FetchMomentum, a range of sharded outer momentum. Must call `serve`
+// Called from a thread that may wait, for a range of sharded outer momentum. Must call `serve`
 // once while the values cannot change, or return an error (kNotFound: not my replica; kConflict: I
 // do not hold that round, or do not keep that range).
 using MomentumHandler =
@@ -65,9 +66,9 @@ struct ReduceOutcome {
   Digest average;  // over the checksums of the averaged chunks: to be compared with other members'
                    // only
   ReduceStats stats;
-  PartSeen seen;            // of the own part (ReduceSession::seen)
-  std::size_t streams = 0;  // to and from all peers
-  Bytes read_directly;      // of those received: read in the memory of other processes of this host
+  PartSeen seen;                // of the own part (ReduceSession::seen)
+  std::size_t connections = 0;  // that carried it, to and from all peers
+  Bytes read_directly;  // of those received: read in the memory of other processes of this host
 };
 
 struct ReduceError {
@@ -88,6 +89,10 @@ class PeerNode {
   virtual ~PeerNode() = default;
 
   virtual std::string address() const = 0;  // advertise_host:port
+  // From now on; again when the certificate is renewed, or this process trains another replica.
+  // Peers must be replicas of the same job; members of a round those that its plan names, of its
+  // epoch. Without `certificates` it is not asked for.
+  virtual void set_identity(std::shared_ptr<const PeerIdentity> identity) = 0;
 
   // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has
   // plan.value_count values, and is complete and the same on every member on success. Ends early

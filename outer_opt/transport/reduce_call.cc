@@ -2,18 +2,14 @@
 #include "outer_opt/transport/reduce_call.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <utility>
 
-#include "base/check.h"
 #include "outer_opt/core/step/momentum_shards.h"
 
 namespace shoal::outer_opt {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(250);
-constexpr Duration kReturnLimit = seconds(60);
 // A peer that owes us a frame and says nothing for this long, plus the time the frame takes on a
 // line of kSlowBytesPerSecond, is lost. A frozen process is found earlier, by the keep-alive.
 // One that may still be fetching its part of the outer momentum gets the time for that, too.
@@ -32,8 +28,10 @@ double seconds_since(Clock::time_point then) {
 
 }  // namespace
 
-ReduceCall::ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values)
+ReduceCall::ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values,
+                       Workers& workers)
     : patience_s_(patience_with(session->plan(), frame_values)),
+      workers_(workers),
       session_(std::move(session)),
       news_(session_->plan().members.size()) {}
 
@@ -45,62 +43,67 @@ int ReduceCall::member(ReplicaId replica) const {
   return -1;
 }
 
-bool ReduceCall::find(int peer, bool dialled) const {
-  return std::ranges::any_of(
-      links_, [&](const Link* l) { return l->peer == peer && l->dialled == dialled; });
+std::string ReduceCall::name_of(const Link& link) const {
+  return to_string(session_->plan().members[link.peer].replica);
 }
 
-// Whether more frames are to come over this lane.
+// Whether more frames are to come.
 bool ReduceCall::still_owes(const Link& link) const {
-  const std::int64_t next = lanes_of(link).admitted, count = link.lane.count;
-  const std::int64_t until_its_turn = ((link.lane.index - next) % count + count) % count;
-  return until_its_turn < session_->frames_left(link.peer, link.receives());
+  return session_->frames_left(link.peer, link.receives()) > std::ssize(link.frames);
 }
 
-bool ReduceCall::admit_link(const Link& link) {
-  Lanes& lanes = lanes_of(link);
-  const std::uint32_t bit = 1u << link.lane.index;
-  if (over() || (lanes.seen & bit) != 0) return false;
-  if (lanes.count != 0 && lanes.count != link.lane.count) return false;
-  lanes.count = link.lane.count;
-  lanes.seen |= bit;
+bool ReduceCall::attach(const LinkPtr& link) {
+  const MutexLock lock(mutex_);
+  bool& came = news_[link->peer].came[link->dialled ? 1 : 0];
+  if (over() || came || news_[link->peer].lost) return false;
+  came = true;
+  link->heard = Clock::now();
+  links_.push_back(link);
   return true;
 }
 
-bool ReduceCall::attach(Link* link) {
-  {
-    const MutexLock lock(mutex_);
-    if (!admit_link(*link)) return false;
-    link->heard = Clock::now();
-    link->reading = true;
-    ++link->starting;
-    links_.push_back(link);
+void ReduceCall::join(const LinkPtr& link) {
+  link->peer = member(link->name().from);
+  if (link->peer < 0 || link->peer == session_->self()) {
+    return link->refuse(
+        {false, {}, to_string(link->name().from) + " is not a member of this attempt"});
   }
-  link->start_read();
-  {
-    const MutexLock lock(mutex_);
-    --link->starting;
+  if (link->process() > 0) {
+    link->peer_memory = wire::PeerMemory::open(link->process(), link->name().memory);
   }
-  drive();
-  return true;
+  link->answer(link->peer_memory ? memory_token() : "");
+  if (!attach(link)) return link->refuse(refusal());
+  link->join(shared_from_this(), session_->plan().time_limit + kStreamGrace);
+  wake();
 }
 
 // ---- steps
+
+// More than a thread each would find nothing to do.
+void ReduceCall::wake() {
+  if (queued_.fetch_add(1) >= workers_.threads()) {
+    queued_.fetch_sub(1);
+    return;
+  }
+  workers_.post([self = shared_from_this()] {
+    self->queued_.fetch_sub(1);
+    self->drive();
+  });
+}
 
 void ReduceCall::drive() {
   const MutexLock lock(mutex_);
   while (step()) {
   }
-  if (over() && !over_since_) over_since_ = Clock::now();
   if (all_ended() || over()) changed_.notify_all();
 }
 
 // Does one thing that can be done now. The lock may be left meanwhile, so links_ is looked at anew.
 bool ReduceCall::step() {
   if (!over() && do_local_work()) return true;
-  for (Link* link : links_) {
-    if (link->finished) continue;
-    if (!over() && (take_pending(link) || send_next(link))) return true;
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    const LinkPtr link = links_[i];
+    if (!over() && (take_frame(link) || send_next(link))) return true;
     if (settle(link)) return true;
   }
   return false;
@@ -127,162 +130,159 @@ std::unique_ptr<EntropyCoder> ReduceCall::take_coder() {
   return coder;
 }
 
-// Gets at the payload of a frame that came by reference or entropy coded.
-bool ReduceCall::open(Link* link) {
-  const bool expand = link->pending->must_expand();
+Buffer ReduceCall::take_one() {
+  if (buffers_.empty()) return {};
+  Buffer buffer = std::move(buffers_.back());
+  buffers_.pop_back();
+  return buffer;
+}
+
+Buffer ReduceCall::take_buffer() {
+  const MutexLock lock(mutex_);
+  return take_one();
+}
+
+void ReduceCall::give_back(std::vector<Buffer> buffers) {
+  for (Buffer& buffer : buffers) buffers_.push_back(std::move(buffer));
+}
+
+// Gets at the payload of the first frame, which came by reference or entropy coded.
+bool ReduceCall::open(const LinkPtr& link) {
+  ReceivedFrame frame = std::move(link->frames.front());
+  const bool expand = frame.must_expand();
   std::unique_ptr<EntropyCoder> coder;
   if (expand) coder = take_coder();
-  std::vector<std::byte> buffer;
-  if (!buffers_.empty()) {
-    buffer = std::move(buffers_.back());
-    buffers_.pop_back();
-  }
+  Buffer buffer = take_one();
   link->opening = true;
-  ++link->starting;
   ++working_;
   Status status;
   {
     const MutexUnlock meanwhile(mutex_);
-    status = expand ? link->pending->expand(*coder, std::move(buffer))
-                    : link->pending->fetch(*link->peer_memory, std::move(buffer));
+    status = expand ? frame.expand(*coder, std::move(buffer))
+                    : frame.fetch(*link->peer_memory, std::move(buffer));
   }
   --working_;
-  --link->starting;
   link->opening = false;
   if (coder) coders_.push_back(std::move(coder));
-  return opened(link, expand, status);
+  return opened(*link, expand, std::move(frame), status);
 }
 
 // Before the session admits the frame: one that cannot be read any more has not come.
-bool ReduceCall::opened(Link* link, bool expanded, const Status& status) {
+bool ReduceCall::opened(Link& link, bool expanded, ReceivedFrame frame, const Status& status) {
   if (status.ok()) {
-    if (!expanded) read_directly_ += link->pending->header().payload_size;
+    if (!expanded) read_directly_ += frame.header().payload_size;
+    link.frames.front() = std::move(frame);
     return true;
   }
   if (expanded) {
-    const std::string name = to_string(session_->plan().members[link->peer].replica);
-    session_->fail({ReduceFailure::kBadFrame, link->peer, name + ": " + status.error().message});
+    bad_frame(link, status.error());
     return true;
   }
-  link->broken = true;
-  link->pending.reset();
+  link.broken = true;
   if (status.error().code == Code::kNotFound) {
-    const std::string name = to_string(session_->plan().members[link->peer].replica);
-    lost(link->peer, name + ": " + status.error().message);
+    lost(link.peer, name_of(link) + ": " + status.error().message);
   }
   return true;
 }
 
-bool ReduceCall::take_pending(Link* link) {
-  Lanes& lanes = lanes_of(*link);
-  if (!link->pending || link->opening || !lanes.is_turn(*link, lanes.admitted)) return false;
-  if (link->pending->must_fetch() || link->pending->must_expand()) return open(link);
-  const auto work = session_->admit(link->peer, link->pending->header());
+bool ReduceCall::take_frame(const LinkPtr& link) {
+  if (link->frames.empty() || link->opening || is_given_up(*link)) return false;
+  if (link->frames.front().must_fetch() || link->frames.front().must_expand()) return open(link);
+  const auto work = session_->admit(link->peer, link->frames.front().header());
   if (!work) return over();  // a frame that breaks the session is news, too
-  ++lanes.admitted;
-  ReceivedFrame frame = std::move(*link->pending);
-  link->pending.reset();
-  link->reading = true;
+  ReceivedFrame frame = std::move(link->frames.front());
+  link->frames.pop_front();
   link->heard = Clock::now();
-  ++link->starting;
   ++working_;
   WorkResult result;
   {
     const MutexUnlock meanwhile(mutex_);
-    link->start_read();  // the next frame travels while this one is worked on
-    result = session_->run(*work, frame.payload());
+    const std::span<const std::byte> payload[] = {frame.payload()};
+    result = session_->run(*work, payload);
+    link->release(frame.body_size());
   }
   --working_;
-  --link->starting;
-  if (frame.has_buffer()) buffers_.push_back(frame.give_back());
+  give_back(frame.give_back());
   session_->finish(*work, result);
   return true;
 }
 
-bool ReduceCall::send_next(Link* link) {
-  if (link->writing || link->writes_ended || link->broken || link->asking) return false;
-  Lanes& lanes = lanes_of(*link);
-  if (!lanes.is_turn(*link, lanes.pulled)) return false;
+bool ReduceCall::may_send(const Link& link) const {
+  if (!link.is_open || link.asking || link.writes_ended || link.over) return false;
+  // One thread at a time makes messages of a stream, so that they go in their order.
+  if (is_given_up(link) || link.starting > 0) return false;
+  if (!link.answered && link.pulled >= kEarlyFrames) return false;
+  return link.sending < kSendsMax;
+}
+
+bool ReduceCall::send_next(const LinkPtr& link) {
+  if (!may_send(*link)) return false;
   const auto frame = session_->next_frame(link->peer, link->sends());
   if (!frame) return false;
-  ++lanes.pulled;
-  link->writing = true;
+  ++link->pulled;
+  ++link->sending;
   ++link->starting;
+  ++working_;
   std::unique_ptr<EntropyCoder> coder;
   if (session_->plan().entropy_coding && !link->cross_memory) coder = take_coder();
   const SendTerms terms = {link->cross_memory, coder.get()};
+  Buffer buffer = take_one();
   {
     const MutexUnlock meanwhile(mutex_);
-    const OutgoingMessage message = message_of(*session_, *frame, terms, pins_);
-    link->write_size = message.size;
-    link->start_write(message.bytes);
+    link->send(message_of(*session_, *frame, terms, std::move(buffer)));
   }
   if (coder) coders_.push_back(std::move(coder));
+  --working_;
   --link->starting;
   return true;
 }
 
-// Brings a link towards its end: half-closes what we dialled, cancels what is stuck, finishes what
-// is complete or given up.
-bool ReduceCall::settle(Link* link) {
-  const bool give_up = over() || link->broken;
-  if (link->dialled && !give_up && !link->writing && !link->writes_ended && !link->asking &&
-      session_->sent_all(link->peer, link->sends()) && has_fetched_all(link)) {
-    link->writes_ended = link->writing = true;
-    ++link->starting;
-    {
-      const MutexUnlock meanwhile(mutex_);
-      link->end_writes();
-    }
-    --link->starting;
-    return true;
-  }
-  if (give_up && !link->cancelled && may_cancel(link)) {
-    link->cancelled = true;
-    ++link->starting;
-    const StreamEnd why = link->broken ? StreamEnd() : failed_end();
-    {
-      const MutexUnlock meanwhile(mutex_);
-      link->cancel(why);
-    }
-    --link->starting;
-    return true;
-  }
-  if (!may_finish(link)) return false;
-  link->finished = true;
-  const StreamEnd end = end_of(link);
+// Brings a link towards its end: says that we have sent all, gives it up, or forgets one that is
+// over.
+bool ReduceCall::settle(const LinkPtr& link) {
+  if (link->over) return let_go(link);
+  if ((over() || is_given_up(*link)) && !link->cancelled) return give_up(link);
+  if (!may_end(*link)) return false;
+  link->writes_ended = true;
   const MutexUnlock meanwhile(mutex_);
-  link->finish(end);  // the link may be gone now
+  link->end();
   return true;
 }
 
-bool ReduceCall::has_fetched_all(const Link* link) const {
-  return !link->peer_memory || !still_owes(*link);
+bool ReduceCall::is_given_up(const Link& link) const {
+  return link.broken || news_[link.peer].lost;
 }
 
-// A dialled stream can only be cancelled; an accepted one is, when its write does not come back: at
-// once when there is no reason to tell.
-bool ReduceCall::may_cancel(const Link* link) const {
-  if (link->dialled) return true;
-  if (!link->writing) return false;
-  const bool has_reason = !link->broken && failed_end().lost;
-  return !has_reason || (over_since_ && Clock::now() - *over_since_ >= kTellLimit);
+// What has come of it may still be wanted.
+bool ReduceCall::let_go(const LinkPtr& link) {
+  const bool wanted = !over() && !is_given_up(*link) && !link->frames.empty();
+  if (wanted || link->opening) return false;
+  std::erase(links_, link);
+  return true;
 }
 
-bool ReduceCall::may_finish(const Link* link) const {
-  if (link->starting > 0 || link->writing) return false;
-  if (link->dialled) {
-    const bool ended = (link->read_ended && link->writes_ended) || link->cancelled;
-    return ended && !link->reading;
+bool ReduceCall::give_up(const LinkPtr& link) {
+  link->cancelled = true;
+  if (!link->is_open) {  // on_open() ends it
+    link->over = true;
+    return true;
   }
-  if (over() || link->broken) return true;
-  return link->read_ended && session_->sent_all(link->peer, link->sends());
+  const StreamEnd why = over() ? failed_end() : StreamEnd{false, {}, "the stream broke"};
+  const MutexUnlock meanwhile(mutex_);
+  link->cancel(why);
+  return true;
 }
 
-StreamEnd ReduceCall::end_of(const Link* link) const {
-  StreamEnd end = failed_end();
-  end.ok = !over() && !link->broken;
-  return end;
+bool ReduceCall::may_end(const Link& link) const {
+  if (over() || is_given_up(link) || link.writes_ended || !link.is_open || link.asking) {
+    return false;
+  }
+  if (link.starting > 0 || !session_->sent_all(link.peer, link.sends())) return false;
+  return link.dialled ? has_fetched_all(link) : link.read_ended;
+}
+
+bool ReduceCall::has_fetched_all(const Link& link) const {
+  return !link.peer_memory || session_->received_all(link.peer, link.receives());
 }
 
 StreamEnd ReduceCall::failed_end() const {
@@ -302,35 +302,50 @@ StreamEnd ReduceCall::refusal() {
 
 // ---- events
 
-void ReduceCall::on_answer(Link* link, std::optional<wire::PeerMemory> peer_memory) {
+void ReduceCall::on_open(const LinkPtr& link, bool offers_memory) {
   {
     const MutexLock lock(mutex_);
-    link->asking = false;
-    link->cross_memory = peer_memory.has_value();
-    link->peer_memory = std::move(peer_memory);
-  }
-  drive();
-}
-
-void ReduceCall::on_read(Link* link, bool ok, const grpc::ByteBuffer& message) {
-  auto frame = ok ? ReceivedFrame::read(message, link->receives()) : Error{Code::kUnavailable, ""};
-  {
-    const MutexLock lock(mutex_);
-    link->reading = false;
-    link->heard = Clock::now();
-    if (!ok) {
-      link->read_ended = true;
-      if (still_owes(*link)) link->broken = true;
-    } else if (Status fits = frame.ok() ? take_terms(*link, frame->header()) : frame.error();
-               !fits.ok()) {
-      const std::string name = to_string(session_->plan().members[link->peer].replica);
-      session_->fail({ReduceFailure::kBadFrame, link->peer, name + ": " + fits.error().message});
-    } else {
-      count_received(*link, frame->size());
-      link->pending = std::move(*frame);
+    link->is_open = true;
+    link->asking = offers_memory && !link->answered;
+    if (link->cancelled) {  // too late; not from here, an event must not call back
+      workers_.post([link, why = failed_end()] { link->cancel(why); });
+      return;
     }
   }
-  drive();
+  wake();
+}
+
+void ReduceCall::on_answer(const LinkPtr& link, const std::string& memory) {
+  {
+    const MutexLock lock(mutex_);
+    if (std::exchange(link->answered, true)) return;
+    if (!memory.empty()) link->peer_memory = wire::PeerMemory::open(link->process(), memory);
+    link->asking = false;
+    link->cross_memory = link->peer_memory.has_value();
+  }
+  wake();
+}
+
+void ReduceCall::on_frame(const LinkPtr& link, ReceivedFrame frame) {
+  {
+    const MutexLock lock(mutex_);
+    link->heard = Clock::now();
+    if (const Status fits = take_terms(*link, frame.header()); !fits.ok()) {
+      bad_frame(*link, fits.error());
+    } else {
+      count_received(*link, frame.size());
+      link->frames.push_back(std::move(frame));
+    }
+  }
+  wake();
+}
+
+void ReduceCall::on_bad_frame(const LinkPtr& link, const Error& why) {
+  {
+    const MutexLock lock(mutex_);
+    bad_frame(*link, why);
+  }
+  wake();
 }
 
 // What a frame says of memory that is read.
@@ -349,70 +364,56 @@ void ReduceCall::count_received(const Link& link, std::size_t size) {
   news_[link.peer].averaged = link.heard;
 }
 
-void ReduceCall::on_written(Link* link, bool ok) {
+void ReduceCall::on_sent(const LinkPtr& link, std::size_t bytes, Buffer buffer) {
   {
     const MutexLock lock(mutex_);
-    link->writing = false;
-    if (ok) sent_ += static_cast<std::int64_t>(std::exchange(link->write_size, 0));
-    if (!ok) link->broken = true;
+    --link->sending;
+    sent_ += static_cast<std::int64_t>(bytes);
+    if (!buffer.empty()) buffers_.push_back(std::move(buffer));
   }
-  drive();
+  wake();
 }
 
-void ReduceCall::on_closed(Link* link, const StreamEnd& end) {
-  const auto keep = link->call;
+void ReduceCall::on_ended(const LinkPtr& link) {
   {
     const MutexLock lock(mutex_);
-    std::erase(links_, link);
-    const int peer = link->peer;
-    const bool gave = !still_owes(*link);
-    const std::string name = to_string(session_->plan().members[peer].replica);
-    if (over() || session_->state() == SessionState::kDone) {
-      // We know the end already; what the others say of it is no news.
-    } else if (!link->dialled) {
-      const bool whole = gave && session_->sent_all(peer, FrameKind::kAverage) && !link->broken;
-      if (!whole && !hears_of(peer)) lost(peer, name + " broke off its stream");
-      if (!whole && hears_of(peer)) gave_up(peer);
-    } else if (end.given_up && !end.lost) {
-      gave_up(peer);
-    } else if (!end.ok || !gave) {
-      fail_by_name(end.lost, peer, name + ": " + end.detail);
-    } else if (news_[peer].broke) {
-      lost(peer, name + " broke off its stream");
-    }
+    link->heard = Clock::now();
+    link->read_ended = true;
+    if (still_owes(*link)) link->broken = true;
   }
-  drive();
+  wake();
+}
+
+void ReduceCall::on_closed(const LinkPtr& link, const StreamEnd& end) {
+  {
+    const MutexLock lock(mutex_);
+    link->over = true;
+    if (link->is_open) connections_ += link->connections();
+    const bool known = over() || session_->state() == SessionState::kDone;
+    const bool whole =
+        !still_owes(*link) && !link->broken && session_->sent_all(link->peer, link->sends());
+    // What the others say of an end that we know already is no news.
+    if (!known && !whole) blame(*link, end);
+  }
+  wake();
+}
+
+void ReduceCall::bad_frame(const Link& link, const Error& why) {
+  session_->fail({ReduceFailure::kBadFrame, link.peer, name_of(link) + ": " + why.message});
 }
 
 // Who is told to go without a sender does so, whomever that sender blames.
-void ReduceCall::told(ReplicaId from, ReplicaId replica, const std::string& detail) {
-  {
-    const MutexLock lock(mutex_);
-    const int peer = member(from);
-    if (peer < 0 || over() || session_->state() == SessionState::kDone) return;
-    const std::string news = to_string(from) + ": " + detail;
-    if (session_->tolerates_loss(peer))
-      lost(peer, news);
-    else
-      fail_by_name(replica, peer, news);
-  }
-  drive();
+void ReduceCall::blame(const Link& link, const StreamEnd& end) {
+  const std::string how = end.ok ? "it broke off its stream" : end.detail;
+  const std::string detail = name_of(link) + ": " + how;
+  if (!link.dialled && session_->tolerates_loss(link.peer)) return lost(link.peer, detail);
+  fail_by_name(end.lost, link.peer, detail);
 }
 
-// Whether another stream may yet say why `peer` went: one that we dialled, because only those bring
-// reasons; where everybody is dialled, its own.
-bool ReduceCall::hears_of(int peer) const {
-  if (find(peer, true)) return true;
-  const bool dialled = session_->dials(session_->self(), peer);
-  return !dialled && !session_->tolerates_loss(peer) &&
-         std::ranges::any_of(links_, [](const Link* link) { return link->dialled; });
+void ReduceCall::lost(int peer, const std::string& detail) {
+  news_[peer].lost = true;
+  session_->peer_lost(peer, detail);
 }
-
-void ReduceCall::gave_up(int peer) {
-  if (!news_[peer].broke) news_[peer].broke = Clock::now();
-}
-
-void ReduceCall::lost(int peer, const std::string& detail) { session_->peer_lost(peer, detail); }
 
 // The peer says whose fault its end is: the attempt cannot be completed, and that member is to
 // blame.
@@ -429,26 +430,13 @@ bool ReduceCall::all_ended() const {
   return ended && links_.empty() && working_ == 0;
 }
 
-// Of the peers that gave up without a word, the first: it may have made the others give up.
-void ReduceCall::believe_the_first() {
-  int first = -1;
-  for (int peer = 0; peer < session_->members(); ++peer) {
-    const auto& broke = news_[peer].broke;
-    if (broke && (first < 0 || *broke < *news_[first].broke)) first = peer;
-  }
-  if (first < 0 || Clock::now() - *news_[first].broke < kBelieve) return;
-  lost(first, to_string(session_->plan().members[first].replica) + " broke off its stream");
-  news_[first].broke.reset();
-}
-
 void ReduceCall::look_for_silent_peers(Duration time_limit) {
   const ReduceSession& s = *session_;
-  believe_the_first();
   for (int peer = 0; peer < s.members(); ++peer) {
     if (peer == s.self()) continue;
     const std::string name = to_string(s.plan().members[peer].replica);
     if (!s.dials(peer, s.self())) continue;
-    const bool came = news_[peer].lanes[0].count != 0;
+    const bool came = news_[peer].came[0];
     if (!came && seconds_since(started_) > time_limit.seconds() / 2) {
       lost(peer, name + " did not come within half the time limit");
     }
@@ -456,12 +444,13 @@ void ReduceCall::look_for_silent_peers(Duration time_limit) {
   }
 }
 
-// On all lanes, and none of its frames waits here for its turn.
+// None of its frames waits here for its turn.
 bool ReduceCall::is_silent(int peer) const {
   bool silent = false;
-  for (const Link* link : links_) {
+  for (const LinkPtr& link : links_) {
     if (link->peer != peer || link->dialled) continue;
-    if (link->pending || seconds_since(link->heard) <= patience_s_) return false;
+    const bool has_frame = !link->frames.empty() || link->opening;
+    if (has_frame || seconds_since(link->heard) <= patience_s_) return false;
     silent = true;
   }
   return silent && !session_->received_all(peer, FrameKind::kContribution);
@@ -494,11 +483,6 @@ void ReduceCall::watch(Duration time_limit, std::stop_token stop) {
   ended_ = Clock::now();
 }
 
-void ReduceCall::wait_returned() {
-  readable_.end();
-  SHOAL_CHECK(pins_.wait_returned(kReturnLimit), "the transport keeps memory of a finished reduce");
-}
-
 std::optional<SessionFailure> ReduceCall::failure() {
   const MutexLock lock(mutex_);
   if (session_->state() != SessionState::kBroken) return std::nullopt;
@@ -521,13 +505,9 @@ Bytes ReduceCall::read_directly() {
   return Bytes(read_directly_);
 }
 
-std::size_t ReduceCall::streams() {
+std::size_t ReduceCall::connections() {
   const MutexLock lock(mutex_);
-  std::size_t count = 0;
-  for (const PeerNews& news : news_) {
-    for (const Lanes& lanes : news.lanes) count += std::popcount(lanes.seen);
-  }
-  return count;
+  return connections_;
 }
 
 std::vector<ReduceCall::Flow> ReduceCall::flows() {

@@ -3,17 +3,16 @@
 #include <chrono>
 #include <functional>
 #include <future>
-#include <map>
 
 #include <gtest/gtest.h>
 
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/peer_node.h"
+#include "outer_opt/transport/reduce_link.h"
 #include "outer_opt/transport/reduce_test_util.h"
-#include "proto/peer.grpc.pb.h"
 #include "wire/emulated_line.h"
-#include "wire/peer_channel.h"
 #include "wire/socket_counter.h"
 
 namespace shoal::outer_opt {
@@ -187,8 +186,8 @@ TEST(Reduce, ALongFatLineHasSeveralConnections) {
   for (swarm.plan.key.round = 1; swarm.plan.key.round <= 2; ++swarm.plan.key.round) {
     const auto results = swarm.reduce_all();
     expect_equal(swarm, results);
-    EXPECT_GE(results[0].outcome.streams, 4u);
-    EXPECT_GE(results[1].outcome.streams, 4u);
+    EXPECT_GE(results[0].outcome.connections, 4u);
+    EXPECT_GE(results[1].outcome.connections, 4u);
   }
   swarm.nodes[1].reset();  // however many there are, its loss is named
   const ReduceResult alone = swarm.reduce(0);
@@ -196,17 +195,19 @@ TEST(Reduce, ALongFatLineHasSeveralConnections) {
   EXPECT_EQ(alone.error.lost, ReplicaId(2)) << alone.error.detail;
 }
 
-// Round trips of a small call over `line`, while `busy` runs; the longest.
-double longest_echo(wire::EmulatedLine& line, const std::string& address,
+// Round trips of a small message over `line`, while `busy` runs; the longest.
+double longest_echo(std::shared_ptr<wire::EmulatedLine> line, const std::string& address,
                     const std::future<ReduceResult>& busy) {
-  const auto stub = v1::PeerService::NewStub(wire::dial_peer(address, seconds(4), &line).channel);
+  wire::stream::NodeOptions options{.bind = ""};
+  options.line = std::move(line);
+  const auto node = wire::stream::Node::start(options, nullptr).value();
+  const auto pair = wire::stream::dial_and_wait(*node, {.address = address}).value();
+  const auto echo = wire::stream::BlockingStream::open(*pair, kProbePurpose, seconds(60));
   double longest = 0;
   while (busy.wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-    v1::Nothing answer;
     const auto before = std::chrono::steady_clock::now();
-    EXPECT_TRUE(stub->Echo(&context, {}, &answer).ok());
+    EXPECT_TRUE(echo->write(wire::stream::to_bytes("echo"), nullptr, seconds(10)).ok());
+    EXPECT_TRUE(echo->read(seconds(10)).ok());
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - before;
     longest = std::max(longest, spent.count());
   }
@@ -218,7 +219,7 @@ double longest_echo(wire::EmulatedLine& line, const std::string& address,
 TEST(Reduce, HeartbeatsPassWhileItFillsASlowLine) {
   Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly,
               {false, "up=10mbit,down=10mbit,rtt=20ms", seconds(1)});
-  wire::EmulatedLine beside(parse_link("rtt=20ms").value());
+  const auto beside = std::make_shared<wire::EmulatedLine>(parse_link("rtt=20ms").value());
   auto first = swarm.start(0);
   const auto second = swarm.start(1);
   const double longest_s = longest_echo(beside, swarm.nodes[1]->address(), second);
@@ -252,37 +253,39 @@ TEST(Reduce, StreamsThatComeEarlyWait) {
   expect_equal(swarm, {first.get(), second.get(), third});
 }
 
-// Metadata come from outside: a number that lacks, is none, or makes no sense.
+// A purpose comes from outside: a number that lacks, is none, or makes no sense.
 TEST(Reduce, AStreamThatNamesNoAttemptIsRefused) {
   const auto node = PeerNode::start({}).value();
-  const auto dialled = wire::dial_peer(node->address(), seconds(4));
-  const auto stub = v1::PeerService::NewStub(dialled.channel);
-  const std::map<std::string, std::string> complete = {
-      {"shoal-replica", "1"}, {"shoal-job", "1"},  {"shoal-epoch", "0"}, {"shoal-round", "1"},
-      {"shoal-attempt", "1"}, {"shoal-lane", "0"}, {"shoal-lanes", "1"}};
-  const auto refused = [&](const std::map<std::string, std::string>& metadata) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
-    for (const auto& [name, value] : metadata) context.AddMetadata(name, value);
-    const auto stream = stub->Reduce(&context);
-    v1::RawFrame frame;
-    EXPECT_FALSE(stream->Read(&frame));
-    return stream->Finish().error_code() == grpc::StatusCode::INVALID_ARGUMENT;
-  };
-  for (const auto& [name, value] : complete) {
-    auto lacks = complete, bad = complete;
-    lacks.erase(name);
-    bad[name] = "1x";
-    EXPECT_TRUE(refused(lacks)) << name;
-    EXPECT_TRUE(refused(bad)) << name;
+  const auto asker = wire::stream::Node::start({.bind = ""}, nullptr).value();
+  const auto pair = wire::stream::dial_and_wait(*asker, {.address = node->address()}).value();
+  for (const char* purpose :
+       {"", "reduce", "reduce 1 1 0 1", "reduce 1 1 0 1 1x", "reduce a 1 0 1 1",
+        "reduce 1 1 0 1 1 token more", "reduce  1 1 0 1 1", "produce 1 1 0 1 1",
+        "reduce 1 1 0 99999999999999999999 1"}) {
+    const auto stream = wire::stream::BlockingStream::open(*pair, purpose, seconds(10));
+    const auto refused = stream->read(seconds(10));
+    ASSERT_FALSE(refused.ok()) << purpose;
+    EXPECT_EQ(refused.error().code, Code::kNotFound) << purpose;
   }
-  for (const auto& [lane, lanes] : std::vector<std::pair<const char*, const char*>>{
-           {"-1", "1"}, {"1", "1"}, {"0", "0"}, {"0", "17"}}) {
-    auto bad = complete;
-    bad["shoal-lane"] = lane;
-    bad["shoal-lanes"] = lanes;
-    EXPECT_TRUE(refused(bad)) << lane << " of " << lanes;
+}
+
+TEST(Reduce, WhoIsNoMemberIsRefused) {
+  Swarm swarm(2, 5000, CodecKind::kFp32);
+  auto running = swarm.start(0);
+  const auto stranger = wire::stream::Node::start({.bind = ""}, nullptr).value();
+  const auto pair =
+      wire::stream::dial_and_wait(*stranger, {.address = swarm.nodes[0]->address()}).value();
+  for (const std::uint64_t name : {7u, 1u}) {  // nobody, and the node itself
+    const auto stream = wire::stream::BlockingStream::open(
+        *pair, to_purpose({ReplicaId(name), {swarm.plan.key, swarm.plan.attempt}, ""}),
+        seconds(10));
+    const auto refused = stream->read(seconds(10));
+    ASSERT_FALSE(refused.ok());
+    const StreamEnd end = parse_cancel(refused.error());
+    EXPECT_NE(end.detail.find("is not a member"), std::string::npos) << end.detail;
   }
+  const ReduceResult second = swarm.reduce(1);
+  expect_equal(swarm, {running.get(), second});
 }
 
 TEST(Reduce, TooManyEarlyAttemptsGiveWay) {

@@ -23,6 +23,7 @@ struct NodeKind {
   bool local_sockets = true;
   const char* link = nullptr;  // an emulated line
   Duration keepalive = seconds(4);
+  bool certificates = false;
 };
 
 inline std::unique_ptr<PeerNode> start_node(NodeKind kind = {}) {
@@ -32,6 +33,7 @@ inline std::unique_ptr<PeerNode> start_node(NodeKind kind = {}) {
   }
   options.local_sockets = kind.local_sockets;
   options.keepalive = kind.keepalive;
+  options.certificates = kind.certificates;
   auto node = PeerNode::start(options);
   EXPECT_TRUE(node.ok());
   return std::move(node).value();

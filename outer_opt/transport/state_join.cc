@@ -3,76 +3,213 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <utility>
 
-#include <grpcpp/grpcpp.h>
-
 #include "outer_opt/core/round/topology.h"
 #include "outer_opt/transport/state_wire.h"
-#include "proto/peer.grpc.pb.h"
+#include "outer_opt/transport/stream_messages.h"
+#include "proto/peer.pb.h"
+#include "threads/clock.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-constexpr auto kLookAtNews = std::chrono::milliseconds(100);
+constexpr std::chrono::nanoseconds kLookAtNews = std::chrono::milliseconds(100);
+// The session ends an ask that takes too long for it; this ends one that it forgot.
+constexpr Duration kAskLimit = seconds(3600), kReadLimit = seconds(10);
 
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
-}
+using wire::stream::ByteVector;
+using wire::stream::Pair;
+using wire::stream::Stream;
 
 struct Call {
   JoinSession::AskId id = 0;
   std::string address;
-  grpc::ClientContext context;
-  grpc::Status status;
-  v1::StateAnswer answer;
-  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::StateAnswer>> reader;
+  std::shared_ptr<const ByteVector> request;
+  std::shared_ptr<Stream> stream;  // once the source is dialled
+  ByteVector raw;                  // the answer as it came
+  Result<StateAnswer> answer = Error{};
+  std::size_t bytes = 0;
+};
+using CallPtr = std::shared_ptr<Call>;
+
+// What happens in the node's thread, for the one that drives the session.
+class CallNews {
+ public:
+  struct Dialled {
+    std::string address;
+    Result<std::shared_ptr<Pair>> pair;
+  };
+  void ended(CallPtr call) {
+    const MutexLock lock(mutex_);
+    ended_.push_back(std::move(call));
+    changed_.notify_all();
+  }
+  void dialled(const std::string& address, Result<std::shared_ptr<Pair>> pair) {
+    const MutexLock lock(mutex_);
+    dialled_.push_back({address, std::move(pair)});
+    changed_.notify_all();
+  }
+  // Until there is either, for at most so long.
+  std::vector<Dialled> wait(std::chrono::nanoseconds limit) {
+    const MutexLock lock(mutex_);
+    changed_.wait_for(mutex_, limit, [this]() SHOAL_REQUIRES(mutex_) {
+      return !ended_.empty() || !dialled_.empty();
+    });
+    return std::exchange(dialled_, {});
+  }
+  CallPtr take_ended() {
+    const MutexLock lock(mutex_);
+    if (ended_.empty()) return nullptr;
+    CallPtr first = std::move(ended_.front());
+    ended_.pop_front();
+    return first;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<CallPtr> ended_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<Dialled> dialled_ SHOAL_GUARDED_BY(mutex_);
 };
 
-// The calls that are on their way. All of them end before this does.
+// The answer's message. Whatever comes, the call ends once, with closed().
+class AnswerEvents final : public wire::stream::StreamEvents {
+ public:
+  AnswerEvents(CallPtr call, std::shared_ptr<CallNews> news, std::shared_ptr<Stream> stream)
+      : call_(std::move(call)), news_(std::move(news)), stream_(std::move(stream)) {}
+
+  std::optional<std::span<std::byte>> place(std::span<const std::byte>, std::size_t size) override {
+    if (has_come_) return std::nullopt;
+    has_come_ = true;
+    body_.resize(size);
+    return std::span(body_);
+  }
+  void arrived(std::span<const std::byte>, std::span<std::byte> body) override {
+    stream_->release(body.size());
+    is_whole_ = true;
+  }
+  void ended() override { stream_->end(); }
+  // Parsing and hashing an answer is nothing for this thread: take() does it.
+  void closed(const std::optional<Error>& error) override {
+    stream_.reset();
+    call_->bytes = body_.size();
+    if (error)
+      call_->answer = *error;
+    else if (!is_whole_)
+      call_->answer = no_message();
+    else
+      call_->raw = std::move(body_);
+    news_->ended(std::move(call_));
+  }
+
+ private:
+  CallPtr call_;
+  const std::shared_ptr<CallNews> news_;
+  std::shared_ptr<Stream> stream_;
+  ByteVector body_;
+  bool has_come_ = false, is_whole_ = false;
+};
+
+// The calls that are on their way. Nothing of them is left when this is gone.
 class Calls {
  public:
   explicit Calls(const JoinDrive& drive) : drive_(drive) {}
   ~Calls() {
-    for (auto& [id, call] : running_) call->context.TryCancel();
-    queue_.Shutdown();
-    void* tag = nullptr;
-    for (bool ok = false; queue_.Next(&tag, &ok);) delete static_cast<Call*>(tag);
+    for (const auto& [id, call] : running_) stop(*call);
+    for (const auto& pair : pairs_) pair->close();
   }
 
   void send(const JoinSession::Ask& ask) {
     v1::StateAsk request;
     to_wire(ask.ask, is_slow_, request);
-    auto call = std::make_unique<Call>();
+    const auto call = std::make_shared<Call>();
     call->id = ask.id;
     call->address = ask.source.address;
-    auto& stub = stubs_[ask.source.address];
-    if (!stub) stub = v1::PeerService::NewStub(drive_.dial(ask.source.address));
-    call->reader = stub->AsyncAskState(&call->context, request, &queue_);
-    Call* tag = call.release();
-    running_[tag->id] = tag;
-    tag->reader->Finish(&tag->answer, &tag->status, tag);
+    call->request = body_of(request);
+    running_[call->id] = call;
+    Source& source = sources_[call->address];
+    if (source.pair) return start(call, *source.pair);
+    source.waiting.push_back(call);
+    if (std::exchange(source.is_dialled, true)) return;
+    drive_.dial(call->address,
+                [news = news_, address = call->address](Result<std::shared_ptr<Pair>> pair) {
+                  news->dialled(address, std::move(pair));
+                });
   }
   void cancel(JoinSession::AskId id) {
     const auto call = running_.find(id);
-    if (call != running_.end()) call->second->context.TryCancel();
+    if (call != running_.end()) stop(*call->second);
   }
   // The next one that ended, if one does in time.
-  std::unique_ptr<Call> ended(std::chrono::system_clock::time_point until) {
-    void* tag = nullptr;
-    bool ok = false;
-    if (queue_.AsyncNext(&tag, &ok, until) != grpc::CompletionQueue::GOT_EVENT) return nullptr;
-    std::unique_ptr<Call> call(static_cast<Call*>(tag));
+  CallPtr ended(std::chrono::nanoseconds limit) {
+    for (auto& [address, pair] : news_->wait(limit)) dialled(address, std::move(pair));
+    const CallPtr call = news_->take_ended();
+    if (!call) return nullptr;
     running_.erase(call->id);
-    if (!call->status.ok()) stubs_.erase(call->address);
-    count(static_cast<double>(call->answer.ByteSizeLong()));
+    call->stream.reset();
+    if (!call->raw.empty()) call->answer = read(call->raw);
+    if (!call->answer.ok()) sources_.erase(call->address);
+    count(static_cast<double>(call->bytes));
     return call;
   }
 
  private:
+  struct Source {
+    bool is_dialled = false;
+    std::shared_ptr<Pair> pair;
+    std::vector<CallPtr> waiting;  // for the pair
+  };
+
+  static Result<StateAnswer> read(const ByteVector& raw) {
+    v1::StateAnswer answer;
+    if (!parse(raw, answer)) return no_message();
+    return from_wire(answer);
+  }
+
+  void dialled(const std::string& address, Result<std::shared_ptr<Pair>> pair) {
+    if (pair.ok()) pairs_.push_back(*pair);
+    const auto source = sources_.find(address);
+    if (source == sources_.end()) return;
+    const std::vector<CallPtr> waiting = std::exchange(source->second.waiting, {});
+    if (pair.ok()) source->second.pair = *pair;
+    for (const CallPtr& call : waiting) {
+      if (pair.ok()) {
+        start(call, **pair);
+      } else {
+        call->answer = pair.error();
+        news_->ended(call);
+      }
+    }
+  }
+
+  void start(const CallPtr& call, Pair& pair) {
+    call->stream = pair.open(
+        kStatePurpose,
+        [&](std::shared_ptr<Stream> stream) {
+          return std::make_shared<AnswerEvents>(call, news_, std::move(stream));
+        },
+        kAskLimit);
+    wire::stream::OutMessage message;
+    message.body = {std::span(*call->request)};
+    message.done = [request = call->request](bool) {};
+    call->stream->send(std::move(message));
+  }
+
+  // It ends all the same, at once if it has not begun.
+  void stop(Call& call) {
+    if (call.stream) return call.stream->cancel({Code::kCancelled, "not wanted any more", "", ""});
+    Source& source = sources_[call.address];
+    const auto waits = std::ranges::find_if(
+        source.waiting, [&](const CallPtr& each) { return each.get() == &call; });
+    if (waits == source.waiting.end()) return;
+    call.answer = Error{Code::kCancelled, "not wanted any more", "", ""};
+    news_->ended(*waits);
+    source.waiting.erase(waits);
+  }
+
   // Entropy coding pays on lines below a rate, once that has shown itself.
   void count(double bytes) {
     const std::chrono::duration<double> over = std::chrono::steady_clock::now() - begun_;
@@ -84,9 +221,10 @@ class Calls {
   }
 
   const JoinDrive& drive_;
-  grpc::CompletionQueue queue_;
-  std::map<JoinSession::AskId, Call*> running_;
-  std::map<std::string, std::unique_ptr<v1::PeerService::Stub>> stubs_;
+  const std::shared_ptr<CallNews> news_ = std::make_shared<CallNews>();
+  std::map<JoinSession::AskId, CallPtr> running_;
+  std::map<std::string, Source> sources_;
+  std::vector<std::shared_ptr<Pair>> pairs_;  // all that were dialled
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   double bytes_ = 0;
   bool is_slow_ = false;
@@ -94,27 +232,21 @@ class Calls {
 
 void hand_over(const Call& call, JoinSession& session) {
   const Instant now = steady_now();
-  if (!call.status.ok()) {
-    return session.failed(
-        call.id,
-        {Code::kUnavailable,
-         "the state could not be fetched from " + call.address + ": " + call.status.error_message(),
-         "", ""},
-        now);
+  if (call.answer.ok()) return session.answered(call.id, *call.answer, now);
+  Error error = call.answer.error();
+  if (error.code != Code::kDataLoss) {
+    error = {Code::kUnavailable,
+             "the state could not be fetched from " + call.address + ": " + error.message, "", ""};
   }
-  const auto answer = from_wire(call.answer);
-  answer ? session.answered(call.id, *answer, now) : session.failed(call.id, answer.error(), now);
+  session.failed(call.id, error, now);
 }
 
-std::chrono::system_clock::time_point wake_at(const JoinSession& session) {
+std::chrono::nanoseconds wait_of(const JoinSession& session) {
   const Instant now = steady_now();
-  auto wait = std::chrono::nanoseconds(kLookAtNews);
-  if (const auto look = session.wakeup_at(now)) {
-    wait = std::clamp(std::chrono::nanoseconds((*look - now).ns),
-                      std::chrono::nanoseconds(std::chrono::milliseconds(1)), wait);
-  }
-  return std::chrono::system_clock::now() +
-         std::chrono::duration_cast<std::chrono::system_clock::duration>(wait);
+  const auto look = session.wakeup_at(now);
+  if (!look) return kLookAtNews;
+  return std::clamp(std::chrono::nanoseconds((*look - now).ns),
+                    std::chrono::nanoseconds(std::chrono::milliseconds(1)), kLookAtNews);
 }
 
 }  // namespace
@@ -133,6 +265,20 @@ void JoinNews::tell(JoinSession& session, Instant now) {
   round_.reset();
 }
 
+Status serve_state(wire::stream::BlockingStream& stream,
+                   const std::function<StateAnswer(const StateAsk&)>& answer) {
+  const auto message = stream.read(kReadLimit);
+  if (!message.ok()) return message.error();
+  v1::StateAsk request;
+  if (!*message || !parse((*message)->body, request)) return no_message();
+  const auto ask = from_wire(request);
+  if (!ask) return ask.error();
+  v1::StateAnswer reply;
+  to_wire(answer(*ask), request.compact(), reply);
+  stream.set_limit(kAskLimit);
+  return stream.write({}, body_of(reply), kReadLimit);
+}
+
 Status run_join(JoinSession& session, JoinNews& news, const JoinDrive& drive,
                 std::stop_token stop) {
   Calls calls(drive);
@@ -144,7 +290,7 @@ Status run_join(JoinSession& session, JoinNews& news, const JoinDrive& drive,
     if (session.state() == JoinSession::State::kGivenUp) return session.error();
     for (const JoinSession::AskId id : next.cancel) calls.cancel(id);
     for (const JoinSession::Ask& ask : next.send) calls.send(ask);
-    const auto call = calls.ended(wake_at(session));
+    const auto call = calls.ended(wait_of(session));
     if (!call) continue;
     hand_over(*call, session);
     drive.moved(session);

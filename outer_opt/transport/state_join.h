@@ -1,5 +1,7 @@
-// Drives a JoinSession (outer_opt/core/joining) over gRPC: sends its asks to the sources, many at
-// once, and hands it what they answer, from the one thread that runs it.
+// Drives a JoinSession (outer_opt/core/joining) over streams: sends its asks to the sources, many
+// at once, and hands it what they answer, from the one thread that runs it. An ask is a stream with
+// the purpose kStatePurpose, one message (v1::StateAsk) and its answer, another one
+// (v1::StateAnswer).
 #pragma once
 
 #include <functional>
@@ -9,11 +11,10 @@
 #include <string>
 #include <vector>
 
-#include <grpcpp/channel.h>
-
 #include "base/time.h"
 #include "outer_opt/core/joining/join_session.h"
 #include "threads/mutex.h"
+#include "wire/stream/blocking_stream.h"
 
 namespace shoal::outer_opt {
 
@@ -31,11 +32,18 @@ class JoinNews {
 };
 
 struct JoinDrive {
-  // A new connection to a source, called for its first ask and after an ask that failed.
-  std::function<std::shared_ptr<grpc::Channel>(const std::string& address)> dial;
+  // A new connection to a source, begun for its first ask and after an ask that failed. Must not
+  // block; `dialled` comes from any thread.
+  std::function<void(const std::string& address, wire::stream::Node::Dialled dialled)> dial;
   std::function<void(const JoinSession&)> moved;  // after each answer
   std::function<void(const std::string&)> complain;
 };
+
+inline constexpr char kStatePurpose[] = "state";
+
+// The other side: answers one ask, by `answer`, which may wait.
+Status serve_state(wire::stream::BlockingStream& stream,
+                   const std::function<StateAnswer(const StateAsk&)>& answer);
 
 // Blocks until the session is level or has given up, or `stop` is requested. Ok: level.
 Status run_join(JoinSession& session, JoinNews& news, const JoinDrive& drive, std::stop_token stop);

@@ -11,6 +11,7 @@
 #include "outer_opt/core/joining/joining_test_util.h"
 #include "outer_opt/transport/peer_node.h"
 #include "outer_opt/transport/state_wire.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 #include "wire/emulated_line.h"
 
@@ -52,11 +53,7 @@ class StateJoin : public testing::Test {
         {.values = kSetup.values, .vectors = vectors, .fragments = stage_.fragments()}, names(),
         target_, options, 1, steady());
   }
-  static Instant steady() {
-    return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-                std::chrono::steady_clock::now().time_since_epoch())
-                .count()};
-  }
+  static Instant steady() { return steady_now(); }
   Status join(JoinSession& session, std::stop_token stop = {}) {
     return joiner_->join(
         session, news_, [this](const auto& s) { done_ = s.done().count(); }, stop);

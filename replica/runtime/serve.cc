@@ -6,6 +6,7 @@
 
 #include "agent_channel/control.h"
 #include "agent_channel/environment.h"
+#include "agent_channel/replica_identity.h"
 #include "replica/runtime/worker.h"
 #include "wire/cross_memory.h"
 
@@ -42,10 +43,19 @@ void give_to_joiners(outer_opt::PeerNode& node, StateServer& state_server) {
 int run_attached(const Process& process, outer_opt::PeerNode& node,
                  swarm::PipelineService& pipeline, const agent_channel::ControlOptions& line) {
   EventQueue queue(kCommandsMax);
-  auto control = agent_channel::Control::dial(
-      line, {.command = [&](ToTrainer command) { return queue.push_command(std::move(command)); },
-             .ended = [&] { queue.push(StreamEnded{}); },
-             .closing = [&] { queue.close(); }});
+  agent_channel::ReplicaIdentity identity(
+      line, [&](auto certificate) { node.set_identity(std::move(certificate)); },
+      [&](const std::string& complaint) {
+        std::cerr << process.program << ": " << complaint << std::endl;
+      });
+  auto control =
+      agent_channel::Control::dial(line, {.command =
+                                              [&](ToTrainer command) {
+                                                identity.heard(command);
+                                                return queue.push_command(std::move(command));
+                                              },
+                                          .ended = [&] { queue.push(StreamEnded{}); },
+                                          .closing = [&] { queue.close(); }});
   if (!control) return complain(process.program, control.error());
   StateServer state_server([&queue] { queue.push(MomentsWanted{}); });
   give_to_joiners(node, state_server);

@@ -19,6 +19,8 @@
 #include <span>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "base/result.h"
 #include "base/time.h"
 #include "wire/stream/asio.h"
@@ -61,6 +63,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void close();                  // in silence
 
   std::uint16_t number = 0;  // in its pair
+  pid_t process = 0;         // at the other end of a Unix socket; 0: unknown
   std::optional<identity::PeerName> peer() const { return carrier_->peer(); }
   int fd() const { return fd_; }
   bool is_over() const { return state_ == State::kOver; }

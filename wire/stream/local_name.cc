@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "wire/socket_owner.h"
+
 namespace shoal::wire::stream {
 namespace {
 
@@ -32,7 +34,7 @@ int new_socket() { return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLO
 
 int connect_by_name(const std::string& address) {
   const int fd = new_socket();
-  if (with_name(fd, address, &::connect) && is_own_process(fd)) return fd;
+  if (with_name(fd, address, &::connect) && process_behind(fd)) return fd;
   if (fd >= 0) close(fd);
   return -1;
 }
@@ -44,13 +46,6 @@ Result<int> listen_by_name(const std::string& address) {
   if (fd >= 0) close(fd);
   return Error{Code::kUnavailable, "cannot listen on the local socket of " + address + ": " + why,
                "bind", "does another process advertise the same address?"};
-}
-
-bool is_own_process(int fd) {
-  ucred owner{};
-  socklen_t size = sizeof owner;
-  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &owner, &size) == 0;
-  return known && owner.uid == geteuid();
 }
 
 }  // namespace shoal::wire::stream

@@ -16,7 +16,4 @@ int connect_by_name(const std::string& address);
 // A listener, non-blocking. kUnavailable: the name is taken.
 Result<int> listen_by_name(const std::string& address);
 
-// Whether the other end of a Unix socket is a process of this user.
-bool is_own_process(int fd);
-
 }  // namespace shoal::wire::stream

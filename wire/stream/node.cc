@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "identity/asio_ssl.h"
+#include "wire/socket_owner.h"
 #include "wire/stream/local_name.h"
 #include "wire/tcp_socket.h"
 
@@ -24,6 +25,7 @@ namespace {
 constexpr int kUnsentMax = 256 << 10;  // bytes in a socket that are not on their way yet
 constexpr char kThisHost[] = "this host";
 constexpr auto kPause = std::chrono::milliseconds(50);
+constexpr char kHttp2 = 'P';  // what the preface of HTTP/2 begins with; TLS and frames do not
 
 void tune(int fd, bool is_local) {
   if (is_local) return;
@@ -75,7 +77,8 @@ Node::Node(NodeOptions options, AcceptStream accept)
     : options_(std::move(options)),
       accept_(std::move(accept)),
       io_(std::make_shared<net::io_context>(1)),
-      work_(net::make_work_guard(*io_)) {}
+      work_(net::make_work_guard(*io_)),
+      tls_(options_.tls) {}
 
 Result<std::unique_ptr<Node>> Node::start(NodeOptions options, AcceptStream accept) {
   if (const Status good = check_options(options); !good) return good.error();
@@ -102,7 +105,15 @@ void Node::shut_all() {
     ErrorCode ignored;  // it is over in any case
     listener->descriptor.close(ignored);
   }
+  for (const auto& unknown : std::exchange(unknown_, {})) {
+    unknown->limit.cancel();
+    unknown->descriptor.cancel();
+  }
   for (const auto& [lane, host] : std::exchange(shaking_, {})) lane->close();
+  for (const auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
+    if (waiting.fd >= 0) ::close(waiting.fd);
+  }
+  while (!dialling_.empty()) tell(*dialling_.begin(), closing());
   while (!pairs_.empty()) PairPtr(pairs_.begin()->second.pair)->shut(closing());
 }
 
@@ -155,14 +166,57 @@ bool Node::accept_all(Listener& listener) {
   return true;
 }
 
+bool Node::is_full(const std::string& host) const {
+  const auto of_host =
+      std::ranges::count_if(shaking_, [&](const auto& each) { return each.second == host; }) +
+      std::ranges::count_if(unknown_, [&](const auto& each) { return each->host == host; });
+  return std::ssize(shaking_) + std::ssize(unknown_) >= options_.handshakes_max ||
+         of_host >= options_.handshakes_per_host_max;
+}
+
 void Node::accepted(int fd, bool is_local) {
   const std::string host = is_local ? kThisHost : host_of(number_of_peer(fd));
-  const auto of_host =
-      std::ranges::count_if(shaking_, [&](const auto& each) { return each.second == host; });
-  const bool full = std::ssize(shaking_) >= options_.handshakes_max ||
-                    of_host >= options_.handshakes_per_host_max;
-  if (full || (is_local && !is_own_process(fd))) {
+  if (is_full(host) || (is_local && !process_behind(fd))) {
     ++refused_by_quota_;
+    ::close(fd);
+    return;
+  }
+  if (options_.http2 && !is_local) return listen_to(fd, host);
+  greet(fd, is_local, host);
+}
+
+// Both gRPC and diallers of streams speak first.
+void Node::listen_to(int fd, const std::string& host) {
+  const auto unknown =
+      std::make_shared<Unknown>(Unknown{Descriptor(*io_, fd), net::steady_timer(*io_), host});
+  unknown_.insert(unknown);
+  unknown->limit.expires_after(std::chrono::nanoseconds(options_.handshake_limit.ns));
+  unknown->limit.async_wait([this, unknown](const ErrorCode& error) {
+    if (error || unknown_.erase(unknown) == 0) return;
+    ++failed_handshakes_;
+    unknown->descriptor.cancel();
+  });
+  unknown->descriptor.async_wait(net::posix::descriptor_base::wait_read,
+                                 [this, unknown](const ErrorCode& error) {
+                                   if (!error && unknown_.erase(unknown) > 0) first_byte(unknown);
+                                 });
+}
+
+void Node::first_byte(const UnknownPtr& unknown) {
+  unknown->limit.cancel();
+  char first = 0;
+  if (recv(unknown->descriptor.native_handle(), &first, 1, MSG_PEEK) != 1) {
+    ++failed_handshakes_;
+    return;
+  }
+  const int fd = unknown->descriptor.release();
+  if (first == kHttp2) return options_.http2(fd);
+  greet(fd, false, unknown->host);
+}
+
+void Node::greet(int fd, bool is_local, const std::string& host) {
+  if (lacks_tls(is_local)) {  // the peer tries again
+    ++failed_handshakes_;
     ::close(fd);
     return;
   }
@@ -175,15 +229,27 @@ void Node::accepted(int fd, bool is_local) {
   });
 }
 
+void Node::adopt(int fd) {
+  net::post(*io_, [this, fd] {
+    const std::string host = host_of(number_of_peer(fd));
+    if (!is_over_ && !is_full(host)) return greet(fd, false, host);
+    if (!is_over_) ++refused_by_quota_;
+    ::close(fd);
+  });
+}
+
 Node::LanePtr Node::new_lane(int fd, bool is_local, bool dials,
                              const std::optional<identity::ExpectedPeer>& expected) {
   tune(fd, is_local);
-  const bool is_plain = is_local || !options_.tls;
+  const pid_t process = is_local && !options_.line ? process_behind(fd).value_or(0) : 0;
+  if (options_.line) fd = options_.line->pass(fd);
+  const bool is_plain = is_local || !tls_;
   auto carrier = is_plain
                      ? make_plain_carrier(fd)
-                     : make_tls_carrier(fd, dials ? options_.tls->client : options_.tls->server,
-                                        dials, expected);
-  return std::make_shared<Lane>(*io_, fd, std::move(carrier), dials);
+                     : make_tls_carrier(fd, dials ? tls_->client : tls_->server, dials, expected);
+  auto lane = std::make_shared<Lane>(*io_, fd, std::move(carrier), dials);
+  lane->process = process;
+  return lane;
 }
 
 void Node::join(const LanePtr& lane, const Hello& hello, const std::string& host) {
@@ -220,7 +286,7 @@ Status Node::begin_pair(const LanePtr& lane, const Hello& hello, const std::stri
     return Error{Code::kResourceExhausted, "", "", ""};
   }
   const Hello own = hello_for(hello.pair, 0, hello.lanes);
-  auto pair = std::make_shared<Pair>(io_, options_for(Side::kAcceptor, own));
+  auto pair = std::make_shared<Pair>(io_, options_for(Side::kAcceptor, own, *lane));
   keep(hello.pair, pair, peer);
   lane->say(own);
   if (joined_) joined_(pair);
@@ -240,14 +306,11 @@ Hello Node::hello_for(PairId id, std::uint16_t lane, int lanes) const {
   return {id, lane, static_cast<std::uint16_t>(lanes), q.message_max, q.window, q.streams_max};
 }
 
-Pair::Options Node::options_for(Side side, const Hello& own) {
-  return {side,
-          own,
-          options_.quotas,
-          options_.beat,
-          options_.stream_limit,
-          accept_,
-          [this, id = own.pair](Pair&) { pairs_.erase(id); }};
+Pair::Options Node::options_for(Side side, const Hello& own, const Lane& first) {
+  return {side,          own,
+          first.process, options_.quotas,
+          options_.beat, options_.stream_limit,
+          accept_,       [this, id = own.pair](Pair&) { pairs_.erase(id); }};
 }
 
 void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
@@ -259,25 +322,86 @@ void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
 void Node::dial(DialOptions options, Dialled dialled) {
   auto dialling = std::make_shared<Dialling>(Dialling{std::move(options), std::move(dialled)});
   DialOptions& to = dialling->options;
-  int fd = to.local && options_.local_sockets ? connect_by_name(to.address) : -1;
+  const bool may_be_local = to.local && options_.local_sockets && !to.make;
+  int fd = may_be_local ? connect_by_name(to.address) : -1;
   dialling->is_local = fd >= 0;
-  if (fd < 0) fd = begin_connect(to.address);
+  if (fd < 0 && !to.make) dialling->numbers = numbers_of(to.address);
+  if (!dialling->numbers.empty()) fd = begin_connect(dialling->numbers.front());
   net::post(*io_, [this, fd, dialling] {
-    const bool counts = dialling->options.lanes >= 1 && dialling->options.lanes <= kLanesMax;
-    if (fd >= 0 && counts && !is_over_) return dial_first(fd, dialling);
+    dialling_.insert(dialling);
+    const Status good = check_dial(*dialling);
+    if (good.ok() && lacks_tls(dialling->is_local)) return wait_for_tls(fd, dialling);
+    if (good.ok()) return begin_dial(fd, dialling);
     if (fd >= 0) ::close(fd);
-    if (is_over_) return dialling->done(closing());
-    if (!counts) {
-      return dialling->done(
-          wrong("lanes", "1 to " + std::to_string(kLanesMax), dialling->options.lanes));
-    }
-    dialling->done(Error{Code::kUnavailable,
-                         "cannot dial " + dialling->options.address + ": it names no host",
-                         "address", "give host:port"});
+    tell(dialling, good.error());
   });
 }
 
-void Node::dial_first(int fd, std::shared_ptr<Dialling> dialling) {
+void Node::begin_dial(int fd, DiallingPtr dialling) {
+  dialling->options.make ? make_first(dialling) : dial_first(fd, dialling);
+}
+
+// A certificate comes soon after what it is for.
+void Node::wait_for_tls(int fd, DiallingPtr dialling) {
+  Waiting& waiting = without_tls_.try_emplace(dialling, fd, *io_).first->second;
+  waiting.limit.expires_after(std::chrono::nanoseconds(options_.handshake_limit.ns));
+  waiting.limit.async_wait([this, dialling](const ErrorCode& error) {
+    const auto late = without_tls_.find(dialling);
+    if (error || late == without_tls_.end()) return;
+    if (late->second.fd >= 0) ::close(late->second.fd);
+    without_tls_.erase(late);
+    tell(dialling,
+         Error{Code::kUnavailable,
+               "cannot dial " + dialling->options.address + ": this process has no certificate yet",
+               "tls", "its agent asks the coordinator for one; see its log"});
+  });
+}
+
+void Node::set_tls(TlsContexts contexts, bool anew) {
+  net::post(*io_, [this, contexts = std::move(contexts), anew] {
+    tls_ = contexts;
+    if (is_over_) return;
+    std::vector<PairPtr> others;
+    for (const auto& [id, kept] : pairs_) {
+      if (anew && kept.pair->process() == 0) others.push_back(kept.pair);
+    }
+    for (const PairPtr& pair : others) {
+      pair->shut({Code::kCancelled, "this process is another replica now", "", ""});
+    }
+    for (auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
+      begin_dial(waiting.fd, dialling);
+    }
+  });
+}
+
+void Node::tell(DiallingPtr dialling, Result<PairPtr> result) {
+  if (dialling_.erase(dialling) > 0) dialling->done(std::move(result));
+}
+
+Status Node::check_dial(const Dialling& dialling) const {
+  const DialOptions& to = dialling.options;
+  if (is_over_) return closing();
+  if (to.lanes < 1 || to.lanes > kLanesMax) {
+    return wrong("lanes", "1 to " + std::to_string(kLanesMax), to.lanes);
+  }
+  if (to.make || dialling.is_local || !dialling.numbers.empty()) return {};
+  return Error{Code::kUnavailable, "cannot dial " + to.address + ": it names no host", "address",
+               "give host:port"};
+}
+
+void Node::make_first(DiallingPtr dialling) {
+  dialling->options.make(*io_, [this, dialling](Result<int> fd) {
+    if (fd.ok() && is_over_) ::close(*fd);
+    if (is_over_) return tell(dialling, closing());
+    if (!fd.ok()) return not_dialled(fd.error(), dialling);
+    dial_first(*fd, dialling);
+  });
+}
+
+void Node::dial_first(int fd, DiallingPtr dialling) {
+  if (fd < 0) {
+    return not_dialled({Code::kUnavailable, "there is no way to it", "", "try again"}, dialling);
+  }
   const Hello own = hello_for(new_pair_id(), 0, dialling->options.lanes);
   const LanePtr lane = new_lane(fd, dialling->is_local, true, dialling->options.expected);
   shaking_[lane] = "";
@@ -285,18 +409,22 @@ void Node::dial_first(int fd, std::shared_ptr<Dialling> dialling) {
     shaking_.erase(lane);
     if (hello.ok() && hello->pair != own.pair)
       hello = Error{Code::kIncompatible, "it answers another", "", ""};
-    if (!hello.ok()) {
-      Error error = hello.error();
-      error.message = "cannot dial " + dialling->options.address + ": " + error.message;
-      return dialling->done(std::move(error));
-    }
-    auto pair = std::make_shared<Pair>(io_, options_for(Side::kDialler, own));
+    if (!hello.ok()) return not_dialled(hello.error(), dialling);
+    auto pair = std::make_shared<Pair>(io_, options_for(Side::kDialler, own, *lane));
     keep(own.pair, pair, "");
-    dialling->number = number_of_peer(lane->fd());
     pair->begin(*hello, lane);
-    dialling->done(pair);
+    tell(dialling, pair);
     dial_further(pair, *dialling);
   });
+}
+
+// A host may have further addresses.
+void Node::not_dialled(Error why, const DiallingPtr& dialling) {
+  if (!is_over_ && ++dialling->number < dialling->numbers.size()) {
+    return dial_first(begin_connect(dialling->numbers[dialling->number]), dialling);
+  }
+  why.message = "cannot dial " + dialling->options.address + ": " + why.message;
+  tell(dialling, std::move(why));
 }
 
 void Node::dial_further(const PairPtr& pair, const Dialling& dialling) {
@@ -308,9 +436,19 @@ void Node::dial_further(const PairPtr& pair, const Dialling& dialling) {
 
 // A further connection that does not come about is no failure: the pair goes on with those it has.
 void Node::dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t number) {
+  if (dialling.options.make) {
+    return dialling.options.make(*io_, [this, pair, dialling, number](Result<int> fd) {
+      if (!fd.ok()) return;
+      if (is_over_) return void(::close(*fd));
+      add_lane(*fd, pair, dialling, number);
+    });
+  }
   const int fd = dialling.is_local ? connect_by_name(dialling.options.address)
-                                   : begin_connect(dialling.number);
-  if (fd < 0) return;
+                                   : begin_connect(dialling.numbers[dialling.number]);
+  if (fd >= 0) add_lane(fd, pair, dialling, number);
+}
+
+void Node::add_lane(int fd, const PairPtr& pair, const Dialling& dialling, std::uint16_t number) {
   const LanePtr lane = new_lane(fd, dialling.is_local, true, dialling.options.expected);
   lane->number = number;
   Hello own = pair->own_hello();

@@ -21,10 +21,12 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "identity/peer.h"
+#include "wire/emulated_line.h"
 #include "wire/stream/pair.h"
 
 namespace shoal::wire::stream {
@@ -37,7 +39,12 @@ struct NodeOptions {
   std::string bind = "127.0.0.1:0";  // host:port, port 0 takes a free one; empty: dials only
   std::string advertise_host;        // what peers dial; empty: the host of `bind`
   std::optional<TlsContexts> tls;    // none: bytes as they are, on a network the operator trusts
+  bool needs_tls = false;            // set_tls() comes later: until then no host is talked to
   bool local_sockets = true;         // also reachable by a Unix socket from the same host
+  std::shared_ptr<EmulatedLine> line = nullptr;  // all connections go over it; none: the real line
+  // Takes connections on this port that speak HTTP/2, with their descriptors, from the I/O thread;
+  // must not block. None: they are refused.
+  std::function<void(int fd)> http2 = nullptr;
   Quotas quotas;
   Duration handshake_limit = seconds(5);
   Duration beat = seconds(2);
@@ -48,11 +55,17 @@ struct NodeOptions {
 // Error: validation, with the field's name.
 Status check_options(const NodeOptions& options);
 
+// Makes a connection in place of dialling an address, as over a relay: is called from the I/O
+// thread of `io`, and gives a descriptor or a reason from there, once, within a limit of its own.
+using MakeConnection =
+    std::function<void(net::io_context& io, std::function<void(Result<int>)> made)>;
+
 struct DialOptions {
   std::string address;                             // host:port
   std::optional<identity::ExpectedPeer> expected;  // none: as the context says
   int lanes = 1;                                   // connections, at most kLanesMax
   bool local = true;                               // a Unix socket, where there is one
+  MakeConnection make = nullptr;                   // each connection; the address is its name only
 };
 
 // How many connections were turned away, and why.
@@ -70,9 +83,20 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   std::string address() const { return address_; }  // empty: it does not listen
-  // Resolves a name in the caller's thread; the rest is done in the background. `dialled` comes
-  // from the I/O thread once, when the peer has let us in; further connections follow.
+  // Resolves a name in the caller's thread; the rest is done in the background, one address of the
+  // name after another. `dialled` comes from the I/O thread once, when the peer has let us in;
+  // further connections follow.
   void dial(DialOptions options, Dialled dialled);
+  // A connection that came another way than over the port, as over a relay: takes the descriptor,
+  // as if a peer had dialled it. May be called from any thread.
+  void adopt(int fd);
+  // Where connections are made for this node, on its I/O thread. Whoever begins something there
+  // ends it before the node's end, which waits for it.
+  net::io_context& io() { return *io_; }
+  // Contexts for connections from now on. Dialling that waited for them goes on. Pairs that stand
+  // keep the certificates they have; `anew` ends those with other hosts, because this node is
+  // somebody else from now on.
+  void set_tls(TlsContexts contexts, bool anew);
   // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
   Refusals refusals() const { return {refused_by_quota_, failed_handshakes_}; }
@@ -91,6 +115,18 @@ class Node {
   void accept_next(std::shared_ptr<Listener> listener);
   bool accept_all(Listener& listener);
   void accepted(int fd, bool is_local);
+  bool is_full(const std::string& host) const;
+
+  // A connection of which is not known yet what it speaks.
+  struct Unknown {
+    Descriptor descriptor;
+    net::steady_timer limit;
+    std::string host;
+  };
+  using UnknownPtr = std::shared_ptr<Unknown>;
+  void listen_to(int fd, const std::string& host);
+  void first_byte(const UnknownPtr& unknown);
+  void greet(int fd, bool is_local, const std::string& host);
   LanePtr new_lane(int fd, bool is_local, bool dials,
                    const std::optional<identity::ExpectedPeer>& expected);
   void join(const LanePtr& lane, const Hello& hello, const std::string& host);
@@ -101,13 +137,23 @@ class Node {
     DialOptions options;
     Dialled done;
     bool is_local = false;
-    std::string number;  // of the address, for further connections
+    std::vector<std::string> numbers;  // of the address
+    std::size_t number = 0;            // which of them is tried, or was found to answer
   };
-  void dial_first(int fd, std::shared_ptr<Dialling> dialling);
+  using DiallingPtr = std::shared_ptr<Dialling>;
+  void begin_dial(int fd, DiallingPtr dialling);
+  void wait_for_tls(int fd, DiallingPtr dialling);
+  bool lacks_tls(bool is_local) const { return !is_local && options_.needs_tls && !tls_; }
+  Status check_dial(const Dialling& dialling) const;
+  void dial_first(int fd, DiallingPtr dialling);
+  void make_first(DiallingPtr dialling);
+  void not_dialled(Error why, const DiallingPtr& dialling);
+  void tell(DiallingPtr dialling, Result<PairPtr> result);
   void dial_further(const PairPtr& pair, const Dialling& dialling);
   void dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t lane);
+  void add_lane(int fd, const PairPtr& pair, const Dialling& dialling, std::uint16_t lane);
   Hello hello_for(PairId id, std::uint16_t lane, int lanes) const;
-  Pair::Options options_for(Side side, const Hello& own);
+  Pair::Options options_for(Side side, const Hello& own, const Lane& first);
   void keep(PairId id, const PairPtr& pair, std::string peer);
   void shut_all();
 
@@ -119,13 +165,22 @@ class Node {
   std::atomic<std::uint64_t> refused_by_quota_{0}, failed_handshakes_{0};
 
   // I/O thread.
+  std::optional<TlsContexts> tls_;
+  struct Waiting {
+    Waiting(int connection, net::io_context& io) : fd(connection), limit(io) {}
+    int fd;
+    net::steady_timer limit;
+  };
+  std::map<DiallingPtr, Waiting> without_tls_;
   struct Kept {
     PairPtr pair;
     std::string peer;  // for the quota; empty: we dialled
   };
   std::function<void(PairPtr)> joined_;
   std::vector<std::shared_ptr<Listener>> listeners_;
+  std::set<UnknownPtr> unknown_;
   std::map<LanePtr, std::string> shaking_;  // and the host that each is of; empty: we dial
+  std::set<DiallingPtr> dialling_;          // whoever waits for them is told, in any case
   std::map<PairId, Kept> pairs_;
   bool is_over_ = false;
   std::thread thread_;

@@ -4,10 +4,13 @@
 #include <csignal>
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "wire/emulated_line.h"
 #include "wire/stream/stream_test_util.h"
+#include "wire/tcp_socket.h"
 
 namespace shoal::wire::stream {
 namespace {
@@ -196,6 +199,84 @@ TEST(Node, NobodyListensThere) {
   EXPECT_NE(refused.error().message.find(address), std::string::npos);
   EXPECT_EQ(client.dial({.address = "no colon"}).error().field, "address");
   EXPECT_EQ(client.dial({.address = address, .lanes = 99}).error().field, "lanes");
+}
+
+// gRPC's connections come to the same port; the first byte tells them from ours.
+TEST(Node, WhatSpeaksHttp2IsHandedOver) {
+  for (const bool tls : {false, true}) {
+    const TestCluster cluster;
+    std::promise<int> handed;
+    NodeOptions options = plain(), own = plain();
+    options.http2 = [&](int fd) { handed.set_value(fd); };
+    if (tls) options.tls = cluster.contexts(1), own.tls = cluster.contexts(2);
+    Host server(options), client(own);
+    const int fd = begin_connect(server.node().address());
+    ASSERT_GE(fd, 0);
+    const std::string preface = "PRI * HTTP/2.0";
+    ASSERT_TRUE(eventually([&] {
+      return send(fd, preface.data(), preface.size(), MSG_NOSIGNAL) == std::ssize(preface);
+    }));
+    auto known = handed.get_future();
+    ASSERT_EQ(known.wait_for(kPatience), std::future_status::ready);
+    const int other = known.get();
+    std::string seen(preface.size(), '\0');  // nothing of it was taken
+    EXPECT_TRUE(eventually(
+        [&] { return recv(other, seen.data(), seen.size(), MSG_PEEK) == std::ssize(preface); }));
+    EXPECT_EQ(seen, preface);
+    ::close(other);
+    ::close(fd);
+    EXPECT_TRUE(client.dial({.address = server.node().address()}).ok());
+  }
+}
+
+TEST(Node, WhoSaysNothingIsNotWaitedForLong) {
+  NodeOptions options = plain();
+  options.http2 = [](int fd) { ::close(fd); };
+  options.handshake_limit = milliseconds(30);
+  options.handshakes_max = 1;
+  Host server(options);
+  const int mute = begin_connect(server.node().address());
+  EXPECT_TRUE(eventually([&] { return server.node().refusals().handshake == 1; }));
+  ::close(mute);
+  Host client(plain());
+  EXPECT_TRUE(client.dial({.address = server.node().address()}).ok());
+}
+
+// What a node sends takes half a round trip of its line, and no process is known past it.
+TEST(Node, AllConnectionsGoOverItsLine) {
+  for (const bool local : {false, true}) {
+    NodeOptions options{.local_sockets = local};
+    options.line = std::make_shared<EmulatedLine>(parse_link("rtt=40ms").value());
+    Host server({.local_sockets = local}), client(options);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto pair = client.dial({.address = server.node().address(), .lanes = 2});
+    ASSERT_TRUE(pair.ok()) << to_string(pair.error());
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(19));
+    EXPECT_EQ((*pair)->process(), 0);
+    EXPECT_TRUE(eventually([&] { return (*pair)->lanes() == 2; }));
+  }
+}
+
+TEST(Node, APairOfOneHostKnowsTheProcess) {
+  Host server(NodeOptions{}), client(NodeOptions{});
+  const auto pair = client.dial({.address = server.node().address()});
+  ASSERT_TRUE(pair.ok());
+  EXPECT_EQ((*pair)->process(), getpid());
+}
+
+// Whoever waits for a dial is told, even when the node ends first.
+TEST(Node, WithANodeItsDialsAreOver) {
+  const auto listener = listen_at("127.0.0.1:0");  // which lets nobody in
+  ASSERT_TRUE(listener.ok());
+  auto client = Node::start(plain(), nullptr).value();
+  std::promise<Code> told;
+  client->dial({.address = "127.0.0.1:" + std::to_string(port_of_listener(*listener))},
+               [&](const auto& pair) { told.set_value(pair.error().code); });
+  client.reset();
+  auto code = told.get_future();
+  ASSERT_EQ(code.wait_for(kPatience), std::future_status::ready);
+  EXPECT_EQ(code.get(), Code::kCancelled);
+  ::close(*listener);
 }
 
 TEST(Node, OptionsAreChecked) {

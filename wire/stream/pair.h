@@ -73,7 +73,8 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
  public:
   struct Options {
     Side side = Side::kDialler;
-    Hello own;  // as it is said on the first connection
+    Hello own;          // as it is said on the first connection
+    pid_t process = 0;  // of the other end; 0: unknown
     Quotas quotas;
     Duration beat = seconds(2);
     Duration stream_limit;  // of streams that the peer opens
@@ -90,7 +91,10 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
   // Who the other end has proven to be; nothing over Unix sockets, where it is a process of the
   // same user, and without TLS.
   const std::optional<identity::PeerName>& peer() const { return peer_; }
+  // The process at the other end of a Unix socket with no line between; 0: unknown.
+  pid_t process() const { return options_.process; }
   bool has_dialled() const { return options_.side == Side::kDialler; }
+  bool is_over() const { return is_over_; }          // any thread
   std::size_t lanes() const { return lane_count_; }  // that were ever connected
 
   // ---- the node's, on the I/O thread
@@ -126,7 +130,8 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
   std::optional<identity::PeerName> peer_;
   std::atomic<std::size_t> lane_count_{0};
   net::steady_timer ticker_;
-  bool waking_ = false, is_over_ = false;
+  bool waking_ = false;
+  std::atomic<bool> is_over_{false};
 };
 
 }  // namespace shoal::wire::stream

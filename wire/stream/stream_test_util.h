@@ -32,7 +32,13 @@ inline constexpr Instant kNow = from_unix_ms(1'800'000'000'000);
 class TestCluster {
  public:
   explicit TestCluster(const char* name = "reef")
-      : name_{name}, ca_(identity::Authority::make(name_, kNow)) {}
+      : name_{name}, ca_(identity::Authority::make(name_, kNow - identity::kDay)) {}
+
+  const identity::ClusterName& name() const { return name_; }
+  identity::Beliefs beliefs() const { return {ca_.roots(kNow), {}}; }
+  std::shared_ptr<identity::Trust> trust() const {
+    return std::make_shared<identity::Trust>(beliefs());
+  }
 
   identity::ReplicaName replica(std::uint64_t n) const {
     return {AgentId(n), JobId(1), 0, 0, ReplicaId(n)};
@@ -42,21 +48,31 @@ class TestCluster {
   }
   identity::PeerName name_of(std::uint64_t n) const { return {name_, replica(n)}; }
 
-  TlsContexts contexts(std::uint64_t n) const {
-    const auto trust =
-        std::make_shared<const identity::Trust>(identity::Beliefs{ca_.roots(kNow), {}});
-    const identity::Credentials own = credentials(n);
+  TlsContexts contexts(std::uint64_t n) const { return contexts_of(credentials(n)); }
+  TlsContexts contexts_of(const identity::Credentials& own) const {
     const identity::ExpectedPeer any{.cluster = name_};
     const auto clock = [] { return kNow; };
-    return {*identity::make_tls_context(identity::MutualServer{own, trust, any}, clock),
-            *identity::make_tls_context(identity::Client{own, trust, any}, clock)};
+    return {*identity::make_tls_context(identity::MutualServer{own, trust(), any}, clock),
+            *identity::make_tls_context(identity::Client{own, trust(), any}, clock)};
+  }
+  identity::Credentials credentials(std::uint64_t n, std::uint64_t job = 1,
+                                    Instant at = kNow) const {
+    identity::ReplicaName who = replica(n);
+    who.job = JobId(job);
+    return credentials_of(who, at);
+  }
+  identity::Credentials credentials_of(const identity::ReplicaName& who, Instant at = kNow) const {
+    const auto key = identity::PrivateKey::make();
+    return {key, *ca_.issue_replica(request_of(key), who, at), ca_.chain(at)};
+  }
+  identity::Credentials agent(std::uint64_t n) const {
+    const auto key = identity::PrivateKey::make();
+    return {key, *ca_.issue_agent(request_of(key), AgentId(n), kNow), ca_.chain(kNow)};
   }
 
  private:
-  identity::Credentials credentials(std::uint64_t n) const {
-    const auto key = identity::PrivateKey::make();
-    const auto request = *identity::SigningRequest::parse(identity::make_request(key));
-    return {key, *ca_.issue_replica(request, replica(n), kNow), ca_.chain(kNow)};
+  static identity::SigningRequest request_of(const identity::PrivateKey& key) {
+    return *identity::SigningRequest::parse(identity::make_request(key));
   }
 
   identity::ClusterName name_;

@@ -237,11 +237,25 @@ Result<IssuedCertificate> Machines::issue(const identity::SigningRequest& reques
   if (Status s = commit(std::move(rows)); !s.ok()) return s.error();
   registry_.next_machine = std::max(registry_.next_machine, machine.id.n + 1);
   registry_.machines.insert_or_assign(machine.id, machine);
-  std::vector<identity::Certificate> chain = {*issued};
+  return with_chain(machine.id, *issued);
+}
+
+IssuedCertificate Machines::with_chain(AgentId machine, const identity::Certificate& issued) const {
+  std::vector<identity::Certificate> chain = {issued};
   for (const auto& each : authority_.chain(now())) chain.push_back(each);
   std::string roots;
   for (const auto& root : authority_.roots(now())) roots += root.certificate.pem();
-  return IssuedCertificate{machine.id, cluster_.text, identity::to_pem(chain), std::move(roots)};
+  return {machine, cluster_.text, identity::to_pem(chain), std::move(roots)};
+}
+
+Result<IssuedCertificate> Machines::certify(const identity::ReplicaName& replica,
+                                            const std::string& request) const {
+  const auto parsed = identity::SigningRequest::parse(request);
+  if (!parsed) return parsed.error();
+  const MutexLock guard(mutex_);
+  const auto issued = authority_.issue_replica(*parsed, replica, now());
+  if (!issued) return issued.error();
+  return with_chain(replica.agent, *issued);
 }
 
 Result<IssuedCertificate> Machines::enrol(const Enrolment& asked) {

@@ -81,6 +81,9 @@ class Machines {
   // ---- machines
   Result<IssuedCertificate> enrol(const Enrolment& asked);
   Result<IssuedCertificate> renew(const Renewal& asked);
+  // For a replica that this machine trains: short, and not kept. Errors: field "csr".
+  Result<IssuedCertificate> certify(const identity::ReplicaName& replica,
+                                    const std::string& request) const;
   // Of a certificate in PEM, as the handshake saw it.
   Result<Caller> admit(const std::string& certificate) const;
   // The folder of a session is the one of its certificate. A machine that the store has forgotten
@@ -111,6 +114,8 @@ class Machines {
       SHOAL_REQUIRES(mutex_);
   Result<IssuedCertificate> issue(const identity::SigningRequest& request, MachineRecord machine,
                                   std::vector<MachineRow> rows) SHOAL_REQUIRES(mutex_);
+  IssuedCertificate with_chain(AgentId machine, const identity::Certificate& issued) const
+      SHOAL_REQUIRES(mutex_);
 
   const MachinesOptions options_;
   Store& store_;

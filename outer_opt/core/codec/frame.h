@@ -1,7 +1,7 @@
 // The frames of a reduce stream: a fixed little-endian header, then the encoded values of one
-// chunk. The stream (proto/peer.proto, Reduce) says which replica speaks in which attempt; the
-// header says what the payload is. A chunk is a run of at most `frame_values` values of one owner's
-// part.
+// chunk. The stream (outer_opt/transport/reduce_link.h) says which replica speaks in which attempt;
+// the header says what the payload is. A chunk is a run of at most `frame_values` values of one
+// owner's part.
 //
 //   offset  size  field
 //        0     4  magic "SHFR"

@@ -146,7 +146,10 @@ void Mux::fail(const Error& why) {
 
 // ---- the connections'
 
+// A piece that was taken just now is not with its connection yet, so the end of its stream, which
+// gives all memory back, waits until the next one is asked for.
 std::optional<OutFrame> Mux::next(bool first_lane) {
+  if (const auto taken = std::exchange(taken_, std::nullopt)) end_if_sent(*taken);
   const auto word = std::find_if(words_.begin(), words_.end(), [&](const OutFrame& frame) {
     return first_lane || !must_take_first_lane(frame, unknown_to_peer_);
   });
@@ -156,7 +159,7 @@ std::optional<OutFrame> Mux::next(bool first_lane) {
     return frame;
   }
   auto frame = outbox_.next(first_lane);
-  if (frame) end_if_sent(frame->header.stream);
+  if (frame) taken_ = frame->header.stream;
   return frame;
 }
 

@@ -117,7 +117,8 @@ class Mux {
   StreamId next_ours_, last_theirs_ = 0;
   std::size_t theirs_ = 0;  // open streams of the peer
   Outbox outbox_;
-  std::deque<OutFrame> words_;  // frames other than data
+  std::deque<OutFrame> words_;     // frames other than data
+  std::optional<StreamId> taken_;  // whose piece next() gave last
 };
 
 }  // namespace shoal::wire::stream

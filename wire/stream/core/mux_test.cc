@@ -147,6 +147,30 @@ std::vector<std::byte> body_of(std::size_t size, int seed) {
 
 OutMessage message(const std::vector<std::byte>& body) { return {{}, {body}, nullptr}; }
 
+// Its memory is read until the connection has the piece: a stream that closed before would let its
+// user free it.
+TEST(Mux, TheLastPieceIsWithItsConnectionBeforeTheStreamCloses) {
+  Joined joined;
+  const auto ours = joined.dialler().open();
+  joined.dialler().mux.end(ours->id);
+  joined.run();
+  const auto theirs = joined.acceptor().users.at(0);
+  ASSERT_TRUE(theirs->has_ended);
+  const auto body = body_of(1000, 1);
+  Mux& mux = joined.acceptor().mux;
+  ASSERT_TRUE(mux.send(theirs->id, message(body)).ok());
+  mux.end(theirs->id);
+  auto data = mux.next(true);
+  ASSERT_TRUE(data && data->header.type == FrameType::kData);
+  EXPECT_FALSE(theirs->is_closed);
+  EXPECT_EQ(joined.acceptor().detached, 0);
+  Outbox::let_go(*data);
+  const auto end = mux.next(true);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->header.type, FrameType::kEnd);
+  EXPECT_TRUE(theirs->is_closed);
+}
+
 TEST(Mux, BothEndsOpenStreams) {
   Joined pair;
   const auto body = body_of(1000, 1);

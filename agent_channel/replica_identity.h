@@ -1,0 +1,61 @@
+// The certificate of the replica that this process works on: makes a key, asks the agent for a
+// certificate (TrainerHost.Certify), and asks again when half of its life is over, when the job has
+// gone into another epoch, and after each failure. The key never leaves the process.
+//
+// Threads: one of its own asks. The methods may be called by any thread, and do not block.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "agent_channel/control.h"
+#include "base/ids.h"
+#include "base/result.h"
+#include "messages/trainer_messages.h"
+#include "outer_opt/transport/peer_identity.h"
+#include "threads/mutex.h"
+
+namespace shoal::agent_channel {
+
+class ReplicaIdentity {
+ public:
+  using Use = std::function<void(std::shared_ptr<const outer_opt::PeerIdentity>)>;
+  using Complain = std::function<void(const std::string&)>;
+
+  // `use` and `complain` are called by its thread. Ends it when it ends.
+  ReplicaIdentity(const ControlOptions& line, Use use, Complain complain);
+  ~ReplicaIdentity();
+  ReplicaIdentity(const ReplicaIdentity&) = delete;
+  ReplicaIdentity& operator=(const ReplicaIdentity&) = delete;
+
+  // Looks at what the agent says: which replica, and of which epoch.
+  void heard(const ToTrainer& command) SHOAL_EXCLUDES(mutex_);
+
+ private:
+  struct Wanted {
+    ReplicaId replica;
+    std::int64_t epoch = 0;
+    bool operator==(const Wanted&) const = default;
+  };
+  struct Held {
+    std::shared_ptr<const outer_opt::PeerIdentity> identity;
+    Duration lasts;  // from now on
+  };
+  void run(const std::stop_token& stop);
+  Wanted wait(const Wanted& held, Instant again, const std::stop_token& stop)
+      SHOAL_EXCLUDES(mutex_);  // zero: stopped
+  Result<Held> ask(ReplicaId replica) const;
+
+  const ControlOptions line_;
+  const Use use_;
+  const Complain complain_;
+  Mutex mutex_;
+  CondVar changed_;
+  Wanted wanted_ SHOAL_GUARDED_BY(mutex_);
+  std::jthread thread_;  // last: it uses the others
+};
+
+}  // namespace shoal::agent_channel

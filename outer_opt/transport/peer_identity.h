@@ -1,0 +1,16 @@
+// Who this process is among its peers: the certificate of the replica that it trains, as contexts
+// for its connections. Made by whoever asks the agent for certificates (agent_channel).
+#pragma once
+
+#include "identity/names.h"
+#include "wire/stream/node.h"
+
+namespace shoal::outer_opt {
+
+struct PeerIdentity {
+  identity::ClusterName cluster;
+  identity::ReplicaName own;
+  wire::stream::TlsContexts contexts;
+};
+
+}  // namespace shoal::outer_opt
