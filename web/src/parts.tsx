@@ -122,6 +122,15 @@ export function Missing({ of, what }: { of: Resource<unknown>; what: string }) {
   );
 }
 
+// Instead of what the person may not do: the reason, never a button that is refused.
+export function Denied({ why }: { why: string }) {
+  return (
+    <span class="muted denied">
+      <Glyph tone="off" /> {why}
+    </span>
+  );
+}
+
 export function saveCsv(file: string, header: string[], rows: (string | number | null)[][]): void {
   saveFile(`${file}.csv`, csv(header, rows), 'text/csv');
 }
