@@ -36,7 +36,7 @@ export interface ApiToken {
 }
 
 export interface Audited {
-  id: string;
+  id: number;
   at: string;
   principal: string;
   token: string;

@@ -32,7 +32,7 @@ const kColumns: Column<Audited>[] = [
   { name: 'Object', show: (one) => <Object id={one.object} />, value: (one) => one.object },
   { name: 'Before', text: true, show: (one) => one.before ?? '', value: (one) => one.before },
   { name: 'After', text: true, show: (one) => one.after ?? '', value: (one) => one.after },
-  { name: 'No.', numeric: true, show: (one) => one.id, value: (one) => one.id },
+  { name: 'No.', numeric: true, show: (one) => number(one.id), value: (one) => one.id },
 ];
 
 export function AuditPage() {

@@ -79,7 +79,7 @@ function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
         </Link>{' '}
         <State tone={phaseTone(status.phase)} text={status.phase} />
       </div>
-      <Spark values={lines.value?.train_loss?.y ?? []} label={`Training loss of ${job.name}`} />
+      <Spark values={lines.value?.train_loss?.y ?? []} rounds={status.progress.rounds_committed} label={`Training loss of ${job.name}`} />
       <dl class="facts">
         <dt>Loss</dt>
         <dd>{loss(status.train_loss)}</dd>

@@ -1,7 +1,7 @@
 // API tokens: who has which scopes and until when. A new one is shown once; one that is revoked ends every login
 // that was begun with it.
 import { useState } from 'preact/hooks';
-import { askAll, asApiError, send, type ApiError, type ApiToken } from '../api';
+import { ask, asApiError, send, type ApiError, type ApiToken } from '../api';
 import { Confirmed } from '../confirm';
 import { plural } from '../format';
 import { refresh, type Watch } from '../live';
@@ -10,7 +10,7 @@ import { session } from '../session';
 import type { Tone } from '../status';
 import { Table, type Column } from '../table';
 
-const tokens: Watch<ApiToken[]> = { load: () => askAll<ApiToken>('/tokens'), concerns: () => false };
+const tokens: Watch<ApiToken[]> = { load: async () => (await ask<{ items: ApiToken[] }>('/tokens')).items, concerns: () => false };
 
 const kTones: Record<string, Tone> = { works: 'good', expired: 'off', revoked: 'off' };
 
