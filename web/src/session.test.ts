@@ -18,6 +18,7 @@ describe('the answer to the question who this is', () => {
     const out = afterAsking(viewer, refused);
     expect(out).toEqual({ state: 'out', why: 'Your login has ended: the login has expired.' });
     expect(afterAsking(out, new ApiError('no token was shown', 401))).toEqual(out);
+    expect(afterAsking({ state: 'open' }, refused)).toEqual({ state: 'out', why: '' });
   });
   it('does not end a login when there is none', () => {
     expect(afterAsking(viewer, silent)).toBe(viewer);

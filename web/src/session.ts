@@ -37,8 +37,10 @@ export const isIn = (one: Session): boolean => one.state === 'in' || one.state =
 export function afterAsking(before: Session, answer: Principal | ApiError): Session {
   if (!(answer instanceof ApiError)) return { state: 'in', who: answer };
   if (answer.status === 404) return { state: 'open' };
-  if (answer.status === 401)
-    return { state: 'out', why: before.state === 'out' ? before.why : isIn(before) ? `Your login has ended: ${answer.message}.` : '' };
+  if (answer.status === 401) {
+    if (before.state === 'out') return before;
+    return { state: 'out', why: before.state === 'in' ? `Your login has ended: ${answer.message}.` : '' };
+  }
   return before.state === 'asking' ? { state: 'asking', problem: answer } : before;
 }
 

@@ -1,5 +1,6 @@
 // The login page. It is in front of whatever page was asked for: who logs in is where they wanted to be.
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ApiError } from '../api';
 import { Glyph } from '../parts';
 import { logIn, proofIn, refusedLogin, session, type Proof } from '../session';
 
@@ -70,17 +71,28 @@ function Ways() {
   );
 }
 
+const kSoonMs = 500;
+
+// Said only when it takes a while: most pages are opened by somebody who is logged in.
+function Asking({ problem }: { problem: ApiError | null }) {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), kSoonMs);
+    return () => clearTimeout(timer);
+  }, []);
+  if (!late) return null;
+  return (
+    <section class="card login" aria-label="Log in">
+      <p class={problem === null ? 'empty' : 'problem'} role="status">
+        {problem === null ? 'Asking the coordinator who you are…' : <><Glyph tone="bad" /> {sentence(problem.message)} This page keeps trying.</>}
+      </p>
+    </section>
+  );
+}
+
 export function LoginPage() {
   const now = session.value;
-  if (now.state === 'asking') {
-    return (
-      <section class="card login" aria-label="Log in">
-        <p class={now.problem === null ? 'empty' : 'problem'} role="status">
-          {now.problem === null ? 'Asking the coordinator who you are…' : <><Glyph tone="bad" /> {sentence(now.problem.message)} This page keeps trying.</>}
-        </p>
-      </section>
-    );
-  }
+  if (now.state === 'asking') return <Asking problem={now.problem} />;
   return (
     <section class="card login" aria-label="Log in">
       <h1>Log in to Shoal</h1>
