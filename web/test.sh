@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests of the dashboard: types, unit tests, budgets. With --browser also a browser against generated data: bad
-# input, and the largest sizes with their time limits. With --e2e also against a real cluster (BIN: folder of shoal,
+# input, logins, and the largest sizes with their time limits. With --e2e also against a real cluster (BIN: folder of shoal,
 # shoal-coordinator, shoal-agent and shoal-trainer; default ../build/bin).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -13,6 +13,7 @@ if [[ $before != "$(cat dist/.sources.sha256)" ]]; then
 fi
 if [[ ${1:-} == --browser || ${1:-} == --e2e ]]; then
   node e2e/hostile.mjs
+  node e2e/login.mjs
   node e2e/load.mjs
 fi
 if [[ ${1:-} == --e2e ]]; then

@@ -1,13 +1,15 @@
 // A coordinator of generated data: answers the REST API and serves web/dist, so that the pages can be measured
 // at sizes that no test machine runs and shown input that no good cluster gives. Everything follows from the
 // sizes; nothing is random. `node e2e/fixture.mjs [--agents N] [--stages N] [--replicas N] [--rounds N] [--raw]
-// [--hostile] [--timed] [--grouped] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has
+// [--hostile] [--timed] [--grouped] [--people] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has
 // rounds of 30 seconds in which slower replicas take fewer steps, averaged in a ring; --grouped averages in pairs, one of which gave
-// up, with a replica that came too late to have trained.
+// up, with a replica that came too late to have trained; --people asks for a login (fixture_people.mjs; the token of the admin is
+// shoalapi1.tok_1.admin).
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
 import { extname, join, normalize } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { answerPeople, isStillIn, makePeople } from './fixture_people.mjs';
 
 const kTypes = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript; charset=utf-8', '.css': 'text/css', '.svg': 'image/svg+xml' };
 const kPolicy = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'";
@@ -15,7 +17,7 @@ const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const wave = (i, period) => Math.sin((i * 2 * Math.PI) / period);
 
-export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, grouped: false, port: 0 };
+export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, grouped: false, people: false, port: 0 };
 
 // What a page must survive: markup, long names, unicode.
 const kMarkup = '<img src=x onerror="document.title=\'injected\'"><script>document.title="injected"</script>';
@@ -48,7 +50,7 @@ function makeJob(options, data, n, jobName, over = false) {
   const empty = options.rounds === 0;
   const tokens = options.rounds * 819_200;
   return {
-    id: `job_${n}`, name: jobName, created_at: data.at(90_000), updated_at: data.at(3),
+    id: `job_${n}`, name: jobName, owner: n === 1 ? 'ana' : '', created_at: data.at(90_000), updated_at: data.at(3),
     spec: {
       name: jobName, model: { family: 'llama', layers: 32, hidden: 4096, heads: 32, kv_heads: 8, ffn: 14_336, context: 2048, vocab: 32_000, tie_embeddings: false },
       data: { train: '/data/train.bin', tokenizer: 'uint16', val_fraction: 0.01 },
@@ -291,10 +293,11 @@ function answer(world, url, path) {
   return problem(404, 'there is nothing here');
 }
 
-function follow(world, response) {
+function follow(world, request, response) {
   response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
   response.write('retry: 3000\n\n');
   const send = () => {
+    if (world.people !== null && !isStillIn(world.people, request)) return response.end();
     const seq = world.events.length + 1;
     const event = { ...world.events[0], seq, at: new Date().toISOString(), severity: 'info', kind: 'round_frozen', message: `round frozen number ${seq}` };
     world.events.push(event);
@@ -318,7 +321,7 @@ function serveFile(path, response) {
 export async function startFixture(chosen = {}) {
   const options = { ...kDefaults, ...chosen };
   const data = makeData(options);
-  const world = { options, data, streams: 0, status: 0 };
+  const world = { options, data, streams: 0, status: 0, people: options.people ? makePeople() : null };
   world.jobs = [makeJob(options, data, 1, options.hostile ? kMarkup : 'large'), makeJob(options, data, 2, options.hostile ? kLong : 'older', true)];
   world.events = makeEvents(options, data);
   world.checkpoints = makeCheckpoints(options, data);
@@ -326,10 +329,11 @@ export async function startFixture(chosen = {}) {
     const url = new URL(request.url, 'http://fixture');
     if (!url.pathname.startsWith('/api/v1')) return serveFile(url.pathname, response);
     const path = url.pathname.slice('/api/v1'.length);
-    if (world.status === 0 && path === '/events/stream') return follow(world, response);
-    const [status, body] = world.status !== 0 ? problem(world.status, 'said so by the test')
-      : request.method === 'POST' && path === '/jobs' ? await checkedSpec(request) : answer(world, url, path);
-    response.writeHead(status, { 'Content-Type': status < 400 ? 'application/json' : 'application/problem+json' });
+    const first = world.people === null || world.status !== 0 ? undefined : await answerPeople(world.people, request, path, url);
+    if (first === undefined && world.status === 0 && path === '/events/stream') return follow(world, request, response);
+    const [status, body, headers = {}] = first ?? (world.status !== 0 ? problem(world.status, 'said so by the test')
+      : request.method === 'POST' && path === '/jobs' ? await checkedSpec(request) : answer(world, url, path));
+    response.writeHead(status, { ...headers, 'Content-Type': status < 400 ? 'application/json' : 'application/problem+json' });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
   });
   await new Promise((resolve) => server.listen(options.port, '127.0.0.1', resolve));

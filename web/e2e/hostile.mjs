@@ -1,36 +1,12 @@
 // Input that no good cluster gives, from e2e/fixture.mjs: markup and 200 characters in names, losses that are not
-// numbers, a job without rounds, clocks that disagree, a login asked for in the middle, coordinators older and
-// newer than the page; and several tabs that share one event stream.
-import { chromium } from 'playwright-core';
+// numbers, a job without rounds, clocks that disagree, coordinators older and newer than the page; and several tabs
+// that share one event stream.
 import { startFixture } from './fixture.mjs';
+import { check, open, runAll, text, until } from './harness.mjs';
 
 const kPaths = ['/', '/jobs', '/jobs/new', '/jobs/job_1', '/jobs/job_1/topology', '/jobs/job_1/rounds', '/jobs/job_1/rounds?round=12&with=11', '/jobs/job_1/rounds?round=9999999&with=zzz', '/jobs/job_1/checkpoints', '/jobs/job_1/events',
   '/jobs/job_1/logs', '/agents/agt_1/logs',
   '/jobs/job_1/spec', '/jobs/compare?jobs=job_1,job_2', '/agents', '/agents/agt_1', '/agents/agt_2', '/checkpoints', '/checkpoints/ckpt_2', '/network', '/join', '/events'];
-
-let failures = 0;
-function check(what, good, more = '') {
-  console.log(`${good ? 'ok    ' : 'FAILED'} ${what}${good || more === '' ? '' : `: ${more}`}`);
-  if (!good) failures += 1;
-}
-
-async function until(what, limitMs, condition) {
-  const end = Date.now() + limitMs;
-  while (Date.now() < end) {
-    if (await condition().catch(() => false)) return check(what, true);
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  check(what, false, `not within ${limitMs / 1000} s`);
-}
-
-async function open(browser, errors, width = 1280) {
-  const page = await (await browser.newContext({ viewport: { width, height: 900 } })).newPage();
-  page.on('pageerror', (error) => errors.push(error.message));
-  page.on('console', (message) => /Content Security Policy/.test(message.text()) && errors.push(message.text()));
-  return page;
-}
-
-const text = (page) => page.locator('body').innerText();
 
 // Every page, at every width: something is shown, nothing injected, nothing thrown, nothing wider than the window.
 async function everyPage(browser, name, fixture, look = async () => {}) {
@@ -115,22 +91,6 @@ async function otherVersions(browser) {
   }
 }
 
-async function loginAskedFor(browser) {
-  const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9 });
-  const errors = [];
-  const page = await open(browser, errors);
-  await page.goto(`${fixture.url}/jobs/job_1`);
-  await page.waitForSelector('.u-over');
-  fixture.world.status = 401;
-  await until('a login asked for in the middle is said', 9000, async () => (await text(page)).includes('said so by the test'));
-  check('and what was there is still shown', (await page.locator('.u-over').count()) > 0);
-  fixture.world.status = 0;
-  await until('and it continues when the answers do', 9000, async () => !(await text(page)).includes('said so by the test'));
-  check('without an error', errors.length === 0, errors.join('; '));
-  await page.context().close();
-  fixture.stop();
-}
-
 async function sharedStream(browser) {
   const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9 });
   const context = await browser.newContext();
@@ -159,17 +119,4 @@ async function sharedStream(browser) {
   fixture.stop();
 }
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
-try {
-  await hostile(browser);
-  await withoutRounds(browser);
-  await timedRounds(browser);
-  await roundsInGroups(browser);
-  await otherVersions(browser);
-  await loginAskedFor(browser);
-  await sharedStream(browser);
-} finally {
-  await browser.close();
-}
-console.log(failures === 0 ? 'all good' : `${failures} failed`);
-process.exit(failures === 0 ? 0 : 1);
+await runAll([hostile, withoutRounds, timedRounds, roundsInGroups, otherVersions, sharedStream]);

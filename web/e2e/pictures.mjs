@@ -7,6 +7,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { askApi, logIn, runShoal } from './real_cluster.mjs';
 
 const bin = process.env.BIN;
 if (!bin) {
@@ -19,7 +20,8 @@ const folder = mkdtempSync(join(tmpdir(), 'shoal-pictures-'));
 const data = join(folder, 'cluster');
 const kRounds = 16, kDeadlineMs = 900_000;
 
-const shoal = (address, ...args) => execFileSync(join(bin, 'shoal'), args, { encoding: 'utf8', env: { ...process.env, SHOAL_ADDR: address } });
+let cluster;
+const shoal = (...args) => runShoal(bin, folder, cluster, args);
 
 function writeJob() {
   const pages = readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md')).sort();
@@ -53,21 +55,23 @@ batches = 2
   return job;
 }
 
-async function committed(address) {
-  const job = await (await fetch(`${address}/api/v1/jobs/pipeline`)).json();
+async function committed() {
+  const job = await askApi(cluster, '/jobs/pipeline');
   return job.status?.progress.rounds_committed ?? 0;
 }
 
-async function untilRound(address, round) {
+async function untilRound(round) {
   const end = Date.now() + kDeadlineMs;
-  while ((await committed(address)) < round) {
+  while ((await committed()) < round) {
     if (Date.now() > end) throw new Error(`no round ${round} within ${kDeadlineMs / 1000} s`);
     await new Promise((resolve) => setTimeout(resolve, 500));
   }
 }
 
 async function take(browser, url, name, ready) {
-  const page = await (await browser.newContext({ colorScheme: 'light', viewport: { width: 1280, height: 900 } })).newPage();
+  const context = await browser.newContext({ colorScheme: 'light', viewport: { width: 1280, height: 900 } });
+  await logIn(context, cluster);
+  const page = await context.newPage();
   await page.goto(url);
   await ready(page);
   await page.waitForTimeout(500);
@@ -82,17 +86,17 @@ async function take(browser, url, name, ready) {
   await page.context().close();
 }
 
-const cluster = JSON.parse(shoal('', 'up', '--agents', '6', '--threads', '1', '--http', '127.0.0.1:0', '--grpc', '127.0.0.1:0', '--data-dir', data, '--detach', '--json'));
+cluster = JSON.parse(shoal('up', '--agents', '6', '--threads', '1', '--http', '127.0.0.1:0', '--grpc', '127.0.0.1:0', '--data-dir', data, '--detach', '--json'));
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
 try {
-  shoal(cluster.http, 'job', 'submit', writeJob());
-  await untilRound(cluster.http, kRounds / 2);
+  shoal('job', 'submit', writeJob());
+  await untilRound(kRounds / 2);
   process.kill(cluster.pids.agents[5], 'SIGKILL');
-  await untilRound(cluster.http, kRounds);
+  await untilRound(kRounds);
   await take(browser, `${cluster.http}/jobs/pipeline`, 'run', (page) => page.waitForSelector('.u-over'));
   await take(browser, `${cluster.http}/jobs/pipeline/topology`, 'topology', (page) => page.locator('.cell').first().hover());
 } finally {
   await browser.close();
-  shoal(cluster.http, 'down', '--data-dir', data);
+  shoal('down', '--data-dir', data);
   rmSync(folder, { recursive: true, force: true });
 }

@@ -3,11 +3,11 @@
 // an agent killed and seen on the run page; the coordinator killed and started again under an open page.
 // BIN: the folder of the binaries. CHROMIUM: the browser. SHOTS: a folder for screenshots.
 import { chromium } from 'playwright-core';
-import { execFileSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { askApi, logIn, runShoal } from './real_cluster.mjs';
 
 const bin = process.env.BIN;
 if (!bin) {
@@ -21,8 +21,8 @@ const shots = process.env.SHOTS;
 if (shots) mkdirSync(shots, { recursive: true });
 
 let cluster;
-const shoal = (...args) =>
-  execFileSync(join(bin, 'shoal'), args, { encoding: 'utf8', env: { ...process.env, SHOAL_ADDR: cluster?.http ?? '' } });
+const shoal = (...args) => runShoal(bin, folder, cluster, args);
+const ask = (path) => askApi(cluster, path);
 const up = (http, grpc, agents) =>
   JSON.parse(shoal('up', '--agents', agents, '--threads', '1', '--http', http, '--grpc', grpc, '--data-dir', data, '--detach', '--json'));
 
@@ -59,6 +59,7 @@ const text = (page) => page.locator('body').innerText();
 
 async function openPage(browser, options, complaints) {
   const context = await browser.newContext(options);
+  await logIn(context, cluster);
   const page = await context.newPage();
   page.on('pageerror', (error) => complaints.push(`error: ${error.message}`));
   page.on('console', (message) => {
@@ -91,6 +92,8 @@ const kPages = {
   checkpoints: ['/jobs/e2e/checkpoints', 'ckpt_'],
   events: ['/jobs/e2e/events', 'round committed'],
   agents: ['/agents', 'agent-1'],
+  tokens: ['/tokens', '(this login)'],
+  audit: ['/audit', 'submit job'],
   'all-events': ['/events', 'round committed'],
   'all-checkpoints': ['/checkpoints', 'ckpt_'],
 };
@@ -260,8 +263,7 @@ async function drawnLosses(page) {
 }
 
 async function storedSeries(x) {
-  const answer = await fetch(`${cluster.http}/api/v1/jobs/e2e/series/query?name=train_loss&x=${x}&max_points=10000`);
-  const [line] = (await answer.json()).series;
+  const [line] = (await ask(`/jobs/e2e/series/query?name=train_loss&x=${x}&max_points=10000`)).series;
   return line.x.map((at, i) => [at, line.y[i]]).filter(([, y]) => y !== null);
 }
 
@@ -285,7 +287,7 @@ async function checkNoGap(page, before) {
   check('and no round is missing in it', rounds.length > 0 && gaps.length === 0, `${rounds.length} rounds${gaps.length > 0 ? `, gaps before ${gaps.join()}` : ''}`);
 }
 
-const statusNow = async () => (await (await fetch(`${cluster.http}/api/v1/jobs/e2e`)).json()).status;
+const statusNow = async () => (await ask('/jobs/e2e')).status;
 
 // All trainers end between two checkpoints, so the job goes back to the older one: what it trained after it counts no more.
 async function checkRestart(page) {

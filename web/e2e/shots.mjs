@@ -1,9 +1,11 @@
 // Screenshots of every page, light and dark, narrow and wide: node e2e/shots.mjs URL JOB FOLDER [PAGE…]. URL is a
 // coordinator's, or what e2e/fixture.mjs prints. HEIGHT=620 keeps only so much of each page, WIDTHS=360,1280 takes those
-// only. All of them are about a hundred pictures: a minute or two on a quiet machine, several on a busy one.
+// only. TOKEN_FILE names a file with a token for the coordinator (admin.token). All of them are about a hundred
+// pictures: a minute or two on a quiet machine, several on a busy one.
 import { chromium } from 'playwright-core';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { logIn } from './real_cluster.mjs';
 
 const [url, job, folder, ...only] = process.argv.slice(2);
 if (folder === undefined) {
@@ -49,6 +51,7 @@ try {
   for (const colorScheme of ['light', 'dark']) {
     for (const width of widths) {
       const context = await browser.newContext({ colorScheme, viewport: { width, height: height || 900 } });
+      if (process.env.TOKEN_FILE) await logIn(context, { http: url, admin_token_file: process.env.TOKEN_FILE });
       const page = await context.newPage();
       const started = Date.now();
       for (const [name, path] of Object.entries(pages)) {

@@ -23,12 +23,36 @@ export interface Topology {
   links: TopologyLink[];
 }
 
+// Whose job it is; a coordinator without logins does not say.
+export const ownerOf = (job: Api.Job): string => (job as { owner?: string }).owner ?? '';
+
+export interface ApiToken {
+  id: string;
+  name: string;
+  scope: string; // several with commas between
+  state: 'works' | 'expired' | 'revoked';
+  created_at: string;
+  expires_at: string;
+}
+
+export interface Audited {
+  id: number;
+  at: string;
+  principal: string;
+  token: string;
+  action: string;
+  object: string;
+  before: string | null;
+  after: string | null;
+}
+
 interface Page<T> {
   items: T[];
   next_cursor: string | null;
 }
 
 export const kApiLevel = 1; // the one that this page was written for
+export const kSessionPath = '/session'; // where a browser logs in, and asks whether it is
 
 export class ApiError extends Error {
   constructor(
@@ -41,6 +65,12 @@ export class ApiError extends Error {
   }
 }
 
+// Told when an answer says that nobody is logged in; session.ts then asks whether that is so.
+let refusedLogin = (): void => {};
+export function onRefusedLogin(tell: () => void): void {
+  refusedLogin = tell;
+}
+
 const kDeadlineMs = 8000;
 const kHashingMs = 600_000; // the server reads every byte of a checkpoint
 
@@ -49,11 +79,10 @@ function unreachable(error: unknown, deadlineMs: number): ApiError {
   return new ApiError(late ? `no answer within ${deadlineMs / 1000} s` : 'the coordinator cannot be reached', 0);
 }
 
-// What a status says beyond its problem document, where people ask for it most.
-function refusal(status: number, body: unknown): ApiError {
+function refusal(path: string, status: number, body: unknown): ApiError {
+  if (status === 401 && path !== kSessionPath) refusedLogin();
   const problem = (body ?? {}) as { detail?: string; title?: string; hint?: string; errors?: FieldProblem[] };
-  const plain = status === 401 ? 'the coordinator asks for a login; this page has none' : `the coordinator answered ${status}`;
-  return new ApiError(problem.detail ?? problem.title ?? plain, status, problem.hint, problem.errors);
+  return new ApiError(problem.detail ?? problem.title ?? `the coordinator answered ${status}`, status, problem.hint, problem.errors);
 }
 
 async function exchange<T>(path: string, deadlineMs: number, init: RequestInit): Promise<T> {
@@ -67,9 +96,10 @@ async function exchange<T>(path: string, deadlineMs: number, init: RequestInit):
   } catch (error) {
     throw unreachable(error, deadlineMs);
   }
+  if (response.status === 204) return undefined as T;
   const body: unknown = await response.json().catch(() => null);
   if (response.ok && body !== null) return body as T;
-  throw refusal(response.status, body);
+  throw refusal(path, response.status, body);
 }
 
 // A text as it is stored.
@@ -81,7 +111,7 @@ export async function askText(path: string): Promise<string> {
     throw unreachable(error, kDeadlineMs);
   }
   if (response.ok) return response.text();
-  throw refusal(response.status, await response.json().catch(() => null));
+  throw refusal(path, response.status, await response.json().catch(() => null));
 }
 
 export const ask = <T>(path: string): Promise<T> => exchange<T>(path, kDeadlineMs, {});
@@ -93,6 +123,16 @@ export const command = <T>(path: string, toml?: string): Promise<T> =>
     body: toml,
     headers: toml === undefined ? {} : { 'Content-Type': 'application/toml' },
   });
+
+// A change that takes JSON, or nothing.
+export const send = <T>(method: 'POST' | 'DELETE', path: string, json?: unknown): Promise<T> =>
+  exchange<T>(path, kDeadlineMs, {
+    method,
+    body: json === undefined ? undefined : JSON.stringify(json),
+    headers: json === undefined ? {} : { 'Content-Type': 'application/json' },
+  });
+
+export const asApiError = (error: unknown): ApiError => (error instanceof ApiError ? error : new ApiError(String(error), 0));
 
 export function query(values: Record<string, string | number | undefined | null>): string {
   const search = new URLSearchParams();

@@ -1,13 +1,17 @@
-// The frame around every page: navigation, theme, what is stale, and which page an address shows.
+// The frame around every page: navigation, who is logged in, theme, what is stale, and which page an address shows.
+// While nobody is logged in the login page is in front; the page behind it stays, hidden, for the same person.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useErrorBoundary, useState } from 'preact/hooks';
-import { Link, Route, Switch, useLocation } from 'wouter-preact';
+import { Link, Redirect, Route, Switch, useLocation } from 'wouter-preact';
 import { absolute, duration } from './format';
 import { now, outdated, staleSince, version } from './live';
-import { kApiLevel } from './api';
+import { ApiError, kApiLevel } from './api';
 import { Glyph } from './parts';
+import { remember } from './remember';
+import { isIn, logOut, person, scopeText, session, whyNot, type Action } from './session';
 import { AgentPage } from './pages/agent';
 import { AgentsPage } from './pages/agents';
+import { AuditPage } from './pages/audit';
 import { CheckpointPage } from './pages/checkpoint';
 import { CheckpointsPage } from './pages/checkpoints';
 import { ComparePage } from './pages/compare';
@@ -15,12 +19,14 @@ import { EventsPage } from './pages/events';
 import { JoinPage } from './pages/join';
 import { JobsPage } from './pages/jobs';
 import { AgentLogsPage, JobLogsPage } from './pages/logs';
+import { LoginPage } from './pages/login';
 import { OverviewPage } from './pages/overview';
 import { NetworkPage } from './pages/network';
 import { NewJobPage } from './pages/new_job';
 import { RoundsPage } from './pages/rounds';
 import { RunPage } from './pages/run';
 import { SpecPage } from './pages/spec';
+import { TokensPage } from './pages/tokens';
 import { TopologyPage } from './pages/topology';
 
 function Logo() {
@@ -39,13 +45,9 @@ function ThemeButton() {
   const turn = () => {
     const next = kThemes[(kThemes.indexOf(theme as (typeof kThemes)[number]) + 1) % kThemes.length]!;
     set(next);
-    if (next === 'auto') {
-      delete document.documentElement.dataset.theme;
-      localStorage.removeItem('theme');
-    } else {
-      document.documentElement.dataset.theme = next;
-      localStorage.setItem('theme', next);
-    }
+    if (next === 'auto') delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = next;
+    remember('theme', next === 'auto' ? null : next);
   };
   return (
     <button type="button" class="link" onClick={turn} title="Light, dark or as the system has it">
@@ -78,17 +80,41 @@ function Banners() {
   );
 }
 
-const kPages: [string, string][] = [
+const kPages: [path: string, name: string, needs?: Action][] = [
   ['/', 'Overview'],
   ['/jobs', 'Jobs'],
   ['/agents', 'Agents'],
   ['/network', 'Network'],
   ['/checkpoints', 'Checkpoints'],
   ['/events', 'Events'],
+  ['/tokens', 'Tokens', 'manage_tokens'],
+  ['/audit', 'Audit', 'read_audit'],
 ];
+
+// Pages for a few are shown to those whom the coordinator has told that they may.
+const isShown = (needs?: Action) => needs === undefined || (session.value.state === 'in' && whyNot(session.value, needs) === '');
+
+function Account() {
+  const [refused, refuse] = useState('');
+  const now = session.value;
+  if (now.state !== 'in') return null;
+  const leave = () => logOut().then(() => refuse(''), (error: ApiError) => refuse(error.message));
+  return (
+    <span class="account">
+      <span class="who" title={`Logged in as ${now.who.name} until ${absolute(new Date(now.who.expires_at_ms).toISOString())}`}>
+        {now.who.name} <span class="muted">{scopeText(now.who)}</span>
+      </span>
+      <button type="button" class="link" onClick={() => void leave()}>
+        Log out
+      </button>
+      {refused !== '' && <span class="problem" role="alert">Still logged in: {refused}</span>}
+    </span>
+  );
+}
 
 function Header() {
   const [at] = useLocation();
+  const known = isIn(session.value);
   const current = (path: string) => (path === '/' ? at === '/' : at === path || at.startsWith(`${path}/`));
   return (
     <header class="top">
@@ -98,29 +124,32 @@ function Header() {
       <Link href="/" class="brand">
         <Logo /> Shoal
       </Link>
-      <nav aria-label="Pages">
-        {kPages.map(([path, name]) => (
-          <Link key={path} href={path} aria-current={current(path) ? 'page' : undefined}>
-            {name}
-          </Link>
-        ))}
-      </nav>
+      {known && (
+        <nav aria-label="Pages">
+          {kPages.filter(([, , needs]) => isShown(needs)).map(([path, name]) => (
+            <Link key={path} href={path} aria-current={current(path) ? 'page' : undefined}>
+              {name}
+            </Link>
+          ))}
+        </nav>
+      )}
+      <Account />
       <ThemeButton />
     </header>
   );
 }
 
 function Footer() {
-  const shown = version.value;
+  const shown = version.value, known = isIn(session.value);
   return (
     <footer>
-      {shown && (
+      {known && shown && (
         <span>
           shoal {shown.version}, start {shown.boot_epoch}
         </span>
       )}
-      <a href="/api/v1/openapi.json">API</a>
-      <a href="/metrics">Metrics</a>
+      {known && <a href="/api/v1/openapi.json">API</a>}
+      {known && whyNot(session.value, 'read_metrics') === '' && <a href="/metrics">Metrics</a>}
       <a href="/readyz?verbose">Readiness</a>
     </footer>
   );
@@ -142,45 +171,62 @@ function Guarded({ children }: { children: ComponentChildren }) {
   );
 }
 
+function Pages() {
+  return (
+    <Switch>
+      <Route path="/" component={OverviewPage} />
+      <Route path="/login">
+        <Redirect to="/" replace />
+      </Route>
+      <Route path="/jobs" component={JobsPage} />
+      <Route path="/jobs/new" component={NewJobPage} />
+      <Route path="/jobs/compare" component={ComparePage} />
+      <Route path="/jobs/:id">{(params) => <RunPage id={params.id} />}</Route>
+      <Route path="/jobs/:id/topology">{(params) => <TopologyPage id={params.id} />}</Route>
+      <Route path="/jobs/:id/rounds">{(params) => <RoundsPage id={params.id} />}</Route>
+      <Route path="/jobs/:id/checkpoints">{(params) => <CheckpointsPage id={params.id} />}</Route>
+      <Route path="/jobs/:id/spec">{(params) => <SpecPage id={params.id} />}</Route>
+      <Route path="/jobs/:id/events">{(params) => <EventsPage id={params.id} />}</Route>
+      <Route path="/jobs/:id/logs">{(params) => <JobLogsPage id={params.id} />}</Route>
+      <Route path="/agents" component={AgentsPage} />
+      <Route path="/agents/:id">{(params) => <AgentPage id={params.id} />}</Route>
+      <Route path="/agents/:id/logs">{(params) => <AgentLogsPage id={params.id} />}</Route>
+      <Route path="/checkpoints/:id">{(params) => <CheckpointPage id={params.id} />}</Route>
+      <Route path="/join" component={JoinPage} />
+      <Route path="/network" component={NetworkPage} />
+      <Route path="/checkpoints">{() => <CheckpointsPage />}</Route>
+      <Route path="/events">{() => <EventsPage />}</Route>
+      <Route path="/tokens" component={TokensPage} />
+      <Route path="/audit" component={AuditPage} />
+      <Route>
+        <h1>No such page</h1>
+        <p>
+          There is nothing at this address. <Link href="/">To the overview</Link>
+        </p>
+      </Route>
+    </Switch>
+  );
+}
+
 export function App() {
   const [at] = useLocation();
+  const known = isIn(session.value), whose = person.value;
   useEffect(() => {
     window.scrollTo(0, 0);
   }, [at]);
   return (
     <>
       <Header />
-      <Banners />
+      {known && <Banners />}
       <main id="main" tabIndex={-1}>
-        <Guarded key={at}>
-        <Switch>
-          <Route path="/" component={OverviewPage} />
-          <Route path="/jobs" component={JobsPage} />
-          <Route path="/jobs/new" component={NewJobPage} />
-          <Route path="/jobs/compare" component={ComparePage} />
-          <Route path="/jobs/:id">{(params) => <RunPage id={params.id} />}</Route>
-          <Route path="/jobs/:id/topology">{(params) => <TopologyPage id={params.id} />}</Route>
-          <Route path="/jobs/:id/rounds">{(params) => <RoundsPage id={params.id} />}</Route>
-          <Route path="/jobs/:id/checkpoints">{(params) => <CheckpointsPage id={params.id} />}</Route>
-          <Route path="/jobs/:id/spec">{(params) => <SpecPage id={params.id} />}</Route>
-          <Route path="/jobs/:id/events">{(params) => <EventsPage id={params.id} />}</Route>
-          <Route path="/jobs/:id/logs">{(params) => <JobLogsPage id={params.id} />}</Route>
-          <Route path="/agents" component={AgentsPage} />
-          <Route path="/agents/:id">{(params) => <AgentPage id={params.id} />}</Route>
-          <Route path="/agents/:id/logs">{(params) => <AgentLogsPage id={params.id} />}</Route>
-          <Route path="/checkpoints/:id">{(params) => <CheckpointPage id={params.id} />}</Route>
-          <Route path="/join" component={JoinPage} />
-          <Route path="/network" component={NetworkPage} />
-          <Route path="/checkpoints">{() => <CheckpointsPage />}</Route>
-          <Route path="/events">{() => <EventsPage />}</Route>
-          <Route>
-            <h1>No such page</h1>
-            <p>
-              There is nothing at this address. <Link href="/">To the overview</Link>
-            </p>
-          </Route>
-        </Switch>
-        </Guarded>
+        {!known && <LoginPage />}
+        {whose !== '' && (
+          <div key={whose} hidden={!known}>
+            <Guarded key={at}>
+              <Pages />
+            </Guarded>
+          </div>
+        )}
       </main>
       <Footer />
     </>

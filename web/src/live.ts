@@ -1,10 +1,12 @@
 // What keeps the page true: one event stream, shared by the tabs where the browser can, and resources that are asked for again when an event
 // concerns them. The stream continues after the last event seen; when it was lost, everything is loaded
 // anew. `staleSince` says since when the page may not be true; it is never cleared by anything but an answer.
+// Nothing is asked for and nothing followed while nobody is logged in.
 import { signal } from '@preact/signals';
-import { ask, ApiError, type ClusterEvent, type Version } from './api';
+import { ask, asApiError, type ApiError, type ClusterEvent, type Version } from './api';
+import { checkSession, isIn, session } from './session';
 import { share } from './share';
-import { kStreamEvents } from './stream_events';
+import { kStreamEvents, loginStands } from './stream_events';
 
 export const now = signal(Date.now());
 export const staleSince = signal<number | null>(null);
@@ -12,6 +14,7 @@ export const version = signal<Version | null>(null);
 export const outdated = signal(false); // the coordinator is another version than the page was loaded from
 
 const kSlowMs = 4000; // values without events (speed, steps) are asked for again this often
+const kRefusedMs = 60_000; // and this often what the person may not see
 // Questions whose last answer failed; the page is stale as long as there is one.
 const failing = new Set<object>();
 
@@ -22,6 +25,7 @@ function clearStale(): void {
 type Listener = (event: ClusterEvent | 'everything') => void;
 const listeners = new Set<Listener>();
 
+let halted = true; // nobody is logged in
 let connected = false; // to a stream that is open
 let lost = false; // since it was open
 
@@ -68,8 +72,15 @@ function onLost(): void {
   markStale();
 }
 
+// The stream was refused for want of a login and is not tried again. If there is one after all, a new stream is.
+async function onRefused(): Promise<void> {
+  leave();
+  await checkSession();
+  if (!halted && !document.hidden) follow();
+}
+
 // What a stream tells, from the worker as a message.
-export type FromWorker = { what: 'open' | 'lost' | 'waiting' } | { what: 'event'; data: string };
+export type FromWorker = { what: 'open' | 'lost' | 'waiting' | 'refused' } | { what: 'event'; data: string };
 
 interface Stream {
   close: () => void;
@@ -78,6 +89,7 @@ interface Stream {
 const kHereMs = 4000; // the worker forgets a tab that is silent
 
 function sharedStream(): Stream {
+  let closed = false;
   const worker = new SharedWorker(new URL('./stream_worker.ts', import.meta.url), { type: 'module', name: 'shoal-events' });
   const here = () => worker.port.postMessage('here');
   worker.onerror = () => (stream?.close(), (stream = ownStream())); // it could not be loaded
@@ -85,11 +97,13 @@ function sharedStream(): Stream {
     if (data.what === 'event') onEvent(data.data);
     else if (data.what === 'open') onOpen();
     else if (data.what === 'lost') onLost();
+    else if (data.what === 'refused' && !closed) void onRefused();
   };
   here();
   const timer = setInterval(here, kHereMs);
   return {
     close: () => {
+      closed = true;
       clearInterval(timer);
       worker.port.postMessage('leave');
       worker.port.close();
@@ -106,9 +120,14 @@ function ownStream(): Stream {
     const opened = new EventSource(`/api/v1/events/stream${lastSeq === '' ? '' : `?from=${lastSeq}`}`);
     source = opened;
     opened.onopen = onOpen;
-    opened.onerror = () => {
+    opened.onerror = async () => {
+      if (closed) return;
       onLost();
-      if (!closed && opened.readyState === EventSource.CLOSED) timer = window.setTimeout(connect, kRetryMs);
+      if (opened.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      const stands = await loginStands();
+      if (closed) return;
+      if (stands) timer = window.setTimeout(connect, kRetryMs);
+      else void onRefused();
     };
     const pass = (message: MessageEvent<string>) => {
       if (message.lastEventId !== '') lastSeq = message.lastEventId;
@@ -129,8 +148,17 @@ function ownStream(): Stream {
 
 let stream: Stream | null = null;
 
+// A browser that blocks cookies has the shared worker and refuses to start it.
+function anyStream(): Stream {
+  try {
+    return typeof SharedWorker === 'undefined' ? ownStream() : sharedStream();
+  } catch {
+    return ownStream();
+  }
+}
+
 function follow(): void {
-  stream ??= typeof SharedWorker === 'undefined' ? ownStream() : sharedStream();
+  if (!halted) stream ??= anyStream();
 }
 
 function leave(): void {
@@ -147,9 +175,23 @@ function onVisibility(): void {
   tell('everything');
 }
 
+export const refresh = (): void => tell('everything');
+
+function onSession(): void {
+  const out = !isIn(session.value);
+  if (out === halted) return;
+  halted = out;
+  if (!halted) {
+    void loadVersion();
+    return document.hidden ? undefined : onVisibility();
+  }
+  leave();
+  failing.clear();
+  staleSince.value = null;
+}
+
 export function startLive(): void {
-  void loadVersion();
-  if (!document.hidden) follow();
+  session.subscribe(onSession);
   document.addEventListener('visibilitychange', onVisibility);
   addEventListener('pagehide', () => leave());
   addEventListener('pageshow', (event) => event.persisted && onVisibility());
@@ -179,7 +221,7 @@ export function watch<T>(spec: Watch<T>, show: (resource: Resource<T>) => void):
   let startedAt = 0;
 
   const run = async () => {
-    if (ended || document.hidden) return;
+    if (ended || halted || document.hidden) return;
     if (running) {
       again = true;
       return;
@@ -187,6 +229,7 @@ export function watch<T>(spec: Watch<T>, show: (resource: Resource<T>) => void):
     running = true;
     startedAt = Date.now();
     const all = whole;
+    let next = spec.slowMs ?? kSlowMs;
     whole = false;
     try {
       value = share(value, await spec.load(value, all));
@@ -195,7 +238,8 @@ export function watch<T>(spec: Watch<T>, show: (resource: Resource<T>) => void):
       clearStale();
     } catch (error) {
       whole = true;
-      const problem = error instanceof ApiError ? error : new ApiError(String(error), 0);
+      const problem: ApiError = asApiError(error);
+      if (problem.status === 403) next = Math.max(next, kRefusedMs);
       if (!ended && (problem.status === 0 || problem.status >= 500)) {
         failing.add(spec);
         markStale();
@@ -203,7 +247,7 @@ export function watch<T>(spec: Watch<T>, show: (resource: Resource<T>) => void):
       if (!ended) show({ value, error: problem });
     }
     running = false;
-    schedule(again ? 0 : (spec.slowMs ?? kSlowMs));
+    schedule(again ? 0 : next);
     again = false;
   };
   const schedule = (inMs: number) => {

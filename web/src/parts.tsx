@@ -122,6 +122,15 @@ export function Missing({ of, what }: { of: Resource<unknown>; what: string }) {
   );
 }
 
+// Instead of what the person may not do: the reason, never a button that is refused.
+export function Denied({ why }: { why: string }) {
+  return (
+    <span class="muted denied">
+      <Glyph tone="off" /> {why}
+    </span>
+  );
+}
+
 export function saveCsv(file: string, header: string[], rows: (string | number | null)[][]): void {
   saveFile(`${file}.csv`, csv(header, rows), 'text/csv');
 }
@@ -135,9 +144,10 @@ export function saveFile(name: string, text: string, type: string): void {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-export function Spark({ values, label }: { values: (number | null)[]; label: string }) {
+// `rounds` are those that have been committed: their points may come a little later.
+export function Spark({ values, rounds, label }: { values: (number | null)[]; rounds: number; label: string }) {
   const points = values.filter((value): value is number => value !== null && Number.isFinite(value));
-  if (points.length < 2) return <span class="muted">{points.length === 0 ? 'no rounds yet' : 'one round so far'}</span>;
+  if (points.length < 2) return <span class="muted">{rounds === 0 ? 'no rounds yet' : rounds === 1 ? 'one round so far' : 'no curve yet'}</span>;
   const [xs, ys] = thin(points.map((_, i) => i), points, 120);
   const kept = ys.filter((value): value is number => value !== null);
   const low = Math.min(...kept), high = Math.max(...kept);

@@ -1,3 +1,13 @@
+// What both kinds of event stream (live.ts, stream_worker.ts) need to know.
+
+const kDeadlineMs = 8000;
+
+// A stream that is refused does not say why, and one that lacks a login is not to be tried again.
+export async function loginStands(): Promise<boolean> {
+  const answer = await fetch('/api/v1/session', { signal: AbortSignal.timeout(kDeadlineMs) }).catch(() => null);
+  return answer?.status !== 401;
+}
+
 // Names of the stream's events: coordinator/core/records/event_kinds.h, and `reset`, which says that some are lost.
 export const kStreamEvents = ['coordinator_started', 'agent_joined', 'agent_returned', 'agent_disconnected', 'agent_gone',
   'agent_refused', 'agent_cordoned', 'agent_uncordoned', 'agent_draining', 'agent_drained', 'agent_quarantined',

@@ -5,7 +5,8 @@ import { Link } from 'wouter-preact';
 import { ApiError, command, type Agent, type Replica } from '../api';
 import { Confirmed } from '../confirm';
 import { bytes, kNone, number, percent, plural, short, words } from '../format';
-import { Card, Glyph, Missing, State, Tile, Time, useWatch } from '../parts';
+import { Card, Denied, Glyph, Missing, State, Tile, Time, useWatch } from '../parts';
+import { session, whyNot } from '../session';
 import { agentTone, isCurrent, replicaText, replicaTone } from '../status';
 import * as sources from '../sources';
 import { agentState, kHealth } from './agents';
@@ -50,6 +51,8 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
   const uncordon = () => act('uncordon').then(() => refuse(''), (error: ApiError) => refuse(error.message));
   if (agent.cordoned === undefined) return <p class="empty">This coordinator cannot take agents out of work.</p>;
   if (agent.state === 'gone') return <p class="empty">The agent is gone.</p>;
+  const barred = whyNot(session.value, 'control_agent');
+  if (barred !== '') return <p><Denied why={barred} /></p>;
   return (
     <div class="actions">
       {agent.quarantine && (
@@ -91,7 +94,7 @@ export function AgentPage({ id }: { id: string }) {
     <>
       <h1 class="breaks">{shown.name}</h1>
       <p class="muted">
-        <Link href="/agents">Agents</Link> · <Link href={`/agents/${shown.id}/logs`}>Logs</Link> · {shown.id} · {shown.host} · shoal {shown.version} · {plural(shown.incarnation, 'start')}
+        <Link href="/agents">Agents</Link> · {whyNot(session.value, 'read_agent_logs') === '' && <><Link href={`/agents/${shown.id}/logs`}>Logs</Link> · </>}{shown.id} · {shown.host} · shoal {shown.version} · {plural(shown.incarnation, 'start')}
         {Object.entries(shown.labels).map(([key, value]) => ` · ${key}=${value}`)}
       </p>
       <div class="tiles">

@@ -1,9 +1,10 @@
 // One checkpoint: what it is of, its files to download, and whether they still are what was recorded.
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { ApiError, command, type Checkpoint, type Verified } from '../api';
+import { ApiError, ask, command, ownerOf, type Checkpoint, type Job, type Verified } from '../api';
 import { bytes, number, short } from '../format';
-import { Bar, Card, Copy, Digest, Glyph, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
+import { Bar, Card, Copy, Denied, Digest, Glyph, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
+import { session, whyNot } from '../session';
 import * as sources from '../sources';
 import { checkpointTone, fileHref } from './checkpoints';
 import { Table, type Column } from '../table';
@@ -13,12 +14,12 @@ type Found = Record<string, string | null>; // by path; null: as recorded
 
 const kTextual = /\.(json|txt|toml|md)$/;
 
-function columns(of: Checkpoint, found: Found): Column<File>[] {
+function columns(of: Checkpoint, found: Found, barred: string): Column<File>[] {
   const verdict = (file: File) => (file.path in found ? (found[file.path] ?? 'as recorded') : 'not read');
   return [
     {
       name: 'File',
-      show: (file) => (of.state === 'stored' ? <a href={fileHref(of, file.path)} download={file.path.split('/').pop()}>{file.path}</a> : file.path),
+      show: (file) => (of.state === 'stored' && barred === '' ? <a href={fileHref(of, file.path)} download={file.path.split('/').pop()}>{file.path}</a> : file.path),
       value: (file) => file.path,
     },
     { name: 'Size', numeric: true, show: (file) => bytes(file.size), value: (file) => file.size },
@@ -66,10 +67,20 @@ function Verify({ of, found, note }: { of: Checkpoint; found: Found; note: (path
   );
 }
 
+// Why the person may not have its files; some may have those of their own jobs.
+function useBarred(of: Checkpoint | undefined): string {
+  const [owner, setOwner] = useState<string>();
+  useEffect(() => {
+    if (of !== undefined) ask<Job>(`/jobs/${of.job}`).then((job) => setOwner(ownerOf(job)), () => setOwner(''));
+  }, [of?.job]);
+  return owner === undefined ? '' : whyNot(session.value, 'download_checkpoint', owner);
+}
+
 export function CheckpointPage({ id }: { id: string }) {
   const checkpoint = useWatch(sources.checkpoint(id), [id]);
   const [found, setFound] = useState<Found>({});
   const of = checkpoint.value;
+  const barred = useBarred(of);
   if (of === undefined) return <><h1>{id}</h1><Missing of={checkpoint} what="the checkpoint" /></>;
   const small = of.files.filter((file) => kTextual.test(file.path) && file.size < 65_536);
   return (
@@ -90,14 +101,17 @@ export function CheckpointPage({ id }: { id: string }) {
         </Card>
       )}
       <Card title="Files">
+        {barred !== '' && <p><Denied why={barred} /></p>}
         <Verify of={of} found={found} note={(path, problem) => setFound((before) => ({ ...before, [path]: problem }))} />
-        <Table caption={`Files of ${of.id}`} columns={columns(of, found)} rows={of.files} rowKey={(file) => file.path} file={of.id}
+        <Table caption={`Files of ${of.id}`} columns={columns(of, found, barred)} rows={of.files} rowKey={(file) => file.path} file={of.id}
           empty={of.state === 'stored' ? 'It has no files.' : 'Its files are known when it is stored.'} />
-        <p class="under muted">
-          Or run <code>shoal checkpoint download {of.id} -o folder</code>. The Hugging Face libraries load that folder.
-        </p>
+        {barred === '' && (
+          <p class="under muted">
+            Or run <code>shoal checkpoint download {of.id} -o folder</code>. The Hugging Face libraries load that folder.
+          </p>
+        )}
       </Card>
-      {of.state === 'stored' && small.map((file) => <TextOf key={file.path} of={of} file={file} />)}
+      {of.state === 'stored' && barred === '' && small.map((file) => <TextOf key={file.path} of={of} file={file} />)}
     </>
   );
 }

@@ -3,7 +3,8 @@ import { Link } from 'wouter-preact';
 import type { Job } from '../api';
 import { Choice, FilterForm, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { loss, percent, short } from '../format';
-import { Missing, State, Time, useWatch } from '../parts';
+import { Denied, Missing, State, Time, useWatch } from '../parts';
+import { session, whyNot } from '../session';
 import { done, phaseTone, roundsText } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
@@ -31,6 +32,7 @@ export const kJobColumns: Column<Job>[] = [
 export function JobsPage() {
   const jobs = useWatch(sources.jobs(), []);
   const filters = useFilters();
+  const barred = whyNot(session.value, 'submit_job');
   const phase = filters.get('phase'), text = useSettled(filters.get('q'));
   const shown = (jobs.value ?? []).filter(
     (job) => (phase === '' || job.status.phase === phase) && job.name.toLowerCase().includes(text.toLowerCase()),
@@ -40,7 +42,8 @@ export function JobsPage() {
       <h1 class="with-tools">
         Jobs
         <span class="tools">
-          <Link href="/jobs/compare" class="button">Compare runs</Link> <Link href="/jobs/new" class="button main">New job</Link>
+          <Link href="/jobs/compare" class="button">Compare runs</Link>{' '}
+          {barred === '' ? <Link href="/jobs/new" class="button main">New job</Link> : <Denied why={barred} />}
         </span>
       </h1>
       <FilterForm>
@@ -56,7 +59,7 @@ export function JobsPage() {
           rows={shown}
           rowKey={(job) => job.id}
           file="jobs"
-          empty={jobs.value.length === 0 ? 'No job yet. “New job” above submits one, and so does: shoal job submit mine.toml' : 'No job matches these filters.'}
+          empty={jobs.value.length === 0 ? `No job yet.${barred === '' ? ' “New job” above submits one, and so does: shoal job submit mine.toml' : ''}` : 'No job matches these filters.'}
         />
       )}
     </>

@@ -3,7 +3,8 @@ import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { ask, type Join } from '../api';
 import { number } from '../format';
-import { Card, Copy, Glyph, Missing, useWatch } from '../parts';
+import { Card, Copy, Denied, Glyph, Missing, useWatch } from '../parts';
+import { session, whyNot } from '../session';
 import * as sources from '../sources';
 
 const join = { load: () => ask<Join>('/join'), concerns: () => false, slowMs: 60_000 };
@@ -27,6 +28,7 @@ export function JoinPage() {
   const [token, setToken] = useState('');
   const [root, setRoot] = useState('');
   if (known.value === undefined) return <><h1>Add a host</h1><Missing of={known} what="how to join" /></>;
+  const barred = whyNot(session.value, 'create_join_token');
   const { address, local } = reachable(known.value.grpc, location.hostname);
   const file = token !== '' ? token : local ? known.value.token_file : './join_token';
   const line = `shoal-agent --coordinator ${quoted(address)} --join-token ${quoted(file)} --data-root ${quoted(root === '' ? '/srv/data' : root)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
@@ -53,6 +55,7 @@ export function JoinPage() {
           <li>Install Shoal there: <code>shoal-agent</code> and <code>shoal-trainer</code>.</li>
           <li>
             Make a token on the coordinator’s host, <code>shoal token create --join</code>, and put it into a file that only the agent’s user may read.
+            {barred !== '' && <><Denied why={barred} /> Ask an operator for one. </>}
             Keep it secret: anyone who has it can join. {local && 'An agent on the same host can read the one in its folder.'}
           </li>
           <li>Put the training data into a folder there. Jobs can read what lies beneath it (<code>--data-root</code>), and nothing else of the host.</li>

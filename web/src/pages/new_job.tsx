@@ -6,8 +6,9 @@ import { ApiError, ask, askSome, command, type DryRun, type Example, type Job } 
 import { Editor } from '../editor';
 import { bytes, number, short } from '../format';
 import type { Watch } from '../live';
-import { Card, Glyph, Missing, State, Tile, useWatch } from '../parts';
+import { Card, Denied, Glyph, Missing, State, Tile, useWatch } from '../parts';
 import { PlanView } from '../plan';
+import { session, whyNot } from '../session';
 import * as sources from '../sources';
 import { verdictOn } from '../status';
 import { placeProblems, relocated, renamed, toToml, type LineProblem } from '../spec_text';
@@ -123,6 +124,12 @@ function useStart(from: string | null, known: Example[] | undefined, edited: boo
 }
 
 export function NewJobPage() {
+  const barred = whyNot(session.value, 'submit_job');
+  if (barred === '') return <NewJob />;
+  return <><h1>New job</h1><p><Denied why={barred} /></p></>;
+}
+
+function NewJob() {
   const known = useWatch(examples, []);
   const [search] = useSearchParams();
   const [text, setText] = useState('');

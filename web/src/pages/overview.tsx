@@ -3,8 +3,9 @@ import { Link } from 'wouter-preact';
 import type { Agent, Job } from '../api';
 import { byName, duration, kNone, loss, millis, number, percent, plural, short } from '../format';
 import { now } from '../live';
-import { Bar, Card, Glyph, Missing, Spark, State, Tile, Time, useWatch } from '../parts';
+import { Bar, Card, Denied, Glyph, Missing, Spark, State, Tile, Time, useWatch } from '../parts';
 import { agentTone, done, isFailure, isOver, loneStages, lostAgents, oneEach, phaseTone, problems, roundsText, stagesOf } from '../status';
+import { session, whyNot } from '../session';
 import * as sources from '../sources';
 import { agentState } from './agents';
 import { EventList } from './events';
@@ -78,7 +79,7 @@ function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
         </Link>{' '}
         <State tone={phaseTone(status.phase)} text={status.phase} />
       </div>
-      <Spark values={lines.value?.train_loss?.y ?? []} label={`Training loss of ${job.name}`} />
+      <Spark values={lines.value?.train_loss?.y ?? []} rounds={status.progress.rounds_committed} label={`Training loss of ${job.name}`} />
       <dl class="facts">
         <dt>Loss</dt>
         <dd>{loss(status.train_loss)}</dd>
@@ -105,6 +106,7 @@ export function OverviewPage() {
   const jobs = useWatch(sources.jobs(), []);
   const agents = useWatch(sources.agents(true), []);
   const recent = useWatch(sources.events({ severity: 'warning' }, 20), []);
+  const barred = whyNot(session.value, 'submit_job');
   const active = jobs.value?.filter((job) => !isOver(job.status.phase));
   const open = problems(jobs.value ?? [], agents.value ?? [], now.value);
   const known = jobs.value !== undefined && agents.value !== undefined;
@@ -122,7 +124,8 @@ export function OverviewPage() {
             <Missing of={jobs} what="jobs" />
           ) : active.length === 0 ? (
             <p class="empty">
-              No job runs. <Link href="/jobs/new">Submit one here</Link>, or with <code>shoal job submit mine.toml</code>
+              No job runs.{' '}
+              {barred !== '' ? <Denied why={barred} /> : <><Link href="/jobs/new">Submit one here</Link>, or with <code>shoal job submit mine.toml</code></>}
             </p>
           ) : (
             <ul class="plain jobs">

@@ -2,14 +2,15 @@
 // for, who takes part, what does the time and the network go into, what went wrong, what is safe on disk.
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { ApiError, command, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round } from '../api';
+import { ApiError, command, ownerOf, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round } from '../api';
 import { Chart, type Mark } from '../chart';
 import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
-import { Bar, Card, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
+import { Bar, Card, Denied, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
 import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../status';
 import { marksOf } from '../marks';
+import { session, whyNot } from '../session';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
 import { severityTone } from './events';
@@ -119,6 +120,8 @@ function Pausing({ job }: { job: Job }) {
   const act = (verb: string) => command<Job>(`/jobs/${job.id}/${verb}`);
   const resume = () => act('resume').then(() => refuse(''), (error: ApiError) => refuse(error.message));
   const paused = job.status.phase === 'paused';
+  const barred = whyNot(session.value, 'control_job', ownerOf(job));
+  if (barred !== '') return <p><Denied why={barred} /></p>;
   if (job.status.desired !== 'pause')
     return (
       <div class="actions">
@@ -447,7 +450,7 @@ export function RunPage({ id }: { id: string }) {
     <>
       <h1 class="breaks">{job.value.name}</h1>
       <p class="muted">
-        {job.value.id} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
+        {job.value.id}{ownerOf(job.value) !== '' && ` of ${ownerOf(job.value)}`} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
       </p>
       <WentBack job={job.value} events={failures} />
       <JobLinks job={id} at="" />

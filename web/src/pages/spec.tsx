@@ -7,6 +7,7 @@ import type { Job } from '../api';
 import { Choice, FilterForm, useFilters } from '../filters';
 import { Card, Copy, JobLinks, Missing, saveFile, State, Time, useWatch } from '../parts';
 import { phaseTone } from '../status';
+import { session, whyNot } from '../session';
 import * as sources from '../sources';
 import { compareSpecs, toToml, type Difference } from '../spec_text';
 import { Table, type Column } from '../table';
@@ -70,7 +71,7 @@ function Texts({ job, submitted }: { job: Job; submitted: string | null }) {
           )}
           <Copy text={text} />
           <button type="button" class="link" onClick={() => download(job.name, text)}>Download</button>
-          <Link href={`/jobs/new?from=${encodeURIComponent(job.id)}`}>Use for a new job</Link>
+          {whyNot(session.value, 'submit_job') === '' && <Link href={`/jobs/new?from=${encodeURIComponent(job.id)}`}>Use for a new job</Link>}
         </>
       }>
       <pre class="toml" tabIndex={0}>{text}</pre>
