@@ -5,6 +5,7 @@
 
 #include "base/prng.h"
 #include "outer_opt/core/round/link_estimates.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 #include "wire/metadata.h"
 
@@ -119,10 +120,6 @@ Result<double> pull_rate(v1::PeerService::Stub& stub, const ProbeGate& gate,
 }
 
 }  // namespace
-
-Instant steady_now() {
-  return {std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1)};
-}
 
 // ---- the gate
 

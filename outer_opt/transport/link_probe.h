@@ -20,8 +20,6 @@
 
 namespace shoal::outer_opt {
 
-Instant steady_now();  // of a clock that is never set
-
 inline constexpr Duration kProbeTime = seconds(1);
 inline constexpr Bytes kProbeBytes{16 << 20};
 

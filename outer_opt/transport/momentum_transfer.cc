@@ -12,6 +12,7 @@
 #include "base/transfer_patience.h"
 #include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/round/topology.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 
 namespace shoal::outer_opt {
@@ -194,12 +195,6 @@ Status read_stream(grpc::ClientReader<v1::MomentumChunk>& reader, grpc::ClientCo
 bool is_worth_a_retry(const Error& error) {
   return error.code == Code::kUnavailable || error.code == Code::kDeadlineExceeded ||
          error.code == Code::kDataLoss || error.code == Code::kCancelled;
-}
-
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
 }
 
 // `open` begins a stream for what the assembler has not got yet.

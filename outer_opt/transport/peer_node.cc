@@ -23,6 +23,7 @@
 #include "outer_opt/transport/state_join.h"
 #include "outer_opt/transport/state_wire.h"
 #include "proto/peer.grpc.pb.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 #include "wire/callback_queue.h"
 #include "wire/emulated_line.h"

@@ -11,17 +11,12 @@
 #include "outer_opt/core/round/topology.h"
 #include "outer_opt/transport/state_wire.h"
 #include "proto/peer.grpc.pb.h"
+#include "threads/clock.h"
 
 namespace shoal::outer_opt {
 namespace {
 
 constexpr auto kLookAtNews = std::chrono::milliseconds(100);
-
-Instant steady_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::steady_clock::now().time_since_epoch())
-              .count()};
-}
 
 struct Call {
   JoinSession::AskId id = 0;
