@@ -30,7 +30,7 @@ constexpr int kExitFlags = 2;
 constexpr double kSpeedMin = 0.01;
 constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
 constexpr int kOrphanLimitMax = 86'400;
-constexpr int kHttpPort = 7070;  // of a coordinator, unless it was told another one
+constexpr std::uint16_t kHttpPort = 7070;  // of a coordinator, unless it was told another one
 
 struct Flags {
   std::string coordinator = "127.0.0.1:7071", join_token, enrol, data_dir, name, devices = "auto",
@@ -158,15 +158,12 @@ Result<std::string> read_token(const std::string& given, const std::string& data
 // Where a host joins when it is not said: the default port of the coordinator's HTTP.
 Result<std::string> enrol_address(const Flags& flags) {
   if (!flags.enrol.empty()) {
-    auto given = split_address(flags.enrol);
-    if (given.ok()) return flags.enrol;
-    Error error = given.error();
-    error.field = "--enrol";
-    return error;
+    const auto given = address_to_dial(flags.enrol, "--enrol");
+    return given.ok() ? Result<std::string>(flags.enrol) : given.error();
   }
-  const auto parts = split_address(flags.coordinator);
-  if (!parts.ok()) return parts.error();
-  return join_address(parts->first, kHttpPort);
+  const auto coordinator = address_to_dial(flags.coordinator, "--coordinator");
+  if (!coordinator.ok()) return coordinator.error();
+  return HostPort{coordinator->host, kHttpPort}.text();
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> read_labels(
@@ -249,7 +246,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   HostOptions options;
   if (const Status values = check_values(flags); !values.ok()) return values.error();
   options.coordinator.address = flags.coordinator;
-  if (auto address = split_address(flags.coordinator); !address.ok()) return address.error();
+  const auto address = address_to_dial(flags.coordinator, "--coordinator");
+  if (!address.ok()) return address.error();
   auto token = read_token(flags.join_token, flags.data_dir);
   if (!token.ok()) return token.error();
   options.join_token = std::move(token).value();

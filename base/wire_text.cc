@@ -1,7 +1,8 @@
 #include "base/wire_text.h"
 
-#include <charconv>
 #include <cstdint>
+
+#include "base/host_port.h"
 
 namespace shoal {
 namespace {
@@ -89,14 +90,8 @@ bool is_host_text(std::string_view text) {
 }
 
 bool is_host_port_text(std::string_view text) {
-  const auto colon = text.rfind(':');
-  if (colon == std::string_view::npos) return false;
-  const std::string_view host = text.substr(0, colon), digits = text.substr(colon + 1);
-  const bool bare_ipv6 = host.find(':') != std::string_view::npos && !host.starts_with('[');
-  unsigned port = 0;
-  const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  return !bare_ipv6 && is_host_text(host) && failure == std::errc() &&
-         end == digits.data() + digits.size() && port >= 1 && port <= 65'535;
+  const auto read = read_host_port(text);
+  return read && read->port >= 1;
 }
 
 bool is_origin_text(std::string_view text) {

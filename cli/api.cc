@@ -1,6 +1,7 @@
 // Paging, server-sent events and the reading of optional fields.
 #include "cli/api.h"
 
+#include "base/host_port.h"
 #include "base/wire_text.h"
 #include "cli/event_reader.h"
 #include "cli/versions.h"
@@ -19,10 +20,6 @@ std::string normalised_origin(std::string address) {
 }
 
 }  // namespace
-
-bool is_loopback_host(const std::string& host) {
-  return host == "localhost" || host == "::1" || host == "[::1]" || host.rfind("127.", 0) == 0;
-}
 
 Status check_origin(const std::string& origin) {
   const std::size_t start = origin.find("://") + 3;

@@ -68,9 +68,6 @@ class Api {
 // out; of https, which only a proxy speaks, 443 is.
 Status check_origin(const std::string& origin);
 
-// host:port to "host" is 127.0.0.0/8, ::1 or localhost.
-bool is_loopback_host(const std::string& host);
-
 // Fields that may be missing, with control characters written down (base/wire_text.h): a text, a
 // number, an object on the way "status/progress/inner_step".
 const Json* at_path(const Json& object, std::string_view slashed_path);

@@ -51,6 +51,24 @@ Json to_json(const toml::node& node, const std::string& pointer, const std::stri
   return text.str();
 }
 
+// What the library says of the two usual slips names what it was doing, not what to write.
+std::string plain_toml_problem(std::string_view description) {
+  const auto says = [&](std::string_view part) {
+    return description.find(part) != std::string_view::npos;
+  };
+  if (says("parsing string") && says("unescaped control characters")) {
+    return "a text has no closing quote on its line";
+  }
+  if (says("cannot redefine existing")) {
+    const auto quote = description.find('\'');
+    const auto end = description.find('\'', quote + 1);
+    if (end != std::string_view::npos) {
+      return std::string(description.substr(quote, end + 1 - quote)) + " is there twice";
+    }
+  }
+  return "not TOML: " + std::string(description);
+}
+
 Result<Json> read_toml(const std::string& text, const std::string& file, Places& places) {
   try {
     const toml::table table = toml::parse(text);
@@ -58,8 +76,8 @@ Result<Json> read_toml(const std::string& text, const std::string& file, Places&
   } catch (const toml::parse_error& error) {
     const auto& at = error.source().begin;
     return Error{Code::kValidation,
-                 file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +
-                     ": not TOML: " + std::string(error.description()),
+                 file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
+                     plain_toml_problem(error.description()),
                  "", "text needs quotes, tables look like [train]; see examples/kjv.toml"};
   }
 }
@@ -68,7 +86,13 @@ Result<Json> read_json(const std::string& text, const std::string& file) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
-    return Error{Code::kValidation, file + ": not JSON: " + error.what(), "", ""};
+    // The library's text begins with its name of the mistake, in brackets.
+    const std::string says = error.what();
+    const auto bracket = says.find("] ");
+    return Error{
+        Code::kValidation,
+        file + ": not JSON: " + says.substr(bracket == std::string::npos ? 0 : bracket + 2), "",
+        "a file that does not end in .json is read as TOML"};
   }
 }
 
@@ -200,15 +224,19 @@ Status JobFile::check_data_is_here() const {
   const std::string path = data_path();
   if (path.empty()) return {};
   std::error_code failure;
-  const bool readable = fs::is_regular_file(path, failure) && std::ifstream(path);
-  if (readable && fs::file_size(path, failure) > 0) return {};
-  const std::string what = readable                    ? "the file is empty: "
-                           : fs::exists(path, failure) ? "cannot be read as a file: "
-                                                       : "no such file: ";
-  return refused_data(
-      what + path,
-      "a relative path starts at the folder of the job file; the coordinator runs on "
-      "this host, so the file must be here");
+  if (!fs::exists(path, failure)) {
+    return refused_data("no such file: " + path,
+                        "a relative path starts at the folder of the job file; the coordinator "
+                        "runs on this host, so the file must be here");
+  }
+  if (fs::is_directory(path, failure)) {
+    return refused_data("is a folder: " + path, "name one file");
+  }
+  if (!fs::is_regular_file(path, failure) || !std::ifstream(path)) {
+    return refused_data("cannot be read: " + path, "name a file that you may read");
+  }
+  if (fs::file_size(path, failure) > 0) return {};
+  return refused_data("the file is empty: " + path, "put text into it, or name another file");
 }
 
 Status JobFile::check_data(const Json& dry_run) const {

@@ -1,5 +1,8 @@
 #include "cli/job_file.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gtest/gtest.h>
 
 namespace shoal::cli {
@@ -89,6 +92,30 @@ TEST(JobFile, SyntaxErrorsNameLineAndColumn) {
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().code, Code::kValidation);
   EXPECT_EQ(file.error().message.rfind("tiny.toml:2:", 0), 0u) << file.error().message;
+}
+
+TEST(JobFile, SyntaxErrorsSayWhatIsWrongWithTheText) {
+  const auto message = [](const std::string& text) { return parsed(text).error().message; };
+  EXPECT_EQ(message("name = \"tiny\n[train]\n"),
+            "tiny.toml:1:13: a text has no closing quote on its line");
+  EXPECT_EQ(message("[train]\nlr = 1\nlr = 2\n").substr(0, 13), "tiny.toml:3:1");
+  EXPECT_NE(message("[train]\nlr = 1\nlr = 2\n").find("'lr' is there twice"), std::string::npos);
+  const auto json = JobFile::parse("{\"name\": }", "tiny.json", "/jobs", {});
+  EXPECT_EQ(json.error().message.find("[json"), std::string::npos) << json.error().message;
+  EXPECT_NE(json.error().message.find("line 1, column"), std::string::npos);
+}
+
+TEST(JobFile, DataThatIsNotAFileWithTextIsRefused) {
+  const std::string folder = ::testing::TempDir() + "job_file_test_data";
+  std::filesystem::create_directories(folder + "/texts/a.txt");
+  const auto check = [&] { return JobFile::parse(kText, "t", folder, {})->check_data_is_here(); };
+  EXPECT_EQ(check().error().remedy, "name one file");
+  std::filesystem::remove(folder + "/texts/a.txt");
+  std::ofstream(folder + "/texts/a.txt").flush();
+  EXPECT_EQ(check().error().remedy, "put text into it, or name another file");
+  std::ofstream(folder + "/texts/a.txt") << "text";
+  EXPECT_TRUE(check().ok());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(JobFile, MissingFilesAreNamed) {

@@ -2,7 +2,6 @@
 #include "cli/up_layout.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -81,23 +80,18 @@ Result<std::string> default_up_folder() {
 }
 
 Result<HostPort> parse_loopback(const std::string& text, const std::string& flag) {
-  const auto colon = text.rfind(':');
-  HostPort parsed;
-  parsed.host = colon == std::string::npos ? "" : text.substr(0, colon);
-  if (parsed.host.empty()) parsed.host = "127.0.0.1";
-  const std::string digits = colon == std::string::npos ? text : text.substr(colon + 1);
-  const auto [end, failure] =
-      std::from_chars(digits.data(), digits.data() + digits.size(), parsed.port);
-  const bool whole = failure == std::errc() && end == digits.data() + digits.size();
-  if (!whole || parsed.port < 0 || parsed.port > 65535) {
+  const bool port_only = text.rfind(':') == std::string::npos || text.starts_with(':');
+  const auto read =
+      read_host_port(port_only ? "127.0.0.1:" + text.substr(text.starts_with(':') ? 1 : 0) : text);
+  if (!read) {
     return Error{Code::kInvalidArgument, "not an address: '" + text + "'", flag,
                  "give it as host:port, for example 127.0.0.1:7070; port 0 takes a free one"};
   }
-  if (!is_loopback_host(parsed.host)) {
-    return Error{Code::kInvalidArgument, "'" + parsed.host + "' is not this host's loopback", flag,
+  if (!is_loopback_host(read->host)) {
+    return Error{Code::kInvalidArgument, "'" + read->host + "' is not this host's loopback", flag,
                  "`shoal up` is for trying out on one host; for others start shoal-coordinator"};
   }
-  return parsed;
+  return *read;
 }
 
 Status validate(const UpOptions& options) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_port.h"
 #include "base/result.h"
 #include "cli/api.h"
 #include "cli/contexts.h"
@@ -37,11 +38,6 @@ struct UpOptions {
 // $XDG_DATA_HOME/shoal/up or ~/.local/share/shoal/up; kNotFound: neither is there.
 Result<std::string> default_up_folder();
 
-struct HostPort {
-  std::string host;
-  int port = 0;
-  std::string text() const { return host + ":" + std::to_string(port); }
-};
 // "host:port", ":port" or "port"; refuses what is not loopback, naming the flag.
 Result<HostPort> parse_loopback(const std::string& text, const std::string& flag);
 

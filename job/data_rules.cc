@@ -57,8 +57,9 @@ Status check_data_tokens(const DataNeeds& needs, std::span<const std::byte> byte
     const std::int64_t token = token_at(bytes, needs.tokenizer, i);
     if (token < needs.vocab) continue;
     return Error{Code::kValidation,
-                 path + ": token " + std::to_string(first + static_cast<std::int64_t>(i)) +
-                     " is not below model.vocab, " + std::to_string(needs.vocab),
+                 path + ": the token at position " +
+                     std::to_string(first + static_cast<std::int64_t>(i)) +
+                     " is not below model.vocab (" + std::to_string(needs.vocab) + ")",
                  kField, "raise model.vocab or use the tokenizer the file was made with"};
   }
   return {};

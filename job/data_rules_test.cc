@@ -43,7 +43,7 @@ TEST(DataRules, TheFirstTokenThatTheModelDoesNotHaveIsNamed) {
   const Status bad = check_data_tokens(kSmall, bytes_of({0, 100, 101}), 7, "/x");
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().code, Code::kValidation);
-  EXPECT_EQ(bad.error().message, "/x: token 8 is not below model.vocab, 100");
+  EXPECT_EQ(bad.error().message, "/x: the token at position 8 is not below model.vocab (100)");
 }
 
 TEST(DataRules, TokensOfTwoBytesAreLittleEndianAndHalfOneIsNotLookedAt) {
@@ -51,7 +51,7 @@ TEST(DataRules, TokensOfTwoBytesAreLittleEndianAndHalfOneIsNotLookedAt) {
   EXPECT_TRUE(check_data_tokens(wide, bytes_of({43, 1, 255}), 0, "/x").ok());
   const Status bad = check_data_tokens(wide, bytes_of({43, 1, 44, 1}), 0, "/x");
   ASSERT_FALSE(bad.ok());
-  EXPECT_THAT(bad.error().message, HasSubstr("token 1 is not below model.vocab"));
+  EXPECT_THAT(bad.error().message, HasSubstr("position 1 is not below model.vocab"));
 }
 
 TEST(DataRules, APathMayNameARoot) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "threads/clock.h"
 
 namespace shoal::wire {
 namespace {
@@ -27,12 +28,6 @@ constexpr Duration kAhead = milliseconds(10);
 constexpr std::size_t kQueueBytes = 64 << 10;  // of a direction, beyond what the delay holds
 constexpr std::size_t kUnlimitedQueueBytes = 8 << 20;
 constexpr int kSocketBuffer = 64 << 10;
-
-Instant now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return {time.tv_sec * 1'000'000'000 + time.tv_nsec};
-}
 
 struct Chunk {
   std::vector<std::byte> bytes;
@@ -201,7 +196,7 @@ int EmulatedLine::pass(int fd) {
 // What the thread waits for; forgets what is over.
 std::optional<Instant> EmulatedLine::collect(std::vector<pollfd>& waits) {
   std::optional<Instant> at;
-  const Instant time = now();
+  const Instant time = steady_now();
   for (const auto& each : connections_) each->collect(time, link_, waits, at);
   waits.push_back({waker_, POLLIN, 0});
   return at;
@@ -215,7 +210,7 @@ void EmulatedLine::run() {
       std::move(new_.begin(), new_.end(), std::back_inserter(connections_));
       new_.clear();
     }
-    connections_.remove_if([this](const auto& each) { return !each->work(now(), link_); });
+    connections_.remove_if([this](const auto& each) { return !each->work(steady_now(), link_); });
     // Who had the line goes behind those who did not: one that always has more to send would else
     // come first whenever the line is free.
     std::list<std::unique_ptr<Connection>> served;
@@ -228,7 +223,7 @@ void EmulatedLine::run() {
     const auto at = collect(waits);
     timespec limit{};
     if (at) {
-      const std::int64_t ns = std::max<std::int64_t>(0, (*at - now()).ns);
+      const std::int64_t ns = std::max<std::int64_t>(0, (*at - steady_now()).ns);
       limit = {ns / 1'000'000'000, ns % 1'000'000'000};
     }
     ppoll(waits.data(), waits.size(), at ? &limit : nullptr, nullptr);

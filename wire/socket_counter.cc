@@ -1,7 +1,6 @@
 // Walks /proc/self/fd. linux/tcp.h has the counters that the C library's header lacks.
 #include "wire/socket_counter.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -12,6 +11,8 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+
+#include "base/host_port.h"
 
 namespace shoal::wire {
 namespace {
@@ -41,12 +42,8 @@ bool read_totals(int fd, SocketTotals& totals) {
 }  // namespace
 
 std::uint16_t port_of(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return 0;
-  std::uint16_t port = 0;
-  const char* end = address.data() + address.size();
-  const auto parsed = std::from_chars(address.data() + colon + 1, end, port);
-  return parsed.ec == std::errc() && parsed.ptr == end ? port : 0;
+  const auto read = read_host_port(address);
+  return read ? read->port : 0;
 }
 
 template <typename Use>

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/host_port.h"
 
 namespace shoal::wire {
 namespace {
@@ -34,14 +35,12 @@ void prepare(int fd) {
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 AddressList resolve(const std::string& address, int flags) {
-  const std::size_t colon = address.rfind(':');
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
-  if (colon == std::string::npos) return {nullptr, freeaddrinfo};
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  const auto read = read_host_port(address);
+  if (!read) return {nullptr, freeaddrinfo};
+  getaddrinfo(read->host.c_str(), std::to_string(read->port).c_str(), &hints, &found);
   return {found, freeaddrinfo};
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <memory>
 
@@ -55,34 +54,24 @@ bool can_listen(const std::string& host, int port) {
 }
 
 bool parse_port(std::string_view text, int& port) {
-  const auto end = std::from_chars(text.data(), text.data() + text.size(), port).ptr;
-  return !text.empty() && end == text.data() + text.size() && port >= 0 && port <= 65535;
+  const auto read = read_port(text);
+  port = read.value_or(0);
+  return read.has_value();
 }
 
 }  // namespace
 
-Result<std::pair<std::string, std::string>> split_address(const std::string& address) {
-  const auto colon = address.rfind(':');
-  int port = 0;
-  if (colon == std::string::npos || colon == 0 || !parse_port(address.substr(colon + 1), port) ||
-      port == 0) {
-    return Error{Code::kValidation, "must be host:port, got '" + address + "'", "--coordinator",
-                 "e.g. 10.0.0.1:7071"};
-  }
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return std::pair(host, address.substr(colon + 1));
-}
-
-std::string join_address(const std::string& host, int port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+Result<HostPort> address_to_dial(const std::string& address, const std::string& flag) {
+  auto read = read_host_port(address);
+  if (read && read->port > 0) return *std::move(read);
+  return Error{Code::kValidation, "must be host:port, got '" + address + "'", flag,
+               "e.g. 10.0.0.1:7071"};
 }
 
 Result<std::string> local_address_towards(const std::string& address) {
-  const auto parts = split_address(address);
-  if (!parts.ok()) return parts.error();
-  const auto list = resolve(parts->first, parts->second, SOCK_DGRAM, 0);
+  const auto far = address_to_dial(address, "--coordinator");
+  if (!far.ok()) return far.error();
+  const auto list = resolve(far->host, std::to_string(far->port), SOCK_DGRAM, 0);
   if (!list.ok()) return list.error();
   for (const addrinfo* each = list->get(); each != nullptr; each = each->ai_next) {
     const Socket socket(each->ai_family, SOCK_DGRAM);

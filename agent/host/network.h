@@ -2,18 +2,15 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "base/host_port.h"
 #include "base/result.h"
 
 namespace shoal::agent {
 
-// "host:port" or "[v6]:port" into its parts.
-Result<std::pair<std::string, std::string>> split_address(const std::string& address);
-
-// "host:port", with brackets around an IPv6 address.
-std::string join_address(const std::string& host, int port);
+// "host:port" or "[v6]:port" of somebody to dial; a refusal names `flag`.
+Result<HostPort> address_to_dial(const std::string& address, const std::string& flag);
 
 // The local address that this host would use to reach `address` ("host:port"): the one that its
 // peers can dial, usually. Asks the routing table with a connected UDP socket; nothing is sent.

@@ -8,14 +8,12 @@
 namespace shoal::agent {
 namespace {
 
-TEST(Network, AddressesAreSplitAndJoined) {
-  EXPECT_EQ(*split_address("node:7071"), std::pair(std::string("node"), std::string("7071")));
-  EXPECT_EQ(split_address("[::1]:7071")->first, "::1");
+TEST(Network, AnAddressToDialHasAHostAndAPort) {
+  EXPECT_EQ(*address_to_dial("node:7071", "--enrol"), (HostPort{"node", 7071}));
+  EXPECT_EQ(address_to_dial("[::1]:7071", "--enrol")->host, "::1");
   for (const char* bad : {"", "node", ":7071", "node:", "node:0", "node:65536", "node:7x"}) {
-    EXPECT_FALSE(split_address(bad).ok()) << bad;
+    EXPECT_EQ(address_to_dial(bad, "--enrol").error().field, "--enrol") << bad;
   }
-  EXPECT_EQ(join_address("::1", 7100), "[::1]:7100");
-  EXPECT_EQ(join_address("10.0.0.1", 7100), "10.0.0.1:7100");
 }
 
 TEST(Network, TheLocalAddressOfARoute) {

@@ -41,11 +41,11 @@ class Call {
         stream_(io_, *context_) {}
 
   Status connect() {
-    const auto parts = split_address(peer_.address);
-    if (!parts.ok()) return parts.error();
+    const auto far = address_to_dial(peer_.address, "--enrol");
+    if (!far.ok()) return far.error();
     tcp::resolver resolver(io_);
     ErrorCode error;
-    const auto found = resolver.resolve(parts->first, parts->second, error);
+    const auto found = resolver.resolve(far->host, std::to_string(far->port), error);
     if (error) return unreachable(peer_.address, error.message());
     error = run([&](auto done) {
       beast::get_lowest_layer(stream_).async_connect(

@@ -158,7 +158,7 @@ Result<std::vector<std::string>> TrainerProcesses::environment(const StartTraine
       "SHOAL_TRAINER_LINK=" + options_.emulated_link,
       "SHOAL_TRAINER_CERTIFICATES=1",
       "SHOAL_DATA_ROOTS=" + options_.data_roots.to_text(),
-      "SHOAL_TRAINER_BIND=" + join_address(listen_host, *port),
+      "SHOAL_TRAINER_BIND=" + HostPort{listen_host, static_cast<std::uint16_t>(*port)}.text(),
       "SHOAL_TRAINER_HOST=" + options_.core.host,
       "OPENBLAS_NUM_THREADS=" + threads,
       "OMP_NUM_THREADS=" + threads,

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "threads/clock.h"
 
 namespace shoal::bench {
 namespace {
@@ -21,12 +22,6 @@ constexpr int kReadsAtOnce = 16;  // of one host, before what is due is delivere
 constexpr std::size_t kOrderMax = 64 << 10;
 constexpr Duration kBucket = microseconds(10);
 constexpr std::uint64_t kControl = 1 << 20, kStop = kControl + 1;  // beside numbers of hosts
-
-Instant now() {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return Instant{} + seconds(time.tv_sec) + nanoseconds(time.tv_nsec);
-}
 
 bool watch(int epoll, int fd, std::uint64_t what) {
   epoll_event event{};
@@ -96,7 +91,7 @@ bool Forwarder::wait(int epoll, int control, int stop, const Order& order) {
   std::array<epoll_event, 64> events{};
   timespec timeout{};
   if (const auto next = network_.next()) {
-    const Duration left = std::max(Duration{}, *next - now());
+    const Duration left = std::max(Duration{}, *next - steady_now());
     timeout = {left.ns / 1'000'000'000, left.ns % 1'000'000'000};
   }
   const int ready = epoll_pwait2(epoll, events.data(), static_cast<int>(events.size()),
@@ -128,18 +123,18 @@ void Forwarder::take(int host) {
     if (read == TunDevice::Read::kNothing) return;
     const auto to = packet ? host_at(destination_of(*packet)) : std::nullopt;
     if (to)
-      network_.send(now(), host, *to, std::move(*packet));
+      network_.send(steady_now(), host, *to, std::move(*packet));
     else
       ++counts_[index].unroutable;
   }
 }
 
 void Forwarder::deliver() {
-  network_.advance(now(), due_);
+  network_.advance(steady_now(), due_);
   for (const Delivery& delivery : due_) {
     const auto host = static_cast<std::size_t>(delivery.host);
     if (!devices_[host].write(delivery.train)) counts_[host].refused += delivery.train.count;
-    lateness_.add(now() - delivery.due);
+    lateness_.add(steady_now() - delivery.due);
   }
   due_.clear();
 }

@@ -5,6 +5,7 @@
 #include <deque>
 #include <utility>
 
+#include "threads/clock.h"
 #include "threads/mutex.h"
 
 namespace shoal::bench {
@@ -37,11 +38,7 @@ class Countdown {
 
 }  // namespace
 
-std::int64_t monotonic_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+std::int64_t monotonic_ns() { return steady_now().ns; }
 
 namespace {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -12,6 +11,7 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
+#include "base/host_port.h"
 #include "base/number_text.h"
 #include "base/wire_text.h"
 
@@ -25,22 +25,16 @@ Error refused(std::string flag, std::string message, std::string remedy = {}) {
           .remedy = std::move(remedy)};
 }
 
-// "127.0.0.1", "[::1]", "localhost": nothing is looked up, so nothing but this host is meant.
+// "127.0.0.1", "::1", "localhost": nothing is looked up, so nothing but this host is meant.
 bool is_own_host(const std::string& host) {
   in6_addr parsed{};
-  if (host == "localhost" || ::inet_pton(AF_INET, host.c_str(), &parsed) == 1) return true;
-  const bool bracketed = host.starts_with('[') && host.ends_with(']');
-  return bracketed && ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &parsed) == 1;
+  return host == "localhost" || ::inet_pton(AF_INET, host.c_str(), &parsed) == 1 ||
+         ::inet_pton(AF_INET6, host.c_str(), &parsed) == 1;
 }
 
 bool is_address(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || !is_own_host(text.substr(0, colon))) return false;
-  unsigned port = 0;
-  const char* first = text.data() + colon + 1;
-  const char* last = text.data() + text.size();
-  const auto [end, failure] = std::from_chars(first, last, port);
-  return failure == std::errc() && end == last && first != last && port <= 65'535;
+  const auto address = read_host_port(text);
+  return address && is_own_host(address->host);
 }
 
 // Seconds as people write them ("0.5"), kept as a Duration.
@@ -256,8 +250,8 @@ std::string default_data_dir() {
 }
 
 bool is_loopback(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
+  const auto read = read_host_port(address);
+  return read && is_loopback_host(read->host);
 }
 
 Result<CommandLine> read_command_line(int argc, const char* const* argv) {

@@ -1,21 +1,18 @@
 #include "coordinator/store/sqlite.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <limits>
 
 #include <sqlite3.h>
 
+#include "threads/clock.h"
+
 namespace shoal::coordinator {
 namespace {
 
-std::int64_t steady_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+std::int64_t steady_ms() { return steady_now().ns / 1'000'000; }
 
 struct Mapped {
   Code code;

@@ -131,7 +131,7 @@ TEST_F(DataTest, TokenOutsideOfTheVocabularyIsNamedWithItsPosition) {
   const auto data = Dataset::open(spec, data::DataRoots::whole_host());
   ASSERT_FALSE(data.ok());
   EXPECT_EQ(data.error().code, Code::kValidation);
-  EXPECT_THAT(data.error().message, HasSubstr("token 128 is not below model.vocab, 128"));
+  EXPECT_THAT(data.error().message, HasSubstr("position 128 is not below model.vocab (128)"));
 }
 
 TEST_F(DataTest, TheDigestIsOfTheContentAndNotOfThePath) {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 
+#include "base/host_port.h"
 #include "coordinator/service/http/asio.h"
 
 namespace shoal::coordinator::rest {
@@ -29,23 +29,13 @@ Error not_an_address(const std::string& text) {
 }  // namespace
 
 Result<BindAddress> parse_bind(const std::string& text) {
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0) return not_an_address(text);
-  BindAddress bind;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, bind.port);
-  if (error != std::errc() || stop != end) return not_an_address(text);
-
-  std::string host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
-  if (host == "localhost") host = "127.0.0.1";
+  auto read = read_host_port(text);
+  if (!read) return not_an_address(text);
+  if (read->host == "localhost") read->host = "127.0.0.1";
   boost::system::error_code parse_error;
-  const auto address = http_io::net::ip::make_address(host, parse_error);
+  const auto address = http_io::net::ip::make_address(read->host, parse_error);
   if (parse_error) return not_an_address(text);
-  bind.host = host;
-  bind.loopback = address.is_loopback();
-  return bind;
+  return BindAddress{std::move(read->host), read->port, address.is_loopback()};
 }
 
 bool host_allowed(std::string_view host_header, const std::vector<std::string>& names) {

@@ -97,7 +97,7 @@ TEST(DryRunData, TokensOfAnotherTokenizerAreFound) {
   EXPECT_EQ(look_at_data(spec, data::DataRoots::whole_host()).problem, "");
   spec.data.tokenizer = Tokenizer::kUint16;
   EXPECT_THAT(look_at_data(spec, data::DataRoots::whole_host()).problem,
-              HasSubstr("token 0 is not below model.vocab"));
+              HasSubstr("position 0 is not below model.vocab"));
 }
 
 TEST(DryRunData, OnlyTheDataRootsOfThisHostAreLookedAt) {
