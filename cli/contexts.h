@@ -6,7 +6,7 @@
 //   current = "team"
 //   [contexts.team]
 //   addr = "https://shoal.example:7070"
-//   ca = "/home/ada/roots.pem"         the CA of the coordinator's certificate
+//   ca = "/etc/shoal/roots.pem"       the CA of the coordinator's certificate
 //   token = "shoalapi1.tok_3.…"        or token_file = "/path"
 #pragma once
 
