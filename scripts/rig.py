@@ -201,7 +201,9 @@ class Cluster:
         self.coordinator_flags, self.agent_flags = list(coordinator_flags), list(agent_flags)
         self.mark = f"SHOAL_RIG={os.getpid()}-{self.folder.name}"
         self.bin = programs
-        self.http = "127.0.0.1:7070" if lines else "127.0.0.1:0"
+        # Behind lines, agents join at the address of its host, and the script is on its loopback.
+        self.listen = "0.0.0.0:7070" if lines else "127.0.0.1:0"
+        self.http = self.join_at = ""
         self.grpc = f"{Lines.address(0)}:7071" if lines else "127.0.0.1:0"
         self.coordinator, self.agents, self.token = None, [None] * agents, ""
         self.name = ""  # of the job
@@ -235,7 +237,7 @@ class Cluster:
         at.unlink(missing_ok=True)
         host = self.lines.hosts[0] if self.lines else None
         self.coordinator = self.start(host, "shoal-coordinator", "coordinator.log", "--data-dir",
-                                      self.data_of_coordinator(), "--http", self.http, "--grpc", self.grpc,
+                                      self.data_of_coordinator(), "--http", self.listen, "--grpc", self.grpc,
                                       "--address-file", at, *self.coordinator_flags)
         return at
 
@@ -243,7 +245,9 @@ class Cluster:
         at = self.launch_coordinator()
         self.until(at.exists, "the coordinator does not start")
         told = json.loads(at.read_text())
-        self.http, self.grpc, self.token = told["http"].removeprefix("http://"), told["grpc"], told["token_file"]
+        self.listen, self.grpc, self.token = told["http"].removeprefix("http://"), told["grpc"], told["token_file"]
+        self.http = self.listen.replace("0.0.0.0", "127.0.0.1")
+        self.join_at = self.listen.replace("0.0.0.0", Lines.address(0))
         return told
 
     def data_of(self, number):
@@ -265,7 +269,7 @@ class Cluster:
         if self.lines:
             where, ports = self.lines.hosts[number + 1], ["--host", Lines.address(number + 1)]
         self.agents[number] = self.start(where, "shoal-agent", f"agent{number}.log", "--coordinator", self.grpc,
-                                         "--join-token", self.token, "--enrol", self.http, "--data-dir",
+                                         "--join-token", self.token, "--enrol", self.join_at, "--data-dir",
                                          self.data_of(number), "--name", self.name_of(number), "--devices", "cpu:1",
                                          "--threads", "1", "--data-root", self.folder, *ports,
                                          *self.flags_of(number))
