@@ -38,7 +38,7 @@ export function makePeople() {
     { id: 1, at: at(-1), principal: 'ana', token: 'tok_2', action: 'submit_job', object: 'job_1', before: null, after: 'large' },
     { id: 2, at: at(0), principal: 'olga', token: 'tok_5', action: 'drain_agent', object: 'agt_1', before: 'active', after: 'draining' },
   ];
-  return { tokens, audit, sessions: new Map(), tickets: new Map([['good', 'tok_1']]), keepsCookies: true, asked: [], refused: [], secrets: [] };
+  return { tokens, audit, sessions: new Map(), logins: 0, tickets: new Map([['good', 'tok_1']]), keepsCookies: true, asked: [], refused: [], secrets: [] };
 }
 
 const known = (people, id) => people.tokens.find((one) => one.id === id);
@@ -62,7 +62,7 @@ function logIn(people, { token: secret, ticket }) {
   if (token === undefined) return ticket !== undefined ? stranger('the link was used already, or is too old', '`shoal link` prints a new one') : stranger('the coordinator does not know this token');
   if (token.state === 'expired') return stranger('the token expired 10 days ago by the coordinator’s clock');
   if (token.state === 'revoked') return stranger('the token was revoked');
-  const cookie = `ses${people.sessions.size + 1}`;
+  const cookie = `ses${++people.logins}`;
   people.sessions.set(cookie, token.id);
   return [200, {}, people.keepsCookies ? { 'Set-Cookie': `shoal_session=${cookie}; HttpOnly; SameSite=Strict; Path=/` } : {}];
 }

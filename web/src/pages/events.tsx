@@ -1,12 +1,12 @@
 // History, newest first: of the cluster or of one job, with filters that live in the address.
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { ClusterEvent } from '../api';
+import type { Agent, ClusterEvent } from '../api';
 import { Choice, FilterForm, Only, SearchBox, useFilters, useSettled, wordOptions } from '../filters';
 import { number, words } from '../format';
 import { JobTitle } from '../job_title';
-import { Glyph, JobLinks, Missing, Time, State, useWatch } from '../parts';
-import type { Tone } from '../status';
+import { Glyph, JobLinks, Missing, Time, State, useNames, useWatch } from '../parts';
+import { agentName, type Tone } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
@@ -32,7 +32,7 @@ export function EventList({ events, empty }: { events: ClusterEvent[]; empty: st
 
 const kStep = 500, kMost = 5000; // so many at first and more for each asking; the API has all
 
-const kColumns: Column<ClusterEvent>[] = [
+const columnsOf = (agents: Agent[]): Column<ClusterEvent>[] => [
   { name: 'When', show: (event) => <Time at={event.at} />, value: (event) => event.at },
   { name: 'Severity', show: (event) => <State tone={severityTone(event)} text={event.severity} />, value: (event) => event.severity },
   { name: 'Kind', show: (event) => words(event.kind), value: (event) => event.kind },
@@ -42,7 +42,11 @@ const kColumns: Column<ClusterEvent>[] = [
     show: (event) => (event.job === null ? '' : <Link href={`/jobs/${event.job}`}>{event.job}</Link>),
     value: (event) => event.job,
   },
-  { name: 'Agent', show: (event) => (event.agent === null ? '' : <Link href={`/agents/${event.agent}`}>{event.agent}</Link>), value: (event) => event.agent },
+  {
+    name: 'Agent',
+    show: (event) => (event.agent === null ? '' : <Link href={`/agents/${event.agent}`}>{agentName(event.agent, agents)}</Link>),
+    value: (event) => (event.agent === null ? null : agentName(event.agent, agents)),
+  },
   { name: 'Round', numeric: true, show: (event) => (event.round === null ? '' : number(event.round)), value: (event) => event.round },
   { name: 'No.', numeric: true, show: (event) => number(event.seq), value: (event) => event.seq },
 ];
@@ -66,6 +70,8 @@ export function EventsPage({ id }: { id?: string }) {
   const agent = filters.get('agent'), kind = filters.get('kind'), severity = filters.get('severity');
   const least = kSeverities.some(([one]) => one === severity) ? severity : '';
   const events = useWatch(sources.events({ job: id, agent: agent || undefined, severity: least || undefined }, most), [id, agent, least, most]);
+  const agents = useNames(useWatch(sources.agents(true), []).value);
+  const columns = useMemo(() => columnsOf(agents), [agents]);
   const known = events.value ?? [];
   const text = useSettled(filters.get('q')).toLowerCase();
   const kinds = useMemo(() => [...new Set([...known.map((event) => event.kind), kind])].filter((one) => one !== '').sort(), [known, kind]);
@@ -88,7 +94,7 @@ export function EventsPage({ id }: { id?: string }) {
       {events.value === undefined ? (
         <Missing of={events} what="events" />
       ) : (
-        <Table caption="Events, newest first" columns={kColumns} rows={shown} rowKey={(event) => event.seq} file="events" empty="None of the newest events matches." />
+        <Table caption="Events, newest first" columns={columns} rows={shown} rowKey={(event) => event.seq} file="events" empty="None of the newest events matches." />
       )}
       <p class="under muted">
         {known.length >= most && most < kMost ? (

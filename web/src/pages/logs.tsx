@@ -9,6 +9,7 @@ import type { LogLine } from '../api_types';
 import { kLinesMost, readLog, type Log, type LogFilter } from '../logs';
 import type { Watch } from '../live';
 import { Glyph, JobLinks, Missing, saveFile, useWatch } from '../parts';
+import * as sourceOf from '../sources';
 import type { Tone } from '../status';
 
 const kFollowMs = 2000;
@@ -142,9 +143,10 @@ export function JobLogsPage({ id }: { id: string }) {
 }
 
 export function AgentLogsPage({ id }: { id: string }) {
+  const agent = useWatch(sourceOf.agent(id), [id]);
   return (
     <>
-      <h1 class="breaks">Logs of {id}</h1>
+      <h1 class="breaks">{agent.value?.name ?? id}: logs</h1>
       <p class="muted"><Link href={`/agents/${encodeURIComponent(id)}`}>The agent</Link></p>
       <LogView of="agent" path={`/agents/${encodeURIComponent(id)}`} name={id} />
     </>
