@@ -21,6 +21,7 @@
 #include "base/link_options.h"
 #include "base/thread_environment.h"
 #include "identity/private_file.h"
+#include "threads/service_manager.h"
 
 namespace shoal::agent {
 namespace {
@@ -315,8 +316,10 @@ sigset_t block_stop_signals() {
 
 int run(const Flags& flags) {
   const sigset_t signals = block_stop_signals();
+  ServiceManager manager = ServiceManager::from_environment();
   auto options = host_options(flags);
   if (!options.ok()) return complain(options.error(), kExitFlags);
+  options->on_turn = [&manager] { manager.alive(); };
   auto runtime = Runtime::open(std::move(options).value());
   if (!runtime.ok()) {
     const bool flag = runtime.error().field == "--join-token";
@@ -327,7 +330,9 @@ int run(const Flags& flags) {
       caught == SIGUSR2 ? (*runtime)->hand_over() : (*runtime)->stop();
     }
   });
+  manager.ready("agent " + flags.name + " of " + flags.coordinator);
   const ExitProcess end = (*runtime)->run();
+  manager.stopping();
   pthread_kill(stopper.native_handle(), SIGUSR1);
   stopper.join();
   if (end.code == 0) {

@@ -3,6 +3,7 @@
 
 #include "base/host_port.h"
 #include "base/wire_text.h"
+#include "cli/event_reader.h"
 #include "cli/versions.h"
 
 namespace shoal::cli {
@@ -17,44 +18,6 @@ std::string normalised_origin(std::string address) {
   while (address.size() > scheme_end && address.back() == '/') address.pop_back();
   return address;
 }
-
-// Splits a text/event-stream into events (WHATWG HTML, section 9.2.6).
-class EventReader {
- public:
-  using Sink = std::function<bool(const std::string& id, const std::string& data)>;
-  explicit EventReader(const Sink& sink) : sink_(sink) {}
-
-  bool feed(std::string_view bytes) {
-    buffer_.append(bytes);
-    std::size_t end = 0;
-    while ((end = buffer_.find('\n')) != std::string::npos) {
-      std::string line = buffer_.substr(0, end);
-      buffer_.erase(0, end + 1);
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      if (!take(line)) return false;
-    }
-    return true;
-  }
-
- private:
-  bool take(const std::string& line) {
-    if (line.empty()) {
-      const bool go_on = data_.empty() || sink_(id_, data_);
-      data_.clear();
-      return go_on;
-    }
-    const auto colon = line.find(':');
-    const std::string field = line.substr(0, colon);
-    std::string value = colon == std::string::npos ? "" : line.substr(colon + 1);
-    if (!value.empty() && value[0] == ' ') value.erase(0, 1);
-    if (field == "id") id_ = value;
-    if (field == "data") data_ += (data_.empty() ? "" : "\n") + value;
-    return true;
-  }
-
-  const Sink& sink_;
-  std::string buffer_, id_, data_;
-};
 
 }  // namespace
 
@@ -196,6 +159,10 @@ Status Api::follow(const std::string& path, const std::string& last_id,
   auto response =
       exchange(request, [&](int, std::string_view bytes) { return reader.feed(bytes); });
   if (!response) return response.error();
+  if (reader.too_long()) {
+    return Error{Code::kDataLoss, "the server sends an event without end", "--addr",
+                 "does a coordinator answer there?"};
+  }
   if (response->status < 200 || response->status >= 300) return error_of_response(*response);
   return {};
 }

@@ -213,6 +213,9 @@ class Tree {
     take_name(
         verb("uncordon", "put it back to work; also ends a quarantine and forgets refused memory"),
         "AGENT");
+    take_name(leaf(agent, "rm", "forget one that is gone",
+                   [this] { return agent_rm(common_.context(), name_); }),
+              "AGENT");
     take_name(leaf(agent, "revoke", "end its session and refuse its certificate from now on",
                    [this] { return agent_revoke(common_.context(), name_); }),
               "AGENT");

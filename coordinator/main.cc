@@ -26,6 +26,7 @@
 #include "coordinator/service/runtime.h"
 #include "coordinator/service/store_check.h"
 #include "coordinator/store/telemetry.h"
+#include "threads/service_manager.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -76,11 +77,13 @@ Status write_address_file(const Config& config, const std::string& http, const s
                .remedy = "name a file in a folder that this user may write"};
 }
 
-RuntimeOptions runtime_options(const Config& config) {
+RuntimeOptions runtime_options(const Config& config, ServiceManager& manager) {
   return {.core = config.core,
           .checkpoint_root = config.checkpoint_root(),
           .on_fatal = [](const Error& error) { die_of(error); },
-          .on_event = [](const EventRecord& event) { log_event(event); }};
+          .on_event = [](const EventRecord& event) { log_event(event); },
+          .on_turn = [&manager] { manager.alive(); },
+          .turn_every = manager.alive_every().value_or(Duration()) / 2};
 }
 
 // Says that everything listens; from here on the process is worth talking to.
@@ -119,7 +122,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
   return error;
 }
 
-Status serve(const Config& config) {
+Status serve(const Config& config, ServiceManager& manager) {
   auto store = Store::open(config.data_dir);
   if (!store) return store.error();
   auto machines = Machines::open({.folder = config.data_dir,
@@ -133,7 +136,7 @@ Status serve(const Config& config) {
   auto left = look_through(**files, **store);
   if (!left) return left.error();
   if (const Status pruned = (*files)->prune(left->keep); !pruned) return pruned;
-  RuntimeOptions options = runtime_options(config);
+  RuntimeOptions options = runtime_options(config, manager);
   options.found_checkpoints = std::move(left->found);
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
@@ -151,7 +154,11 @@ Status serve(const Config& config) {
   (*runtime)->start(**agents);
 
   const Status announced = announce(config, (*http)->address(), (*agents)->address(), loaded);
-  if (announced.ok()) spdlog::info("stopping: {}", ::strsignal(wait_for_stop_signal()));
+  if (announced.ok()) {
+    manager.ready("http on " + (*http)->address() + ", agents on " + (*agents)->address());
+    spdlog::info("stopping: {}", ::strsignal(wait_for_stop_signal()));
+  }
+  manager.stopping();
   (*agents)->stop();
   (*http)->stop();
   if (!(*runtime)->stop(kStoreStopLimit))
@@ -191,7 +198,8 @@ int run(int argc, const char* const* argv) {
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(077);  // tables, checkpoints and the address file are the owner's
   set_up_logging(line->config.log_level, line->config.log_format);
-  const Status served = serve(line->config);
+  ServiceManager manager = ServiceManager::from_environment();
+  const Status served = serve(line->config, manager);
   if (served.ok()) return 0;
   spdlog::error("{}", to_string(served.error()));
   return kExitFailed;

@@ -65,7 +65,7 @@ Error out_of_time(const PeerVerdict& verdict) {
         subject_of(verdict) + " expired " + to_words(verdict.off_by) + " ago by this host's clock",
         "check this host's clock; if it is right, the other host must renew its certificate");
   }
-  return unauthenticated(subject_of(verdict) + " is not valid yet: this host's clock is " +
+  return unauthenticated(subject_of(verdict) + " is not valid yet: this host's clock is at least " +
                              to_words(verdict.off_by) + " behind the coordinator's",
                          kClock);
 }

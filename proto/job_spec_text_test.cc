@@ -13,6 +13,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kFull = R"(
 name = "kjv"
@@ -420,6 +421,31 @@ TEST(JobFilePage, TellsEveryFieldItsDefaultAndItsWords) {
     for (const std::string& word : accepted_words(pointer)) {
       EXPECT_THAT(cells[1], HasSubstr("`\"" + word + "\"`")) << dotted(pointer);
     }
+  }
+}
+
+// toml++ bounds the nesting of values alone; whoever sends a job must not choose the depth of a
+// stack.
+TEST(SpecText, KeysOfManyPartsAreRefused) {
+  const auto many = [](int parts) {
+    std::string key = "a";
+    while (--parts > 0) key += ".a";
+    return key;
+  };
+  const auto summary = [](const std::string& text) {
+    const auto read = read_spec_toml(text);
+    return read.problems ? read.problems->summary : "taken";
+  };
+  for (const std::string& text :
+       {many(500'000) + " = 1", "[" + many(40) + "]\nb = 1", "x = {" + many(40) + " = 1}",
+        "\"q\"." + many(40) + " = 1", "x = '''\n'''\n" + many(40) + " = 1"}) {
+    EXPECT_THAT(summary(text), HasSubstr("a key has more than 32 parts")) << text.substr(0, 40);
+  }
+  const std::string dots(200, '.');
+  for (const std::string& harmless :
+       {"# " + dots + "\n", "name = \"" + dots + "\"\n", "name = '" + dots + "'\n",
+        "name = \"\"\"\n" + dots + "\"\"\"\n", many(20) + " = 1\n"}) {
+    EXPECT_THAT(summary(harmless), Not(HasSubstr("parts"))) << harmless.substr(0, 40);
   }
 }
 

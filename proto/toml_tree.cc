@@ -1,12 +1,43 @@
 // The only file that sees toml++, which is slow to compile.
 #include "proto/toml_tree.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include <toml++/toml.h>
 
 namespace shoal::proto {
 namespace {
+
+constexpr int kKeyPartsMost = 32;  // of one key: a.b.c has three
+
+// Whether some key has so many parts. Each is a table in the one before, and toml++ takes a stack
+// frame for each when it lets go of them: it bounds the nesting of values, not that of keys. Where
+// the text is no TOML this may be wrong, which is refused anyway.
+bool has_deep_key(std::string_view text) {
+  int dots = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '#') {
+      i = std::min(text.find('\n', i), text.size());
+      dots = 0;
+    } else if (c == '"' || c == '\'') {
+      const std::string_view three = text.substr(i, 3);
+      const bool many_lines = three.size() == 3 && three[1] == c && three[2] == c;
+      const std::string_view end = many_lines ? three : three.substr(0, 1);
+      for (i += end.size(); i < text.size() && !text.substr(i).starts_with(end); ++i) {
+        if (!many_lines && text[i] == '\n') break;
+        if (c == '"' && text[i] == '\\') ++i;
+      }
+      i += end.size() - 1;
+    } else if (c == '.') {
+      if (++dots >= kKeyPartsMost) return true;
+    } else if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) {
+      dots = 0;
+    }
+  }
+  return false;
+}
 
 class Converter {
  public:
@@ -51,6 +82,9 @@ class Converter {
 }  // namespace
 
 std::variant<TomlTree, std::string> read_toml(std::string_view text) {
+  if (has_deep_key(text)) {
+    return "a key has more than " + std::to_string(kKeyPartsMost) + " parts";
+  }
   try {
     return Converter().take(toml::parse(text));
   } catch (const toml::parse_error& error) {

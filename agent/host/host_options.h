@@ -1,6 +1,7 @@
 // What the host side of an agent is told by its flags.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "agent/core/agent.h"
@@ -26,6 +27,8 @@ struct HostOptions {
   Duration trainer_ping = seconds(2);    // one hangs after two of these and detach_limit
   Duration orphan_limit = seconds(600);  // trainers without an agent end then; 0: at once
   PortRange peer_ports;
+  // Called by the thread that decides, whenever it turns, and that is at least every 5 s.
+  std::function<void()> on_turn;
 };
 
 }  // namespace shoal::agent

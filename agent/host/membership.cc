@@ -210,10 +210,15 @@ std::shared_ptr<grpc::ChannelCredentials> Membership::credentials() const {
                                .pem_cert_chain = now_held->chain});
 }
 
-std::optional<Error> Membership::fault() const {
+std::optional<Error> Membership::fault() {
   const auto now_held = held();
   if (!now_held) return std::nullopt;
-  return fault_of_handshake({options_.coordinator, role_of(*now_held)}, kCallLimit / 2);
+  const auto fault = fault_of_handshake({options_.coordinator, role_of(*now_held)}, kCallLimit / 2);
+  if (!fault || fault->code != Code::kUnauthenticated) return fault;
+  const MutexLock calling(calling_);
+  const Status renewed = renew(*now_held);
+  const bool clocks = !renewed.ok() && renewed.error().field == "clock";
+  return clocks ? renewed.error() : *fault;
 }
 
 // A renewal that is refused for good is tried like any other: whoever revoked this agent may have

@@ -49,8 +49,9 @@ class Membership {
   Status ensure();
   // Of the newest certificate; after ensure().
   std::shared_ptr<grpc::ChannelCredentials> credentials() const;
-  // Why a channel did not come about, when it is for certificates: gRPC does not say.
-  std::optional<Error> fault() const;
+  // Why a channel did not come about, when it is for certificates: gRPC does not say. Where the
+  // other end dislikes ours, it asks for a new one, and is told how far the clocks are apart.
+  std::optional<Error> fault();
 
   static constexpr Duration kCallLimit = seconds(5);
 

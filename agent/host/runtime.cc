@@ -85,6 +85,7 @@ class Runtime::Impl {
       const auto input = inputs_->take(clock_.steady(wake_at()));
       step(input ? *input : Input(Tick{}));
       if (!exit_ && clock_.now() >= measure_at_) measure_memory();
+      if (options_.on_turn) options_.on_turn();
     }
     if (exit_->leaves_trainers) trainers_->leave();
     return *exit_;

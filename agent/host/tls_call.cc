@@ -123,8 +123,14 @@ class Call {
     if (!tls && verdict.ok()) return unreachable(peer_.address, error.message());
     if (!tls && verdict.fault == identity::PeerFault::kNoCertificate)
       return unreachable(peer_.address, error.message());
-    return identity::handshake_error(stream_.native_handle(),
-                                     tls ? static_cast<unsigned long>(error.value()) : 0);
+    Error failure = identity::handshake_error(stream_.native_handle(),
+                                              tls ? static_cast<unsigned long>(error.value()) : 0);
+    if (may_pass(verdict.fault)) failure.code = Code::kUnavailable;
+    return failure;
+  }
+  // A host's clock is often wrong until it has reached a time server.
+  static bool may_pass(identity::PeerFault fault) {
+    return fault == identity::PeerFault::kNotYetValid || fault == identity::PeerFault::kExpired;
   }
 
   const TlsPeer& peer_;
@@ -159,7 +165,11 @@ Error refusal_of(const http::response<http::string_body>& response, const std::s
                 std::to_string(response.result_int()),
             "--enrol", "name the coordinator's HTTP address"};
   }
-  return {code_of(response.result_int()), text_of(problem, "detail"), "", text_of(problem, "hint")};
+  const auto errors = problem.find("errors");
+  const bool named = errors != problem.end() && errors->is_array() && !errors->empty() &&
+                     errors->front().is_object();
+  return {code_of(response.result_int()), text_of(problem, "detail"),
+          named ? text_of(errors->front(), "pointer") : "", text_of(problem, "hint")};
 }
 
 }  // namespace

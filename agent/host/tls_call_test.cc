@@ -32,13 +32,12 @@ constexpr Duration kLimit = seconds(20);
 // Answers one connection with these bytes; speaks TLS with a certificate of `ca` when it is given.
 class OneAnswer {
  public:
-  OneAnswer(std::string answer, const identity::Authority* ca)
+  OneAnswer(std::string answer, const identity::Authority* ca, Instant now = system_now())
       : acceptor_(io_, {net::ip::address_v4::loopback(), 0}) {
     if (ca != nullptr) {
       const auto key = identity::PrivateKey::make();
       context_ = *identity::make_tls_context(
-          identity::OpenServer{
-              {key, *ca->issue_server(key, {"localhost"}, system_now()), ca->chain(system_now())}},
+          identity::OpenServer{{key, *ca->issue_server(key, {"localhost"}, now), ca->chain(now)}},
           system_now);
     }
     thread_ = std::thread([this, answer = std::move(answer)] { serve(answer); });
@@ -100,6 +99,26 @@ TEST_F(TlsCallTest, ARefusalIsInTheCoordinatorsWords) {
   const auto refused = post(server, ca_);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error(), (Error{Code::kUnauthenticated, "expired", "", "ask anew"}));
+}
+
+TEST_F(TlsCallTest, ARefusalNamesItsField) {
+  const OneAnswer server(
+      answer("422 Unprocessable Content", R"({"detail":"is off","errors":[{"pointer":"clock"}]})"),
+      &ca_);
+  EXPECT_EQ(post(server, ca_).error(), (Error{Code::kUnavailable, "is off", "clock", ""}));
+}
+
+TEST_F(TlsCallTest, AClockThatIsAnHourBehindIsNamedWithTheDifferenceAndMayPass) {
+  const Instant theirs = system_now() + seconds(3600);
+  const identity::Authority ahead = identity::Authority::make({"reef"}, theirs);
+  const OneAnswer server(answer("200 OK", "{}"), &ahead, theirs);
+  const auto refused = post(server, ahead);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnavailable) << "it is tried again";
+  EXPECT_THAT(refused.error().message, HasSubstr("this host's clock is at least "));
+  EXPECT_THAT(refused.error().message, testing::AnyOf(HasSubstr("1 h behind the coordinator's"),
+                                                      HasSubstr("59 min 59 s behind")));
+  EXPECT_THAT(refused.error().remedy, HasSubstr("set the clocks"));
 }
 
 TEST_F(TlsCallTest, WhatMayPassIsTriedAgain) {

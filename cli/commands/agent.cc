@@ -122,6 +122,15 @@ Result<int> agent_get(const Context& context, const std::string& agent) {
   return kExitOk;
 }
 
+Result<int> agent_rm(const Context& context, const std::string& agent) {
+  auto removed = context.api.remove(path_of(agent));
+  if (!removed) return removed.error();
+  if (context.json) return print(removed->dump(2) + "\n"), kExitOk;
+  say("Agent " + text_at(*removed, "name") +
+      " is forgotten. If its host comes back, it is a new agent.");
+  return kExitOk;
+}
+
 Result<int> agent_command(const Context& context, const std::string& agent, const std::string& verb,
                           const WaitOptions& options) {
   auto changed = context.api.post(path_of(agent) + "/" + verb, "", "application/json");

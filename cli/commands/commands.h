@@ -96,6 +96,7 @@ Result<int> token_ls(const Context& context);
 Result<int> token_rm(const Context& context, const std::string& token);
 Result<int> ca_ls(const Context& context);
 Result<int> ca_rotate(const Context& context);
+Result<int> agent_rm(const Context& context, const std::string& agent);
 Result<int> agent_revoke(const Context& context, const std::string& agent);
 
 struct BackupOptions {

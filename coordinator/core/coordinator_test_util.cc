@@ -67,6 +67,7 @@ void Rig::restore(const Snapshot& backup, std::vector<CheckpointRecord> found) {
   contributions_.clear(), checkpoints_.clear(), links_.clear();
   for (const auto& r : backup.jobs) keep(r);
   for (const auto& r : backup.agents) keep(r);
+  for (const auto& r : backup.links) keep(r);
   for (const auto& r : backup.replicas) keep(r);
   for (const auto& r : backup.rounds) keep(r);
   for (const auto& r : backup.contributions) keep(r);
@@ -218,6 +219,12 @@ void Rig::keep(const Record& record) {
   }
   if (const auto* r = std::get_if<CheckpointRecord>(&record)) checkpoints_[r->id] = *r;
   if (const auto* r = std::get_if<LinkRecord>(&record)) links_[{r->from, r->to}] = *r;
+  if (const auto* r = std::get_if<ForgottenAgent>(&record)) {
+    agents_.erase(r->id);
+    std::erase_if(links_, [&](const auto& line) {
+      return line.first.first == r->id || line.first.second == r->id;
+    });
+  }
   if (const auto* r = std::get_if<EventRecord>(&record)) events.push_back(*r);
   if (const auto* r = std::get_if<SubmittedText>(&record)) submitted.push_back(*r);
 }

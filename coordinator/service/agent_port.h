@@ -29,9 +29,12 @@ class AgentPort {
 class InputPort {
  public:
   virtual ~InputPort() = default;
-  // False when the queue is full or the runtime stops: the caller closes the stream, the agent
-  // comes back. Hang-ups and the ends of uploads are always taken.
+  // False when the queue or the agent's share of it is full, or the runtime stops: the caller
+  // closes the stream, the agent comes back. Hang-ups and the ends of uploads are always taken.
   virtual bool post(Input input) = 0;
+  // Whether this agent has this replica, or one of this job, that has not ended.
+  virtual bool has_replica(AgentId agent, ReplicaId replica) = 0;
+  virtual bool works_for(AgentId agent, JobId job) = 0;
   virtual void count_session() = 0;
   virtual void count_refused_message() = 0;
 };

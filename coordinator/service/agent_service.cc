@@ -20,6 +20,9 @@ namespace {
 constexpr std::chrono::seconds kWatchEvery{1};
 constexpr std::chrono::seconds kStopLimit{1};
 constexpr int kMessageBytesMax = 8 << 20;
+constexpr std::size_t kSessionsPerAgent = 4;
+constexpr int kHandshakeLimitMs = 10'000;  // of a stranger; then its connection is closed
+constexpr int kCallsPerConnection = 64;
 
 // Ends a call before it began.
 template <typename Reactor>
@@ -62,9 +65,10 @@ struct AgentService::Impl final
       grpc::CallbackServerContext* context) override {
     auto caller = options.door->admit(*context);
     if (!caller) return new RefusedSession(to_status(caller.error()));
-    std::shared_ptr<AgentSession> session;
+    std::shared_ptr<AgentSession> session, surplus;
     {
       const MutexLock guard(mutex);
+      surplus = oldest_of(caller->machine);
       if (stopping || sessions.size() >= options.sessions_max) {
         return new RefusedSession(
             {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping or has too many agents"});
@@ -75,6 +79,9 @@ struct AgentService::Impl final
                                                [this](ConnectionId ended) { forget(ended); });
       sessions.emplace(id, session);
     }
+    if (surplus) {
+      surplus->close_now({grpc::StatusCode::RESOURCE_EXHAUSTED, "this agent has newer sessions"});
+    }
     inputs.count_session();
     session->begin();
     return session.get();
@@ -82,16 +89,16 @@ struct AgentService::Impl final
 
   grpc::Status PutCheckpoint(grpc::ServerContext* context,
                              CheckpointTransfer::UploadStream* stream) override {
-    if (const auto caller = options.door->admit(*context); !caller)
-      return to_status(caller.error());
-    return transfer.put(context, stream);
+    const auto caller = options.door->admit(*context);
+    if (!caller) return to_status(caller.error());
+    return transfer.put(context, caller->machine, stream);
   }
 
   grpc::Status GetCheckpoint(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
                              grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
-    if (const auto caller = options.door->admit(*context); !caller)
-      return to_status(caller.error());
-    return transfer.get(context, request, writer);
+    const auto caller = options.door->admit(*context);
+    if (!caller) return to_status(caller.error());
+    return transfer.get(context, caller->machine, request, writer);
   }
 
   Status listen() {
@@ -105,6 +112,8 @@ struct AgentService::Impl final
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeLimitMs);
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnection);
     // Without this a second coordinator would silently share the port.
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
@@ -124,6 +133,18 @@ struct AgentService::Impl final
     address = with_port(options.bind, port);
     watcher = std::thread([this] { watch(); });
     return {};
+  }
+
+  // An agent has one session; those before may not have been seen to end yet. Null: few enough.
+  std::shared_ptr<AgentSession> oldest_of(AgentId machine) SHOAL_REQUIRES(mutex) {
+    std::shared_ptr<AgentSession> oldest;
+    std::size_t count = 0;
+    for (const auto& [id, session] : sessions) {
+      if (!machine || session->machine() != machine) continue;
+      ++count;
+      if (!oldest) oldest = session;  // they are in the order in which they were opened
+    }
+    return count >= kSessionsPerAgent ? oldest : nullptr;
   }
 
   std::shared_ptr<AgentSession> find(ConnectionId id) SHOAL_EXCLUDES(mutex) {

@@ -109,6 +109,23 @@ TEST_F(AgentServiceTest, AnAgentThatReturnsTakesItsOldPlace) {
   EXPECT_FALSE(first.finish().ok());
 }
 
+TEST_F(AgentServiceTest, OneAgentHasFewSessions) {
+  const auto door = std::make_shared<OpenDoor>();
+  TestCoordinator coordinator(folder_.path(), {}, {.door = door});
+  door->machine = AgentId(7);
+  std::vector<std::unique_ptr<TestAgent>> silent;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(9);  // until a Hello
+  for (int i = 1; i <= 5; ++i) {
+    silent.push_back(std::make_unique<TestAgent>(coordinator.channel()));
+    while (coordinator.runtime().stats().sessions_opened < i) {
+      ASSERT_LT(std::chrono::steady_clock::now(), limit);
+    }
+  }
+  EXPECT_EQ(silent.front()->finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  ASSERT_TRUE(silent.back()->say(TestAgent::hello("one")));
+  EXPECT_TRUE(silent.back()->hear_a<Welcome>());
+}
+
 TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
   TestCoordinator coordinator(folder_.path(), {.gather_window = milliseconds(1)});
   TestAgent agent(coordinator.channel());
@@ -155,6 +172,10 @@ class RecordingInputs final : public InputPort {
     posted_.push_back(std::move(input));
     return true;
   }
+  bool has_replica(AgentId agent, ReplicaId replica) override {
+    return agent == AgentId(1) && replica == ReplicaId(1);
+  }
+  bool works_for(AgentId agent, JobId) override { return agent == AgentId(1); }
   void count_session() override {}
   void count_refused_message() override {}
 
@@ -190,10 +211,11 @@ class CheckpointTransferTest : public ::testing::Test {
     record_.parts[0].state = record_.state;
     record_.parts[0].files = files_of_part();
     files_ = std::move(CheckpointFiles::open(folder_.path())).value();
-    service_ =
-        std::move(AgentService::start({.bind = "127.0.0.1:0", .door = std::make_shared<OpenDoor>()},
-                                      inputs_, *files_, {record_}))
-            .value();
+    record_.parts[0].writer = ReplicaId(1);
+    door_->machine = AgentId(1);
+    service_ = std::move(AgentService::start({.bind = "127.0.0.1:0", .door = door_}, inputs_,
+                                             *files_, {record_}))
+                   .value();
     stub_ = v1::AgentService::NewStub(
         grpc::CreateChannel(service_->address(), grpc::InsecureChannelCredentials()));
   }
@@ -241,6 +263,7 @@ class CheckpointTransferTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   RecordingInputs inputs_;
+  std::shared_ptr<OpenDoor> door_ = std::make_shared<OpenDoor>();
   CheckpointRecord record_;
   std::unique_ptr<CheckpointFiles> files_;
   std::unique_ptr<AgentService> service_;
@@ -315,7 +338,8 @@ TEST_F(CheckpointTransferTest, AReplicaGetsTheFilesOfItsStageAndTheSharedOnes) {
   const std::vector<FileEntry> second{entry("model-00002-of-00002.safetensors", "two")};
   record_.parts.resize(2);
   record_.parts[0].files = first;
-  record_.parts[1] = {.writer = {}, .state = CheckpointState::kUploading, .files = second};
+  record_.parts[1] = {
+      .writer = ReplicaId(1), .state = CheckpointState::kUploading, .files = second};
   service_->checkpoint_changed(record_);
   ASSERT_TRUE(put(second, "two").ok());
   ASSERT_TRUE(put(first, "{}one").ok());
@@ -335,6 +359,22 @@ TEST_F(CheckpointTransferTest, AReplicaGetsTheFilesOfItsStageAndTheSharedOnes) {
   while (reader->Read(&message)) received += message.chunk().data();
   EXPECT_TRUE(reader->Finish().ok());
   EXPECT_EQ(received, "{}two");
+}
+
+TEST_F(CheckpointTransferTest, OthersNeitherUploadNorGetIt) {
+  door_->machine = AgentId(2);
+  EXPECT_EQ(put(files_of_part(), content()).error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(inputs_.count<CheckpointUploadFailed>(), 0) << "what they send says nothing about it";
+  EXPECT_EQ(inputs_.count<CheckpointMoved>(), 0);
+  change(CheckpointState::kStored);
+  grpc::ClientContext context;
+  TestAgent::prepare(context);
+  v1::GetCheckpointRequest request;
+  request.set_checkpoint(kId.n);
+  auto reader = stub_->GetCheckpoint(&context, request);
+  v1::CheckpointUpload message;
+  EXPECT_FALSE(reader->Read(&message));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::ABORTED);
 }
 
 TEST_F(CheckpointTransferTest, AnUploadThatOvertakesItsAnnouncementWaitsForIt) {

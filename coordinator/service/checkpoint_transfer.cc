@@ -20,6 +20,10 @@ Error invalid(std::string message, std::string field) {
 // Not the fault of who asks: an agent does not count it.
 const grpc::Status kBusy{grpc::StatusCode::ABORTED, "too many transfers; try again later"};
 
+// It may have been this agent's until a moment ago: it is told on its stream what to forget.
+const grpc::Status kOfAnother{grpc::StatusCode::ABORTED,
+                              "the checkpoint is the business of other agents"};
+
 Error unknown(CheckpointId id) {
   return {.code = Code::kNotFound, .message = "there is no checkpoint " + to_string(id)};
 }
@@ -76,10 +80,13 @@ bool say_received(CheckpointTransfer::UploadStream* stream, Bytes received, bool
 
 }  // namespace
 
-CheckpointTransfer::Active::Active(CheckpointTransfer& o, grpc::ServerContext* c)
-    : owner(o), context(c), last_moved(std::chrono::steady_clock::now()) {
+CheckpointTransfer::Active::Active(CheckpointTransfer& o, grpc::ServerContext* c, AgentId who)
+    : owner(o), context(c), caller(who), last_moved(std::chrono::steady_clock::now()) {
   const MutexLock guard(owner.mutex_);
-  admitted = !owner.stopping_ && owner.active_.size() < kTransfersMax;
+  const auto of_caller = std::ranges::count_if(
+      owner.active_, [&](const auto& entry) { return who && entry.first->caller == who; });
+  admitted = !owner.stopping_ && owner.active_.size() < kTransfersMax &&
+             of_caller < static_cast<std::ptrdiff_t>(kTransfersPerAgent);
   if (admitted) owner.active_.emplace(this, std::nullopt);
 }
 
@@ -135,7 +142,7 @@ Result<CheckpointTransfer::Announced> CheckpointTransfer::announced(
   if (record == nullptr) return unknown(id);
   if (const CheckpointPart* part = find_part(*record, files)) {
     return Announced{id, static_cast<StageIndex>(part - record->parts.data()),
-                     static_cast<StageIndex>(record->parts.size()),
+                     static_cast<StageIndex>(record->parts.size()), part->writer,
                      part->state == CheckpointState::kStored};
   }
   if (record->state == CheckpointState::kWriting) {
@@ -197,8 +204,9 @@ Status CheckpointTransfer::receive(Active& active, const Announced& part,
   return size ? Status() : Status(size.error());
 }
 
-grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, UploadStream* stream) {
-  Active active(*this, context);
+grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, AgentId caller,
+                                     UploadStream* stream) {
+  Active active(*this, context, caller);
   if (!active.admitted) return kBusy;
   v1::CheckpointUpload first;
   if (!stream->Read(&first) || !first.has_header()) {
@@ -209,6 +217,7 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, UploadStream*
   if (!files) return to_status(files.error());
   const Result<Announced> part = announced(id, *files);
   if (!part) return to_status(part.error());
+  if (caller && !part->stored && !inputs_.has_replica(caller, part->writer)) return kOfAnother;
   // Stored: the answer to an earlier upload was lost.
   const Status received = part->stored ? Status() : receive(active, *part, *files, stream);
   if (!received.ok()) {
@@ -223,20 +232,23 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, UploadStream*
   return grpc::Status::OK;
 }
 
-grpc::Status CheckpointTransfer::get(grpc::ServerContext* context,
+grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId caller,
                                      const v1::GetCheckpointRequest* request,
                                      grpc::ServerWriter<v1::CheckpointUpload>* writer) {
-  Active active(*this, context);
+  Active active(*this, context, caller);
   if (!active.admitted) return kBusy;
   const CheckpointId id(request->checkpoint());
   std::vector<FileEntry> files;
+  JobId job;
   {
     const MutexLock guard(mutex_);
     const CheckpointRecord* record = known_.find(id);
     if (record == nullptr || record->state != CheckpointState::kStored)
       return to_status(unknown(id));
     files = files_for_stage(*record, request->stage());
+    job = record->key.job;
   }
+  if (caller && !inputs_.works_for(caller, job)) return kOfAnother;
   // What is there of other files is of no use.
   const bool resumes = request->from() > 0 && request->list() == list_digest(files);
   const Bytes from = resumes ? std::min(Bytes(request->from()), total_size(files)) : Bytes();

@@ -30,6 +30,7 @@ class CheckpointTransfer {
   using UploadStream = grpc::ServerReaderWriter<v1::CheckpointReceived, v1::CheckpointUpload>;
 
   static constexpr std::size_t kTransfersMax = 64;
+  static constexpr std::size_t kTransfersPerAgent = 8;
   static constexpr std::chrono::seconds kAnnouncementMax{
       10};  // upload before CheckpointWritten arrived
   static constexpr std::chrono::seconds kAcknowledgeEvery{1};
@@ -41,8 +42,11 @@ class CheckpointTransfer {
   void changed(const CheckpointRecord& checkpoint);  // the record is durable; thread-safe
   void remove(CheckpointId checkpoint);              // deletes the files; thread-safe
 
-  grpc::Status put(grpc::ServerContext* context, UploadStream* stream);
-  grpc::Status get(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
+  // `caller` is who its certificate says; none where nobody asked. It uploads what its replicas
+  // write, and gets checkpoints of the jobs that it works for.
+  grpc::Status put(grpc::ServerContext* context, AgentId caller, UploadStream* stream);
+  grpc::Status get(grpc::ServerContext* context, AgentId caller,
+                   const v1::GetCheckpointRequest* request,
                    grpc::ServerWriter<v1::CheckpointUpload>* writer);
 
   void watch();  // cancels the silent ones; call about once a second
@@ -51,7 +55,7 @@ class CheckpointTransfer {
  private:
   // A transfer in progress, from construction to destruction.
   struct Active {
-    Active(CheckpointTransfer& owner, grpc::ServerContext* context);
+    Active(CheckpointTransfer& owner, grpc::ServerContext* context, AgentId caller);
     ~Active();
     void alive() { last_moved = std::chrono::steady_clock::now(); }
     // What was received before is read again, unseen.
@@ -62,6 +66,7 @@ class CheckpointTransfer {
 
     CheckpointTransfer& owner;
     grpc::ServerContext* const context;
+    const AgentId caller;
     std::atomic<std::chrono::steady_clock::time_point> last_moved;
     bool admitted = false;
   };
@@ -70,6 +75,7 @@ class CheckpointTransfer {
   struct Announced {
     CheckpointId checkpoint;
     StageIndex stage = 0, stages = 1;
+    ReplicaId writer;
     bool stored = false;
   };
   Result<Announced> announced(CheckpointId id, const std::vector<FileEntry>& files)

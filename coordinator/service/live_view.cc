@@ -61,7 +61,8 @@ void LiveBoard::note(const ReplicaRecord& replica) {
   note_copies(replica);
   const bool ended = is_terminal(replica.state);
   if (ended == (held_.find(replica.id) != nullptr)) {
-    ended ? (void)held_.erase(replica.id) : (void)held_.put(replica.id, replica.agent);
+    ended ? (void)held_.erase(replica.id)
+          : (void)held_.put(replica.id, {replica.agent, replica.job});
     view_.reset();  // whether its agent works is seen at once
   }
   if (ended) {
@@ -114,8 +115,8 @@ bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
     agent.resident = heartbeat->resident;
   const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
-    const AgentId* owner = held_.find(replica);
-    return owner != nullptr && *owner == id;
+    const Held* held = held_.find(replica);
+    return held != nullptr && held->agent == id;
   };
   if (const auto* load = std::get_if<LoadProgress>(&message)) {
     if (owns(load->replica)) note(*load, now);
@@ -164,6 +165,19 @@ void LiveBoard::stored(const Record& record) {
   }
 }
 
+bool LiveBoard::has_replica(AgentId agent, ReplicaId replica) {
+  const MutexLock guard(mutex_);
+  const Held* held = held_.find(replica);
+  return held != nullptr && held->agent == agent;
+}
+
+bool LiveBoard::works_for(AgentId agent, JobId job) {
+  const MutexLock guard(mutex_);
+  return std::ranges::any_of(held_, [&](const auto& entry) {
+    return entry.second.agent == agent && entry.second.job == job;
+  });
+}
+
 std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   const MutexLock guard(mutex_);
   if (view_ && now - view_->now < kViewAge) return view_;
@@ -175,8 +189,8 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
     fresh->agents.put(id, {health, agent.last_seen, agent.resident, 0});
   }
-  for (const auto& [replica, id] : held_) {
-    if (AgentLive* agent = fresh->agents.find(id)) ++agent->replicas;
+  for (const auto& [replica, held] : held_) {
+    if (AgentLive* agent = fresh->agents.find(held.agent)) ++agent->replicas;
   }
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;

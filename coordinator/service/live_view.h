@@ -22,6 +22,9 @@ class LiveBoard {
   void hung_up(ConnectionId connection);
   void stored(const Record& record);  // drops agents that are gone and replicas that ended
 
+  bool has_replica(AgentId agent, ReplicaId replica);
+  bool works_for(AgentId agent, JobId job);
+
   std::shared_ptr<const LiveView> view(Instant now);
 
  private:
@@ -29,6 +32,10 @@ class LiveBoard {
     ConnectionId connection;  // zero: none
     Instant last_seen;
     Bytes resident;
+  };
+  struct Held {
+    AgentId agent;
+    JobId job;
   };
   struct Load {
     JobId job;
@@ -49,7 +56,7 @@ class LiveBoard {
   FlatMap<ReplicaId, ReplicaLive> replicas_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, PipelineLive> pipeline_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<JobId, RoundNumber> rounds_ SHOAL_GUARDED_BY(mutex_);  // committed, of live jobs
-  FlatMap<ReplicaId, AgentId> held_ SHOAL_GUARDED_BY(mutex_);    // replicas that have not ended
+  FlatMap<ReplicaId, Held> held_ SHOAL_GUARDED_BY(mutex_);       // replicas that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);      // of replicas that load
   FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);

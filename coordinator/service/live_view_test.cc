@@ -246,5 +246,21 @@ TEST(TelemetryExporter, ProgressGivesFourSeriesOfItsReplica) {
   EXPECT_EQ(points[0].replica, ReplicaId(2));
 }
 
+TEST(LiveBoard, WhoHasAReplicaWorksForItsJob) {
+  ReplicaRecord replica;
+  replica.id = ReplicaId(3), replica.agent = AgentId(1), replica.job = JobId(5);
+  replica.state = ReplicaState::kServing;
+  LiveBoard board(seconds(2), {});
+  EXPECT_FALSE(board.has_replica(AgentId(1), ReplicaId(3)));
+  board.stored(replica);
+  EXPECT_TRUE(board.has_replica(AgentId(1), ReplicaId(3)));
+  EXPECT_FALSE(board.has_replica(AgentId(2), ReplicaId(3)));
+  EXPECT_TRUE(board.works_for(AgentId(1), JobId(5)));
+  EXPECT_FALSE(board.works_for(AgentId(1), JobId(6)));
+  replica.state = ReplicaState::kReleased;
+  board.stored(replica);
+  EXPECT_FALSE(board.works_for(AgentId(1), JobId(5)));
+}
+
 }  // namespace
 }  // namespace shoal::coordinator

@@ -107,10 +107,15 @@ void Runtime::run() {
   }
   bool stopping = false;
   while (!stopping) {
-    const std::optional<Instant> deadline = core_->next_deadline();
+    std::optional<Instant> deadline = core_->next_deadline();
+    if (options_.turn_every.ns > 0) {
+      const Instant turn = clock_.now() + options_.turn_every;
+      deadline = deadline ? std::min(*deadline, turn) : turn;
+    }
     for (const Input& input : next_inputs(deadline, stopping)) apply(input);
     const std::optional<Instant> due = core_->next_deadline();
     if (!stopping && due && *due <= clock_.now()) apply(Tick{});
+    if (options_.on_turn) options_.on_turn();
   }
 }
 
@@ -123,6 +128,7 @@ std::vector<Input> Runtime::next_inputs(std::optional<Instant> deadline, bool& s
     arrived_.wait(mutex_, wanted);
   }
   stopping = stopping_;
+  waiting_ = {};
   return std::exchange(inputs_, {});
 }
 
@@ -206,6 +212,8 @@ bool Runtime::post(Input input) {
     const MutexLock guard(mutex_);
     if (stopping_ || failed_) return false;
     if (inputs_.size() >= options_.inputs_max && !must_be_taken(input)) return false;
+    const auto* said = std::get_if<AgentSaid>(&input);
+    if (said != nullptr && ++waiting_[said->connection] > options_.inputs_per_stream) return false;
     inputs_.push_back(std::move(input));
   }
   arrived_.notify_one();

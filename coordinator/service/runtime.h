@@ -29,9 +29,13 @@ struct RuntimeOptions {
   std::string checkpoint_root;
   std::vector<CheckpointRecord> found_checkpoints;   // Booted.found
   std::size_t inputs_max = 65'536;                   // waiting for the core
+  std::size_t inputs_per_stream = 8'192;             // of these, from one agent's stream
   std::size_t requests_max = 1'024;                  // commands waiting for their answer
   std::function<void(const Error&)> on_fatal;        // a write failed; must end the process
   std::function<void(const EventRecord&)> on_event;  // became durable; delivery thread
+  // On the core's thread, whenever it turns, and at least so often. Zero: only when it turns.
+  std::function<void()> on_turn;
+  Duration turn_every;
 };
 
 class Runtime final : public Cluster, public InputPort {
@@ -71,6 +75,10 @@ class Runtime final : public Cluster, public InputPort {
 
   // InputPort
   bool post(Input input) override;
+  bool has_replica(AgentId agent, ReplicaId replica) override {
+    return board_->has_replica(agent, replica);
+  }
+  bool works_for(AgentId agent, JobId job) override { return board_->works_for(agent, job); }
   void count_session() override { ++sessions_opened_; }
   void count_refused_message() override { ++messages_refused_; }
 
@@ -105,6 +113,7 @@ class Runtime final : public Cluster, public InputPort {
   mutable Mutex mutex_;
   CondVar arrived_;
   std::vector<Input> inputs_ SHOAL_GUARDED_BY(mutex_);
+  FlatMap<ConnectionId, std::size_t> waiting_ SHOAL_GUARDED_BY(mutex_);  // of those, by stream
   std::map<RequestId, std::function<void(Answer)>> requests_ SHOAL_GUARDED_BY(mutex_);
   std::uint64_t next_request_ SHOAL_GUARDED_BY(mutex_) = 1;
   bool booted_ SHOAL_GUARDED_BY(mutex_) = false;

@@ -122,6 +122,41 @@ TEST_F(RuntimeTest, TheTablesGiveTheDigestOfTheLiveCore) {
   feed(Tick{});
 }
 
+TEST_F(RuntimeTest, TheCoreTurnsNowAndThenWithoutWork) {
+  auto store = Store::open(folder_.path());
+  ASSERT_TRUE(store.ok());
+  std::promise<void> turned_often;
+  int turns = 0;
+  auto runtime = Runtime::create({.on_turn =
+                                      [&] {
+                                        if (++turns == 20) turned_often.set_value();
+                                      },
+                                  .turn_every = milliseconds(1)},
+                                 **store);
+  ASSERT_TRUE(runtime.ok());
+  auto files = CheckpointFiles::open(folder_.path() + "/checkpoints");
+  auto agents = AgentService::start({.bind = "127.0.0.1:0", .door = std::make_shared<OpenDoor>()},
+                                    **runtime, **files, {});
+  ASSERT_TRUE(agents.ok());
+  (*runtime)->start(**agents);
+  EXPECT_EQ(turned_often.get_future().wait_for(std::chrono::seconds(20)),
+            std::future_status::ready);
+  (*agents)->stop();
+  (*runtime)->stop(seconds(5));
+}
+
+// A core that has not started takes nothing out of the queue.
+TEST_F(RuntimeTest, OneStreamDoesNotFillTheQueue) {
+  auto store = Store::open(folder_.path());
+  ASSERT_TRUE(store.ok());
+  auto runtime = Runtime::create({.inputs_max = 100, .inputs_per_stream = 10}, **store);
+  ASSERT_TRUE(runtime.ok());
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE((*runtime)->post(AgentSaid{{1}, Heartbeat{}})) << i;
+  EXPECT_FALSE((*runtime)->post(AgentSaid{{1}, Heartbeat{}}));
+  EXPECT_TRUE((*runtime)->post(AgentSaid{{2}, Heartbeat{}})) << "another stream";
+  EXPECT_TRUE((*runtime)->post(AgentHungUp{{1}})) << "that it went must be heard";
+}
+
 TEST_F(RuntimeTest, CommandsAfterTheStopAreAnswered) {
   TestCoordinator coordinator(folder_.path());
   coordinator.runtime().stop(seconds(5));

@@ -2,6 +2,7 @@
 // agent that is a plain gRPC client.
 #pragma once
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -17,13 +18,17 @@
 
 namespace shoal::coordinator {
 
-// Lets everybody in: for tests of what comes after the door.
+// Lets everybody in, as `machine`: for tests of what comes after the door.
 class OpenDoor final : public AgentDoor {
  public:
+  std::atomic<AgentId> machine{};
+
   std::shared_ptr<grpc::ServerCredentials> credentials() const override {
     return grpc::InsecureServerCredentials();
   }
-  Result<Caller> admit(const grpc::ServerContextBase&) const override { return Caller{}; }
+  Result<Caller> admit(const grpc::ServerContextBase&) const override {
+    return Caller{.machine = machine, .key_hash = {}, .uid = {}};
+  }
   Status admit_folder(const Caller&, const std::string&, const std::string&) override { return {}; }
 };
 

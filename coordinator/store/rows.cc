@@ -163,9 +163,32 @@ Result<R> read_one(const Statement& row) {
   return record;
 }
 
+// It takes rows away and has none of its own.
+template <typename R>
+constexpr bool kHasRows = !std::is_same_v<R, ForgottenAgent>;
+
+template <typename R>
+void add_table(std::vector<Table>& tables) {
+  if constexpr (kHasRows<R>) tables.push_back(table_of<R>());
+}
+
 template <typename... Records>
 std::vector<Table> tables_of(Of<std::variant<Records...>>) {
-  return {table_of<Records>()...};
+  std::vector<Table> tables;
+  (add_table<Records>(tables), ...);
+  return tables;
+}
+
+Status write_one(Database& database, const ForgottenAgent& agent) {
+  for (const char* sql :
+       {"DELETE FROM agents WHERE id = ?1", "DELETE FROM incarnations WHERE agent = ?1",
+        "DELETE FROM links WHERE from_agent = ?1 OR to_agent = ?1"}) {
+    const Result<Statement*> statement = database.cached(sql);
+    if (!statement) return statement.error();
+    (*statement)->bind(1, static_cast<std::int64_t>(agent.id.n));
+    if (Status status = (*statement)->run(); !status.ok()) return status;
+  }
+  return {};
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ std::vector<Table> all_tables();
 template <typename R>
 std::string select_sql();
 
-// Replaces the row with the same key.
+// Replaces the row with the same key; a ForgottenAgent deletes those of the agent and its lines.
 Status write_record(Database& database, const Record& record);
 Status write_machine_row(Database& database, const MachineRow& row);
 

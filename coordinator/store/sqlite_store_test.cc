@@ -80,6 +80,25 @@ TEST_F(SqliteStoreTest, EveryRecordComesBackEqual) {
   EXPECT_EQ(snapshot.checkpoints, of_kind<CheckpointRecord>(records));
 }
 
+TEST_F(SqliteStoreTest, AForgottenAgentTakesItsLinesAndItsStartsAlong) {
+  RandomRecords random(12);
+  const AgentRecord stays = random.agent(2);
+  ASSERT_TRUE(write_and_wait(*store_, {random.agent(1), stays, random.link(1, 2), random.link(2, 1),
+                                       random.link(2, 3)})
+                  .ok());
+  ASSERT_TRUE(write_and_wait(*store_, {ForgottenAgent{AgentId(1)}}).ok());
+  open();
+  const Snapshot snapshot = load();
+  EXPECT_EQ(snapshot.agents, std::vector{stays});
+  ASSERT_EQ(snapshot.links.size(), 1u);
+  EXPECT_EQ(snapshot.links.front().to, AgentId(3));
+  auto database =
+      Database::open(folder_.path() + "/state.db", OpenMode::kReadOnly, Durability::kFull);
+  ASSERT_TRUE(database.ok());
+  EXPECT_EQ(*(*database)->integer("SELECT count(*) FROM incarnations WHERE agent = 1"), 0);
+  EXPECT_EQ(*(*database)->integer("SELECT count(*) FROM incarnations WHERE agent = 2"), 1);
+}
+
 TEST_F(SqliteStoreTest, WhatAJobWasSubmittedAsIsKeptByteForByte) {
   const SubmittedText written{JobId(3), "application/toml",
                               "# \xC3\xBC it's mine\r\n\tname = \"a\"\n\n"};

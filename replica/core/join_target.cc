@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace shoal::replica {
@@ -51,6 +52,13 @@ Digest OuterStateTarget::digest_of(const ValueRange& run) const {
   const std::array<std::span<const float>, 4> vectors = {state_.anchor, state_.momentum,
                                                          state_.adam_m, state_.adam_v};
   return outer_opt::digest_of_piece(vectors, run);
+}
+
+bool are_possible(const outer_opt::MomentsCopy& moments) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  const auto square = [](float value) { return std::isfinite(value) && value >= 0; };
+  return moments.step >= 0 && std::ranges::all_of(moments.first, finite) &&
+         std::ranges::all_of(moments.second, square);
 }
 
 void OuterStateTarget::place_moments(std::int64_t first, std::span<const float> values) {

@@ -23,6 +23,10 @@ outer_opt::JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterStat
 // The sources that an assignment lets a joiner ask: all that it lists, else the one source.
 std::vector<PeerAddress> sources_of(const Assign& assign);
 
+// Moments are their source's own, and no digest stands for them: whether they can be moments at
+// all, finite and the second ones not negative. Those that cannot are left out, and begin at zero.
+bool are_possible(const outer_opt::MomentsCopy& moments);
+
 class OuterStateTarget final : public outer_opt::JoinTarget {
  public:
   // All outlive this.

@@ -1,6 +1,7 @@
 #include "replica/core/join_target.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -115,6 +116,18 @@ TEST(JoinTarget, PutsMomentsBehindOneAnother) {
   target.place_moments(2, std::vector<float>{7, 8, 9});
   EXPECT_EQ(moments.first, (std::vector<float>{0, 0, 7}));
   EXPECT_EQ(moments.second, (std::vector<float>{8, 9}));
+}
+
+TEST(JoinTarget, MomentsThatCannotBeAreNotTaken) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(are_possible({{1, -1, 0}, {0, 2}, 3}));
+  EXPECT_TRUE(are_possible({}));
+  EXPECT_FALSE(are_possible({{1, kNan}, {0}, 3}));
+  EXPECT_FALSE(are_possible({{-kInf}, {0}, 3}));
+  EXPECT_FALSE(are_possible({{1}, {-1e-9f}, 3})) << "a square";
+  EXPECT_FALSE(are_possible({{1}, {kNan}, 3}));
+  EXPECT_FALSE(are_possible({{1}, {1}, -1}));
 }
 
 // What a StateSource gives is what the target takes.

@@ -177,7 +177,7 @@ MaybeFailure Replica::enter() {
   RoundKey held = command_.assign.source.key;
   held.round = joining_->session->round();
   const outer_opt::MomentsCopy& moments = joining_->moments;
-  if (fetches_moments()) {
+  if (fetches_moments() && are_possible(moments)) {
     compute_->write_adam(moments.first, moments.second, joining_->session->adam_step());
   }
   joining_.reset();

@@ -1,6 +1,7 @@
 // See neighbours.h. The lock is never held while a stream is called: streams call back.
 #include "swarm/pipeline/neighbours.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t kStreamsMax = 4096;
 constexpr auto kPingEvery = std::chrono::seconds(1);
+constexpr std::uint64_t kGossipMax = std::uint64_t{kRoutersMax} * 24;
 
 Error unfit(const std::string& what, std::uint64_t given, std::uint64_t expected) {
   return Error{Code::kInvalidArgument,
@@ -66,6 +68,15 @@ Status check_facts(const StageFacts& facts, const FrameHeader& header) {
                  static_cast<std::uint64_t>(facts.codec));
   }
   return {};
+}
+
+std::uint64_t body_max_of(const StageFacts& facts) {
+  const StageShape& shape = facts.shape;
+  const auto values = static_cast<std::size_t>(std::max(shape.rows() * shape.hidden, shape.vocab));
+  const auto tokens = static_cast<std::size_t>(shape.sequences * (shape.context + 1));
+  const std::uint64_t largest =
+      encoded_size(ActivationCodec::kFp32, values) + tokens * sizeof(std::uint32_t);
+  return std::min(2 * std::max(largest, kGossipMax), kFrameBodyMax);
 }
 
 std::shared_ptr<Neighbours> Neighbours::create(const NeighboursOptions& options,

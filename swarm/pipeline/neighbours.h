@@ -3,7 +3,8 @@
 // until the compute thread takes it. At most one stream per peer; a newer one replaces an older.
 //
 // A frame whose tensor is not what this stage takes is counted; a forward is refused to its sender,
-// anything else ends the stream, because only that makes the sender send again.
+// anything else ends the stream, because only that makes the sender send again. So does a frame
+// that is far too large, at its header.
 //
 // Every method may be called from any thread. The inbox is bounded by what each stream may leave in
 // it before it stops reading (stream.h).
@@ -65,6 +66,9 @@ struct StageFacts {
 };
 // Why a frame does not fit this stage; ok when it does. Looks at the header only.
 Status check_facts(const StageFacts& facts, const FrameHeader& header);
+// Twice what the largest frame of this stage has: those that do not fit are refused politely, and
+// what is larger than that is not read at all.
+std::uint64_t body_max_of(const StageFacts& facts);
 
 struct NeighboursOptions {
   JobId job;
@@ -97,6 +101,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   void close();  // ends all streams; `wake` is not called any more
 
   void opened(Stream& stream) override;
+  std::uint64_t body_max() const override { return body_max_of(options_.facts); }
   bool received(Stream& stream, const FrameHeader& header, Pieces body) override;
   void ended(Stream& stream, const std::string& why, bool bad_frame) override;
 

@@ -294,6 +294,8 @@ TEST(Neighbours, ABadAnswerEndsTheStream) {
 class Stranger : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   Stranger(const std::string& address, std::size_t bytes)
+      : Stranger(address, grpc::Slice(std::string(bytes, 'x'))) {}
+  Stranger(const std::string& address, const grpc::Slice& first)
       : stub_(wire::dial_peer(address, seconds(4)).channel) {
     const std::string protocol = std::to_string(kProtocolVersion);
     for (const auto& [name, value] : {std::pair{"shoal-protocol", protocol.c_str()},
@@ -304,9 +306,7 @@ class Stranger : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuff
                                       {"shoal-to", "2"}}) {
       call_.AddMetadata(name, value);
     }
-    const std::string garbage(bytes, 'x');
-    const grpc::Slice slice(garbage);
-    message_ = grpc::ByteBuffer(&slice, 1);
+    message_ = grpc::ByteBuffer(&first, 1);
     stub_.PrepareBidiStreamingCall(&call_, "/shoal.v1.PipelineService/Exchange", {}, this);
     StartWrite(&message_);
     StartRead(&answer_);
@@ -342,6 +342,24 @@ TEST(Neighbours, GarbageEndsItsOwnStreamOnly) {
   EXPECT_EQ(pair.second.neighbours->bad_frames(), 5);
   send(pair.first, kSecond, frame(facts(1, 8), FrameKind::kForward));
   pair.second.expect<ArrivedForward>();
+}
+
+TEST(Neighbours, AFrameThatIsFarTooLargeIsNotRead) {
+  Pair pair;
+  const StageFacts taken = facts(1, 8);
+  Frame large = frame(taken, FrameKind::kForward);
+  large.header.rows = 1 << 14;
+  large.header.columns = 1 << 14;
+  large.header.body_size = large.header.tokens * sizeof(std::uint32_t) +
+                           encoded_size(taken.codec, large.header.values());
+  ASSERT_GT(large.header.body_size, body_max_of(taken));
+  ASSERT_TRUE(decode_header(encode_header(large.header)).ok()) << "as a header it is sound";
+  const auto header = encode_header(large.header);
+  Stranger stranger(pair.second.node->address(), grpc::Slice(header.data(), header.size()));
+  pair.second.expect<Connected>();
+  ASSERT_TRUE(stranger.wait()) << "it is not waited for the rest";
+  pair.second.expect<Lost>();
+  EXPECT_EQ(pair.second.neighbours->bad_frames(), 1);
 }
 
 TEST(Neighbours, AnUnreadInboxStopsTheSender) {

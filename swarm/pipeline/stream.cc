@@ -214,6 +214,11 @@ void Stream::take_in(const Slices& message) {
   drive();
 }
 
+std::uint64_t Stream::body_max() {
+  const MutexLock lock(mutex_);
+  return owner_ ? owner_->body_max() : kFrameBodyMax;
+}
+
 // Adds a message to the frame that is being put together; ends the stream when it does not fit.
 bool Stream::append(const Slices& message) {
   const std::size_t size = size_of(message);
@@ -226,6 +231,12 @@ bool Stream::append(const Slices& message) {
     if (!copy_front(message, front)) return break_off("a frame that is too short", true), false;
     const auto header = decode_header(front);
     if (!header.ok()) return break_off(header.error().message, true), false;
+    if (header->body_size > body_max()) {
+      return break_off("a frame of " + std::to_string(header->body_size) +
+                           " bytes, which is more than this stage takes",
+                       true),
+             false;
+    }
     incoming_ = Incoming{*header, {}, kFrameHeaderSize + header->body_size};
   }
   if (size > incoming_->missing) return break_off("a frame that is too long", true), false;

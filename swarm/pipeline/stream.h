@@ -35,6 +35,8 @@ class StreamOwner {
  public:
   virtual ~StreamOwner() = default;
   virtual void opened(Stream& stream) = 0;  // a dialled one: the other end has taken it
+  // The most that a frame may bring: a larger one ends the stream at its header.
+  virtual std::uint64_t body_max() const { return kFrameBodyMax; }
   // Anything but pings. `body`: what follows the header, cut anywhere, for the time of the call.
   // True: the frame waits with the owner, who calls Stream::taken() for it later.
   virtual bool received(Stream& stream, const FrameHeader& header, Pieces body) = 0;
@@ -103,6 +105,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   void enqueue(Slices slices, std::size_t size) SHOAL_REQUIRES(mutex_);
   void take_in(const Slices& message) SHOAL_EXCLUDES(mutex_);
   bool append(const Slices& message);
+  std::uint64_t body_max() SHOAL_EXCLUDES(mutex_);
   void complete() SHOAL_EXCLUDES(mutex_);
 
   const StreamContext context_;

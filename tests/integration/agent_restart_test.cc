@@ -120,6 +120,23 @@ TEST_F(AgentRestart, TheReplicaOfAKilledAgentMissesNoRound) { expect_nothing_is_
 
 TEST_F(AgentRestart, AnUpgradeInPlaceCostsNoRound) { expect_nothing_is_lost(SIGUSR2); }
 
+// As docs/upgrades.md says: the coordinator, then one agent after the other.
+TEST_F(AgentRestart, AJobContinuesThroughTheUpgradeOfEverything) {
+  Cluster cluster(2);
+  train(cluster);
+  if (HasFatalFailure()) return;
+  cluster.kill_coordinator();
+  ASSERT_TRUE(cluster.restart_coordinator());
+  ASSERT_TRUE(more_rounds(cluster, 5));
+  for (std::size_t agent = 0; agent < 2; ++agent) {
+    ASSERT_TRUE(cluster.end_agent(agent, SIGUSR2));
+    ASSERT_TRUE(cluster.start_agent(agent));
+    ASSERT_TRUE(more_rounds(cluster, 5));
+  }
+  EXPECT_EQ(number_at(cluster.job(job_.name), "epoch", -1), 0) << "it was never rolled back";
+  EXPECT_TRUE(lives(trainer_));
+}
+
 TEST_F(AgentRestart, WithoutAnAgentATrainerEndsAtItsLimit) {
   Cluster cluster(2);
   ASSERT_EQ(cluster.problem(), "");

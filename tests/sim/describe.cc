@@ -135,6 +135,9 @@ struct Describe {
     return "event " + r.kind + ": " + r.message;
   }
   std::string operator()(const coordinator::SubmittedText&) { return {}; }
+  std::string operator()(const coordinator::ForgottenAgent& r) {
+    return to_string(r.id) + " forgotten";
+  }
   std::string operator()(const coordinator::LinkRecord& r) {
     return "link " + to_string(r.from) + " " + to_string(r.to);
   }

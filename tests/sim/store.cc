@@ -27,6 +27,12 @@ struct Apply {
   }
   void operator()(const coordinator::CheckpointRecord& r) { t.checkpoints[r.id] = r; }
   void operator()(const coordinator::LinkRecord& r) { t.links[{r.from, r.to}] = r; }
+  void operator()(const coordinator::ForgottenAgent& r) {
+    t.agents.erase(r.id);
+    std::erase_if(t.links, [&](const auto& line) {
+      return line.first.first == r.id || line.first.second == r.id;
+    });
+  }
   void operator()(const coordinator::EventRecord&) { ++t.events; }
   void operator()(const coordinator::SubmittedText&) {}
 };

@@ -121,6 +121,22 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path)
   return file;
 }
 
+namespace {
+
+// A number with a fraction or a sign is refused by an exception: get<>() would make another one of
+// it.
+std::uint64_t whole(const nlohmann::json& value) {
+  return value.get_ref<const nlohmann::json::number_unsigned_t&>();
+}
+
+std::vector<std::int64_t> shape_of(const nlohmann::json& value) {
+  std::vector<std::int64_t> shape;
+  for (const auto& size : value) shape.push_back(static_cast<std::int64_t>(whole(size)));
+  return shape;
+}
+
+}  // namespace
+
 Status SafetensorsFile::parse_header(const std::string& header, std::uint64_t data_size) {
   try {
     const auto json = nlohmann::json::parse(header);
@@ -130,9 +146,9 @@ Status SafetensorsFile::parse_header(const std::string& header, std::uint64_t da
         continue;
       }
       Entry entry;
-      entry.shape = value.at("shape").get<std::vector<std::int64_t>>();
-      entry.begin = value.at("data_offsets").at(0).get<std::uint64_t>();
-      entry.end = value.at("data_offsets").at(1).get<std::uint64_t>();
+      entry.shape = shape_of(value.at("shape"));
+      entry.begin = whole(value.at("data_offsets").at(0));
+      entry.end = whole(value.at("data_offsets").at(1));
       if (value.at("dtype") != "F32") return bad_file(path_, name + " is not fp32");
       if (entry.begin > entry.end || entry.end > data_size) {
         return bad_file(path_, name + " lies outside of the file");

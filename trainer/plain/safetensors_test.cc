@@ -69,5 +69,21 @@ TEST(Safetensors, DamagedFilesAreRefused) {
   EXPECT_EQ(SafetensorsFile::open(temp_path("nothing_here")).error().code, Code::kNotFound);
 }
 
+TEST(Safetensors, NumbersThatCannotBeAreRefused) {
+  const auto path = temp_path("numbers");
+  for (const char* entry :
+       {R"("shape":[-2],"data_offsets":[0,8])", R"("shape":[2],"data_offsets":[-8,0])",
+        R"("shape":[2],"data_offsets":[0,8.5])", R"("shape":[1e300],"data_offsets":[0,8])",
+        R"("shape":[2],"data_offsets":[0,99999999999999999999])"}) {
+    const std::string header = std::string(R"({"x":{"dtype":"F32",)") + entry + "}}";
+    const std::uint64_t length = header.size();
+    const std::string front(reinterpret_cast<const char*>(&length), sizeof length);
+    ASSERT_TRUE(write_file(path, front + header + std::string(8, 'x')).ok());
+    const auto file = SafetensorsFile::open(path);
+    ASSERT_FALSE(file.ok()) << entry;
+    EXPECT_EQ(file.error().code, Code::kDataLoss);
+  }
+}
+
 }  // namespace
 }  // namespace shoal::trainer

@@ -135,4 +135,11 @@ constexpr auto fields_of(Of<AgentRecord>) {
 }
 static_assert(lists_every_field<AgentRecord>());
 
+// An operator had this agent forgotten: what is stored of it and of its lines goes. Its id is not
+// given to another one.
+struct ForgottenAgent {
+  AgentId id;
+  bool operator==(const ForgottenAgent&) const = default;
+};
+
 }  // namespace shoal::coordinator

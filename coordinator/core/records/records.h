@@ -22,9 +22,9 @@
 
 namespace shoal::coordinator {
 
-using Record =
-    std::variant<CounterRecord, JobRecord, AgentRecord, ReplicaRecord, RoundRecord,
-                 ContributionRecord, CheckpointRecord, EventRecord, SubmittedText, LinkRecord>;
+using Record = std::variant<CounterRecord, JobRecord, AgentRecord, ReplicaRecord, RoundRecord,
+                            ContributionRecord, CheckpointRecord, EventRecord, SubmittedText,
+                            LinkRecord, ForgottenAgent>;
 
 // What a store gives a starting core: every record but events and texts, replicas that have not
 // ended, and of rounds and contributions those of live jobs: the last committed and the next round.

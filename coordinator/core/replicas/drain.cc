@@ -4,6 +4,7 @@
 
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/forgetting.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/machines.h"
@@ -92,6 +93,7 @@ void release_drained(Transaction& tx, ReplicaId id) {
 }  // namespace
 
 void on_command_agent(Transaction& tx, const CommandAgent& command) {
+  if (command.verb == AgentVerb::kForget) return on_forget_agent(tx, command);
   const AgentRecord* agent = tx.state().agents.find(command.agent);
   if (agent == nullptr) {
     const Error error{Code::kNotFound, "there is no " + to_string(command.agent), "agent", ""};
@@ -112,6 +114,8 @@ void on_command_agent(Transaction& tx, const CommandAgent& command) {
     case AgentVerb::kDrain:
       drain(tx, command.agent);
       break;
+    case AgentVerb::kForget:
+      break;  // above: it is for agents that are gone
   }
   tx.reply(command.request, JobId());
 }

@@ -11,7 +11,8 @@
 
 namespace shoal::coordinator {
 
-// Each is idempotent; kNotFound, kConflict for an agent that is gone.
+// Each is idempotent; kNotFound, kConflict for an agent that is gone. To forget one is in
+// forgetting.h, and for those alone.
 void on_command_agent(Transaction& tx, const CommandAgent& command);
 
 // Lets go what loads for nothing; called at every look at a job.

@@ -76,7 +76,7 @@ struct ChangeJob {
   JobId job;
   double outer_lr = 0;
 };
-enum class AgentVerb { kCordon, kUncordon, kDrain };
+enum class AgentVerb { kCordon, kUncordon, kDrain, kForget };
 // Answered like a job's command; a good answer carries no job.
 struct CommandAgent {
   RequestId request;

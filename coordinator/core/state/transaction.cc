@@ -122,6 +122,23 @@ void Transaction::drop_checkpoint(CheckpointId id) {
   state_.stores.erase(id);
 }
 
+void Transaction::forget_agent(AgentId id) {
+  ++writes_;
+  std::vector<LinkKey> lines;
+  for (const auto& [key, link] : state_.links) {
+    if (key.first == id || key.second == id) lines.push_back(key);
+  }
+  for (const LinkKey& key : lines) state_.links.erase(key);
+  std::vector<DeviceKey> devices;
+  for (const auto& [key, until] : state_.resting_until) {
+    if (key.first == id) devices.push_back(key);
+  }
+  for (const DeviceKey& key : devices) state_.resting_until.erase(key);
+  state_.presence.erase(id);
+  state_.agents.erase(id);
+  dropped_.push_back(ForgottenAgent{id});
+}
+
 void Transaction::event(Severity severity, const char* kind, const EventScope& scope,
                         std::string message) {
   EventRecord record;

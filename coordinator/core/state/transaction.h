@@ -60,6 +60,8 @@ class Transaction {
   void drop_replica(ReplicaId id);
   void drop_round(const RoundKey& key);  // with its contributions
   void drop_checkpoint(CheckpointId id);
+  // Out of both, with its lines; no live replica is of this agent.
+  void forget_agent(AgentId id);
 
   void event(Severity severity, const char* kind, const EventScope& scope, std::string message);
   void count_transition(const char* machine, const char* from, const char* to);

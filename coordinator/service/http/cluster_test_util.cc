@@ -327,7 +327,14 @@ void MemoryCluster::change(JobId job, double outer_lr, std::function<void(Answer
 void MemoryCluster::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {
   MutexLock lock(tables.mutex);
   AgentRecord& record = tables.agents.at(agent.n);
-  if (record.state == AgentState::kGone) {
+  const bool gone = record.state == AgentState::kGone;
+  if (verb == AgentVerb::kForget) {
+    if (gone) tables.agents.erase(agent.n);
+    lock.unlock();
+    if (gone) return done({JobId(), {}});
+    return done({Error{Code::kConflict, "the agent is here", "agent", ""}, {}});
+  }
+  if (gone) {
     lock.unlock();
     return done({Error{Code::kConflict, "the agent is gone", "agent", ""}, {}});
   }

@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/http/guard.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/stream.h"
@@ -21,6 +22,7 @@ namespace beast = http_io::beast;
 constexpr std::int64_t kFileChunk = 256 << 10;
 constexpr std::size_t kLingerMax = 16 << 20;  // bytes of an unwanted body that are thrown away
 constexpr Duration kLingerLimit = seconds(2);
+constexpr Duration kProbeLimit = seconds(2);  // of a connection that is for a probe alone
 
 std::chrono::nanoseconds chrono(Duration duration) { return std::chrono::nanoseconds(duration.ns); }
 
@@ -62,11 +64,12 @@ Response guarded(const Request& request, Call call) {
 
 }  // namespace
 
-Connection::Connection(http_io::tcp::socket socket, Service& service)
+Connection::Connection(http_io::tcp::socket socket, Service& service, ClientLimits::Visit visit)
     : executor_(socket.get_executor()),
       stream_(std::make_unique<EitherStream>(std::move(socket))),
       service_(service),
       slot_(service, service.connections),
+      visit_(std::move(visit)),
       buffer_(static_cast<std::size_t>(service.options.header_max.count()) + 4096),
       answer_timer_(executor_) {}
 
@@ -82,7 +85,7 @@ void Connection::run() {
 void Connection::detect() {
   if (service_.stopping) return close();
   idle_ = true;
-  stream_->lowest().expires_after(chrono(service_.options.read_limit));
+  stream_->lowest().expires_after(chrono(read_limit()));
   Machines* machines = service_.options.machines;
   stream_->detect(machines == nullptr ? nullptr : machines->open_tls(), buffer_,
                   [self = shared_from_this()](ErrorCode error) {
@@ -102,13 +105,13 @@ void Connection::stop() {
 void Connection::read_next() {
   if (service_.stopping) return close();
   request_.reset();
+  visit_.release_body();
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(service_.options.header_max.count()));
   parser_->body_limit(static_cast<std::uint64_t>(service_.options.body_max.count()));
   idle_ = true;
-  stream_->lowest().expires_after(
-      chrono(first_ ? service_.options.read_limit : service_.options.idle_limit));
+  stream_->lowest().expires_after(chrono(first_ ? read_limit() : service_.options.idle_limit));
   first_ = false;
   http::async_read_header(*stream_, buffer_, *parser_,
                           [self = shared_from_this()](ErrorCode error, std::size_t) {
@@ -119,12 +122,26 @@ void Connection::read_next() {
 
 void Connection::on_header(ErrorCode error) {
   if (error) return refuse_unread(error);
+  if (!visit_.hold_body(announced_body()))
+    return refuse_head(Problem::kOverloaded, "too many bodies are being sent at once");
   if (!beast::iequals(parser_->get()[http::field::expect], "100-continue")) return read_body();
   write("HTTP/1.1 100 Continue\r\n\r\n", &Connection::read_body);
 }
 
+Duration Connection::read_limit() const {
+  const Duration limit = service_.options.read_limit;
+  return visit_.for_probes() ? std::min(limit, kProbeLimit) : limit;
+}
+
+// What the client says, or the most that it may send without saying.
+Bytes Connection::announced_body() const {
+  if (parser_->chunked()) return service_.options.body_max;
+  const auto length = parser_->content_length();
+  return length ? Bytes(static_cast<std::int64_t>(*length)) : Bytes();
+}
+
 void Connection::read_body() {
-  stream_->lowest().expires_after(chrono(service_.options.read_limit));
+  stream_->lowest().expires_after(chrono(read_limit()));
   http::async_read(
       *stream_, buffer_, *parser_,
       [self = shared_from_this()](ErrorCode error, std::size_t) { self->on_body(error); });
@@ -146,7 +163,14 @@ void Connection::refuse_unread(ErrorCode error) {
                          error != http::error::end_of_stream &&
                          error != http::error::partial_message;
   if (!too_large && !header && !malformed) return close();
+  const auto limit = too_large ? service_.options.body_max : service_.options.header_max;
+  const std::string at_most = "at most " + std::to_string(limit.count()) + " bytes are accepted";
+  if (too_large) return refuse_head(Problem::kBodyTooLarge, at_most);
+  if (header) return refuse_head(Problem::kHeaderTooLarge, at_most);
+  refuse_head(Problem::kInvalidRequest, "not HTTP/1.1: " + error.message());
+}
 
+void Connection::refuse_head(Problem problem, std::string detail) {
   route_ = nullptr;
   request_ = std::make_shared<Request>();
   request_->id = service_.next_request_id();
@@ -155,12 +179,7 @@ void Connection::refuse_unread(ErrorCode error) {
   if (split_target(text_of(parser_->get().target()), target)) request_->path = target.path;
   head_only_ = keep_alive_ = false;
   unread_body_ = true;
-  const auto limit = too_large ? service_.options.body_max : service_.options.header_max;
-  const std::string at_most = "at most " + std::to_string(limit.count()) + " bytes are accepted";
-  if (too_large) return respond(problem_response(Problem::kBodyTooLarge, *request_, at_most));
-  if (header) return respond(problem_response(Problem::kHeaderTooLarge, *request_, at_most));
-  respond(
-      problem_response(Problem::kInvalidRequest, *request_, "not HTTP/1.1: " + error.message()));
+  respond(problem_response(problem, *request_, std::move(detail)));
 }
 
 void Connection::take_request() {
@@ -169,7 +188,7 @@ void Connection::take_request() {
   request_at_ns_ = steady_ns();
   route_ = nullptr;
   unread_body_ = false;
-  keep_alive_ = message.keep_alive() && !service_.stopping;
+  keep_alive_ = message.keep_alive() && !service_.stopping && !visit_.for_probes();
   head_only_ = message.method() == http::verb::head;
   verb_ = label_of(message.method());
   host_ = text_of(message[http::field::host]);
@@ -217,15 +236,18 @@ bool Connection::admitted() {
   if (!split_target(target, *request_))
     return refuse(Problem::kInvalidRequest, "the request target is not a path with valid escapes",
                   "");
+  if (!within_share()) return false;
   if (!host_allowed(host_, service_.options.host_names)) {
     return refuse(
         Problem::kHostNotAllowed, "\"" + host_ + "\" is not a name of this coordinator",
-        "use its IP address or localhost, or add the name to the coordinator's host names");
+        "use its IP address or localhost, or start shoal-coordinator with --public-url and the "
+        "address of the proxy in front, or with --host-name and this name");
   }
   if (request_->method != "GET" &&
       !origin_allowed(origin_, host_, service_.options.public_origin)) {
-    return refuse(Problem::kOriginNotAllowed,
-                  "a page of \"" + origin_ + "\" may not change anything here", "");
+    return refuse(
+        Problem::kOriginNotAllowed, "a page of \"" + origin_ + "\" may not change anything here",
+        "if that is the proxy in front of this coordinator, start it with --public-url " + origin_);
   }
   const Match match = match_route(route_table(), *request_);
   if (match.route == nullptr && match.allowed.empty()) {
@@ -247,6 +269,21 @@ bool Connection::admitted() {
   const Status known = check_query_names(*request_, route_->query);
   if (known.ok()) return true;
   respond(problem_response(known.error(), *request_));
+  return false;
+}
+
+// Probes are answered whatever else the client does.
+bool Connection::within_share() {
+  if (is_probe(request_->path)) return true;
+  if (visit_.for_probes()) {
+    respond(problem_response(Problem::kOverloaded, *request_,
+                             "this client, or all together, have as many connections as they may",
+                             {}, "end some; only probes are answered meanwhile"));
+    return false;
+  }
+  if (visit_.take_request(steady_ns())) return true;
+  respond(problem_response(Problem::kTooManyRequests, *request_,
+                           "this client has made as many requests as it may at once"));
   return false;
 }
 
@@ -322,6 +359,10 @@ void Connection::respond(Response response) {
         Problem::kOverloaded, *request_,
         "all " + std::to_string(service_.options.streams_max) + " event streams are in use");
   }
+  if (response.stream && !visit_.take_stream()) {
+    response = problem_response(Problem::kOverloaded, *request_,
+                                "this client has as many event streams as it may");
+  }
   service_.metrics.request_done(verb_, route_ != nullptr ? route_->path : "unmatched",
                                 response.status);
   if (response.stream && !head_only_) return start_stream(std::move(response));
@@ -335,9 +376,10 @@ void Connection::respond(Response response) {
 
 void Connection::start_stream(Response response) {
   std::string head = head_of(response, true);
+  visit_.release_body();
   stream_->lowest().expires_never();
   auto stream = std::make_shared<EventStream>(std::move(stream_), service_, std::move(slot_),
-                                              std::move(*response.stream));
+                                              std::move(visit_), std::move(*response.stream));
   service_.track(stream);
   if (service_.stopping) stream->stop();  // stop_peers() may have passed already
   stream->run(std::move(head));

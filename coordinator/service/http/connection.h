@@ -11,6 +11,7 @@
 #include "coordinator/service/http/asio.h"
 #include "coordinator/service/http/either_stream.h"
 #include "coordinator/service/http/message.h"
+#include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/router.h"
 #include "coordinator/service/http/service.h"
 
@@ -18,7 +19,7 @@ namespace shoal::coordinator::rest {
 
 class Connection : public Peer, public std::enable_shared_from_this<Connection> {
  public:
-  Connection(http_io::tcp::socket socket, Service& service);
+  Connection(http_io::tcp::socket socket, Service& service, ClientLimits::Visit visit);
 
   void run();  // once, after track()
   void stop() override;
@@ -31,10 +32,14 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   void on_header(ErrorCode error);
   void read_body();
   void on_body(ErrorCode error);
-  void refuse_unread(ErrorCode error);  // the request could not be read
+  void refuse_unread(ErrorCode error);                    // the request could not be read
+  void refuse_head(Problem problem, std::string detail);  // it is not read any further
+  Duration read_limit() const;
+  Bytes announced_body() const;
   void take_request();
   void answer_options();
   bool admitted();           // false: refused and answered
+  bool within_share();       // the same: what this client may take (client_limits.h)
   bool stranger_admitted();  // the same: whether this host or another one asks
   void dispatch();
   void ask_worker();
@@ -53,7 +58,8 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   const EitherStream::executor_type executor_;
   std::unique_ptr<EitherStream> stream_;  // moves on to the event stream
   Service& service_;
-  Service::Slot slot_;  // moves on to the stream
+  Service::Slot slot_;         // moves on to the stream
+  ClientLimits::Visit visit_;  // likewise
   http_io::beast::flat_buffer buffer_;
   std::optional<http_io::http::request_parser<http_io::http::string_body>> parser_;
   http_io::net::steady_timer answer_timer_;

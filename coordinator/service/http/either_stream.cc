@@ -9,7 +9,9 @@ namespace net = http_io::net;
 namespace beast = http_io::beast;
 using ErrorCode = boost::system::error_code;
 
-bool is_loopback(const http_io::tcp::socket& socket) {
+}  // namespace
+
+bool is_from_this_host(const http_io::tcp::socket& socket) {
   ErrorCode error;
   const auto peer = socket.remote_endpoint(error).address();
   if (error) return false;
@@ -19,10 +21,8 @@ bool is_loopback(const http_io::tcp::socket& socket) {
   return peer.is_loopback();
 }
 
-}  // namespace
-
 EitherStream::EitherStream(http_io::tcp::socket socket)
-    : tcp_(std::move(socket)), from_this_host_(is_loopback(tcp_.socket())) {}
+    : tcp_(std::move(socket)), from_this_host_(rest::is_from_this_host(tcp_.socket())) {}
 
 void EitherStream::detect(std::shared_ptr<Context> tls, beast::flat_buffer& buffer,
                           std::function<void(ErrorCode)> done) {

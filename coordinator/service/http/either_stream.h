@@ -13,6 +13,9 @@
 
 namespace shoal::coordinator::rest {
 
+// Whether the other end is a program on this host, by a loopback address.
+bool is_from_this_host(const http_io::tcp::socket& socket);
+
 class EitherStream {
  public:
   using Context = http_io::net::ssl::context;

@@ -43,6 +43,8 @@ constexpr std::array<ProblemKind, static_cast<std::size_t>(kLastProblem) + 1> kK
     {422, "invalid-spec", "The job is not accepted",
      "`errors` has one entry per refused field: a JSON pointer into the job and what would be "
      "accepted. POST /api/v1/jobs?dry_run=true checks a job without starting it."},
+    {429, "too-many-requests", "This client asks too often",
+     "Each client has a number of requests a second. Try again after Retry-After seconds."},
     {431, "header-too-large", "The request header is over the limit",
      "All header lines together have a limit. Send fewer or shorter ones."},
     {500, "internal", "The coordinator failed",
@@ -88,6 +90,7 @@ Response problem_response(Problem problem, const Request& request, std::string d
   Response response = json_response(json, kind.status);
   response.content_type = "application/problem+json";
   if (kind.status == 503) response.headers.emplace_back("Retry-After", "2");
+  if (kind.status == 429) response.headers.emplace_back("Retry-After", "1");
   return response;
 }
 

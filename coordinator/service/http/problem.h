@@ -28,6 +28,7 @@ enum class Problem {
   kRangeNotSatisfiable,
   kHostNotAllowed,
   kInvalidSpec,
+  kTooManyRequests,
   kHeaderTooLarge,
   kInternal,
   kDataLoss,

@@ -1,11 +1,13 @@
 #include "coordinator/service/http/server.h"
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
 #include <spdlog/spdlog.h>
 
 #include "coordinator/service/http/asio.h"
+#include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/http/connection.h"
 #include "coordinator/service/http/guard.h"
 #include "coordinator/service/http/service.h"
@@ -17,10 +19,19 @@ namespace net = http_io::net;
 using http_io::tcp;
 using ErrorCode = boost::system::error_code;
 using rest::BindAddress;
+using rest::ClientLimits;
 using rest::Connection;
 using rest::Service;
 
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // after "too many open files"
+
+std::optional<ClientLimits::Visit> enter(Service& service, const tcp::socket& socket) {
+  ErrorCode error;
+  const std::string address = socket.remote_endpoint(error).address().to_string();
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return service.clients.enter(rest::client_of(address, rest::is_from_this_host(socket)),
+                               now / std::chrono::nanoseconds(1));
+}
 
 // For a connection over the limit, which gets no Connection of its own.
 std::string full_response() {
@@ -122,15 +133,17 @@ void HttpServer::Impl::on_accept(ErrorCode error, tcp::socket socket) {
     });
     return;
   }
-  if (!error && service->connections.load() >= service->options.connections_max) {
+  auto visit = error ? std::nullopt : enter(*service, socket);
+  if (visit) {
+    const auto connection =
+        std::make_shared<Connection>(std::move(socket), *service, std::move(*visit));
+    service->track(connection);
+    connection->run();
+  } else if (!error) {
     ErrorCode ignored;
     socket.non_blocking(true, ignored);
     socket.write_some(net::buffer(full_response()), ignored);
     socket.shutdown(tcp::socket::shutdown_send, ignored);
-  } else if (!error) {
-    const auto connection = std::make_shared<Connection>(std::move(socket), *service);
-    service->track(connection);
-    connection->run();
   }
   accept();
 }

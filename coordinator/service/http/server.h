@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
 #include "data/data_roots.h"
 
@@ -40,7 +41,8 @@ struct HttpOptions {
   Bytes header_max = Bytes(16 << 10);
   std::int64_t connections_max = 1000;  // streams included; one more is answered 503
   std::int64_t streams_max = 200;
-  std::int64_t questions_max = 256;  // waiting for a worker; one more is answered 503
+  std::int64_t questions_max = 256;       // waiting for a worker; one more is answered 503
+  rest::ClientLimitOptions clients = {};  // shares; its connections_max is the one above
 
   Duration read_limit = seconds(30);    // first byte until the request is complete
   Duration idle_limit = seconds(75);    // keep-alive between two requests

@@ -82,7 +82,9 @@ TEST_F(ServerTest, TheProblemTypeIsAPage) {
 
 TEST_F(ServerTest, RefusesForeignHostsAndOrigins) {
   start();
-  expect_problem(ask(address_, "GET", "/livez", "Host: evil.example\r\n"), 421, "host-not-allowed");
+  const Received foreign = ask(address_, "GET", "/livez", "Host: evil.example\r\n");
+  expect_problem(foreign, 421, "host-not-allowed");
+  EXPECT_THAT(foreign.json()["hint"].get<std::string>(), HasSubstr("--public-url"));
   expect_problem(
       ask(address_, "POST", "/api/v1/jobs/alpha/cancel", "Origin: http://evil.example\r\n"), 403,
       "origin-not-allowed");
@@ -172,7 +174,78 @@ TEST_F(ServerTest, OneConnectionTooManyIsTold) {
   Client first(address_), second(address_);
   EXPECT_EQ(first.ask("GET", "/livez").status, 200);
   EXPECT_EQ(second.ask("GET", "/livez").status, 200);
-  EXPECT_EQ(Client(address_).receive().status, 503);
+  expect_problem(Client(address_).ask("GET", "/api/v1/jobs"), 503, "overloaded");
+}
+
+TEST_F(ServerTest, ProbesAreAnsweredWhenNoConnectionIsLeft) {
+  HttpOptions options;
+  options.connections_max = options.streams_max = 1;
+  options.clients.probes_max = options.clients.probes_per_client = 1;
+  start(std::move(options));
+  Client first(address_);
+  EXPECT_EQ(first.ask("GET", "/livez").status, 200);
+  for (const char* probe : {"/livez", "/readyz", "/healthz"}) {
+    Client beyond(address_);
+    const Received received = beyond.ask("GET", probe);
+    EXPECT_EQ(received.status, 200) << probe;
+    EXPECT_EQ(received.header("connection"), "close");
+    EXPECT_TRUE(beyond.closed());
+  }
+  Client silent(address_);
+  EXPECT_TRUE(silent.closed()) << "it does not keep the place of a probe";
+}
+
+TEST_F(ServerTest, AClientThatAsksTooOftenIsToldWhenToAskAgain) {
+  HttpOptions options;
+  options.clients.this_host.requests_burst = 2;
+  options.clients.this_host.requests_per_s = 1;
+  start(std::move(options));
+  Client client(address_);
+  EXPECT_EQ(client.ask("GET", "/api/v1/jobs").status, 200);
+  EXPECT_EQ(client.ask("GET", "/nothing").status, 404);
+  const Received refused = client.ask("GET", "/api/v1/jobs");
+  expect_problem(refused, 429, "too-many-requests");
+  EXPECT_EQ(refused.header("retry-after"), "1");
+  EXPECT_EQ(client.ask("GET", "/livez").status, 200) << "probes do not count";
+}
+
+TEST_F(ServerTest, BodiesOfOneClientDoNotFillTheMemory) {
+  HttpOptions options;
+  options.clients.this_host.bodies = Bytes(2000);
+  start(std::move(options));
+  const std::string head =
+      "POST /api/v1/jobs?dry_run=true HTTP/1.1\r\nHost: localhost\r\nContent-Length: ";
+  Client first(address_), second(address_);
+  first.send(head + "1500\r\n\r\n");
+  EXPECT_EQ(ask(address_, "GET", "/livez").status, 200);
+  second.send(head + "1500\r\n\r\n");
+  expect_problem(second.receive(), 503, "overloaded");
+  Client endless(address_);
+  endless.send(
+      "POST /api/v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+  expect_problem(endless.receive(), 503, "overloaded");
+}
+
+TEST_F(ServerTest, AJobHasALengthThatItMayHave) {
+  start();
+  const std::string long_text = "# " + std::string(64 << 10, 'x') + "\nname = \"long\"\n";
+  const Received refused = ask(address_, "POST", "/api/v1/jobs?dry_run=true",
+                               "Content-Type: application/toml\r\n", long_text);
+  expect_problem(refused, 413, "body-too-large");
+  EXPECT_THAT(refused.json()["detail"].get<std::string>(), HasSubstr("65536"));
+}
+
+TEST_F(ServerTest, AnAgentThatIsGoneCanBeForgotten) {
+  start();
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    cluster_.tables.agents.at(2).state = AgentState::kGone;
+  }
+  expect_problem(ask(address_, "DELETE", "/api/v1/agents/agent-1"), 409, "conflict");
+  const Received forgotten = ask(address_, "DELETE", "/api/v1/agents/agent-2");
+  ASSERT_EQ(forgotten.status, 200) << forgotten.body;
+  EXPECT_EQ(forgotten.json()["name"], "agent-2") << "as it was";
+  expect_problem(get("/api/v1/agents/agt_2"), 404, "not-found");
 }
 
 TEST_F(ServerTest, AFailingStoreIsAProblemAndNotACrash) {

@@ -6,6 +6,16 @@
 #include "base/prng.h"
 
 namespace shoal::coordinator::rest {
+namespace {
+
+ClientLimitOptions limits_of(const HttpOptions& options) {
+  ClientLimitOptions limits = options.clients;
+  limits.connections_max = options.connections_max;
+  return limits;
+}
+
+}  // namespace
+
 Service::Slot::Slot(Service& service, std::atomic<std::int64_t>& counter)
     : service_(&service), counter_(&counter) {
   counter_->fetch_add(1);
@@ -27,6 +37,7 @@ void Service::show_counts() {
 Service::Service(HttpOptions chosen, Cluster& where)
     : options(std::move(chosen)),
       cluster(where),
+      clients(limits_of(options)),
       io_context_of_handlers{options, where, metrics, nullptr, {}, {}},
       request_number_(std::random_device{}() * std::uint64_t{0x9e3779b97f4a7c15}),
       io(options.threads) {}

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/service/http/asio.h"
+#include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/http/context.h"
 #include "coordinator/service/http/metrics.h"
 #include "coordinator/service/http/server.h"
@@ -57,6 +58,7 @@ class Service : public std::enable_shared_from_this<Service> {
   const HttpOptions options;
   Cluster& cluster;
   Metrics metrics;
+  ClientLimits clients;
   std::atomic<std::int64_t> connections{0}, streams{0}, newest_seq{0};
   std::atomic<bool> stopping{false};
   Context io_context_of_handlers;  // for routes that need no Reader

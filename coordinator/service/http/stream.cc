@@ -35,11 +35,12 @@ std::string reset_text(const StreamStart& start) {
 }  // namespace
 
 EventStream::EventStream(std::unique_ptr<EitherStream> connected, Service& service,
-                         Service::Slot connection, StreamStart start)
+                         Service::Slot connection, ClientLimits::Visit visit, StreamStart start)
     : socket_(std::move(connected)),
       service_(service),
       connection_(std::move(connection)),
       stream_(service, service.streams),
+      visit_(std::move(visit)),
       start_(std::move(start)),
       write_timer_(socket_->get_executor()),
       heartbeat_timer_(socket_->get_executor()),

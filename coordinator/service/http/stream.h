@@ -20,7 +20,7 @@ namespace shoal::coordinator::rest {
 class EventStream : public Peer, public std::enable_shared_from_this<EventStream> {
  public:
   EventStream(std::unique_ptr<EitherStream> connected, Service& service, Service::Slot connection,
-              StreamStart start);
+              ClientLimits::Visit visit, StreamStart start);
 
   void run(std::string head);  // of the HTTP answer
   void stop() override;
@@ -47,6 +47,7 @@ class EventStream : public Peer, public std::enable_shared_from_this<EventStream
   const std::unique_ptr<EitherStream> socket_;
   Service& service_;
   Service::Slot connection_, stream_;
+  ClientLimits::Visit visit_;
   StreamStart start_;  // start_.after moves on
   std::int64_t newest_seq_ = 0;
   bool look_ = true;  // there may be events after the cursor

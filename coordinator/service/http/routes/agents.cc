@@ -132,6 +132,18 @@ void drain_agent(Context& context, const Request& request, Replier reply) {
   command(context, request, AgentVerb::kDrain, std::move(reply));
 }
 
+// Answered with the agent as it was.
+void forget_agent(Context& context, const Request& request, Replier reply) {
+  const auto agent = find_agent(context, request.part("agent"));
+  if (!agent.ok()) return reply(problem_response(agent.error(), request));
+  const Json before = agent_json(*agent, *context.cluster.live());
+  auto done = [request, reply, before](const Cluster::Answer& answer) {
+    if (!answer.result.ok()) return reply(problem_response(answer.result.error(), request));
+    reply(json_response(before));
+  };
+  context.cluster.command_agent(agent->id, AgentVerb::kForget, std::move(done));
+}
+
 Result<Response> list_agents(Context& context, const Request& request) {
   const auto page = read_page(request, "agents", false);
   if (!page.ok()) return page.error();

@@ -53,6 +53,7 @@ Result<Response> get_agent(Context& context, const Request& request);
 void cordon_agent(Context& context, const Request& request, Replier reply);
 void uncordon_agent(Context& context, const Request& request, Replier reply);
 void drain_agent(Context& context, const Request& request, Replier reply);
+void forget_agent(Context& context, const Request& request, Replier reply);
 // By id, or by name: the one that is here, else the one that went last.
 Result<AgentRecord> find_agent(Context& context, const std::string& text);
 Result<Response> list_events(Context& context, const Request& request);

@@ -343,9 +343,8 @@ TEST_F(ApiTest, RefusedJobsNameTheField) {
 }
 
 TEST_F(ApiTest, BytesThatAreNotTextAreRefusedAsText) {
-  for (const std::string& body :
-       {std::string("\xff\xfe\x00garbage", 10), std::string(1'000'000, '['),
-        std::string(R"({"name":")") + "\xc3\x28" + R"("})"}) {
+  for (const std::string& body : {std::string("\xff\xfe\x00garbage", 10), std::string(60'000, '['),
+                                  std::string(R"({"name":")") + "\xc3\x28" + R"("})"}) {
     const Received received = post("/api/v1/jobs", kJson, body);
     EXPECT_TRUE(received.status == 400 || received.status == 422) << received.status;
     EXPECT_TRUE(Json::accept(received.body));

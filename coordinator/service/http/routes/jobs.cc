@@ -16,6 +16,8 @@
 namespace shoal::coordinator::rest::api {
 namespace {
 
+constexpr std::size_t kSpecMax = 64 << 10;  // the texts of all jobs are kept
+
 Response spec_refused(const Request& request, const proto::SpecProblems& problems) {
   return problem_response(
       problems.syntax ? Problem::kMalformedSpec : Problem::kInvalidSpec, request, problems.summary,
@@ -174,6 +176,12 @@ void create_job(Context& context, const Request& request, Replier reply) {
     return reply(problem_response(Problem::kUnsupportedType, request,
                                   "Content-Type is \"" + request.content_type + "\"", {},
                                   "send application/json or application/toml"));
+  }
+  if (request.body.size() > kSpecMax) {
+    return reply(problem_response(Problem::kBodyTooLarge, request,
+                                  "a job has at most " + std::to_string(kSpecMax) +
+                                      " bytes, this one has " +
+                                      std::to_string(request.body.size())));
   }
   proto::SpecOrProblems read = type == "application/json" ? proto::read_spec_json(request.body)
                                                           : proto::read_spec_toml(request.body);

@@ -65,6 +65,7 @@ std::vector<Route> api_routes() {
       {"GET", "/api/v1/join", api::how_to_join, nullptr, {}, true},
       {"GET", "/api/v1/agents", api::list_agents, nullptr, {"limit", "cursor", "order", "gone"}},
       {"GET", "/api/v1/agents/{agent}", api::get_agent},
+      {"DELETE", "/api/v1/agents/{agent}", nullptr, api::forget_agent},
       {"GET", "/api/v1/agents/{agent}/logs", nullptr, api::agent_logs, kLogQuery},
       {"GET", "/api/v1/network", api::get_network},
       {"POST", "/api/v1/agents/{agent}/cordon", nullptr, api::cordon_agent},

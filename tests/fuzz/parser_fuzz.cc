@@ -1,0 +1,230 @@
+#include "tests/fuzz/parser_fuzz.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <google/protobuf/stubs/logging.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/link_options.h"
+#include "cli/event_reader.h"
+#include "coordinator/service/http/url.h"
+#include "identity/api_token.h"
+#include "identity/certificate.h"
+#include "identity/join_token.h"
+#include "identity/request.h"
+#include "proto/convert.h"
+#include "proto/job_spec_text.h"
+#include "wire/stream/core/frame.h"
+#ifdef SHOAL_HAVE_SAFETENSORS
+#include "trainer/plain/safetensors.h"
+#endif
+
+namespace shoal::fuzz {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+constexpr std::size_t kErrorMost = 8 << 10;  // a sentence, not what was sent
+
+template <typename T>
+bool taken(const Result<T>& result) {
+  SHOAL_CHECK(result.ok() || to_string(result.error()).size() <= kErrorMost, "an endless sentence");
+  return result.ok();
+}
+
+// ---- between peers
+
+bool try_stream_header(Bytes bytes) {
+  namespace stream = wire::stream;
+  if (bytes.size() < stream::kHeaderBytes) return false;
+  const auto front = bytes.first<stream::kHeaderBytes>();
+  const auto header = stream::parse_header(front, stream::kMessageMax);
+  if (!taken(header)) return false;
+  const auto again = stream::encode(*header);
+  SHOAL_CHECK(std::equal(again.begin(), again.end(), front.begin()), "a header in two forms");
+  SHOAL_CHECK(header->head <= header->length, "a head beyond its frame");
+  return true;
+}
+
+bool try_stream_hello(Bytes bytes) {
+  const auto hello = wire::stream::parse_hello(bytes);
+  if (!taken(hello)) return false;
+  const auto again = wire::stream::encode(*hello);
+  SHOAL_CHECK(std::equal(again.begin(), again.end(), bytes.begin()), "a hello in two forms");
+  return true;
+}
+
+bool try_stream_reason(Bytes bytes) {
+  const Error error = wire::stream::parse_reason(bytes);
+  SHOAL_CHECK(error.message.size() <= kErrorMost);
+  return !bytes.empty();
+}
+
+// ---- jobs
+
+bool spec_taken(const proto::SpecOrProblems& read) {
+  if (read.problems) {
+    SHOAL_CHECK(!read.problems->summary.empty(), "refused without a word");
+    return false;
+  }
+  const auto again = proto::read_kept_spec(proto::spec_to_json(read.spec).dump());
+  SHOAL_CHECK(!again.problems && again.spec == read.spec, "a job that is not itself any more");
+  return true;
+}
+
+// ---- messages: what is read is written and read again
+
+template <typename Wire, typename Read>
+bool try_message(std::string_view text, Read read) {
+  Wire wire;
+  if (!wire.ParseFromArray(text.data(), static_cast<int>(text.size()))) return false;
+  const auto message = read(wire);
+  if (!taken(message)) return false;
+  const auto again = read(proto::to_wire(*message));
+  SHOAL_CHECK(again.ok() && *again == *message, "a message that is not itself any more");
+  return true;
+}
+
+bool try_agent_message(std::string_view text) {
+  v1::AgentMessage wire;
+  if (!wire.ParseFromArray(text.data(), static_cast<int>(text.size()))) return false;
+  const auto hello = proto::read_hello(wire);
+  if (taken(hello)) {
+    const auto again = proto::read_hello(proto::to_wire(*hello));
+    SHOAL_CHECK(again.ok() && *again == *hello, "a hello that is not itself any more");
+    return true;
+  }
+  return try_message<v1::AgentMessage>(text,
+                                       [](const v1::AgentMessage& m) { return proto::read(m); });
+}
+
+// ---- people and hosts
+
+bool try_chain(std::string_view text) {
+  const auto chain = identity::Certificate::parse_chain(text);
+  if (!taken(chain)) return false;
+  SHOAL_CHECK(!chain->empty(), "a chain of nothing");
+  const auto again = identity::Certificate::parse(chain->front().pem());
+  SHOAL_CHECK(again.ok() && again->fingerprint() == chain->front().fingerprint());
+  return true;
+}
+
+template <typename Parse>
+bool try_token(std::string_view text, Parse parse) {
+  const auto token = parse(text);
+  if (!taken(token)) return false;
+  const auto again = parse(to_string(*token));
+  SHOAL_CHECK(again.ok() && *again == *token, "a token that is not itself any more");
+  return true;
+}
+
+bool try_target(std::string_view text) {
+  namespace rest = coordinator::rest;
+  rest::Request request;
+  if (!rest::split_target(text, request)) return false;
+  const auto page = rest::read_page(request, "jobs", true);
+  SHOAL_CHECK(!taken(page) || (page->limit >= 1 && page->limit <= 500), "a page without a bound");
+  (void)taken(rest::read_flag(request, "gone"));
+  (void)taken(rest::read_integer(request, "tail", 1, 100, 10));
+  (void)taken(rest::read_number(request, "from"));
+  return true;
+}
+
+#ifdef SHOAL_HAVE_SAFETENSORS
+// In memory, under a name that open() takes.
+class MemoryFile {
+ public:
+  explicit MemoryFile(Bytes bytes) : fd_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+    SHOAL_CHECK(fd_ >= 0);
+    SHOAL_CHECK(::write(fd_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  }
+  ~MemoryFile() { ::close(fd_); }
+  MemoryFile(const MemoryFile&) = delete;
+  std::string path() const { return "/proc/self/fd/" + std::to_string(fd_); }
+
+ private:
+  int fd_;
+};
+
+bool try_safetensors(Bytes bytes) {
+  const MemoryFile file(bytes);
+  const auto opened = trainer::SafetensorsFile::open(file.path());
+  if (!taken(opened)) return false;
+  std::vector<float> values(2);
+  (void)opened->read("x", {2}, values);
+  return true;
+}
+#else
+bool try_safetensors(Bytes) { return false; }
+#endif
+
+bool try_event_stream(std::string_view text) {
+  std::size_t events = 0, most = 0;
+  const cli::EventReader::Sink sink = [&](const std::string&, const std::string& data) {
+    most = std::max(most, data.size());
+    return ++events < 1000;
+  };
+  cli::EventReader reader(sink);
+  const std::size_t cut = text.size() / 3;
+  if (reader.feed(text.substr(0, cut))) reader.feed(text.substr(cut));
+  SHOAL_CHECK(most <= cli::EventReader::kEventMax);
+  return events > 0;
+}
+
+bool try_text(Parser parser, std::string_view text) {
+  switch (parser) {
+    case Parser::kJobToml:
+      return spec_taken(proto::read_spec_toml(text));
+    case Parser::kJobJson:
+      return spec_taken(proto::read_spec_json(text));
+    case Parser::kKeptJob:
+      return spec_taken(proto::read_kept_spec(text));
+    case Parser::kAgentMessage:
+      return try_agent_message(text);
+    case Parser::kCoordinatorMessage:
+      return try_message<v1::CoordinatorMessage>(
+          text, [](const v1::CoordinatorMessage& m) { return proto::read(m); });
+    case Parser::kTrainerMessage:
+      return try_message<v1::TrainerMessage>(
+          text, [](const v1::TrainerMessage& m) { return proto::read(m); });
+    case Parser::kTrainerCommand:
+      return try_message<v1::TrainerCommand>(
+          text, [](const v1::TrainerCommand& m) { return proto::read(m); });
+    case Parser::kCsr:
+      return taken(identity::SigningRequest::parse(text));
+    case Parser::kChain:
+      return try_chain(text);
+    case Parser::kJoinToken:
+      return try_token(text, [](std::string_view t) { return identity::parse_join_token(t); });
+    case Parser::kApiToken:
+      return try_token(text, [](std::string_view t) { return identity::parse_api_token(t); });
+    case Parser::kTarget:
+      return try_target(text);
+    case Parser::kLinkOptions:
+      return taken(parse_link(text));
+    default:
+      return try_event_stream(text);
+  }
+}
+
+}  // namespace
+
+bool try_parser(Bytes bytes) {
+  // protobuf prints a line for each text that is none.
+  [[maybe_unused]] static google::protobuf::LogHandler* const kBefore =
+      google::protobuf::SetLogHandler(nullptr);
+  if (bytes.empty()) return false;
+  const auto parser = static_cast<Parser>(std::to_integer<int>(bytes.front()) % kParsers);
+  bytes = bytes.subspan(1);
+  if (parser == Parser::kStreamHeader) return try_stream_header(bytes);
+  if (parser == Parser::kStreamHello) return try_stream_hello(bytes);
+  if (parser == Parser::kStreamReason) return try_stream_reason(bytes);
+  if (parser == Parser::kSafetensors) return try_safetensors(bytes);
+  return try_text(parser, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace shoal::fuzz
