@@ -121,6 +121,15 @@ TEST(Api, RefusalsAndStrangeAnswersAreErrors) {
   EXPECT_FALSE(api.answers("/readyz"));
 }
 
+// The gRPC port wants TLS and closes what begins without it.
+TEST(Api, APortThatClosesWithoutAnAnswerMayBeTheOneForAgents) {
+  ScriptedServer server([](const std::string&) { return std::string(); });
+  const Error error = Api(server.address()).get("/jobs").error();
+  EXPECT_EQ(error.field, "--addr");
+  EXPECT_THAT(error.message, HasSubstr("closes the connection"));
+  EXPECT_THAT(error.remedy, HasSubstr("gRPC address"));
+}
+
 // The first bytes of an HTTP/2 connection, as the gRPC port sends them.
 TEST(Api, TheGrpcPortIsNamed) {
   ScriptedServer server([](const std::string&) {

@@ -68,6 +68,12 @@ Error error_of(CURLcode code, const HttpRequest& request, const char* detail) {
             "is it the gRPC address, which is for agents? give the HTTP address, by default port "
             "7070"};
   }
+  // So ends what comes to the gRPC port, which wants TLS, without it.
+  if (code == CURLE_GOT_NOTHING) {
+    return {Code::kUnavailable, origin + " closes the connection without an answer", "--addr",
+            "is it the gRPC address, which is for agents? give the HTTP address, by default port "
+            "7070"};
+  }
   if (code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL) {
     return {Code::kInvalidArgument, "not an address: '" + origin + "'", "--addr",
             "give it as http://host:port"};

@@ -98,8 +98,7 @@ TEST(JobFile, SyntaxErrorsSayWhatIsWrongWithTheText) {
   const auto message = [](const std::string& text) { return parsed(text).error().message; };
   EXPECT_EQ(message("name = \"tiny\n[train]\n"),
             "tiny.toml:1:13: a text has no closing quote on its line");
-  EXPECT_EQ(message("[train]\nlr = 1\nlr = 2\n").substr(0, 13), "tiny.toml:3:1");
-  EXPECT_NE(message("[train]\nlr = 1\nlr = 2\n").find("'lr' is there twice"), std::string::npos);
+  EXPECT_EQ(message("[train]\nlr = 1\nlr = 2\n"), "tiny.toml:3:6: 'lr' is there twice");
   const auto json = JobFile::parse("{\"name\": }", "tiny.json", "/jobs", {});
   EXPECT_EQ(json.error().message.find("[json"), std::string::npos) << json.error().message;
   EXPECT_NE(json.error().message.find("line 1, column"), std::string::npos);

@@ -67,7 +67,9 @@ Error error_of(const grpc::Status& status, const std::string& address) {
             "", ""};
   }
   if (error.code == Code::kUnavailable) {
-    const bool http = error.message.find("http1.x server") != std::string::npos;
+    // What gRPC says of a server that speaks HTTP/1, with TLS and without.
+    const bool http = error.message.find("ALPN") != std::string::npos ||
+                      error.message.find("http1.x server") != std::string::npos;
     error.message = "no coordinator at " + address + ": " + error.message;
     error.remedy = http ? "that is an HTTP address; --coordinator names the one for agents, by "
                           "default port 7071"

@@ -560,6 +560,13 @@ TEST(CoordinatorLink, WhatTheCoordinatorHasNoRoomForIsSaidAsItIs) {
   EXPECT_THAT(gone.message, testing::HasSubstr("no coordinator at here:1"));
 }
 
+TEST(CoordinatorLink, TheAddressForPeopleIsRecognized) {
+  const Error http = error_of(
+      {grpc::StatusCode::UNAVAILABLE, "Cannot check peer: missing selected ALPN property."},
+      "here:7070");
+  EXPECT_THAT(http.remedy, testing::HasSubstr("that is an HTTP address"));
+}
+
 TEST_F(RuntimeTest, AMissingTrainerIsNamedAtOnce) {
   HostOptions given = options();
   given.trainer = "/nowhere/shoal-trainer";

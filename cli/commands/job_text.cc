@@ -103,11 +103,17 @@ std::string others_text(const Json& named) {
   return text;
 }
 
+// After a restore from a backup the epoch continues from the time in milliseconds
+// (docs/backup.md): it is no count of anything then.
+constexpr double kEpochOfARestore = 1e9;
+
 // "2 times; 12 s ago: round 6 is lost …"; empty: it never did.
 std::string went_back_text(const Json& job, const JobAround& around, double now) {
-  const int times = static_cast<int>(number_at(job, "status/epoch"));
-  if (times == 0) return "";
-  std::string text = "to a checkpoint, " + plural(times, "time");
+  const double epoch = number_at(job, "status/epoch");
+  if (epoch == 0) return "";
+  std::string text = epoch >= kEpochOfARestore
+                         ? "after a restore from a backup"
+                         : "to a checkpoint, " + plural(static_cast<int>(epoch), "time");
   for (const Json& event : around.warnings) {
     const std::string kind = text_at(event, "kind");
     if (kind != "job_rolled_back" && kind != "job_restored") continue;

@@ -94,6 +94,18 @@ TEST(JobText, ARollbackIsSaidWithItsRound) {
   EXPECT_THAT(job_text(job_in("training", 0), around, kNow, false), Not(HasSubstr("rolled back")));
 }
 
+TEST(JobText, ARestoreFromABackupIsNoNumberOfRollbacks) {
+  Json job = job_in("training", 0);
+  job["status"]["epoch"] = 1'795'716'067'464;
+  JobAround around;
+  around.warnings = Json::array({Json{{"kind", "job_restored"},
+                                      {"at", "2026-01-01T00:00:40Z"},
+                                      {"message", "continuing from round 12"}}});
+  EXPECT_THAT(
+      job_text(job, around, kNow, false),
+      HasSubstr("rolled back       after a restore from a backup; 20 s ago: continuing from"));
+}
+
 TEST(JobText, AsksForWhatTheJobDoesNotSay) {
   std::vector<std::string> asked;
   ScriptedServer server([&](const std::string& request) {
