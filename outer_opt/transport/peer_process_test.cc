@@ -1,6 +1,6 @@
 // Peers in processes of their own, one of which is killed or frozen in the middle of a reduce: the
 // others end with equal digests before that, and the survivor that is watched names it in time. The
-// processes are forked before this one starts gRPC, which does not survive a fork.
+// processes are forked before this one starts threads, which do not survive a fork.
 #include <array>
 #include <chrono>
 #include <csignal>

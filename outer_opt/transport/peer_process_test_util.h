@@ -1,5 +1,5 @@
 // For tests: peers in processes of their own, and the pipes on which they and the test speak. They
-// are forked before the process of the test starts gRPC, which does not survive a fork.
+// are forked before the process of the test starts threads, which do not survive a fork.
 #pragma once
 
 #include <array>
