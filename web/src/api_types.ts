@@ -151,6 +151,7 @@ export interface Job {
   updated_at: string | null;
   spec: JobSpec;
   status: JobStatus;
+  owner?: string;
 }
 
 export interface DryRun {
@@ -582,4 +583,47 @@ export interface Certificate {
   cluster: string;
   chain: string;
   roots: string;
+}
+
+export interface Principal {
+  name: string;
+  scope: string;
+  token_id: string;
+  expires_at_ms: number;
+  grants: Record<string, string>;
+}
+
+export interface ApiToken {
+  id: string;
+  name: string;
+  scope: string;
+  state: 'works' | 'expired' | 'revoked';
+  created_at: string;
+  expires_at: string;
+}
+
+export interface NewApiToken {
+  token: string;
+  id: string;
+  name: string;
+  scope: string;
+  state: 'works' | 'expired' | 'revoked';
+  created_at: string;
+  expires_at: string;
+}
+
+export interface Ticket {
+  ticket: string;
+  expires_at: string;
+}
+
+export interface Audit {
+  id: number;
+  at: string;
+  principal: string;
+  token: string;
+  action: string;
+  object: string;
+  before: string;
+  after: string;
 }
