@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include "identity/private_file.h"
 #include "tests/integration/cluster.h"
 
 namespace shoal::integration {
@@ -45,12 +46,18 @@ class Coordinator {
             "--address-file",
             address_file()};
   }
-  cli::Api api() const { return cli::Api(text_at(address_, "http")); }
+  cli::Api api() const { return cli::Api(text_at(address_, "http"), {}, {.token = token()}); }
   const Json& address() const { return address_; }
   Finished shoal(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), binary("shoal"));
-    arguments.insert(arguments.end(), {"--addr", text_at(address_, "http")});
+    arguments.insert(arguments.end(),
+                     {"--addr", text_at(address_, "http"), "--token-file", token_file()});
     return run(arguments, 60);
+  }
+  std::string token_file() const { return folder_.path("data/admin.token"); }
+  std::string token() const {
+    auto read = identity::read_token_file(token_file());
+    return read.ok() ? *read : std::string();
   }
 
  private:
@@ -104,6 +111,7 @@ class BadInput : public testing::Test {
     if (request.url.find("://") == std::string::npos) request.url = "http://" + request.url;
     request.body = body;
     request.content_type = type;
+    request.token = coordinator_->token();
     const auto response = cli::send(request);
     return response.ok() ? *response : cli::HttpResponse{};
   }
