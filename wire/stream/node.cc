@@ -276,12 +276,20 @@ bool Node::may_begin(const std::string& peer) const {
       std::ranges::count_if(pairs_, [](const auto& each) { return !each.second.peer.empty(); });
   const auto of_peer =
       std::ranges::count_if(pairs_, [&](const auto& each) { return each.second.peer == peer; });
-  return accepted < options_.pairs_max && of_peer < options_.pairs_per_peer_max;
+  // Several processes of this host, behind a line that is made up.
+  const bool may_be_many = peer == kThisHost;
+  return accepted < options_.pairs_max && (may_be_many || of_peer < options_.pairs_per_peer_max);
+}
+
+// For the quota of each peer: its certificate says who it is, on this host its process, and where
+// neither is known, all of one host count as one.
+std::string Node::name_of(const Lane& lane, const std::string& host) {
+  if (const auto name = lane.peer()) return identity::to_string(*name);
+  return lane.process > 0 ? "process " + std::to_string(lane.process) : host;
 }
 
 Status Node::begin_pair(const LanePtr& lane, const Hello& hello, const std::string& host) {
-  const auto name = lane->peer();
-  const std::string peer = name ? identity::to_string(*name) : host;
+  const std::string peer = name_of(*lane, host);
   if (pairs_.contains(hello.pair) || !may_begin(peer)) {
     return Error{Code::kResourceExhausted, "", "", ""};
   }

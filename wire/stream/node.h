@@ -131,6 +131,7 @@ class Node {
                    const std::optional<identity::ExpectedPeer>& expected);
   void join(const LanePtr& lane, const Hello& hello, const std::string& host);
   Status begin_pair(const LanePtr& lane, const Hello& hello, const std::string& host);
+  static std::string name_of(const Lane& lane, const std::string& host);
   bool may_begin(const std::string& peer) const;
 
   struct Dialling {
