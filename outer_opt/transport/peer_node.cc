@@ -184,7 +184,7 @@ wire::stream::DialOptions PeerNodeImpl::to_peer(const PeerAddress& peer,
 }
 
 bool PeerNodeImpl::is_of_job(const wire::stream::Pair& pair) {
-  if (!options_.certificates || pair.process() > 0) return true;
+  if (!options_.certificates || pair.is_local()) return true;
   const auto own = identity();
   const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
   return own && peer != nullptr && peer->job == own->own.job;
@@ -192,7 +192,7 @@ bool PeerNodeImpl::is_of_job(const wire::stream::Pair& pair) {
 
 bool PeerNodeImpl::is_member(const wire::stream::Pair& pair, ReplicaId replica,
                              const RoundKey& key) {
-  if (!options_.certificates || pair.process() > 0) return true;
+  if (!options_.certificates || pair.is_local()) return true;
   const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
   return peer != nullptr && peer->job == key.job && peer->replica == replica &&
          peer->epoch == key.epoch;

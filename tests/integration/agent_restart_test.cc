@@ -133,7 +133,8 @@ TEST_F(AgentRestart, AJobContinuesThroughTheUpgradeOfEverything) {
     ASSERT_TRUE(cluster.start_agent(agent));
     ASSERT_TRUE(more_rounds(cluster, 5));
   }
-  EXPECT_EQ(number_at(cluster.job(job_.name)["status"], "epoch", -1), 0) << "it was never rolled back";
+  EXPECT_EQ(number_at(cluster.job(job_.name)["status"], "epoch", -1), 0)
+      << "it was never rolled back";
   EXPECT_TRUE(lives(trainer_));
 }
 

@@ -63,6 +63,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void close();                  // in silence
 
   std::uint16_t number = 0;  // in its pair
+  bool is_local = false;     // over a Unix socket, to a process of the same user
   pid_t process = 0;         // at the other end of a Unix socket; 0: unknown
   std::optional<identity::PeerName> peer() const { return carrier_->peer(); }
   int fd() const { return fd_; }

@@ -248,6 +248,7 @@ Node::LanePtr Node::new_lane(int fd, bool is_local, bool dials,
                      ? make_plain_carrier(fd)
                      : make_tls_carrier(fd, dials ? tls_->client : tls_->server, dials, expected);
   auto lane = std::make_shared<Lane>(*io_, fd, std::move(carrier), dials);
+  lane->is_local = is_local;
   lane->process = process;
   return lane;
 }
@@ -315,10 +316,15 @@ Hello Node::hello_for(PairId id, std::uint16_t lane, int lanes) const {
 }
 
 Pair::Options Node::options_for(Side side, const Hello& own, const Lane& first) {
-  return {side,          own,
-          first.process, options_.quotas,
-          options_.beat, options_.stream_limit,
-          accept_,       [this, id = own.pair](Pair&) { pairs_.erase(id); }};
+  return {side,
+          own,
+          first.is_local,
+          first.process,
+          options_.quotas,
+          options_.beat,
+          options_.stream_limit,
+          accept_,
+          [this, id = own.pair](Pair&) { pairs_.erase(id); }};
 }
 
 void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
@@ -371,7 +377,7 @@ void Node::set_tls(TlsContexts contexts, bool anew) {
     if (is_over_) return;
     std::vector<PairPtr> others;
     for (const auto& [id, kept] : pairs_) {
-      if (anew && kept.pair->process() == 0) others.push_back(kept.pair);
+      if (anew && !kept.pair->is_local()) others.push_back(kept.pair);
     }
     for (const PairPtr& pair : others) {
       pair->shut({Code::kCancelled, "this process is another replica now", "", ""});

@@ -73,7 +73,8 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
  public:
   struct Options {
     Side side = Side::kDialler;
-    Hello own;          // as it is said on the first connection
+    Hello own;  // as it is said on the first connection
+    bool is_local = false;
     pid_t process = 0;  // of the other end; 0: unknown
     Quotas quotas;
     Duration beat = seconds(2);
@@ -91,6 +92,8 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
   // Who the other end has proven to be; nothing over Unix sockets, where it is a process of the
   // same user, and without TLS.
   const std::optional<identity::PeerName>& peer() const { return peer_; }
+  // Over Unix sockets, with or without a line that is made up.
+  bool is_local() const { return options_.is_local; }
   // The process at the other end of a Unix socket with no line between; 0: unknown.
   pid_t process() const { return options_.process; }
   bool has_dialled() const { return options_.side == Side::kDialler; }
