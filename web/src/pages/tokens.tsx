@@ -6,7 +6,7 @@ import { Confirmed } from '../confirm';
 import { plural } from '../format';
 import { refresh, type Watch } from '../live';
 import { Card, Copy, Glyph, Missing, State, Time, useWatch } from '../parts';
-import { session } from '../session';
+import { session, whyNot } from '../session';
 import type { Tone } from '../status';
 import { Table, type Column } from '../table';
 
@@ -125,11 +125,13 @@ export function TokensPage() {
   const shown = (known.value ?? []).filter((one) => all || one.state === 'works');
   const over = (known.value ?? []).filter((one) => one.state !== 'works').length;
   const take = (one: Made) => (make(one), refresh());
+  const mayMake = whyNot(session.value, 'manage_tokens') === '';
   return (
     <>
       <h1>Tokens</h1>
       <p class="muted">People and programs show a token. Hosts join with another kind: <code>shoal token create --join</code>.</p>
-      {made === null ? <NewToken made={take} /> : <MadeCard made={made} done={() => make(null)} />}
+      {made !== null && <MadeCard made={made} done={() => make(null)} />}
+      {made === null && mayMake && <NewToken made={take} />}
       {known.value === undefined ? <Missing of={known} what="tokens" /> : (
         <Card title="Tokens" tools={over > 0 && (
           <label class="check">
