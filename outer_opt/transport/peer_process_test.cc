@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstring>
 #include <future>
+#include <iostream>
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -100,8 +101,10 @@ struct Member {
   ReducePlan plan = make_plan(shape, all);
   for (bool good = true; good; ++plan.key.round) {
     const ReduceResult result = member.reduce(plan);
+    if (!result.ok) std::cerr << "member " << index << ": " << result.error.detail << '\n';
     good = result.ok && put(out, &result.outcome.average, 1);
   }
+  close(out);  // who waits for a digest does not wait for ever
   for (;;) pause();
 }
 

@@ -179,7 +179,8 @@ bool ReduceCall::opened(Link& link, bool expanded, ReceivedFrame frame, const St
     return true;
   }
   link.broken = true;
-  if (status.error().code == Code::kNotFound) {
+  // Of a stream that is over nobody will tell any more whose fault it was.
+  if (status.error().code == Code::kNotFound || link.over) {
     lost(link.peer, name_of(link) + ": " + status.error().message);
   }
   return true;
@@ -278,7 +279,7 @@ bool ReduceCall::may_end(const Link& link) const {
     return false;
   }
   if (link.starting > 0 || !session_->sent_all(link.peer, link.sends())) return false;
-  return link.dialled ? has_fetched_all(link) : link.read_ended;
+  return has_fetched_all(link) && (link.dialled || link.read_ended);
 }
 
 bool ReduceCall::has_fetched_all(const Link& link) const {

@@ -9,8 +9,8 @@
 //
 // Cross-memory attach: two members on one host that may read each other's memory leave payloads
 // that are resident where they are. The dialling end offers it with the stream's opening, the
-// accepting end tries and answers, the dialling end tries, and says in its frames that it could. A
-// dialled stream is half-closed only when all that it was referred to was fetched, so nobody goes
+// accepting end tries and answers, the dialling end tries, and says in its frames that it could.
+// Either end ends a stream only when it has fetched all that it was referred to, so nobody goes
 // before the others have read; who must go early ends the permission (lend_no_more()).
 //
 // Slow lines: with such a plan frames are entropy coded, unless they go by reference, and expanded

@@ -65,6 +65,17 @@ TEST(Reduce, AnAllGatherGivesTheSameBits) {
   }
 }
 
+// Nobody waits for averages here, so a sender could end before its memory has been read.
+TEST(Reduce, MembersOfAnAllGatherStayUntilTheirMemoryIsRead) {
+  Swarm swarm(4, 40 * kSparseFrame, CodecKind::kSparse2, {}, Topology::kAllgather);
+  swarm.plan.time_limit = seconds(10);
+  for (int round = 0; round < 60; ++round, ++swarm.plan.key.round) {
+    const auto results = swarm.reduce_all();
+    ASSERT_NO_FATAL_FAILURE(expect_equal(swarm, results)) << "round " << round;
+    EXPECT_GT(results[0].outcome.read_directly, Bytes(0));
+  }
+}
+
 TEST(Reduce, ARingWithAStrangerInItSaysWho) {
   Swarm swarm(3, 20'001, CodecKind::kInt8, {}, Topology::kRing);
   swarm.plan.members[2].address.clear();
