@@ -4,7 +4,7 @@
     scripts/bench_far.py [--rtt MS…] [--loss PERCENT…] [--mbit N…] [--congestion NAME…] [--seconds S] [--json]
 
 Two hosts, a namespace each, are joined by shoal-line (bench/line). For every line and congestion control first plain
-TCP streams: what they carry in the later half of --seconds. Then gloo's ring of two processes whose sockets take it
+TCP streams: what they carry in the later half of --seconds, one way, then both ways at once as a reduce does. Then gloo's ring of two processes whose sockets take it
 from their namespace, where the kernel allows that (not cubic). Last the reduce of two (`shoal-bench all-reduce`, fp32,
 plain) in namespaces that say reno: it chooses for itself. A reduce is of as many values as the best streams carry in half of
 --seconds, gloo's of as many as one stream does. `lost` and `queue` are shares of segments that the line lost and
@@ -32,23 +32,32 @@ def inside(namespace, *words):
     return ["ip", "netns", "exec", namespace, *[str(word) for word in words]]
 
 
-def tcp(lines, congestion, streams, seconds, buffer):
-    """Mbit/s of payload in the later half."""
-    shared = [Far.ADDRESS, PORT, streams, seconds, congestion, "--buffer", buffer]
-    receiver = subprocess.Popen(inside(lines.hosts[1], FLOW, "receive", *shared), stdout=subprocess.PIPE, text=True)
-    sender = None
-    try:
-        if receiver.stdout.readline() != "ready\n":
-            raise Trouble("a receiver does not start")
-        sender = subprocess.Popen(inside(lines.hosts[0], FLOW, "send", *shared))
-        told = receiver.communicate(timeout=seconds + WARM_S + ENDING_S)[0]
-    finally:
-        for process in filter(None, (sender, receiver)):
-            process.kill()
-            process.wait(ENDING_S)
+def rate_of(told):
+    """Mbit/s of payload in the later half of what a receiver tells."""
     ticks = json.loads(told)
     later = ticks[len(ticks) // 2:]
     return sum(later) * 8e-6 / (len(later) * 0.1)
+
+
+def tcp(lines, congestion, streams, seconds, buffer, ways=1):
+    """Mbit/s that each host sends in the later half: the first one, or with two ways both at once."""
+    flows, receivers = range(ways), []
+    with contextlib.ExitStack() as stack:
+        def start(host, role, flow, **options):
+            words = [role, lines.address(1 - flow), PORT + flow, streams, seconds, congestion, "--buffer", buffer]
+            process = subprocess.Popen(inside(lines.hosts[host], FLOW, *words), **options)
+            stack.callback(process.wait, ENDING_S)
+            stack.callback(process.kill)
+            return process
+
+        for flow in flows:
+            receivers.append(start(1 - flow, "receive", flow, stdout=subprocess.PIPE, text=True))
+        if any(receiver.stdout.readline() != "ready\n" for receiver in receivers):
+            raise Trouble("a receiver does not start")
+        for flow in flows:
+            start(flow, "send", flow)
+        rates = [rate_of(receiver.communicate(timeout=seconds + WARM_S + ENDING_S)[0]) for receiver in receivers]
+    return sum(rates) / ways
 
 
 def choose(lines, congestion):
@@ -75,8 +84,6 @@ def reduce(lines, options, mbit, rate, kind):
 
 class Far:
     """The lines of one run, and what they lost since they were last asked."""
-
-    ADDRESS = FarLines.address(1)
 
     def __init__(self, lines):
         self.lines, self.before = lines, None
@@ -112,6 +119,8 @@ def measure(far, options, rtt, loss, mbit):
             rate = tcp(far.lines, congestion, streams, options.seconds, options.buffer)
             best, alone = max(best, rate), alone or rate
             yield result(congestion, f"tcp x {streams}", rate)
+            both = tcp(far.lines, congestion, streams, options.seconds, options.buffer, ways=2)
+            yield result(congestion, f"both x {streams}", both)
         if choose(far.lines, congestion):
             yield result(congestion, "gloo", reduce(far.lines, options, mbit, alone, "gloo"))
     choose(far.lines, "reno")
@@ -119,7 +128,7 @@ def measure(far, options, rtt, loss, mbit):
 
 
 def row(one):
-    return (f"{one['rtt_ms']:6g} {one['loss_percent']:6g} {one['mbit']:6g} {one['congestion']:>8} {one['kind']:>8} "
+    return (f"{one['rtt_ms']:6g} {one['loss_percent']:6g} {one['mbit']:6g} {one['congestion']:>8} {one['kind']:>9} "
             f"{one['mbit_s']:>9} {one['lost']:7.3f} {one['overflowed']:7.3f} {one['late_ms']:7.2f}")
 
 
@@ -147,7 +156,7 @@ def main():
     end_by_signal()
     lines, results = FarLines("-far"), []
     if not options.json:
-        print(f"{'rtt':>6} {'loss %':>6} {'mbit':>6} {'control':>8} {'kind':>8} {'Mbit/s':>9} {'lost %':>7} "
+        print(f"{'rtt':>6} {'loss %':>6} {'mbit':>6} {'control':>8} {'kind':>9} {'Mbit/s':>9} {'lost %':>7} "
               f"{'queue %':>7} {'late ms':>7}", flush=True)
     with contextlib.ExitStack() as stack:
         stack.callback(lines.take_down)

@@ -213,8 +213,10 @@ bool ReduceCall::may_send(const Link& link) const {
   // One thread at a time makes messages of a stream, so that they go in their order.
   if (is_given_up(link) || link.starting > 0) return false;
   if (!link.answered && link.pulled >= kEarlyFrames) return false;
-  return link.sending < kSendsMax;
+  return link.sending < sends_max(link);
 }
+
+int ReduceCall::sends_max(const Link& link) { return 1 + 2 * static_cast<int>(link.connections()); }
 
 bool ReduceCall::send_next(const LinkPtr& link) {
   if (!may_send(*link)) return false;
