@@ -62,6 +62,10 @@ class PeerNodeImpl final : public PeerNode {
   void listen_locally();
   std::string address() const override { return address_; }
   void set_identity(std::shared_ptr<const PeerIdentity> identity) override SHOAL_EXCLUDES(mutex_);
+  void set_relays(std::vector<std::string> relays) override {
+    ways_->set_relays(std::move(relays));
+  }
+  std::size_t waits_at() const override { return ways_->waits_at(); }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
@@ -102,12 +106,13 @@ class PeerNodeImpl final : public PeerNode {
   bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
   bool is_member(const wire::stream::Pair& pair, ReplicaId replica, const RoundKey& key)
       SHOAL_EXCLUDES(mutex_);
-  Result<PairPtr> dial_pair(const PeerAddress& peer);
+  Result<Reached> reach(const PeerAddress& peer);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
-  PairPtr known_pair(const std::string& address, int lanes) SHOAL_EXCLUDES(mutex_);
-  void keep(const wire::stream::DialOptions& dialled, PairPtr pair) SHOAL_EXCLUDES(mutex_);
+  PairPtr known_pair(const PeerAddress& peer, const wire::stream::DialOptions& to)
+      SHOAL_EXCLUDES(mutex_);
+  void keep(const PeerAddress& peer, int lanes, const Reached& reached) SHOAL_EXCLUDES(mutex_);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
             const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_);
   void retire_pairs(const ReducePlan& plan, const ReduceResult& result) SHOAL_REQUIRES(mutex_);
@@ -129,13 +134,15 @@ class PeerNodeImpl final : public PeerNode {
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
-  // For the next round; by address, with the connections that were asked for.
+  // For the next round, with the connections that were asked for. By the peer's number, too: behind
+  // two routers there may be the same address.
+  using PeerKey = std::pair<std::string, ReplicaId>;
   struct Known {
-    PairPtr pair;
+    Reached reached;
     int lanes = 1;
   };
-  std::map<std::string, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<PairPtr> retired_ SHOAL_GUARDED_BY(mutex_);  // closed when nothing runs any more
+  std::map<PeerKey, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<Reached> retired_ SHOAL_GUARDED_BY(mutex_);  // let go when nothing runs any more
   std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
@@ -147,7 +154,8 @@ class PeerNodeImpl final : public PeerNode {
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
-  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return dial_pair(peer); },
+  std::shared_ptr<Ways> ways_;
+  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return reach(peer); },
                      [this](const LinkEstimate& found) {
                        const MutexLock lock(mutex_);
                        links_.probed(steady_now(), found);
@@ -164,6 +172,7 @@ void PeerNodeImpl::set_identity(std::shared_ptr<const PeerIdentity> identity) {
     identity_ = identity;
   }
   node_->set_tls(identity->contexts, anew);
+  ways_->set_identity(std::move(identity), anew);
 }
 
 std::shared_ptr<const PeerIdentity> PeerNodeImpl::identity() {
@@ -210,6 +219,11 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
   if (purpose == kProbePurpose) {
     return serve([this](BlockingStream& asker) {
       return serve_probe(gate_, asker, [this](const LinkEstimate& found) { answered(found); });
+    });
+  }
+  if (purpose.starts_with(kWayPurpose)) {
+    return serve([this, pair = stream->pair(), words = std::string(purpose)](BlockingStream&) {
+      return ways_->serve(pair, words);
     });
   }
   if (purpose == kStatePurpose) {
@@ -267,6 +281,7 @@ Status PeerNodeImpl::listen() {
       });
   if (!node.ok()) return node.error();
   node_ = std::move(*node);
+  ways_ = std::make_shared<Ways>(*node_, options_.ways);
   address_ = node_->address();
   if (options_.local_sockets && !options_.services.empty()) listen_locally();
   return {};
@@ -315,6 +330,7 @@ PeerNodeImpl::~PeerNodeImpl() {
   local_.reset();
   servers_.stop();
   workers_.stop();
+  if (ways_) ways_->close();
   node_.reset();
   // A deadline in the past cancels what is left.
   for (auto* server : {&near_, &far_}) {
@@ -397,40 +413,48 @@ void PeerNodeImpl::end(const ReducePlan& plan, ReduceCall& call, ReduceResult& r
   idle_.notify_all();
 }
 
-// A pair has as many connections as it was dialled with.
-PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const std::string& address, int lanes) {
-  const MutexLock lock(mutex_);
-  const auto known = pairs_.find(address);
-  if (known == pairs_.end() || known->second.pair->is_over()) return nullptr;
-  return known->second.lanes >= lanes ? known->second.pair : nullptr;
+// A pair has as many connections as whoever dialled it wanted.
+PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const PeerAddress& peer,
+                                               const wire::stream::DialOptions& to) {
+  Reached reached;
+  {
+    const MutexLock lock(mutex_);
+    const auto known = pairs_.find({peer.address, peer.replica});
+    if (known == pairs_.end() || known->second.reached.pair->is_over()) return nullptr;
+    if (known->second.lanes < to.lanes && !known->second.reached.is_lent) return nullptr;
+    reached = known->second.reached;
+  }
+  return ways_->is_best(peer, to, reached.way) ? reached.pair : nullptr;
 }
 
-void PeerNodeImpl::keep(const wire::stream::DialOptions& dialled, PairPtr pair) {
+void PeerNodeImpl::keep(const PeerAddress& peer, int lanes, const Reached& reached) {
   const MutexLock lock(mutex_);
-  Known& known = pairs_[dialled.address];
-  if (known.pair) retired_.push_back(std::move(known.pair));
-  known = {std::move(pair), dialled.lanes};
+  Known& known = pairs_[{peer.address, peer.replica}];
+  if (known.reached.pair) retired_.push_back(std::move(known.reached));
+  known = {reached, lanes};
+  links_.reached(steady_now(), peer.replica, reached.way);
 }
 
 // Pairs stay for the next round with the same members; not the one with a member that was lost.
 // Another attempt may use what goes, so it is closed when none runs.
 void PeerNodeImpl::retire_pairs(const ReducePlan& plan, const ReduceResult& result) {
-  std::set<std::string> unwanted;
-  for (const auto& [address, known] : pairs_) {
-    if (result.ok || known.pair->is_over()) unwanted.insert(address);
+  std::set<PeerKey> unwanted;
+  for (const auto& [key, known] : pairs_) {
+    if (result.ok || known.reached.pair->is_over()) unwanted.insert(key);
   }
   for (const ReduceMember& member : plan.members) {
-    if (result.ok) unwanted.erase(member.address);
-    if (!result.ok && member.replica == result.error.lost) unwanted.insert(member.address);
+    const PeerKey key{member.address, member.replica};
+    if (result.ok) unwanted.erase(key);
+    if (!result.ok && member.replica == result.error.lost) unwanted.insert(key);
   }
-  for (const std::string& address : unwanted) {
-    const auto known = pairs_.find(address);
+  for (const PeerKey& key : unwanted) {
+    const auto known = pairs_.find(key);
     if (known == pairs_.end()) continue;
-    retired_.push_back(std::move(known->second.pair));
+    retired_.push_back(std::move(known->second.reached));
     pairs_.erase(known);
   }
   if (!running_.empty()) return;
-  for (const PairPtr& pair : std::exchange(retired_, {})) pair->close();
+  for (const Reached& each : std::exchange(retired_, {})) each.let_go();
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -471,7 +495,8 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   const auto link = std::make_shared<Link>(call, peer);
   if (!call->attach(link)) return;
   const ReduceMember& member = plan.members[peer];
-  wire::stream::DialOptions to = to_peer({member.replica, member.address}, plan.key.epoch);
+  const PeerAddress address{member.replica, member.address};
+  wire::stream::DialOptions to = to_peer(address, plan.key.epoch);
   {
     const MutexLock lock(mutex_);
     to.lanes = links_.connections(member.replica);
@@ -482,13 +507,14 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         if (pair.process() > 0) name.memory = call->memory_token();
         link->open(pair, name, limit);
       };
-  const PairPtr known = known_pair(to.address, to.lanes);
+  const PairPtr known = known_pair(address, to);
   if (known && is_member(*known, member.replica, plan.key)) return open(*known);
-  node_->dial(to, [this, link, to, open](Result<PairPtr> pair) mutable {
-    if (!pair.ok()) return link->not_dialled(pair.error());
-    keep(to, *pair);
-    open(**pair);
-  });
+  ways_->reach(address, to, true,
+               [this, link, address, lanes = to.lanes, open](Result<Reached> reached) mutable {
+                 if (!reached.ok()) return link->not_dialled(reached.error());
+                 keep(address, lanes, *reached);
+                 open(*reached->pair);
+               });
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
@@ -543,16 +569,16 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const PeerAddress& peer) {
-  return wire::stream::dial_and_wait(*node_, to_peer(peer, std::nullopt));
+Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer) {
+  return ways_->reach_and_wait(peer, to_peer(peer, std::nullopt));
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
-  drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
-    node_->dial(to_peer({{}, address}, std::nullopt), std::move(dialled));
+  drive.dial = [this](const PeerAddress& source, Ways::Done dialled) {
+    ways_->reach(source, to_peer(source, std::nullopt), false, std::move(dialled));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
@@ -573,7 +599,7 @@ Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey
                                     std::span<float> out, std::stop_token stop) {
   return fetch_momentum_from(
       [&] {
-        return dial_pair({holder.replica, holder.address});
+        return reach({holder.replica, holder.address});
       },
       holder, key, options_.momentum_patience, out, stop);
 }
