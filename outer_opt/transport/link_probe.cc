@@ -278,7 +278,7 @@ void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_t
 
 Result<LinkEstimate> LinkProber::dial_and_probe(ReplicaId self, const PeerAddress& peer,
                                                 std::stop_token stop) {
-  const auto reached = dial_(peer);
+  const auto reached = dial_(peer, stop);
   if (!reached.ok()) return reached.error();
   auto found = probe_link(*reached->pair, self, peer.replica, gate_, stop);
   reached->let_go();

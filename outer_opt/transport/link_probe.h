@@ -60,7 +60,8 @@ Result<LinkEstimate> probe_link(wire::stream::Pair& pair, ReplicaId self, Replic
 // Thread-safe.
 class LinkProber {
  public:
-  using Dial = std::function<Result<Reached>(const PeerAddress& peer)>;
+  // Ends early when it is stopped.
+  using Dial = std::function<Result<Reached>(const PeerAddress& peer, const std::stop_token& stop)>;
 
   // `gate` and what the functions refer to outlive the prober; they are called from its thread.
   LinkProber(ProbeGate& gate, Dial dial, Found found);
@@ -68,7 +69,7 @@ class LinkProber {
 
   // Takes the place of what is still to be measured.
   void start(ReplicaId self, std::vector<PeerAddress> peers);
-  void stop();  // waits, at most until a peer is reached or not
+  void stop();  // waits for little
 
  private:
   void run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop);

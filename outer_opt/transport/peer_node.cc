@@ -8,7 +8,6 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <grpcpp/grpcpp.h>
@@ -17,6 +16,7 @@
 #include "base/check.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/link_estimates.h"
+#include "outer_opt/transport/kept_pairs.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/momentum_transfer.h"
 #include "outer_opt/transport/peer_identity.h"
@@ -106,7 +106,7 @@ class PeerNodeImpl final : public PeerNode {
   bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
   bool is_member(const wire::stream::Pair& pair, ReplicaId replica, const RoundKey& key)
       SHOAL_EXCLUDES(mutex_);
-  Result<Reached> reach(const PeerAddress& peer);
+  Result<Reached> reach(const PeerAddress& peer, const std::stop_token& stop);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
@@ -115,7 +115,6 @@ class PeerNodeImpl final : public PeerNode {
   void keep(const PeerAddress& peer, int lanes, const Reached& reached) SHOAL_EXCLUDES(mutex_);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
             const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_);
-  void retire_pairs(const ReducePlan& plan, const ReduceResult& result) SHOAL_REQUIRES(mutex_);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop) SHOAL_EXCLUDES(mutex_);
 
@@ -134,15 +133,7 @@ class PeerNodeImpl final : public PeerNode {
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
-  // For the next round, with the connections that were asked for. By the peer's number, too: behind
-  // two routers there may be the same address.
-  using PeerKey = std::pair<std::string, ReplicaId>;
-  struct Known {
-    Reached reached;
-    int lanes = 1;
-  };
-  std::map<PeerKey, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<Reached> retired_ SHOAL_GUARDED_BY(mutex_);  // let go when nothing runs any more
+  KeptPairs pairs_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
@@ -155,11 +146,13 @@ class PeerNodeImpl final : public PeerNode {
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
   std::shared_ptr<Ways> ways_;
-  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return reach(peer); },
-                     [this](const LinkEstimate& found) {
-                       const MutexLock lock(mutex_);
-                       links_.probed(steady_now(), found);
-                     }};
+  LinkProber prober_{
+      gate_,
+      [this](const PeerAddress& peer, const std::stop_token& stop) { return reach(peer, stop); },
+      [this](const LinkEstimate& found) {
+        const MutexLock lock(mutex_);
+        links_.probed(steady_now(), found);
+      }};
 };
 
 // ---- who is who
@@ -409,52 +402,25 @@ void PeerNodeImpl::end(const ReducePlan& plan, ReduceCall& call, ReduceResult& r
   }
   ended_[key] = {Clock::now(), {false, result.error.lost, "the attempt is over here"}};
   running_.erase(key);
-  retire_pairs(plan, result);
+  pairs_.retire(plan, result);
+  if (running_.empty()) pairs_.let_go();
   idle_.notify_all();
 }
 
-// A pair has as many connections as whoever dialled it wanted.
 PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const PeerAddress& peer,
                                                const wire::stream::DialOptions& to) {
-  Reached reached;
+  Reached known;
   {
     const MutexLock lock(mutex_);
-    const auto known = pairs_.find({peer.address, peer.replica});
-    if (known == pairs_.end() || known->second.reached.pair->is_over()) return nullptr;
-    if (known->second.lanes < to.lanes && !known->second.reached.is_lent) return nullptr;
-    reached = known->second.reached;
+    known = pairs_.find(peer, to.lanes);
   }
-  return ways_->is_best(peer, to, reached.way) ? reached.pair : nullptr;
+  return known.pair && ways_->is_best(peer, to, known.way) ? known.pair : nullptr;
 }
 
 void PeerNodeImpl::keep(const PeerAddress& peer, int lanes, const Reached& reached) {
   const MutexLock lock(mutex_);
-  Known& known = pairs_[{peer.address, peer.replica}];
-  if (known.reached.pair) retired_.push_back(std::move(known.reached));
-  known = {reached, lanes};
+  pairs_.keep(peer, lanes, reached);
   links_.reached(steady_now(), peer.replica, reached.way);
-}
-
-// Pairs stay for the next round with the same members; not the one with a member that was lost.
-// Another attempt may use what goes, so it is closed when none runs.
-void PeerNodeImpl::retire_pairs(const ReducePlan& plan, const ReduceResult& result) {
-  std::set<PeerKey> unwanted;
-  for (const auto& [key, known] : pairs_) {
-    if (result.ok || known.reached.pair->is_over()) unwanted.insert(key);
-  }
-  for (const ReduceMember& member : plan.members) {
-    const PeerKey key{member.address, member.replica};
-    if (result.ok) unwanted.erase(key);
-    if (!result.ok && member.replica == result.error.lost) unwanted.insert(key);
-  }
-  for (const PeerKey& key : unwanted) {
-    const auto known = pairs_.find(key);
-    if (known == pairs_.end()) continue;
-    retired_.push_back(std::move(known->second.reached));
-    pairs_.erase(known);
-  }
-  if (!running_.empty()) return;
-  for (const Reached& each : std::exchange(retired_, {})) each.let_go();
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -569,8 +535,8 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer) {
-  return ways_->reach_and_wait(peer, to_peer(peer, std::nullopt));
+Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer, const std::stop_token& stop) {
+  return ways_->reach_and_wait(peer, to_peer(peer, std::nullopt), stop);
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
@@ -599,7 +565,7 @@ Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey
                                     std::span<float> out, std::stop_token stop) {
   return fetch_momentum_from(
       [&] {
-        return reach({holder.replica, holder.address});
+        return reach({holder.replica, holder.address}, stop);
       },
       holder, key, options_.momentum_patience, out, stop);
 }

@@ -309,11 +309,22 @@ void Ways::reach(const PeerAddress& peer, wire::stream::DialOptions to, bool kee
   if (attempt->dials) dial(attempt);
 }
 
-Result<Reached> Ways::reach_and_wait(const PeerAddress& peer, wire::stream::DialOptions to) {
-  const auto told = std::make_shared<std::promise<Result<Reached>>>();
-  auto result = told->get_future();
-  reach(peer, std::move(to), false,
-        [told](Result<Reached> reached) { told->set_value(std::move(reached)); });
+Result<Reached> Ways::reach_and_wait(const PeerAddress& peer, wire::stream::DialOptions to,
+                                     const std::stop_token& stop) {
+  struct Told {
+    std::promise<Result<Reached>> promise;
+    std::atomic<bool> is_told{false};
+  };
+  const auto told = std::make_shared<Told>();
+  auto result = told->promise.get_future();
+  const auto tell = [told](Result<Reached> reached) {
+    if (!told->is_told.exchange(true)) return told->promise.set_value(std::move(reached));
+    if (reached.ok()) reached->let_go();
+  };
+  reach(peer, std::move(to), false, tell);
+  const std::stop_callback on_stop(stop, [&] {
+    tell(Error{Code::kCancelled, "who asked was stopped", "", ""});
+  });
   return result.get();  // within the limits of all ways
 }
 

@@ -32,6 +32,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,7 +92,9 @@ class Ways : public std::enable_shared_from_this<Ways> {
   // A pair for `peer`, dialled as `to` says where that can be done. `keeps`: it is used for long,
   // so the peer may use it, too, and a pair that the peer lends will do.
   void reach(const PeerAddress& peer, wire::stream::DialOptions to, bool keeps, Done done);
-  Result<Reached> reach_and_wait(const PeerAddress& peer, wire::stream::DialOptions to);
+  // Cancelled when `stop` is requested: what is still begun is let go of when it comes.
+  Result<Reached> reach_and_wait(const PeerAddress& peer, wire::stream::DialOptions to,
+                                 const std::stop_token& stop);
   // Whether nothing better is known than the way of a pair that stands. Looks in the background
   // whether there is, when the last try was long ago.
   bool is_best(const PeerAddress& peer, const wire::stream::DialOptions& to, PeerWay way);

@@ -45,15 +45,14 @@ class Member {
          const std::vector<std::string>& relays, WaysOptions options = quick())
       : cluster_(cluster), n_(n) {
     const auto who = identity_of(cluster, n);
+    wire::stream::NodeOptions node_options;
+    if (is_hidden) node_options.advertise_host = kNobodyHere;
+    node_options.tls = who->contexts;
+    node_options.local_sockets = false;
     auto node = wire::stream::Node::start(
-        {.advertise_host = is_hidden ? kNobodyHere : "",
-         .tls = who->contexts,
-         .local_sockets = false},
+        node_options,
         [this](std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
-          return servers_.take(stream, [this, pair = stream->pair(), words = std::string(purpose)](
-                                           wire::stream::BlockingStream&) {
-            return words == "echo" ? Status() : ways_->serve(pair, words);
-          });
+          return accept(std::move(stream), std::string(purpose));
         });
     EXPECT_TRUE(node.ok());
     node_ = std::move(*node);
@@ -86,6 +85,14 @@ class Member {
   }
 
  private:
+  std::shared_ptr<wire::stream::StreamEvents> accept(std::shared_ptr<wire::stream::Stream> stream,
+                                                     const std::string& purpose) {
+    const auto pair = stream->pair();
+    return servers_.take(std::move(stream), [this, pair, purpose](wire::stream::BlockingStream&) {
+      return purpose == "echo" ? Status() : ways_->serve(pair, purpose);
+    });
+  }
+
   const TestCluster& cluster_;
   const std::uint64_t n_;
   StreamServers servers_{8, 64};

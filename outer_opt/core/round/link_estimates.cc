@@ -15,7 +15,8 @@ bool is_news(double now, double told) {
 
 // Only a probe changes to_per_s, and it is news anyway.
 bool is_news(const LinkEstimate& now, const LinkEstimate& told) {
-  return now.reached != told.reached || now.way != told.way || is_news(now.from_per_s, told.from_per_s);
+  return now.reached != told.reached || now.way != told.way ||
+         is_news(now.from_per_s, told.from_per_s);
 }
 
 }  // namespace

@@ -77,8 +77,8 @@ struct LinkEstimate {
   ReplicaId peer;
   Duration round_trip;
   double to_per_s = 0, from_per_s = 0;  // bytes, to the peer and from it
-  bool reached = true;  // false: there was no way to it; nothing else is known
-  PeerWay way = PeerWay::kUnknown;  // to the peer
+  bool reached = true;                  // false: there was no way to it; nothing else is known
+  PeerWay way = PeerWay::kUnknown;      // to the peer
   bool operator==(const LinkEstimate&) const = default;
 };
 constexpr auto fields_of(Of<LinkEstimate>) {
