@@ -279,7 +279,7 @@ TEST_F(PipelineReplicaTest, ARoundOfTwoStagesFromSeedToCheckpointAndBack) {
   join.assign.source = resume.assign.source;
   join.assign.source.kind = SourceKind::kPeer;
   join.assign.source.replica = id_of(1, 0);
-  join.assign.source.address = trainers_.at(id_of(1, 0))->address();
+  join.assign.sources = {{id_of(1, 0), trainers_.at(id_of(1, 0))->address()}};
   other.tell(join);
   EXPECT_EQ(other.hear<Loaded>().momentum, applied.at(id_of(1, 0)).momentum);
 }
@@ -300,7 +300,7 @@ TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {
 
   auto join = load_of(id_of(1, 1), 1, SourceKind::kPeer, 2);
   join.assign.source.replica = id_of(1, 0);
-  join.assign.source.address = trainers_.at(id_of(1, 0))->address();
+  join.assign.sources = {{id_of(1, 0), trainers_.at(id_of(1, 0))->address()}};
   join.assign.source.anchor = applied.at(id_of(1, 0)).anchor;
   add(join);
   tell_view();

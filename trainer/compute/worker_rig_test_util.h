@@ -152,6 +152,7 @@ class WorkerTest : public testing::Test {
     command.assign.spec = spec_;
     command.assign.source.kind = kind;
     command.assign.source.key = key(round);
+    if (kind == SourceKind::kPeer) command.assign.sources = {PeerAddress{}};
     return command;
   }
   static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }
