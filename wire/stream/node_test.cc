@@ -201,6 +201,32 @@ TEST(Node, NobodyListensThere) {
   EXPECT_EQ(client.dial({.address = address, .lanes = 99}).error().field, "lanes");
 }
 
+// An event calls behind what another thread has called before.
+TEST(Node, CallsHappenInTheirOrder) {
+  const std::string none;
+  Host server(plain()), client(plain());
+  server.prepare = [&](Recorder& user, const std::string&) {
+    user.stream->send(message_of("go", none));
+  };
+  const auto pair = client.dial({.address = server.node().address()});
+  ASSERT_TRUE(pair.ok());
+  std::promise<void> in_event, sent;
+  const auto user = open(**pair, "any", kLimit, [&](Recorder& recorder) {
+    recorder.on_message = [&](const Recorder::Seen&) {
+      in_event.set_value();
+      sent.get_future().wait();
+      recorder.stream->send(message_of("second", none));
+    };
+  });
+  in_event.get_future().wait();
+  user->stream->send(message_of("first", none));
+  sent.set_value();
+  const auto other = server.accepted();
+  ASSERT_TRUE(other && other->wait_messages(2));
+  EXPECT_EQ(other->messages()[0].head, "first");
+  EXPECT_EQ(other->messages()[1].head, "second");
+}
+
 // gRPC's connections come to the same port; the first byte tells them from ours.
 TEST(Node, WhatSpeaksHttp2IsHandedOver) {
   for (const bool tls : {false, true}) {
