@@ -78,8 +78,8 @@ class LocalReplica final : public StageListener {
   const StageIndex stage_;
   const double speed_;
   const std::function<void()> changed_;
-  std::unique_ptr<PipelineService> service_;
   std::unique_ptr<outer_opt::PeerNode> node_;
+  std::unique_ptr<PipelineService> service_;
   TimedCompute compute_;
 
   Mutex mutex_;

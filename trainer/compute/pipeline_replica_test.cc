@@ -30,10 +30,8 @@ using replica::Woken;
 class Trainer {
  public:
   Trainer() : queue_(64), state_server_([this] { queue_.push(replica::MomentsWanted{}); }) {
-    service_ = swarm::PipelineService::create();
-    outer_opt::PeerNodeOptions options;
-    options.services = {service_->grpc_service()};
-    node_ = std::move(*outer_opt::PeerNode::start(options));
+    node_ = std::move(*outer_opt::PeerNode::start({}));
+    service_ = swarm::PipelineService::create(*node_);
     node_->set_state_handler(
         [this](const outer_opt::StateAsk& ask) { return state_server_.answer(ask); });
     node_->set_momentum_handler([this](ReplicaId replica, const RoundKey& key,
@@ -74,8 +72,8 @@ class Trainer {
  private:
   EventQueue queue_;
   StateServer state_server_;
-  std::unique_ptr<swarm::PipelineService> service_;
   std::unique_ptr<outer_opt::PeerNode> node_;
+  std::unique_ptr<swarm::PipelineService> service_;
   MessageRecorder recorder_;
   std::thread thread_;
 };
