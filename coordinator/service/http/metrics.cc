@@ -323,6 +323,7 @@ void add_events(Families& out, const Counts& counts) {
                 {{"kind", kind}}, static_cast<double>(count));
 }
 
+template <typename Families>
 void add_webhook(Families& out, const WebhookCounts& counts) {
   for (const auto& [result, count] :
        {std::pair("taken", counts.taken), {"dropped", counts.dropped}})
@@ -416,7 +417,7 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Webh
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
   }
   add_events(out, counts);
-  if (webhook != nullptr) add_webhook(out, webhook->counts());
+  add_webhook(out, webhook != nullptr ? webhook->counts() : WebhookCounts());
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());
