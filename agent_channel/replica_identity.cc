@@ -148,7 +148,7 @@ Result<ReplicaIdentity::Held> ReplicaIdentity::ask(ReplicaId replica) const {
   const auto client = identity::make_tls_context(identity::Client{*own, trust, any}, unix_now);
   if (!client) return client.error();
   return Held{std::make_shared<const outer_opt::PeerIdentity>(
-                  outer_opt::PeerIdentity{name->cluster, *who, {*server, *client}}),
+                  outer_opt::PeerIdentity{name->cluster, *who, {*server, *client}, *own}),
               own->certificate.not_after() - unix_now()};
 }
 

@@ -45,7 +45,8 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
     : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
   for (const AgentRecord& agent : snapshot.agents) {
     if (agent.state == AgentState::kGone) continue;
-    agents_.put(agent.id, {.connection = {}, .last_seen = agent.updated_at, .resident = {}});
+    agents_.put(agent.id,
+                {.connection = {}, .last_seen = agent.updated_at, .resident = {}, .relay = {}});
   }
   const MutexLock guard(mutex_);
   for (const JobRecord& job : snapshot.jobs) note(job);
@@ -110,8 +111,10 @@ bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   if (id == nullptr) return false;
   Agent& agent = agents_.at(*id);
   agent.last_seen = now;
-  if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
     agent.resident = heartbeat->resident;
+    agent.relay = heartbeat->relay;
+  }
   const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
     const ReplicaPlace* place = held_.find(replica);
     return place != nullptr && place->agent == id;
@@ -191,7 +194,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   for (const auto& [id, agent] : agents_) {
     const Health heard = now - agent.last_seen > late_after_ ? Health::kYellow : Health::kGreen;
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
-    fresh->agents.put(id, {health, agent.last_seen, agent.resident, 0});
+    fresh->agents.put(id, {health, agent.last_seen, agent.resident, agent.relay, 0});
   }
   for (const auto& [replica, place] : held_) {
     if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;

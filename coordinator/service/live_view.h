@@ -35,6 +35,7 @@ class LiveBoard {
     ConnectionId connection;  // zero: none
     Instant last_seen;
     Bytes resident;
+    std::optional<RelayFigures> relay;
   };
   struct Load {
     JobId job;

@@ -7,12 +7,12 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/link_estimates.h"
+#include "outer_opt/transport/kept_pairs.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/momentum_transfer.h"
 #include "outer_opt/transport/peer_identity.h"
@@ -59,6 +59,10 @@ class PeerNodeImpl final : public PeerNode {
   bool is_replica(const wire::stream::Pair& pair, const wire::stream::PeerReplica& peer) override;
   std::string address() const override { return address_; }
   void set_identity(std::shared_ptr<const PeerIdentity> identity) override SHOAL_EXCLUDES(mutex_);
+  void set_relays(std::vector<std::string> relays) override {
+    ways_->set_relays(std::move(relays));
+  }
+  std::size_t waits_at() const override { return ways_->waits_at(); }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
@@ -98,19 +102,15 @@ class PeerNodeImpl final : public PeerNode {
   // Whether the other end has shown who it is; whoever is of this host need not.
   bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
   wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
-  // The one way to a peer.
-  void reach(wire::stream::DialOptions to, wire::stream::Node::Dialled dialled) {
-    node_->dial(std::move(to), std::move(dialled));
-  }
-  Result<PairPtr> dial_pair(const PeerAddress& peer);
+  Result<Reached> reach(const PeerAddress& peer, const std::stop_token& stop);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
-  PairPtr known_pair(const std::string& address, int lanes) SHOAL_EXCLUDES(mutex_);
-  void keep(const wire::stream::DialOptions& dialled, PairPtr pair) SHOAL_EXCLUDES(mutex_);
+  PairPtr known_pair(const PeerAddress& peer, const wire::stream::DialOptions& to)
+      SHOAL_EXCLUDES(mutex_);
+  void keep(const PeerAddress& peer, int lanes, const Reached& reached) SHOAL_EXCLUDES(mutex_);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
             const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_);
-  void retire_pairs(const ReducePlan& plan, const ReduceResult& result) SHOAL_REQUIRES(mutex_);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop) SHOAL_EXCLUDES(mutex_);
 
@@ -127,13 +127,7 @@ class PeerNodeImpl final : public PeerNode {
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
-  // For the next round; by address, with the connections that were asked for.
-  struct Known {
-    PairPtr pair;
-    int lanes = 1;
-  };
-  std::map<std::string, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<PairPtr> retired_ SHOAL_GUARDED_BY(mutex_);  // closed when nothing runs any more
+  KeptPairs pairs_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
@@ -146,11 +140,14 @@ class PeerNodeImpl final : public PeerNode {
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
-  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return dial_pair(peer); },
-                     [this](const LinkEstimate& found) {
-                       const MutexLock lock(mutex_);
-                       links_.probed(steady_now(), found);
-                     }};
+  std::shared_ptr<Ways> ways_;
+  LinkProber prober_{
+      gate_,
+      [this](const PeerAddress& peer, const std::stop_token& stop) { return reach(peer, stop); },
+      [this](const LinkEstimate& found) {
+        const MutexLock lock(mutex_);
+        links_.probed(steady_now(), found);
+      }};
 };
 
 // ---- who is who
@@ -163,6 +160,7 @@ void PeerNodeImpl::set_identity(std::shared_ptr<const PeerIdentity> identity) {
     identity_ = identity;
   }
   node_->set_tls(identity->contexts, anew);
+  ways_->set_identity(std::move(identity), anew);
 }
 
 std::shared_ptr<const PeerIdentity> PeerNodeImpl::identity() {
@@ -209,6 +207,11 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
   if (purpose == kProbePurpose) {
     return serve([this](BlockingStream& asker) {
       return serve_probe(gate_, asker, [this](const LinkEstimate& found) { answered(found); });
+    });
+  }
+  if (purpose.starts_with(kWayPurpose)) {
+    return serve([this, pair = stream->pair(), words = std::string(purpose)](BlockingStream&) {
+      return ways_->serve(pair, words);
     });
   }
   if (purpose == kStatePurpose) {
@@ -278,6 +281,7 @@ Status PeerNodeImpl::listen() {
       });
   if (!node.ok()) return node.error();
   node_ = std::move(*node);
+  ways_ = std::make_shared<Ways>(*node_, options_.ways);
   address_ = node_->address();
   return {};
 }
@@ -294,6 +298,7 @@ PeerNodeImpl::~PeerNodeImpl() {
   }
   servers_.stop();
   workers_.stop();
+  if (ways_) ways_->close();
   node_.reset();
 }
 
@@ -368,44 +373,25 @@ void PeerNodeImpl::end(const ReducePlan& plan, ReduceCall& call, ReduceResult& r
   }
   ended_[key] = {Clock::now(), {false, result.error.lost, "the attempt is over here"}};
   running_.erase(key);
-  retire_pairs(plan, result);
+  pairs_.retire(plan, result);
+  if (running_.empty()) pairs_.let_go();
   idle_.notify_all();
 }
 
-// A pair has as many connections as it was dialled with.
-PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const std::string& address, int lanes) {
-  const MutexLock lock(mutex_);
-  const auto known = pairs_.find(address);
-  if (known == pairs_.end() || known->second.pair->is_over()) return nullptr;
-  return known->second.lanes >= lanes ? known->second.pair : nullptr;
+PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const PeerAddress& peer,
+                                               const wire::stream::DialOptions& to) {
+  Reached known;
+  {
+    const MutexLock lock(mutex_);
+    known = pairs_.find(peer, to.lanes);
+  }
+  return known.pair && ways_->is_best(peer, to, known.way) ? known.pair : nullptr;
 }
 
-void PeerNodeImpl::keep(const wire::stream::DialOptions& dialled, PairPtr pair) {
+void PeerNodeImpl::keep(const PeerAddress& peer, int lanes, const Reached& reached) {
   const MutexLock lock(mutex_);
-  Known& known = pairs_[dialled.address];
-  if (known.pair) retired_.push_back(std::move(known.pair));
-  known = {std::move(pair), dialled.lanes};
-}
-
-// Pairs stay for the next round with the same members; not the one with a member that was lost.
-// Another attempt may use what goes, so it is closed when none runs.
-void PeerNodeImpl::retire_pairs(const ReducePlan& plan, const ReduceResult& result) {
-  std::set<std::string> unwanted;
-  for (const auto& [address, known] : pairs_) {
-    if (result.ok || known.pair->is_over()) unwanted.insert(address);
-  }
-  for (const ReduceMember& member : plan.members) {
-    if (result.ok) unwanted.erase(member.address);
-    if (!result.ok && member.replica == result.error.lost) unwanted.insert(member.address);
-  }
-  for (const std::string& address : unwanted) {
-    const auto known = pairs_.find(address);
-    if (known == pairs_.end()) continue;
-    retired_.push_back(std::move(known->second.pair));
-    pairs_.erase(known);
-  }
-  if (!running_.empty()) return;
-  for (const PairPtr& pair : std::exchange(retired_, {})) pair->close();
+  pairs_.keep(peer, lanes, reached);
+  links_.reached(steady_now(), peer.replica, reached.way);
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -446,7 +432,8 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   const auto link = std::make_shared<Link>(call, peer);
   if (!call->attach(link)) return;
   const ReduceMember& member = plan.members[peer];
-  wire::stream::DialOptions to = to_peer({member.replica, member.address}, plan.key.epoch);
+  const PeerAddress address{member.replica, member.address};
+  wire::stream::DialOptions to = to_peer(address, plan.key.epoch);
   {
     const MutexLock lock(mutex_);
     to.lanes = links_.connections(member.replica);
@@ -457,19 +444,22 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         if (pair.process() > 0) name.memory = call->memory_token();
         link->open(pair, name, limit);
       };
-  const PairPtr known = known_pair(to.address, to.lanes);
   const wire::stream::PeerReplica expected = named(member.replica, plan.key);
+  const PairPtr known = known_pair(address, to);
   if (known && is_replica(*known, expected)) return open(*known);
-  reach(to, [this, link, to, open, expected](Result<PairPtr> pair) mutable {
-    if (!pair.ok()) return link->not_dialled(pair.error());
-    if (!is_replica(**pair, expected)) {
-      (*pair)->close();
-      return link->not_dialled(
-          {Code::kPermissionDenied, "somebody else answers for " + to_string(expected.replica)});
-    }
-    keep(to, *pair);
-    open(**pair);
-  });
+  ways_->reach(address, to, true,
+               [this, link, address, lanes = to.lanes, open,
+                expected](Result<Reached> reached) mutable {
+                 if (!reached.ok()) return link->not_dialled(reached.error());
+                 if (!is_replica(*reached->pair, expected)) {
+                   reached->let_go();
+                   return link->not_dialled(
+                       {Code::kPermissionDenied,
+                        "somebody else answers for " + to_string(expected.replica)});
+                 }
+                 keep(address, lanes, *reached);
+                 open(*reached->pair);
+               });
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
@@ -524,25 +514,28 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const PeerAddress& peer) {
-  return wire::stream::wait_for_pair([&](wire::stream::Node::Dialled dialled) {
-    reach(to_peer(peer, std::nullopt), std::move(dialled));
-  });
+Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer, const std::stop_token& stop) {
+  return ways_->reach_and_wait(peer, to_peer(peer, std::nullopt), stop);
 }
 
 void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
                                 wire::stream::Node::Dialled dialled) {
-  wire::stream::DialOptions to = to_peer({peer.replica, address}, peer.epoch);
-  if (to.expected) to.expected->job = peer.job;
-  reach(std::move(to), std::move(dialled));
+  const PeerAddress to{peer.replica, address};
+  wire::stream::DialOptions options = to_peer(to, peer.epoch);
+  if (options.expected) options.expected->job = peer.job;
+  ways_->reach(to, std::move(options), false,
+               [dialled = std::move(dialled)](Result<Reached> reached) {
+                 if (!reached.ok()) return dialled(reached.error());
+                 dialled(std::move(reached->pair));
+               });
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
-  drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
-    reach(to_peer({{}, address}, std::nullopt), std::move(dialled));
+  drive.dial = [this](const PeerAddress& source, Ways::Done dialled) {
+    ways_->reach(source, to_peer(source, std::nullopt), false, std::move(dialled));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
@@ -563,7 +556,7 @@ Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey
                                     std::span<float> out, std::stop_token stop) {
   return fetch_momentum_from(
       [&] {
-        return dial_pair({holder.replica, holder.address});
+        return reach({holder.replica, holder.address}, stop);
       },
       holder, key, options_.momentum_patience, out, stop);
 }

@@ -48,19 +48,24 @@ int run_attached(const Process& process, outer_opt::PeerNode& node,
       [&](const std::string& complaint) {
         std::cerr << process.program << ": " << complaint << std::endl;
       });
-  auto control =
-      agent_channel::Control::dial(line, {.command =
-                                              [&](ToTrainer command) {
-                                                identity.heard(command);
-                                                return queue.push_command(std::move(command));
-                                              },
-                                          .ended = [&] { queue.push(StreamEnded{}); },
-                                          .closing = [&] { queue.close(); }});
+  auto control = agent_channel::Control::dial(
+      line, {.command =
+                 [&](ToTrainer command) {
+                   identity.heard(command);
+                   if (const auto* told = std::get_if<Relays>(&command))
+                     node.set_relays(told->addresses);
+                   return queue.push_command(std::move(command));
+                 },
+             .ended = [&] { queue.push(StreamEnded{}); },
+             .closing = [&] { queue.close(); }});
   if (!control) return complain(process.program, control.error());
   StateServer state_server([&queue] { queue.push(MomentsWanted{}); });
   give_to_joiners(node, state_server);
-  TrainerReady ready{
-      .slot = process.slot, .device = {}, .peer_address = node.address(), .libraries = {}};
+  TrainerReady ready{.slot = process.slot,
+                     .device = {},
+                     .peer_address = node.address(),
+                     .libraries = {},
+                     .hears_relays = true};
   if (const auto failure = process.measure(ready)) {
     return complain(process.program, {Code::kUnavailable, failure->detail, "",
                                       "look at the device with nvidia-smi"});

@@ -252,6 +252,25 @@ void add_runtime(Families& out, const RuntimeStats& stats) {
 }
 
 template <typename Families>
+void add_relay(Families& out, const std::string& agent, const RelayFigures& relay) {
+  const auto value = [](std::int64_t count) { return static_cast<double>(count); };
+  out.gauge("shoal_relay_waiting", "Replicas that wait at the relay of an agent.",
+            {{"agent", agent}}, value(relay.waiting));
+  out.gauge("shoal_relay_joined", "Connections between replicas that a relay carries.",
+            {{"agent", agent}}, value(relay.joined));
+  out.counter("shoal_relay_joined_total", "Connections that a relay has carried.",
+              {{"agent", agent}}, value(relay.joined_total));
+  out.counter("shoal_relay_bytes_total", "Bytes that a relay has carried, both ways together.",
+              {{"agent", agent}}, value(relay.carried.count()));
+  for (const auto& [reason, count] :
+       {std::pair("identity", relay.refused_identity), std::pair("asks", relay.refused_asks),
+        std::pair("handshakes", relay.refused_handshakes)}) {
+    out.counter("shoal_relay_refused_total", "Connections that a relay has refused, by reason.",
+                {{"agent", agent}, {"reason", reason}}, value(count));
+  }
+}
+
+template <typename Families>
 void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live) {
   for (const auto& [failure, word] : kEnumerators<ReduceFailure>) {
     out.counter("shoal_reduce_failures_total",
@@ -384,6 +403,7 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
       if (now == nullptr || now->last_seen.ns == 0) continue;
       out.gauge("shoal_agent_last_seen_timestamp_seconds", "When an agent was heard last.",
                 {{"agent", id}}, unix_s(now->last_seen));
+      if (now->relay) add_relay(out, id, *now->relay);
     }
     if (!agents.value().next) break;
     page.after = *agents.value().next;
