@@ -200,6 +200,7 @@ Digest Agent::digest() const {
   digester.add(static_cast<std::int32_t>(s.link)).add(s.link_id.n).add(ns_of(s.link_due));
   digester.add(ns_of(s.heartbeat_due)).add(s.link_backoff.attempts()).add(s.heartbeats);
   digester.add(s.welcome.agent.n).add(s.welcome.incarnation.n).add(s.resident.count());
+  for (const std::int64_t each : s.refused.by_reason) digester.add(each);
   s.outbox.add_to(digester);
   for (const auto& trainer : s.trainers) add_to(digester, trainer);
   for (const auto& [id, replica] : s.replicas) {

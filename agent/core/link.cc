@@ -128,7 +128,7 @@ void Agent::State::obey(const ToAgent& message) {
 }
 
 void Agent::State::beat() {
-  say(Heartbeat{++heartbeats, resident});
+  say(Heartbeat{++heartbeats, resident, to_list(refused)});
   heartbeat_due = now + welcome.heartbeat_every;
 }
 

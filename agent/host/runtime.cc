@@ -260,8 +260,9 @@ class Runtime::Impl {
       if (Status member = membership_->ensure(); !member.ok())
         return inputs_->post(LinkDown{effect.link, member.error()});
     }
-    link_ = std::make_unique<CoordinatorLink>(options_.coordinator, effect.link, effect.hello,
-                                              poster());
+    link_ = std::make_unique<CoordinatorLink>(
+        options_.coordinator, effect.link, effect.hello, poster(),
+        [this](const std::vector<AgentId>& agents) { server_->revoke(agents); });
   }
   void perform(const CloseLink& effect) {
     if (link_ == nullptr || link_->id() != effect.link) return;

@@ -35,6 +35,7 @@ class LiveBoard {
     ConnectionId connection;  // zero: none
     Instant last_seen;
     Bytes resident;
+    RefusalCounts refused;  // as its last heartbeat said
   };
   struct Load {
     JobId job;
@@ -43,6 +44,7 @@ class LiveBoard {
 
   void note(const JobRecord& job) SHOAL_REQUIRES(mutex_);
   void note(const ReplicaRecord& replica) SHOAL_REQUIRES(mutex_);
+  void note(Agent& agent, const Heartbeat& heartbeat) SHOAL_REQUIRES(mutex_);
   void note(const LoadProgress& progress, Instant now) SHOAL_REQUIRES(mutex_);
   void note_copies(const ReplicaRecord& keeper) SHOAL_REQUIRES(mutex_);
   void note(ReplicaId keeper, const CopiesHeld& held) SHOAL_REQUIRES(mutex_);
@@ -58,6 +60,7 @@ class LiveBoard {
   FlatMap<ReplicaId, ReplicaPlace> held_ SHOAL_GUARDED_BY(mutex_);  // that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);         // of replicas that load
   FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);
+  RefusalCounts refused_by_peers_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };
 

@@ -31,6 +31,8 @@ class LoneNode : public outer_opt::PeerNode {
  public:
   std::string address() const override { return "127.0.0.1:7"; }
   void set_identity(std::shared_ptr<const outer_opt::PeerIdentity>) override {}
+  RefusalCounts refusals() const override { return {}; }
+  void revoke(const std::vector<AgentId>&) override {}
   outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
                                  std::span<float> average, std::stop_token) override {
     std::fill(average.begin(), average.end(), others);
