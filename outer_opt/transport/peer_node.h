@@ -16,10 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "base/refusals.h"
 #include "base/result.h"
 #include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/step/fragments.h"
+#include "outer_opt/transport/early_streams.h"
 #include "outer_opt/transport/ways.h"
 #include "wire/stream/peers.h"
 
@@ -43,7 +45,7 @@ struct PeerNodeOptions {
   std::string bind = "127.0.0.1:0";  // host:port, port 0 takes a free one
   std::string advertise_host;        // what peers dial; empty: the host of `bind`
   Duration keepalive = seconds(4);   // a frozen peer is noticed after about two of these
-  int sessions_max = 8;              // attempts that peers may open before we know them
+  EarlyBounds early;                 // streams of attempts that we do not know yet
   FetchPatience momentum_patience;
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   bool certificates = false;                 // other hosts need set_identity(), and show one, too
@@ -95,6 +97,12 @@ class PeerNode : public wire::stream::Peers {
   // whom it cannot reach otherwise (ways.h). May wait for the name service.
   virtual void set_relays(std::vector<std::string> relays) = 0;
   virtual std::size_t waits_at() const = 0;  // so many relays at the moment
+
+  // Replicas of these agents are refused from now on, and pairs with them end. What a handshake
+  // says of them is set_identity()'s business.
+  virtual void revoke(const std::vector<AgentId>& agents) = 0;
+  // Who was turned away on the port since the start, by connection and by stream. Any thread.
+  virtual RefusalCounts refusals() const = 0;
 
   // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has
   // plan.value_count values, and is complete and the same on every member on success. Ends early

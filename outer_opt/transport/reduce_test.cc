@@ -291,23 +291,26 @@ TEST(Reduce, WhoIsNoMemberIsRefused) {
   expect_equal(swarm, {running.get(), second});
 }
 
+// Of a peer's attempts the oldest gives way, whether its round is the lower or the higher one.
 TEST(Reduce, TooManyEarlyAttemptsGiveWay) {
-  PeerNodeOptions options;
-  options.sessions_max = 1;
-  auto narrow = PeerNode::start(options);
-  ASSERT_TRUE(narrow.ok());
-  Swarm swarm(2, 5000, CodecKind::kFp32);
-  swarm.plan.members[1].address = (*narrow)->address();
-  auto old = swarm.start(0);
-  ASSERT_EQ(old.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
-  Swarm newer(2, 5000, CodecKind::kFp32);
-  newer.plan.key.round = 4;
-  newer.plan.members[1].address = (*narrow)->address();
-  std::stop_source stop;
-  auto fresh = newer.start(0, stop.get_token());
-  EXPECT_EQ(old.get().error.failure, ReduceFailure::kPeerLost);
-  stop.request_stop();
-  EXPECT_FALSE(fresh.get().ok);
+  for (const auto& [first_round, second_round] : {std::pair(3, 4), std::pair(4, 3)}) {
+    PeerNodeOptions options;
+    options.early.per_peer = 1;
+    auto narrow = PeerNode::start(options);
+    ASSERT_TRUE(narrow.ok());
+    Swarm older(2, 5000, CodecKind::kFp32), newer(2, 5000, CodecKind::kFp32);
+    older.plan.key.round = first_round;
+    newer.plan.key.round = second_round;
+    older.plan.members[1].address = newer.plan.members[1].address = (*narrow)->address();
+    auto old = older.start(0);
+    ASSERT_EQ(old.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+    std::stop_source stop;
+    auto fresh = newer.start(0, stop.get_token());
+    EXPECT_EQ(old.get().error.failure, ReduceFailure::kPeerLost);
+    EXPECT_EQ(fresh.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    stop.request_stop();
+    EXPECT_FALSE(fresh.get().ok);
+  }
 }
 
 TEST(Reduce, DestroyedNodeIsNamed) {

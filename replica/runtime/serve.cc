@@ -57,7 +57,13 @@ int run_attached(const Process& process, outer_opt::PeerNode& node,
                    return queue.push_command(std::move(command));
                  },
              .ended = [&] { queue.push(StreamEnded{}); },
-             .closing = [&] { queue.close(); }});
+             .closing = [&] { queue.close(); },
+             .revoked =
+                 [&](const std::vector<AgentId>& agents) {
+                   identity.revoke(agents);
+                   node.revoke(agents);
+                 },
+             .refusals = [&] { return node.refusals(); }});
   if (!control) return complain(process.program, control.error());
   StateServer state_server([&queue] { queue.push(MomentsWanted{}); });
   give_to_joiners(node, state_server);

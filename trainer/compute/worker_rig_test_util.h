@@ -41,6 +41,8 @@ class LoneNode : public outer_opt::PeerNode {
   }
   void set_relays(std::vector<std::string>) override {}
   std::size_t waits_at() const override { return 0; }
+  RefusalCounts refusals() const override { return {}; }
+  void revoke(const std::vector<AgentId>&) override {}
   outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
                                  std::span<float> average, std::stop_token) override {
     std::fill(average.begin(), average.end(), others);

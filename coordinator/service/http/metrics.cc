@@ -290,6 +290,19 @@ void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live)
 }
 
 template <typename Families>
+void add_refusals(Families& out, const Refusals& refusals, const LiveView& live) {
+  for (const auto& [port, port_word] : kEnumerators<Port>) {
+    const RefusalCounts counts =
+        port == Port::kPeers ? live.refused_by_peers : refusals.counts(port);
+    for (const auto& [reason, word] : kEnumerators<RefusalReason>) {
+      out.counter("shoal_refused_total",
+                  "Connections, requests and streams that a port turned away, by reason.",
+                  {{"port", port_word}, {"reason", word}}, static_cast<double>(counts[reason]));
+    }
+  }
+}
+
+template <typename Families>
 void add_process(Families& out, std::int64_t boot_epoch) {
   const ProcessStats process = read_process_stats();
   out.gauge("shoal_build_info", "Version of this coordinator; always 1.",
@@ -418,7 +431,8 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
   return Status();
 }
 
-Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Webhook* webhook) {
+Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
+                                    const Webhook* webhook) {
   const auto live = cluster.live();
   const Counts counts = cluster.counts();
   Families out;
@@ -442,6 +456,7 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Webh
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());
   add_reduces(out, cluster.stats(), *live);
+  add_refusals(out, refusals, *live);
 
   std::vector<MetricFamily> families = out.take();
   for (MetricFamily& own : registry_.Collect()) families.push_back(std::move(own));
