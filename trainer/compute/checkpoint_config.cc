@@ -12,26 +12,49 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json rope_scaling(const RopeSpec& rope) {
+  switch (rope.scaling) {
+    case RopeScaling::kNone:
+      return nullptr;
+    case RopeScaling::kLinear:
+      return {{"rope_type", "linear"}, {"factor", rope.factor}};
+    case RopeScaling::kLlama3:
+      return {{"rope_type", "llama3"},
+              {"factor", rope.factor},
+              {"low_freq_factor", rope.low_freq_factor},
+              {"high_freq_factor", rope.high_freq_factor},
+              {"original_max_position_embeddings", rope.original_context}};
+  }
+  return nullptr;  // unreachable: every word has its case
+}
+
+// The libraries know a Llama whose q, k and v alone have biases as Qwen2.
 Json llama_config(const ModelSpec& model) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_size", model.hidden},
-          {"intermediate_size", model.ffn},
-          {"num_hidden_layers", model.layers},
-          {"num_attention_heads", model.heads},
-          {"num_key_value_heads", model.kv_heads},
-          {"head_dim", model.hidden / model.heads},
-          {"max_position_embeddings", model.context},
-          {"vocab_size", model.vocab},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", 1e-5},
-          {"rope_theta", 10000.0},
-          {"rope_scaling", nullptr},
-          {"attention_bias", false},
-          {"mlp_bias", false},
-          {"attention_dropout", 0.0},
-          {"initializer_range", 0.02},
-          {"tie_word_embeddings", *model.tie_embeddings}};
+  const bool qwen2 = model.qkv_bias;
+  Json config = {{"architectures", {qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+                 {"model_type", qwen2 ? "qwen2" : "llama"},
+                 {"hidden_size", model.hidden},
+                 {"intermediate_size", model.ffn},
+                 {"num_hidden_layers", model.layers},
+                 {"num_attention_heads", model.heads},
+                 {"num_key_value_heads", model.kv_heads},
+                 {"head_dim", model.head_dim},
+                 {"max_position_embeddings", model.context},
+                 {"vocab_size", model.vocab},
+                 {"hidden_act", "silu"},
+                 {"rms_norm_eps", model.norm_eps},
+                 {"rope_theta", model.rope.theta},
+                 {"rope_scaling", rope_scaling(model.rope)},
+                 {"attention_dropout", 0.0},
+                 {"initializer_range", 0.02},
+                 {"tie_word_embeddings", *model.tie_embeddings}};
+  if (qwen2) {
+    config["use_sliding_window"] = false;
+  } else {
+    config["attention_bias"] = false;
+    config["mlp_bias"] = false;
+  }
+  return config;
 }
 
 Json gpt2_config(const ModelSpec& model) {
@@ -45,7 +68,7 @@ Json gpt2_config(const ModelSpec& model) {
           {"n_ctx", model.context},
           {"vocab_size", model.vocab},
           {"activation_function", "gelu_new"},
-          {"layer_norm_epsilon", 1e-5},
+          {"layer_norm_epsilon", model.norm_eps},
           {"resid_pdrop", 0.0},
           {"embd_pdrop", 0.0},
           {"attn_pdrop", 0.0},

@@ -2,6 +2,7 @@
 // header's length is bounded, offsets must lie in the file, shapes must match the byte counts.
 #include "trainer/plain/safetensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +12,8 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
+
+#include "outer_opt/core/codec/formats.h"
 
 namespace shoal::trainer {
 namespace {
@@ -129,6 +132,15 @@ std::uint64_t whole(const nlohmann::json& value) {
   return value.get_ref<const nlohmann::json::number_unsigned_t&>();
 }
 
+using ToFloat = float (*)(std::uint16_t);
+
+// Of a type with 16 bits; null: no such type.
+ToFloat to_float_of(const std::string& type) {
+  if (type == "F16") return outer_opt::formats::Fp16::unpack;
+  if (type == "BF16") return outer_opt::formats::Bf16::unpack;
+  return nullptr;
+}
+
 std::vector<std::int64_t> shape_of(const nlohmann::json& value) {
   std::vector<std::int64_t> shape;
   for (const auto& size : value) shape.push_back(static_cast<std::int64_t>(whole(size)));
@@ -149,7 +161,7 @@ Status SafetensorsFile::parse_header(const std::string& header, std::uint64_t da
       entry.shape = shape_of(value.at("shape"));
       entry.begin = whole(value.at("data_offsets").at(0));
       entry.end = whole(value.at("data_offsets").at(1));
-      if (value.at("dtype") != "F32") return bad_file(path_, name + " is not fp32");
+      entry.type = value.at("dtype").get<std::string>();
       if (entry.begin > entry.end || entry.end > data_size) {
         return bad_file(path_, name + " lies outside of the file");
       }
@@ -157,6 +169,15 @@ Status SafetensorsFile::parse_header(const std::string& header, std::uint64_t da
     }
   } catch (const nlohmann::json::exception& e) {
     return bad_file(path_, std::string("header: ") + e.what());
+  }
+  return {};
+}
+
+Status SafetensorsFile::read_bytes(const std::string& name, const Entry& entry, void* out) const {
+  std::ifstream in(path_, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(data_start_ + entry.begin));
+  if (!in.read(static_cast<char*>(out), static_cast<std::streamsize>(entry.end - entry.begin))) {
+    return bad_file(path_, name + " cannot be read");
   }
   return {};
 }
@@ -172,14 +193,19 @@ Status SafetensorsFile::read(const std::string& name, const std::vector<std::int
     return Error{Code::kIncompatible, name + " in " + path_.string() + " has another shape", "",
                  "the checkpoint belongs to another model"};
   }
-  if (entry.end - entry.begin != out.size_bytes())
-    return bad_file(path_, name + " has a wrong size");
-  std::ifstream in(path_, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(data_start_ + entry.begin));
-  if (!in.read(reinterpret_cast<char*>(out.data()),
-               static_cast<std::streamsize>(out.size_bytes()))) {
-    return bad_file(path_, name + " cannot be read");
+  const bool fp32 = entry.type == "F32";
+  const ToFloat to_float = to_float_of(entry.type);
+  if (!fp32 && to_float == nullptr) {
+    return Error{Code::kIncompatible,
+                 name + " in " + path_.string() + " has values of type " + entry.type, "",
+                 "store it as F32, F16 or BF16"};
   }
+  const std::uint64_t size = out.size() * (fp32 ? sizeof(float) : sizeof(std::uint16_t));
+  if (entry.end - entry.begin != size) return bad_file(path_, name + " has a wrong size");
+  if (fp32) return read_bytes(name, entry, out.data());
+  std::vector<std::uint16_t> halves(out.size());
+  if (Status s = read_bytes(name, entry, halves.data()); !s) return s;
+  std::transform(halves.begin(), halves.end(), out.begin(), to_float);
   return {};
 }
 

@@ -1,7 +1,7 @@
 // The safetensors file format (Hugging Face): 8 bytes little-endian header length, a JSON header
-// padded with spaces to a multiple of 8, then the tensors' bytes back to back. fp32 only,
-// row-major. Tensors of other types in a file are refused. No torch here. Not for concurrent use of
-// one object.
+// padded with spaces to a multiple of 8, then the tensors' bytes back to back, row-major. Written
+// are fp32; fp32, fp16 and bf16 are read, all as fp32. A file may have tensors of other types,
+// which cannot be read. No torch here. Not for concurrent use of one object.
 #pragma once
 
 #include <cstdint>
@@ -35,17 +35,19 @@ class SafetensorsFile {
   static Result<SafetensorsFile> open(const std::filesystem::path& path);
 
   bool has(const std::string& name) const { return tensors_.count(name) != 0; }
-  // Reads one tensor; kNotFound without it, kIncompatible when the shape is another one.
+  // Reads one tensor; kNotFound without it, kIncompatible when shape or type is another one.
   Status read(const std::string& name, const std::vector<std::int64_t>& shape,
               std::span<float> out) const;
   const Metadata& metadata() const { return metadata_; }
 
  private:
   struct Entry {
+    std::string type;  // "F32"
     std::vector<std::int64_t> shape;
     std::uint64_t begin = 0, end = 0;  // bytes after the header
   };
   Status parse_header(const std::string& header, std::uint64_t data_size);
+  Status read_bytes(const std::string& name, const Entry& entry, void* out) const;
 
   std::filesystem::path path_;
   std::uint64_t data_start_ = 0;
