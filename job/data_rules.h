@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ struct DataPath {
   std::string_view path;
 };
 DataPath parse_data_path(std::string_view text);
+
+// The data path of a folder in model.init; none: `init` names no folder.
+std::optional<std::string> folder_of_weights(std::string_view init);
 
 inline constexpr std::size_t kDataRootNameMax = 64;
 bool is_data_root_name(std::string_view name);  // of a-z, 0-9, '_' and '-'

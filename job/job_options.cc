@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "job/data_rules.h"
 #include "job/field_checker.h"
 #include "job/sync_rules.h"
 
@@ -121,6 +122,21 @@ void check_vocab(const JobOptions& options, FieldChecker& checker) {
   }
 }
 
+void check_init(const std::string& init, FieldChecker& checker) {
+  if (init.size() > kMaxPathLength) {
+    return checker.refuse("/model/init", "must be at most " + std::to_string(kMaxPathLength) +
+                                             " bytes, got " + std::to_string(init.size()));
+  }
+  const auto folder = folder_of_weights(init);
+  const bool reachable =
+      folder && (folder->starts_with('/') || !parse_data_path(*folder).root.empty());
+  if (init.empty() || reachable) return;
+  checker.refuse("/model/init",
+                 "must be 'hf:ROOT:PATH' or 'hf:/PATH', a folder beneath a data root of each "
+                 "agent, got " +
+                     quoted(init));
+}
+
 void check_model(const JobOptions& options, FieldChecker& checker) {
   const ModelSpec& model = options.model;
   checker.within("/model/layers", model.layers, 1, kMaxLayers);
@@ -141,6 +157,7 @@ void check_model(const JobOptions& options, FieldChecker& checker) {
   checker.require(is_within(model.norm_eps, 0, 0.1), "/model/norm_eps",
                   "must be above 0 and at most 0.1", model.norm_eps);
   check_rope(model, checker);
+  check_init(model.init, checker);
 }
 
 void check_data(const DataSpec& data, FieldChecker& checker) {

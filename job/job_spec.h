@@ -52,16 +52,20 @@ struct ModelSpec {
   bool qkv_bias = false;      // llama: biases of q, k and v, as Qwen2 has them; gpt2 has its own
   double norm_eps = 1e-5;     // added to the mean square or variance under the root of a norm
   RopeSpec rope;
+  // Where the initial parameters come from. Empty: drawn from train.seed. "hf:PATH": a folder of
+  // the Hugging Face libraries, beneath a data root of each agent's host (data_rules.h).
+  std::string init;
   bool operator==(const ModelSpec&) const = default;
 };
 constexpr auto fields_of(Of<ModelSpec>) {
   using T = ModelSpec;
-  return fields(
-      field<&T::family>("family"), field<&T::layers>("layers"), field<&T::hidden>("hidden"),
-      field<&T::heads>("heads"), field<&T::kv_heads>("kv_heads"), field<&T::ffn>("ffn"),
-      field<&T::context>("context"), field<&T::vocab>("vocab"),
-      field<&T::tie_embeddings>("tie_embeddings"), field<&T::head_dim>("head_dim"),
-      field<&T::qkv_bias>("qkv_bias"), field<&T::norm_eps>("norm_eps"), field<&T::rope>("rope"));
+  return fields(field<&T::family>("family"), field<&T::layers>("layers"),
+                field<&T::hidden>("hidden"), field<&T::heads>("heads"),
+                field<&T::kv_heads>("kv_heads"), field<&T::ffn>("ffn"),
+                field<&T::context>("context"), field<&T::vocab>("vocab"),
+                field<&T::tie_embeddings>("tie_embeddings"), field<&T::head_dim>("head_dim"),
+                field<&T::qkv_bias>("qkv_bias"), field<&T::norm_eps>("norm_eps"),
+                field<&T::rope>("rope"), field<&T::init>("init"));
 }
 static_assert(lists_every_field<ModelSpec>());
 

@@ -139,7 +139,7 @@ TEST(SpecText, AKeptSpecWithoutTheNewerFieldsHasTheirDefaults) {
   JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
   spec.name = "a", spec.data.train = "/x";
   auto json = spec_to_json(spec);
-  for (const char* newer : {"head_dim", "qkv_bias", "norm_eps", "rope"}) {
+  for (const char* newer : {"head_dim", "qkv_bias", "norm_eps", "rope", "init"}) {
     ASSERT_EQ(json["model"].erase(newer), 1u) << newer;
   }
   const auto read = read_kept_spec(json.dump());

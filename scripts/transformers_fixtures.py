@@ -5,7 +5,8 @@ them. The tests of the trainer load these folders and must come to the same logi
 usage: transformers_fixtures.py FOLDER
 
 Writes FOLDER/NAME with config.json, the weights as safetensors, and golden.safetensors: `tokens`
-[2, 12] and `logits` [2, 12, 256], in float32. Needs torch and transformers (`./dev test --torch`).
+[2, 12] and `logits` [2, 12, 256], in float32. Needs torch and transformers, as `./dev test --torch`
+installs them.
 """
 import json
 import pathlib

@@ -66,7 +66,7 @@ MaybeFailure Replica::load() {
   loading_->fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments());
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
-      compute_->seed();
+      if (auto failure = compute_->seed()) return failure;
       compute_->read_parameters(loading_->state->anchor);
       return loaded(command_.assign.source.key);
     case SourceKind::kCheckpoint:

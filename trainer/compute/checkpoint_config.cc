@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/plain/parameter_layout.h"
+#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -103,11 +104,11 @@ std::string state_file(StageIndex stage, std::size_t stages) {
   return shard_name("shoal_state", stage, stages);
 }
 
-std::string model_config(const ModelSpec& model) {
+std::string model_config(const ModelSpec& model, Precision precision) {
   Json config = model.family == ModelFamily::kLlama ? llama_config(model) : gpt2_config(model);
   add_special_tokens(config);
   config["use_cache"] = true;
-  config["torch_dtype"] = "float32";
+  config["torch_dtype"] = precision == Precision::kBf16 ? "bfloat16" : "float32";
   return config.dump(2) + "\n";
 }
 
@@ -120,17 +121,22 @@ std::string generation_config() {
   return config.dump(2) + "\n";
 }
 
-std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut) {
+std::string shard_index(const std::vector<TensorPlace>& places, Bytes total) {
   Json files;
-  std::int64_t values = 0;
+  for (const auto& [tensor, file] : places) files[tensor] = file;
+  const Json index = {{"metadata", {{"total_size", total.count()}}}, {"weight_map", files}};
+  return index.dump(2) + "\n";
+}
+
+std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut) {
+  std::vector<TensorPlace> places;
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {
-    const auto layout = parameter_layout(model, cut[stage]);
     const std::string file = model_file(static_cast<StageIndex>(stage), cut.size());
-    for (const TensorSlot& slot : layout) files[slot.name] = file;
-    values += value_count(layout);
+    for (TensorSlot& slot : parameter_layout(model, cut[stage])) {
+      places.push_back({std::move(slot.name), file});
+    }
   }
-  const auto bytes = values * static_cast<std::int64_t>(sizeof(float));
-  return Json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n";
+  return shard_index(places, Bytes(parameter_count(model) * bytes_per_value(Precision::kFp32)));
 }
 
 }  // namespace shoal::trainer

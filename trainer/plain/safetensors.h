@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "job/job_spec_enums.h"
 
 namespace shoal::trainer {
 
@@ -25,16 +27,27 @@ struct TensorToWrite {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Writes and fsyncs `path`, replacing what was there.
+constexpr std::int64_t bytes_per_value(Precision precision) {
+  return precision == Precision::kBf16 ? 2 : 4;
+}
+
+// Writes and fsyncs `path`, replacing what was there. bf16 rounds to the nearest, ties to even.
 Status write_safetensors(const std::filesystem::path& path,
-                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata);
+                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
+                         Precision precision = Precision::kFp32);
 
 // A file opened for reading: the header was read and checked against the file's size.
 class SafetensorsFile {
  public:
-  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  using Shape = std::vector<std::int64_t>;
 
+  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  // Of a descriptor, which it closes, also where it fails. `path` is what messages call it.
+  static Result<SafetensorsFile> read_from(int fd, std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
   bool has(const std::string& name) const { return tensors_.count(name) != 0; }
+  std::map<std::string, Shape> shapes() const;  // of all tensors
   // Reads one tensor; kNotFound without it, kIncompatible when shape or type is another one.
   Status read(const std::string& name, const std::vector<std::int64_t>& shape,
               std::span<float> out) const;
@@ -50,6 +63,7 @@ class SafetensorsFile {
   Status read_bytes(const std::string& name, const Entry& entry, void* out) const;
 
   std::filesystem::path path_;
+  std::shared_ptr<const int> fd_;  // closes it
   std::uint64_t data_start_ = 0;
   std::map<std::string, Entry> tensors_;
   Metadata metadata_;
@@ -57,6 +71,8 @@ class SafetensorsFile {
 
 // Writes `text` to `path` and fsyncs it.
 Status write_file(const std::filesystem::path& path, const std::string& text);
+// All of a file of at most `most` bytes; closes the descriptor. `path` is what messages call it.
+Result<std::string> read_text(int fd, const std::filesystem::path& path, std::uint64_t most);
 Result<std::string> read_file(const std::filesystem::path& path);
 
 }  // namespace shoal::trainer

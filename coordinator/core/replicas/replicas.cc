@@ -101,6 +101,11 @@ bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
   return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
 }
 
+// Its parameters come from files of its own host.
+bool reads_weights(const JobRecord& job, const ReplicaRecord& replica) {
+  return replica.source.kind == SourceKind::kSeed && !job.spec.model.init.empty();
+}
+
 // A replica that reads the data that the job trains on, or did when it was last heard and is waited
 // for; null: none is left.
 const ReplicaRecord* reader_of_data(const Transaction& tx, const JobRecord& job) {
@@ -297,7 +302,11 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   const JobStage& stage = stage_of(job, before.stage);
   if (!is_what_it_should_be(job, before, loaded)) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDigestMismatch,
-                        "it loaded other parameters than the committed ones");
+                        std::string("it loaded other parameters than the committed ones") +
+                            (reads_weights(job, before)
+                                 ? ": the folder at model.init is another one than where the first "
+                                   "replica loaded it; put the same files on every host"
+                                 : ""));
   }
   if (const std::string why = settle_data(tx, before, loaded.data); !why.empty()) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);
