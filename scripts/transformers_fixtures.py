@@ -57,7 +57,9 @@ def write(folder, make):
     torch.manual_seed(len(make.__name__))
     model, dtype, shard = make()
     randomize(model)
-    model = model.to(dtype).to(torch.float32).eval()  # the logits of the values that are stored
+    model.eval()
+    for values in model.parameters():  # as stored; buffers, such as angles, stay exact
+        values.data = values.data.to(dtype).to(torch.float32)
     tokens = torch.randint(0, SIZES["vocab_size"], (2, 12))
     with torch.no_grad():
         logits = model(tokens).logits
