@@ -32,6 +32,10 @@ std::optional<std::string> folder_of_weights(std::string_view init) {
   return std::string(init.substr(kHuggingFace.size()));
 }
 
+std::optional<CheckpointId> checkpoint_of_weights(std::string_view init) {
+  return parse_id<CheckpointTag>(init);
+}
+
 DataNeeds data_needs(const JobSpec& spec) {
   return {spec.data.tokenizer, spec.model.context, spec.model.vocab, spec.data.val_fraction};
 }

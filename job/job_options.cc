@@ -130,10 +130,10 @@ void check_init(const std::string& init, FieldChecker& checker) {
   const auto folder = folder_of_weights(init);
   const bool reachable =
       folder && (folder->starts_with('/') || !parse_data_path(*folder).root.empty());
-  if (init.empty() || reachable) return;
+  if (init.empty() || reachable || checkpoint_of_weights(init)) return;
   checker.refuse("/model/init",
                  "must be 'hf:ROOT:PATH' or 'hf:/PATH', a folder beneath a data root of each "
-                 "agent, got " +
+                 "agent, or the id of a checkpoint, such as 'ckpt_7', got " +
                      quoted(init));
 }
 

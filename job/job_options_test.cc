@@ -84,6 +84,8 @@ const Refusal kModelRefusals[] = {
      [](JobOptions& s) { s.model.init = "llama"; }},
     {"/model/init", "got 'hf:models/llama'",
      [](JobOptions& s) { s.model.init = "hf:models/llama"; }},
+    {"/model/init", "such as 'ckpt_7', got 'ckpt_07'",
+     [](JobOptions& s) { s.model.init = "ckpt_07"; }},
     {"/model/init", "got 'hf:'", [](JobOptions& s) { s.model.init = "hf:"; }},
     {"/model/init", "at most 4096 bytes, got 5003",
      [](JobOptions& s) { s.model.init = "hf:" + std::string(5000, 'x'); }},

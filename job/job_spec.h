@@ -53,7 +53,8 @@ struct ModelSpec {
   double norm_eps = 1e-5;     // added to the mean square or variance under the root of a norm
   RopeSpec rope;
   // Where the initial parameters come from. Empty: drawn from train.seed. "hf:PATH": a folder of
-  // the Hugging Face libraries, beneath a data root of each agent's host (data_rules.h).
+  // the Hugging Face libraries, beneath a data root of each agent's host. "ckpt_7": a stored
+  // checkpoint, of any job and cut (data_rules.h).
   std::string init;
   bool operator==(const ModelSpec&) const = default;
 };

@@ -176,6 +176,7 @@ class RecordingInputs final : public InputPort {
     return agent == AgentId(1) && replica == ReplicaId(1);
   }
   bool works_for(AgentId agent, JobId) override { return agent == AgentId(1); }
+  bool begins_from(AgentId agent, CheckpointId, JobId) override { return agent == AgentId(3); }
   void count_session() override {}
   void count_refused_message() override {}
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {

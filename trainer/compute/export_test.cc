@@ -56,8 +56,8 @@ class ExportTest : public testing::Test {
     JobSpec next = spec_;
     next.model.init = "hf:" + options_.out.string();
     std::vector<float> flat(values_.size());
-    const Status read =
-        read_initial_weights(next, whole_model(next.model), data::DataRoots::whole_host(), flat);
+    const Status read = read_initial_weights(next, whole_model(next.model),
+                                             data::DataRoots::whole_host(), {}, flat);
     EXPECT_TRUE(read.ok()) << to_string(read.error());
     return flat;
   }

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <set>
 
+#include <fcntl.h>
 #include <nlohmann/json.hpp>
 
 #include "base/check.h"
 #include "job/data_rules.h"
-#include "proto/job_spec_text.h"
+#include "job/model_match.h"
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
@@ -50,44 +51,20 @@ std::string text_of(const SafetensorsFile::Shape& shape) {
   return "[" + text + "]";
 }
 
-nlohmann::json fields_in(const ModelSpec& model) {
-  JobSpec spec;
-  spec.model = model;
-  return nlohmann::json(proto::spec_to_json(spec).at("model")).flatten();
-}
-
-std::string field_of(const std::string& pointer) {
-  std::string name = "model" + pointer;
-  std::replace(name.begin(), name.end(), '/', '.');
-  return name;
-}
-
-// The fields that change what is computed. A shorter context does not where positions are turned,
-// and an untied head may begin as the embedding.
 Status check_same_model(const ModelSpec& job, const ModelSpec& folder, const std::string& path) {
-  ModelSpec wanted = job;
-  wanted.init.clear();
-  if (job.family == ModelFamily::kLlama && job.context <= folder.context) {
-    wanted.context = folder.context;
-  }
-  if (!*job.tie_embeddings) wanted.tie_embeddings = folder.tie_embeddings;
-  const auto said = fields_in(wanted), there = fields_in(folder);
-  Mistakes mistakes;
-  for (const auto& [pointer, value] : said.items()) {
-    if (there.at(pointer) == value) continue;
-    mistakes.add(field_of(pointer) + " is " + value.dump() + " in the job and " +
-                 there.at(pointer).dump() + " there");
-  }
-  return mistakes.verdict(path + " describes another model", "set these fields as the folder says");
+  const auto found = differences(job, folder);
+  if (found.empty()) return {};
+  return Error{Code::kIncompatible, path + " holds another model: " + text_of(found), kField,
+               "set these fields as the folder says"};
 }
 
 // The files of a folder, and where each tensor is.
 class Folder {
  public:
-  Folder(const data::DataRoots& roots, std::string path) : roots_(roots), path_(std::move(path)) {}
+  Folder(std::string path, const OpenWeights& open) : path_(std::move(path)), open_(open) {}
 
   Result<std::string> text(const std::string& name, std::uint64_t most) const {
-    const auto fd = roots_.open(path_ + "/" + name);
+    const auto fd = open_(name);
     if (!fd) return of_init(fd.error());
     auto read = read_text(*fd, path_ + "/" + name, most);
     if (!read) return of_init(read.error());
@@ -98,7 +75,7 @@ class Folder {
     const auto names = file_names();
     if (!names) return names.error();
     for (const std::string& name : *names) {
-      const auto fd = roots_.open(path_ + "/" + name);
+      const auto fd = open_(name);
       if (!fd) return of_init(fd.error());
       auto file = SafetensorsFile::read_from(*fd, path_ + "/" + name);
       if (!file) return of_init(file.error());
@@ -158,8 +135,8 @@ class Folder {
     return names;
   }
 
-  const data::DataRoots& roots_;
   std::string path_;
+  const OpenWeights& open_;
   std::vector<SafetensorsFile> files_;
   std::map<std::string, Place> tensors_;
 };
@@ -201,16 +178,14 @@ Status check_tensors(const ModelSpec& job, bool folder_ties, const Folder& folde
 
 }  // namespace
 
-Status read_initial_weights(const JobSpec& spec, UnitRange units, const data::DataRoots& roots,
-                            std::span<float> flat) {
-  const auto path = folder_of_weights(spec.model.init);
-  SHOAL_CHECK(path.has_value(), "model.init names no folder");
-  Folder folder(roots, *path);
+Status read_weights(const JobSpec& spec, UnitRange units, const std::string& path,
+                    const OpenWeights& open, std::span<float> flat) {
+  Folder folder(path, open);
   const auto config = folder.text("config.json", kConfigBytesMax);
   if (!config) return config.error();
-  const auto model = read_model_config(*config, *path + "/config.json");
+  const auto model = read_model_config(*config, path + "/config.json");
   if (!model) return model.error();
-  if (Status s = check_same_model(spec.model, *model, *path); !s) return s;
+  if (Status s = check_same_model(spec.model, *model, path); !s) return s;
   if (Status s = folder.open_weights(); !s) return s;
   const bool ties = *model->tie_embeddings;
   if (Status s = check_tensors(spec.model, ties, folder); !s) return s;
@@ -224,13 +199,30 @@ Status read_initial_weights(const JobSpec& spec, UnitRange units, const data::Da
   return {};
 }
 
-Failure weights_failure(const Error& error) {
-  const bool missing = error.code == Code::kNotFound;
-  const bool damaged = error.code == Code::kDataLoss;
-  const auto kind = missing   ? ReplicaFailure::kDataMissing
-                    : damaged ? ReplicaFailure::kDataInvalid
-                              : ReplicaFailure::kModelDoesNotFit;
-  return {kind, to_string(error)};
+Status read_initial_weights(const JobSpec& spec, UnitRange units, const data::DataRoots& roots,
+                            const std::filesystem::path& checkpoint, std::span<float> flat) {
+  if (const auto folder = folder_of_weights(spec.model.init)) {
+    const auto open = [&](const std::string& name) { return roots.open(*folder + "/" + name); };
+    return read_weights(spec, units, *folder, open, flat);
+  }
+  const auto open = [&](const std::string& name) -> Result<int> {
+    const int fd = ::open((checkpoint / name).c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) return fd;
+    return Error{Code::kNotFound, name + " cannot be opened", "", ""};
+  };
+  return read_weights(spec, units, spec.model.init, open, flat);
+}
+
+Failure weights_failure(const JobSpec& spec, const Error& error) {
+  const std::string detail = to_string(error);
+  const bool folder = folder_of_weights(spec.model.init).has_value();
+  if (error.code == Code::kNotFound) {
+    return {folder ? ReplicaFailure::kDataMissing : ReplicaFailure::kSourceLost, detail};
+  }
+  if (error.code == Code::kDataLoss) {
+    return {folder ? ReplicaFailure::kDataInvalid : ReplicaFailure::kDigestMismatch, detail};
+  }
+  return {ReplicaFailure::kModelDoesNotFit, detail};
 }
 
 }  // namespace shoal::trainer

@@ -35,7 +35,7 @@ JobSpec job_from(const fs::path& folder) {
 Result<std::vector<float>> read(const JobSpec& spec, UnitRange units) {
   std::vector<float> flat(
       static_cast<std::size_t>(value_count(parameter_layout(spec.model, units))));
-  const Status read = read_initial_weights(spec, units, data::DataRoots::whole_host(), flat);
+  const Status read = read_initial_weights(spec, units, data::DataRoots::whole_host(), {}, flat);
   if (!read) return read.error();
   return flat;
 }
@@ -134,6 +134,19 @@ TEST_F(InitialWeights, AShoalCheckpointOfAnotherCutIsSuchAFolder) {
   const auto flat = read(spec_, whole_model(spec_.model));
   ASSERT_TRUE(flat.ok()) << to_string(flat.error());
   EXPECT_EQ(*flat, together);
+  // As the agent fetched it.
+  spec_.model.init = "ckpt_7";
+  std::vector<float> fetched(flat->size());
+  const auto read_fetched = [&] {
+    return read_initial_weights(spec_, whole_model(spec_.model), {}, folder, fetched);
+  };
+  const Status whole = read_fetched();
+  ASSERT_TRUE(whole.ok()) << to_string(whole.error());
+  EXPECT_EQ(fetched, together);
+  fs::remove(folder / "model-00002-of-00003.safetensors");
+  const Error missing = read_fetched().error();
+  EXPECT_THAT(missing.message, HasSubstr("model-00002-of-00003.safetensors"));
+  EXPECT_EQ(weights_failure(spec_, missing).kind, ReplicaFailure::kSourceLost);
 }
 
 TEST_F(InitialWeights, AShorterContextIsTheJobsBusiness) {
@@ -152,8 +165,9 @@ TEST_F(InitialWeights, EveryFieldThatDiffersIsNamed) {
   EXPECT_THAT(
       error.message,
       AllOf(HasSubstr(folder_.string()), HasSubstr("model.layers is 3 in the job and 2 there"),
-            HasSubstr("model.rope.theta is 10000.0"), Not(HasSubstr("ffn"))));
-  EXPECT_EQ(weights_failure(error).kind, ReplicaFailure::kModelDoesNotFit);
+            HasSubstr("model.rope.theta is 10000 in the job and 5e+05 there"),
+            Not(HasSubstr("ffn"))));
+  EXPECT_EQ(weights_failure(spec_, error).kind, ReplicaFailure::kModelDoesNotFit);
 }
 
 TEST_F(InitialWeights, MissingExtraAndMisshapedTensorsAreNamed) {
@@ -182,7 +196,7 @@ TEST_F(InitialWeights, ACutFileIsNamed) {
   const Error error = refusal(spec_);
   EXPECT_EQ(error.code, Code::kDataLoss);
   EXPECT_THAT(error.message, AllOf(HasSubstr(path.string()), HasSubstr("was cut")));
-  EXPECT_EQ(weights_failure(error).kind, ReplicaFailure::kDataInvalid);
+  EXPECT_EQ(weights_failure(spec_, error).kind, ReplicaFailure::kDataInvalid);
 }
 
 TEST_F(InitialWeights, WhatIsNotThereIsNamed) {
@@ -190,10 +204,10 @@ TEST_F(InitialWeights, WhatIsNotThereIsNamed) {
   const Error error = refusal(spec_);
   EXPECT_EQ(error.code, Code::kNotFound);
   EXPECT_THAT(error.message, HasSubstr((folder_ / "model.safetensors").string()));
-  EXPECT_EQ(weights_failure(error).kind, ReplicaFailure::kDataMissing);
+  EXPECT_EQ(weights_failure(spec_, error).kind, ReplicaFailure::kDataMissing);
   std::vector<float> flat;
   const Status outside =
-      read_initial_weights(spec_, whole_model(spec_.model), data::DataRoots(), flat);
+      read_initial_weights(spec_, whole_model(spec_.model), data::DataRoots(), {}, flat);
   EXPECT_EQ(outside.error().code, Code::kNotFound);
   EXPECT_EQ(outside.error().field, "model.init");
 }

@@ -54,14 +54,15 @@ class TorchCompute final : public replica::Compute {
     return trainer::decay_ranges(parameter_layout(model_->spec().model, model_->units()));
   }
   Digest data() const override { return data_ ? data_->digest() : Digest(); }
-  MaybeFailure seed() override {
+  MaybeFailure seed(const std::filesystem::path& checkpoint) override {
     if (model_->spec().model.init.empty()) {
       model_->seed();
       return std::nullopt;
     }
     std::vector<float> initial(static_cast<std::size_t>(value_count()));
-    const Status read = read_initial_weights(model_->spec(), model_->units(), roots_, initial);
-    if (!read) return weights_failure(read.error());
+    const JobSpec& spec = model_->spec();
+    const Status read = read_initial_weights(spec, model_->units(), roots_, checkpoint, initial);
+    if (!read) return weights_failure(spec, read.error());
     model_->start_from(initial);
     return std::nullopt;
   }

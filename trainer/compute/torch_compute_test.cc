@@ -51,7 +51,7 @@ TEST_F(TorchComputeTest, ItBeginsFromWeightsOfAFolder) {
   spec_.model.init = "hf:" + folder.string();
   const auto compute = make({whole_model(spec_.model)}, 0);
   ASSERT_FALSE(failure_) << failure_->detail;
-  ASSERT_FALSE(compute->seed());
+  ASSERT_FALSE(compute->seed({}));
   const auto file = SafetensorsFile::open(folder / "golden.safetensors");
   std::vector<float> tokens(2 * 12), logits(2 * 12 * 256), ours;
   ASSERT_TRUE(file->read("tokens", {2, 12}, tokens).ok());
@@ -62,7 +62,7 @@ TEST_F(TorchComputeTest, ItBeginsFromWeightsOfAFolder) {
   spec_.model.init += "/none";
   const auto without = make({whole_model(spec_.model)}, 0);
   ASSERT_FALSE(failure_) << failure_->detail;
-  EXPECT_EQ(without->seed()->kind, ReplicaFailure::kDataMissing);
+  EXPECT_EQ(without->seed({})->kind, ReplicaFailure::kDataMissing);
 }
 
 TEST_F(TorchComputeTest, ThePromptIsHeldOutText) {
