@@ -92,11 +92,10 @@ int serve(const std::string& program, ComputeHost& host,
   if (!slot) return complain(program, slot.error());
   auto options = agent_channel::peer_options();
   if (!options) return complain(program, options.error());
-  const auto pipeline = swarm::PipelineService::create(options->line);
-  options->services = {pipeline->grpc_service()};
   wire::let_siblings_read_memory();
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return complain(program, node.error());
+  const auto pipeline = swarm::PipelineService::create(**node);
   return run_attached({program, host, measure, *slot}, **node, *pipeline, *line);
 }
 
