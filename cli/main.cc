@@ -139,6 +139,8 @@ class Tree {
         ->check(CLI::Validator(
             [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
             ""));
+    command->add_option("--from", submit_.from,
+                        "begin from the weights of a checkpoint, or a job's newest one");
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")

@@ -20,6 +20,7 @@ struct Context {
 struct SubmitOptions {
   std::string file;
   JobFileChanges changes;
+  std::string from;  // begin_from.h; empty: as the file says
   bool wait = false;
   double timeout_s = 0;
 };
