@@ -119,6 +119,34 @@ TEST(SpecText, FieldsThatDoNotGoTogether) {
   EXPECT_EQ(sparse.spec.train.schedule, Schedule::kConstant);
 }
 
+TEST(SpecText, RotaryPositionsHaveATableOfTheirOwn) {
+  const auto read = read_spec_toml(
+      minimal("[model]\nhead_dim = 64\nqkv_bias = true\nnorm_eps = 1e-6\n[model.rope]\n"
+              "theta = 500000\nscaling = 'llama3'\nfactor = 8\nlow_freq_factor = 2\n"
+              "high_freq_factor = 5\noriginal_context = 4096"));
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  const ModelSpec& model = read.spec.model;
+  EXPECT_EQ(model.head_dim, 64);
+  EXPECT_TRUE(model.qkv_bias);
+  EXPECT_EQ(model.norm_eps, 1e-6);
+  EXPECT_EQ(model.rope, (RopeSpec{500'000, RopeScaling::kLlama3, 8, 2, 5, 4096}));
+  const auto flat = refused(read_spec_toml(minimal("[model]\nrope_theta = 500000")));
+  EXPECT_THAT(flat.detail, HasSubstr("did you mean 'rope'?"));
+}
+
+// A job that was stored before a field came keeps its meaning.
+TEST(SpecText, AKeptSpecWithoutTheNewerFieldsHasTheirDefaults) {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  spec.name = "a", spec.data.train = "/x";
+  auto json = spec_to_json(spec);
+  for (const char* newer : {"head_dim", "qkv_bias", "norm_eps", "rope", "init"}) {
+    ASSERT_EQ(json["model"].erase(newer), 1u) << newer;
+  }
+  const auto read = read_kept_spec(json.dump());
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec, spec);
+}
+
 TEST(SpecText, WhatHasNoEffectIsRefusedWhereItWasWritten) {
   const auto error = refused(read_spec_toml(minimal("[sync]\nfeedback = 0.95")));
   EXPECT_EQ(error.pointer, "/sync/feedback");

@@ -77,9 +77,10 @@ class TimedReplica final : public replica::Compute {
   Digest data() const override {
     return stage_ == 0 ? Digester().add(spec_.data.train).finish() : Digest();
   }
-  void seed() override {
+  MaybeFailure seed(const std::filesystem::path&) override {
     Prng prng(mix_seed(spec_.train.seed, static_cast<std::uint64_t>(units_.first)));
     for (float& value : values_) value = static_cast<float>(prng.unit() - 0.5);
+    return std::nullopt;
   }
 
   std::int64_t second_moment_count() const override { return value_count(); }

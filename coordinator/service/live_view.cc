@@ -63,7 +63,8 @@ void LiveBoard::note(const ReplicaRecord& replica) {
   const bool ended = is_terminal(replica.state);
   if (ended == (held_.find(replica.id) != nullptr)) view_.reset();  // that its agent works is seen
   ended ? (void)held_.erase(replica.id)
-        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch});
+        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch,
+                                       replica.source.checkpoint});
   if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
@@ -180,6 +181,14 @@ bool LiveBoard::works_for(AgentId agent, JobId job) {
   const MutexLock guard(mutex_);
   return std::ranges::any_of(held_, [&](const auto& entry) {
     return entry.second.agent == agent && entry.second.job == job;
+  });
+}
+
+bool LiveBoard::begins_from(AgentId agent, CheckpointId checkpoint, JobId job) {
+  const MutexLock guard(mutex_);
+  return std::ranges::any_of(held_, [&](const auto& entry) {
+    const ReplicaPlace& place = entry.second;
+    return place.agent == agent && place.source == checkpoint && place.job != job;
   });
 }
 

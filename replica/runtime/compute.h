@@ -70,7 +70,9 @@ class Compute : public LocalParameters {
   virtual outer_opt::StageSizes sizes() const = 0;
   virtual std::vector<outer_opt::DecayRange> decay_ranges() const = 0;
   virtual Digest data() const = 0;  // of the training data; zero: this stage reads none
-  virtual void seed() = 0;          // the job's initial parameters
+  // The job's initial parameters. With model.init they are read, which may fail: from a folder
+  // beneath a data root, or from `checkpoint`, the files of the one that it names (else empty).
+  virtual MaybeFailure seed(const std::filesystem::path& checkpoint) = 0;
 
   // ---- the inner optimizer's moments
   // `m` has value_count() values, `v` second_moment_count(), which may be fewer.

@@ -66,16 +66,21 @@ MaybeFailure Replica::load() {
   loading_->fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments());
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
-      compute_->seed();
-      compute_->read_parameters(loading_->state->anchor);
-      return loaded(command_.assign.source.key);
+      return begin();
     case SourceKind::kCheckpoint:
-      return load_checkpoint();
+      return command_.assign.source.key.round == 0 ? begin() : load_checkpoint();
     case SourceKind::kPeer:
       start_join();
       return std::nullopt;
   }
   return std::nullopt;
+}
+
+// Round 0: a checkpoint is that of another job, of which only the parameters are wanted.
+MaybeFailure Replica::begin() {
+  if (auto failure = compute_->seed(command_.checkpoint_folder)) return failure;
+  compute_->read_parameters(loading_->state->anchor);
+  return loaded(command_.assign.source.key);
 }
 
 MaybeFailure Replica::load_checkpoint() {
