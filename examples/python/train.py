@@ -73,7 +73,8 @@ def train(replica, path, device):
         optimizer.zero_grad()
         run.step(loss)
     with torch.no_grad():
-        losses = [loss_of(x[None].to(device), y[None].to(device)) for x, y in held_out]
+        loader = torch.utils.data.DataLoader(held_out, batch_size=BATCH, drop_last=True)
+        losses = [loss_of(x.to(device), y.to(device)) for x, y in loader]
     print("held-out loss", float(sum(losses) / len(losses)))
 
 
