@@ -10,8 +10,8 @@ constexpr const char* kOfAnAverage[] = {
     "/sync/balance", "/sync/topology", "/sync/codec",    "/sync/feedback",      "/sync/aggregator",
     "/sync/clip",    "/sync/audit",    "/sync/outer/lr", "/sync/outer/momentum"};
 
-constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/recompute", "/swarm/schedule",
-                                        "/swarm/wiring"};
+constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/recompute",
+                                        "/swarm/schedule"};
 
 void no_effect(FieldChecker& found, const char* pointer, const std::string& with) {
   found.refuse(pointer, "has no effect with " + with);

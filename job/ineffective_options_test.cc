@@ -58,7 +58,7 @@ TEST_P(IneffectiveUnder, ByNameWithTheRemedy) {
 }
 
 const std::vector<std::string> kPipeline = {"/swarm/activations", "/swarm/recompute",
-                                            "/swarm/schedule", "/swarm/wiring"};
+                                            "/swarm/schedule"};
 
 std::vector<std::string> also_of_a_pipeline(std::vector<std::string> pointers) {
   pointers.insert(pointers.end(), kPipeline.begin(), kPipeline.end());

@@ -104,15 +104,13 @@ struct SwarmSpec {
   ActivationCodec activations = ActivationCodec::kBf16;
   Recompute recompute = Recompute::kKeep;
   PipelineSchedule schedule = PipelineSchedule::kFlush;
-  WiringPolicy wiring = WiringPolicy::kServiceTime;
   bool operator==(const SwarmSpec&) const = default;
 };
 constexpr auto fields_of(Of<SwarmSpec>) {
   using T = SwarmSpec;
   return fields(field<&T::stages>("stages"), field<&T::min_replicas>("min_replicas"),
                 field<&T::max_replicas>("max_replicas"), field<&T::activations>("activations"),
-                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"),
-                field<&T::wiring>("wiring"));
+                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"));
 }
 static_assert(lists_every_field<SwarmSpec>());
 

@@ -140,12 +140,4 @@ constexpr auto enumerators_of(Of<PipelineSchedule>) {
       {{kFlush, "flush"}, {kOneForwardOneBackward, "1f1b"}, {kTwoBufferedWeights, "2bw"}});
 }
 
-// Which replica of the next stage gets a microbatch; the last two exist to be compared with.
-enum class WiringPolicy { kServiceTime, kSticky, kRandom };
-constexpr auto enumerators_of(Of<WiringPolicy>) {
-  using enum WiringPolicy;
-  return enumerators<WiringPolicy>(
-      {{kServiceTime, "service_time"}, {kSticky, "sticky"}, {kRandom, "random"}});
-}
-
 }  // namespace shoal

@@ -51,7 +51,6 @@ TEST(JobSpec, FieldsOfPipelinesMeanNothingWithOneStage) {
   JobSpec spec = good();
   spec.swarm.recompute = Recompute::kRecompute;
   spec.swarm.schedule = PipelineSchedule::kOneForwardOneBackward;
-  spec.swarm.wiring = WiringPolicy::kSticky;
   spec.swarm.activations = ActivationCodec::kInt8;
   EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
   EXPECT_EQ(training_memory(spec), training_memory(good()));

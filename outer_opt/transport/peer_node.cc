@@ -1,7 +1,6 @@
 // The peer node: streams and pairs with peers, and the attempts that run. Streams of an attempt
 // that this replica has not been told of wait here; the number of such attempts is bounded, the
-// oldest give way, and a waiting stream ends with its caller's deadline. gRPC serves whoever needs
-// it on the same port.
+// oldest give way, and a waiting stream ends with its caller's deadline.
 #include "outer_opt/transport/peer_node.h"
 
 #include <algorithm>
@@ -10,9 +9,6 @@
 #include <optional>
 #include <set>
 #include <utility>
-
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/server_posix.h>
 
 #include "base/check.h"
 #include "outer_opt/core/reduce/make_session.h"
@@ -25,11 +21,6 @@
 #include "outer_opt/transport/stream_servers.h"
 #include "outer_opt/transport/workers.h"
 #include "threads/mutex.h"
-#include "wire/callback_queue.h"
-#include "wire/emulated_line.h"
-#include "wire/local_socket.h"
-#include "wire/peer_channel.h"
-#include "wire/tcp_socket.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -51,15 +42,21 @@ ReduceResult failed(ReduceFailure failure, ReplicaId lost, std::string detail) {
   return {false, {}, {failure, lost, std::move(detail)}};
 }
 
+wire::stream::PeerReplica named(ReplicaId replica, const RoundKey& key) {
+  return {key.job, key.epoch, replica};
+}
+
 class PeerNodeImpl final : public PeerNode {
  public:
   explicit PeerNodeImpl(PeerNodeOptions options) : options_(std::move(options)) {}
   ~PeerNodeImpl() override;
 
   Status listen();
-  Status serve();
-  void take(int fd);
-  void listen_locally();
+  void set_accept(const std::string& word, wire::stream::AcceptStream accept) override
+      SHOAL_EXCLUDES(mutex_);
+  void dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
+                    wire::stream::Node::Dialled dialled) override;
+  bool is_replica(const wire::stream::Pair& pair, const wire::stream::PeerReplica& peer) override;
   std::string address() const override { return address_; }
   void set_identity(std::shared_ptr<const PeerIdentity> identity) override SHOAL_EXCLUDES(mutex_);
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -100,8 +97,11 @@ class PeerNodeImpl final : public PeerNode {
       SHOAL_EXCLUDES(mutex_);
   // Whether the other end has shown who it is; whoever is of this host need not.
   bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
-  bool is_member(const wire::stream::Pair& pair, ReplicaId replica, const RoundKey& key)
-      SHOAL_EXCLUDES(mutex_);
+  wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
+  // The one way to a peer.
+  void reach(wire::stream::DialOptions to, wire::stream::Node::Dialled dialled) {
+    node_->dial(std::move(to), std::move(dialled));
+  }
   Result<PairPtr> dial_pair(const PeerAddress& peer);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
@@ -115,8 +115,6 @@ class PeerNodeImpl final : public PeerNode {
                    std::stop_token stop) SHOAL_EXCLUDES(mutex_);
 
   const PeerNodeOptions options_;
-  std::unique_ptr<grpc::Server> near_, far_;  // for connections that are one or the other
-  std::unique_ptr<wire::LocalListener> local_;
   std::string address_;
   std::stop_source closing_;
 
@@ -139,6 +137,7 @@ class PeerNodeImpl final : public PeerNode {
   std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
+  std::map<std::string, wire::stream::AcceptStream, std::less<>> others_ SHOAL_GUARDED_BY(mutex_);
   // By attempts since the last one that ended well.
   Bytes sent_ SHOAL_GUARDED_BY(mutex_);
   Bytes received_ SHOAL_GUARDED_BY(mutex_);
@@ -190,12 +189,12 @@ bool PeerNodeImpl::is_of_job(const wire::stream::Pair& pair) {
   return own && peer != nullptr && peer->job == own->own.job;
 }
 
-bool PeerNodeImpl::is_member(const wire::stream::Pair& pair, ReplicaId replica,
-                             const RoundKey& key) {
+bool PeerNodeImpl::is_replica(const wire::stream::Pair& pair,
+                              const wire::stream::PeerReplica& expected) {
   if (!options_.certificates || pair.is_local()) return true;
   const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
-  return peer != nullptr && peer->job == key.job && peer->replica == replica &&
-         peer->epoch == key.epoch;
+  return peer != nullptr &&
+         wire::stream::PeerReplica{peer->job, peer->epoch, peer->replica} == expected;
 }
 
 // ---- streams that peers open
@@ -221,19 +220,34 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     return serve(
         [this](BlockingStream& asker) { return serve_momentum(momentum_handler(), asker); });
   }
+  if (const auto other = others(purpose)) return other(std::move(stream), purpose);
   const auto name = parse_purpose(purpose);
-  if (!name || !is_member(*stream->pair(), name->from, name->key.key)) return nullptr;
+  if (!name || !is_replica(*stream->pair(), named(name->from, name->key.key))) return nullptr;
   const auto link =
       std::make_shared<Link>(std::move(stream), *name, [this](const Link& each) { forget(each); });
   workers_.post([this, link] { arrived(link); });
   return link;
 }
 
+void PeerNodeImpl::set_accept(const std::string& word, wire::stream::AcceptStream accept) {
+  const MutexLock lock(mutex_);
+  if (accept) {
+    others_[word] = std::move(accept);
+  } else {
+    others_.erase(word);
+  }
+}
+
+wire::stream::AcceptStream PeerNodeImpl::others(std::string_view purpose) {
+  const MutexLock lock(mutex_);
+  const auto found = others_.find(purpose.substr(0, purpose.find(' ')));
+  return found == others_.end() ? nullptr : found->second;
+}
+
 wire::stream::NodeOptions PeerNodeImpl::node_options() {
   wire::stream::NodeOptions node{.bind = options_.bind, .advertise_host = options_.advertise_host};
   node.local_sockets = options_.local_sockets;
   node.line = options_.line;
-  if (!options_.services.empty()) node.http2 = [this](int fd) { take(fd); };
   node.beat = options_.keepalive / 2;
   node.quotas.streams_max = kStreamsMax;
   node.needs_tls = options_.certificates;
@@ -257,9 +271,6 @@ Status PeerNodeImpl::listen() {
     return Error{Code::kValidation, "peers cannot dial " + host, "advertise_host",
                  "give the name or address of this host"};
   }
-  if (!options_.services.empty()) {
-    if (Status status = serve(); !status.ok()) return status;
-  }
   auto node = wire::stream::Node::start(
       node_options(),
       [this](std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
@@ -268,38 +279,7 @@ Status PeerNodeImpl::listen() {
   if (!node.ok()) return node.error();
   node_ = std::move(*node);
   address_ = node_->address();
-  if (options_.local_sockets && !options_.services.empty()) listen_locally();
   return {};
-}
-
-// Without a port: connections are accepted here and handed over.
-Status PeerNodeImpl::serve() {
-  wire::hold_callback_queue();
-  for (const bool far : {false, true}) {
-    grpc::ServerBuilder builder;
-    for (grpc::Service* service : options_.services) builder.RegisterService(service);
-    wire::configure_peer_server(builder, options_.keepalive, far);
-    auto& server = far ? far_ : near_;
-    server = builder.BuildAndStart();
-    if (server == nullptr) return Error{Code::kUnavailable, "gRPC refuses to serve", "bind", ""};
-  }
-  return {};
-}
-
-void PeerNodeImpl::take(int fd) {
-  Duration round_trip = wire::round_trip_of(fd);
-  if (options_.line) {
-    round_trip = std::max(round_trip, options_.line->round_trip());
-    fd = options_.line->pass(fd);
-  }
-  grpc::AddInsecureChannelFromFd((wire::is_far(round_trip) ? far_ : near_).get(), fd);
-}
-
-// Without a local socket, peers of this host take TCP like all others.
-void PeerNodeImpl::listen_locally() {
-  auto local =
-      wire::LocalListener::start(address_, options_.keepalive, [this](int fd) { take(fd); });
-  if (local.ok()) local_ = std::move(*local);
 }
 
 PeerNodeImpl::~PeerNodeImpl() {
@@ -312,14 +292,9 @@ PeerNodeImpl::~PeerNodeImpl() {
       return running_.empty();
     });  // each ends within watch()'s bounds
   }
-  local_.reset();
   servers_.stop();
   workers_.stop();
   node_.reset();
-  // A deadline in the past cancels what is left.
-  for (auto* server : {&near_, &far_}) {
-    if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
-  }
 }
 
 // ---- streams of attempts
@@ -483,9 +458,15 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         link->open(pair, name, limit);
       };
   const PairPtr known = known_pair(to.address, to.lanes);
-  if (known && is_member(*known, member.replica, plan.key)) return open(*known);
-  node_->dial(to, [this, link, to, open](Result<PairPtr> pair) mutable {
+  const wire::stream::PeerReplica expected = named(member.replica, plan.key);
+  if (known && is_replica(*known, expected)) return open(*known);
+  reach(to, [this, link, to, open, expected](Result<PairPtr> pair) mutable {
     if (!pair.ok()) return link->not_dialled(pair.error());
+    if (!is_replica(**pair, expected)) {
+      (*pair)->close();
+      return link->not_dialled(
+          {Code::kPermissionDenied, "somebody else answers for " + to_string(expected.replica)});
+    }
     keep(to, *pair);
     open(**pair);
   });
@@ -544,7 +525,16 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 
 // A connection of its own each time: what is wrong with the last one is not known.
 Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const PeerAddress& peer) {
-  return wire::stream::dial_and_wait(*node_, to_peer(peer, std::nullopt));
+  return wire::stream::wait_for_pair([&](wire::stream::Node::Dialled dialled) {
+    reach(to_peer(peer, std::nullopt), std::move(dialled));
+  });
+}
+
+void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
+                                wire::stream::Node::Dialled dialled) {
+  wire::stream::DialOptions to = to_peer({peer.replica, address}, peer.epoch);
+  if (to.expected) to.expected->job = peer.job;
+  reach(std::move(to), std::move(dialled));
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
@@ -552,7 +542,7 @@ Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           std::stop_token stop) {
   JoinDrive drive;
   drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
-    node_->dial(to_peer({{}, address}, std::nullopt), std::move(dialled));
+    reach(to_peer({{}, address}, std::nullopt), std::move(dialled));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };

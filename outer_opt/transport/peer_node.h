@@ -1,7 +1,8 @@
 // A trainer's presence among its peers: serves them on one port and dials theirs. It moves vectors
 // for the outer all-reduce and answers what joiners ask, and measures lines. It drives the pure
 // sessions of outer_opt/core over streams (wire/stream), and counts the bytes of each attempt. It
-// knows nothing of models and nothing of the coordinator. Services of gRPC may share its port.
+// knows nothing of models and nothing of the coordinator. Others may use its port and its ways to
+// peers for streams of their own (wire/stream/peers.h).
 //
 // Threads: every method may be called from any thread; reduce(), join() and fetch_momentum() block
 // the caller until they end, fail, meet their deadline or are cancelled.
@@ -19,10 +20,8 @@
 #include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/step/fragments.h"
+#include "wire/stream/peers.h"
 
-namespace grpc {
-class Service;
-}
 namespace shoal::wire {
 class EmulatedLine;
 }
@@ -49,7 +48,6 @@ struct PeerNodeOptions {
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   bool certificates = false;                 // other hosts need set_identity(), and show one, too
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
-  std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
 };
 
 // Answers what a joiner asks, from any thread; waits a few seconds at most.
@@ -83,10 +81,9 @@ struct ReduceResult {  // exactly one of the two is meaningful
   ReduceError error;
 };
 
-class PeerNode {
+class PeerNode : public wire::stream::Peers {
  public:
   static Result<std::unique_ptr<PeerNode>> start(PeerNodeOptions options);
-  virtual ~PeerNode() = default;
 
   virtual std::string address() const = 0;  // advertise_host:port
   // From now on; again when the certificate is renewed, or this process trains another replica.

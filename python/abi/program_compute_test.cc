@@ -70,11 +70,12 @@ class Program {
 };
 
 JobSpec spec_of_job() {
-  JobSpec spec = with_derived_fields(default_spec(SyncAlgorithm::kDiloco));
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
   spec.name = "job";
+  spec.data.train = "/data/text";
   spec.train.batch = 2;
   spec.model.context = 8;
-  return spec;
+  return with_derived_fields(spec);
 }
 
 struct Rig {

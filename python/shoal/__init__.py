@@ -9,11 +9,19 @@
             optimizer.step()
             optimizer.zero_grad()
             run.step(loss)
+
+What trains needs PyTorch and libshoal_replica.so, and is loaded when it is first named; shoal.mirror
+needs neither.
 """
 
-from shoal._library import Error
-from shoal.replica import Replica, join
-from shoal.run import Run
-from shoal.data import Tokens
+import importlib
 
-__all__ = ["Error", "Replica", "Run", "Tokens", "join"]
+_PLACES = {"Error": "_library", "Replica": "replica", "join": "replica", "Run": "run",
+           "Tokens": "data"}
+__all__ = list(_PLACES)
+
+
+def __getattr__(name):
+    if name not in _PLACES:
+        raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"shoal.{_PLACES[name]}"), name)

@@ -119,7 +119,7 @@ void Replica::start_join() {
   const Assign& assign = command_.assign;
   joining_->session.emplace(
       assign.source.key, join_shape(*loading_->algorithm, state, loading_->fragments, wanted),
-      sources_of(assign), *joining_->target, outer_opt::JoinOptions{}, id_.n, steady_now());
+      assign.sources, *joining_->target, outer_opt::JoinOptions{}, id_.n, steady_now());
   go_on_joining();
 }
 
@@ -167,7 +167,7 @@ void Replica::assigned_again(const Assign& assign) {
   command_.assign.source = assign.source;
   command_.assign.record = assign.record;
   held_step_ = assign.record.step;
-  joining_->news.aim(assign.source.key.round, sources_of(assign));
+  joining_->news.aim(assign.source.key.round, assign.sources);
   if (joining_->level) go_on_joining();  // level again, it says so
 }
 

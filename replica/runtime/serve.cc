@@ -86,11 +86,10 @@ Result<WorkerEnd> attend(const TrainerProgram& program) {
   if (!slot) return slot.error();
   auto options = agent_channel::peer_options();
   if (!options) return options.error();
-  const auto pipeline = swarm::PipelineService::create(options->line);
-  options->services = {pipeline->grpc_service()};
   wire::let_siblings_read_memory();
   auto node = outer_opt::PeerNode::start(*options);
   if (!node) return node.error();
+  const auto pipeline = swarm::PipelineService::create(**node);
   return run_attached(program, {*slot, std::move(*line)}, **node, *pipeline);
 }
 

@@ -32,6 +32,22 @@ std::string sample_text() {
 
 }  // namespace
 
+std::vector<std::string> command_of(const LoneAgent& agent) {
+  std::vector<std::string> command = {binary("shoal-agent")};
+  const std::pair<const char*, std::string> options[] = {{"--coordinator", agent.grpc},
+                                                         {"--enrol", agent.enrol},
+                                                         {"--join-token", agent.token},
+                                                         {"--data-dir", agent.data},
+                                                         {"--name", agent.name},
+                                                         {"--devices", "cpu:1"},
+                                                         {"--threads", "1"},
+                                                         {"--host", "127.0.0.1"},
+                                                         {"--peer-ports", "0"},
+                                                         {"--trainer", binary("shoal-trainer")}};
+  for (const auto& [option, value] : options) command.insert(command.end(), {option, value});
+  return command;
+}
+
 TempFolder::TempFolder() {
   std::string pattern = (fs::temp_directory_path() / "shoal-test-XXXXXX").string();
   const char* made = mkdtemp(pattern.data());

@@ -278,7 +278,9 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }
   std::vector<PeerAddress> sources = state_sources(tx.state(), replica);
-  if (!sources.empty()) tx.volatile_state().joiners[replica.id].sources = sources;
+  if (replica.source.kind == SourceKind::kPeer) {
+    tx.volatile_state().joiners[replica.id].sources = sources;
+  }
   tx.send(replica.agent,
           Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
                  replica.source, std::move(record), replica.store, std::move(sources)});

@@ -323,6 +323,16 @@ void add_events(Families& out, const Counts& counts) {
                 {{"kind", kind}}, static_cast<double>(count));
 }
 
+template <typename Families>
+void add_webhook(Families& out, const WebhookCounts& counts) {
+  for (const auto& [result, count] :
+       {std::pair("taken", counts.taken), {"dropped", counts.dropped}})
+    out.counter("shoal_webhook_events_total", "Events that --webhook is done with.",
+                {{"result", result}}, static_cast<double>(count));
+  out.counter("shoal_webhook_failures_total", "POSTs that --webhook did not take.", {},
+              static_cast<double>(counts.failed));
+}
+
 }  // namespace
 
 void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const LiveView& live,
@@ -388,7 +398,7 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
   return Status();
 }
 
-Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
+Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Webhook* webhook) {
   const auto live = cluster.live();
   const Counts counts = cluster.counts();
   Families out;
@@ -407,6 +417,7 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
   }
   add_events(out, counts);
+  add_webhook(out, webhook != nullptr ? webhook->counts() : WebhookCounts());
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());

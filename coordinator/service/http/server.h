@@ -24,6 +24,7 @@
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
 #include "coordinator/service/people/people.h"
+#include "coordinator/service/webhooks/webhook.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
@@ -58,6 +59,9 @@ struct HttpOptions {
 
   // Who may ask. Must outlive the server; null: nobody, but where no login is needed.
   People* people = nullptr;
+
+  // What gets events outside, for the metrics. Must outlive the server; null: nobody does.
+  const Webhook* webhook = nullptr;
 };
 
 // Empty when the options can work together.
