@@ -72,6 +72,7 @@ class ControlLog {
   void note(const TrainerReady&) SHOAL_REQUIRES(mutex_) {}
   void note(const Progress&) SHOAL_REQUIRES(mutex_) {}
   void note(const PipelineStats&) SHOAL_REQUIRES(mutex_) {}
+  void note(const PortRefusals&) SHOAL_REQUIRES(mutex_) {}
   void note(const Applied&) SHOAL_REQUIRES(mutex_) {}
 
   std::function<void(const std::string&)> write_;

@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "job/job_spec.h"
 #include "messages/message_parts.h"
+#include "messages/refusals.h"
 #include "outer_opt/core/round/round.h"
 
 namespace shoal {
@@ -85,13 +86,16 @@ static_assert(lists_every_field<Hello>());
 
 struct Heartbeat {
   std::int64_t sequence = 0;
-  Bytes resident;                          // memory of agent and trainers
+  Bytes resident;  // memory of agent and trainers
+  // By the ports of its trainers since the agent began.
+  std::vector<RefusalCount> refusals = {};
   std::optional<RelayFigures> relay = {};  // of an agent that relays
   bool operator==(const Heartbeat&) const = default;
 };
 constexpr auto fields_of(Of<Heartbeat>) {
   using T = Heartbeat;
   return fields(field<&T::sequence>("sequence"), field<&T::resident>("resident_bytes"),
+                field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)),
                 field<&T::relay>("relay"));
 }
 static_assert(lists_every_field<Heartbeat>());

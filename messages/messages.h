@@ -77,7 +77,7 @@ struct Assign {
   StateSource source;
   CommitRecord record;               // of the state of `source`
   std::uint64_t store = 0;           // which start of which database gave the replica its id
-  std::vector<PeerAddress> sources;  // kPeer: all that have the state, the chosen one among them
+  std::vector<PeerAddress> sources;  // kPeer: all that have the state; none: nobody has it any more
   bool operator==(const Assign&) const = default;
 };
 constexpr auto fields_of(Of<Assign>) {

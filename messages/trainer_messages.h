@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "messages/messages.h"
+#include "messages/refusals.h"
 
 namespace shoal {
 
@@ -46,11 +47,22 @@ constexpr auto fields_of(Of<CheckpointReady>) {
 }
 static_assert(lists_every_field<CheckpointReady>());
 
+// How many its port has turned away since it began; said when that has changed.
+struct PortRefusals {
+  std::vector<RefusalCount> refusals;
+  bool operator==(const PortRefusals&) const = default;
+};
+constexpr auto fields_of(Of<PortRefusals>) {
+  using T = PortRefusals;
+  return fields(field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)));
+}
+static_assert(lists_every_field<PortRefusals>());
+
 using FromTrainer =
     std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
-                 FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
-                 FromReplica<Applied>, FromReplica<Evaluated>, FromReplica<CopiesHeld>,
-                 CheckpointReady, CheckpointFailed>;
+                 PortRefusals, FromReplica<RoundReport>, FromReplica<Vote>,
+                 FromReplica<ReduceFailed>, FromReplica<Applied>, FromReplica<Evaluated>,
+                 FromReplica<CopiesHeld>, CheckpointReady, CheckpointFailed>;
 
 // An Assign whose files the agent has already fetched.
 struct LoadReplica {

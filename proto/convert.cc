@@ -16,6 +16,7 @@ constexpr const char* case_of(Of<LoadProgress>) { return "load_progress"; }
 constexpr const char* case_of(Of<ReplicaFailed>) { return "replica_failed"; }
 constexpr const char* case_of(Of<Progress>) { return "progress"; }
 constexpr const char* case_of(Of<PipelineStats>) { return "pipeline_stats"; }
+constexpr const char* case_of(Of<PortRefusals>) { return "port_refusals"; }
 constexpr const char* case_of(Of<RoundReport>) { return "report"; }
 constexpr const char* case_of(Of<Vote>) { return "vote"; }
 constexpr const char* case_of(Of<ReduceFailed>) { return "reduce_failed"; }

@@ -132,8 +132,12 @@ inline KeepCopies keep_copies() {
   return {{{ReplicaId(21), 1, 1234, kKey, kAnchor, kMomentum, {{ReplicaId(4), "a:1"}}}}};
 }
 
+inline std::vector<RefusalCount> refusals() {
+  return {{RefusalReason::kForeign, 3}, {RefusalReason::kLimits, 40}};
+}
+
 inline std::vector<FromAgent> messages_of_agents() {
-  return {Heartbeat{12, Bytes(345), RelayFigures{3, 2, 40, Bytes(9000), 1, 5, 6}},
+  return {Heartbeat{12, Bytes(345), refusals(), RelayFigures{3, 2, 40, Bytes(9000), 1, 5, 6}},
           DeviceMeasured{device()},
           LoadProgress{kReplica, Bytes(70), Bytes(90), Bytes(110), Bytes(20)},
           loaded(),

@@ -55,7 +55,13 @@ int serve() {
                     return queue.push_command(std::move(command));
                   },
               .ended = [&] { queue.push(agent_channel::StreamEnded{}); },
-              .closing = [&] { queue.close(); }});
+              .closing = [&] { queue.close(); },
+              .revoked =
+                  [&](const std::vector<AgentId>& agents) {
+                    identity.revoke(agents);
+                    (*node)->revoke(agents);
+                  },
+              .refusals = [&] { return (*node)->refusals(); }});
   if (!control) return complain(control.error());
   const TrainerReady ready = ready_as(*slot, **node);
   (*control)->start(ready);

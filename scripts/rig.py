@@ -40,6 +40,18 @@ def end_by_signal():
     signal.signal(signal.SIGTERM, interrupt)
 
 
+def job_text(name, **tables):
+    """A job file that trains on text.txt until somebody ends it, without checkpoints and evaluations: what `tables` say
+    of [model], [train] and the others comes in addition, or instead."""
+    whole = {"model": {"family": "llama"}, "data": {"train": "text.txt"}, "train": {"steps": 10_000_000},
+             "checkpoint": {"every_rounds": 0}, "eval": {"every_rounds": 0}}
+    lines = [f"name = {json.dumps(name)}"]
+    for table in [*whole, *(one for one in tables if one not in whole)]:
+        fields = whole.get(table, {}) | tables.get(table, {})
+        lines += [f"[{table}]", *(f"{key} = {json.dumps(value)}" for key, value in fields.items())]
+    return "\n".join(lines) + "\n"
+
+
 class Lines:
     """A switch in the namespace `hub`, and namespaces with a line to it: number 0 for the coordinator, 1… for agents."""
 

@@ -31,6 +31,8 @@ struct Trainer {
   bool hears_relays = false;   // of the process that is attached
   bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
   Backoff backoff{seconds(1), seconds(1)};
+  // By its port, as it said last; none: it was left, and has not said yet.
+  std::optional<RefusalCounts> refused;
   std::string killed_because;  // by us; empty: it ended by itself
   std::string last_exit;       // for the sentence about a replica that waited in vain
 };
@@ -91,6 +93,7 @@ struct Agent::State {
   std::int64_t heartbeats = 0;
   HostMeasured measured_host;
   std::optional<std::vector<std::string>> relays;  // of the cluster; none: not told yet
+  RefusalCounts refused;                           // by the ports of all trainers that there were
   Outbox<FromAgent> outbox;
 
   std::vector<Trainer> trainers;  // by slot; those of further replicas are made when one comes
@@ -149,6 +152,7 @@ struct Agent::State {
   void detached(const TrainerDetached& input);
   void exited(const TrainerExited& input);
   void trainer_said(const TrainerSaid& input);
+  void port_refused(std::int32_t slot, const RefusalCounts& counts);
   void kill_trainer(std::int32_t slot, std::string because);
   void trainer_due(std::int32_t slot);
   void silenced(std::int32_t slot);

@@ -271,7 +271,9 @@ class Runtime::Impl {
         return inputs_->post(LinkDown{effect.link, relays.error()});
       hello.relay = relay_->address();
     }
-    link_ = std::make_unique<CoordinatorLink>(options_.coordinator, effect.link, hello, poster());
+    link_ = std::make_unique<CoordinatorLink>(
+        options_.coordinator, effect.link, hello, poster(),
+        [this](const std::vector<AgentId>& agents) { server_->revoke(agents); });
   }
   void perform(const CloseLink& effect) {
     if (link_ == nullptr || link_->id() != effect.link) return;

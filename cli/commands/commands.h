@@ -20,6 +20,7 @@ struct Context {
 struct SubmitOptions {
   std::string file;
   JobFileChanges changes;
+  std::string from;  // begin_from.h; empty: as the file says
   bool wait = false;
   double timeout_s = 0;
 };
@@ -129,5 +130,13 @@ std::vector<std::string> generate_arguments(const std::string& binary, const std
                                             const GenerateOptions& options);
 // Becomes it; returns only when that fails.
 Result<int> generate(const Context& context, const GenerateOptions& options);
+
+struct ExportOptions {
+  std::string checkpoint;  // as of GenerateOptions
+  std::string output, dtype = "bf16", shard_size = "5GB";
+  std::string tokenizer;  // a folder; empty: none
+};
+// Becomes `shoal-trainer export`; returns only when that fails.
+Result<int> checkpoint_export(const Context& context, const ExportOptions& options);
 
 }  // namespace shoal::cli

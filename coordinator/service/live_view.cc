@@ -45,8 +45,11 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
     : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
   for (const AgentRecord& agent : snapshot.agents) {
     if (agent.state == AgentState::kGone) continue;
-    agents_.put(agent.id,
-                {.connection = {}, .last_seen = agent.updated_at, .resident = {}, .relay = {}});
+    agents_.put(agent.id, {.connection = {},
+                           .last_seen = agent.updated_at,
+                           .resident = {},
+                           .relay = {},
+                           .refused = {}});
   }
   const MutexLock guard(mutex_);
   for (const JobRecord& job : snapshot.jobs) note(job);
@@ -63,7 +66,8 @@ void LiveBoard::note(const ReplicaRecord& replica) {
   const bool ended = is_terminal(replica.state);
   if (ended == (held_.find(replica.id) != nullptr)) view_.reset();  // that its agent works is seen
   ended ? (void)held_.erase(replica.id)
-        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch});
+        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch,
+                                       replica.source.checkpoint});
   if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
@@ -105,16 +109,20 @@ void LiveBoard::note(const LoadProgress& progress, Instant now) {
                      round == nullptr ? 0 : *round});
 }
 
+void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
+  agent.resident = heartbeat.resident;
+  const RefusalCounts refused = to_counts(heartbeat.refusals);
+  refused_by_peers_ += refused.since(agent.refused);
+  agent.refused = refused;
+}
+
 bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& message) {
   const MutexLock guard(mutex_);
   const AgentId* id = by_connection_.find(connection);
   if (id == nullptr) return false;
   Agent& agent = agents_.at(*id);
   agent.last_seen = now;
-  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
-    agent.resident = heartbeat->resident;
-    agent.relay = heartbeat->relay;
-  }
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) note(agent, *heartbeat);
   const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
     const ReplicaPlace* place = held_.find(replica);
     return place != nullptr && place->agent == id;
@@ -179,6 +187,14 @@ bool LiveBoard::works_for(AgentId agent, JobId job) {
   });
 }
 
+bool LiveBoard::begins_from(AgentId agent, CheckpointId checkpoint, JobId job) {
+  const MutexLock guard(mutex_);
+  return std::ranges::any_of(held_, [&](const auto& entry) {
+    const ReplicaPlace& place = entry.second;
+    return place.agent == agent && place.source == checkpoint && place.job != job;
+  });
+}
+
 std::optional<ReplicaPlace> LiveBoard::place_of(ReplicaId replica) {
   const MutexLock guard(mutex_);
   const ReplicaPlace* place = held_.find(replica);
@@ -202,6 +218,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;
   fresh->copies = copies_;
+  fresh->refused_by_peers = refused_by_peers_;
   for (const auto& [id, load] : loads_) {
     if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});
   }

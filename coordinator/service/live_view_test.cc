@@ -14,6 +14,21 @@ using ::testing::UnorderedElementsAre;
 constexpr Instant kStart{1'000'000'000'000};
 constexpr ConnectionId kStream{5};
 
+// Agents tell sums; one that begins again begins at zero.
+TEST(LiveBoard, RefusalsOfPeersAreSummed) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(4));
+  Instant now = kStart;
+  const auto beat = [&](std::int64_t foreign) {
+    now = now + seconds(2);
+    board.said(now, kStream, Heartbeat{.refusals = {{RefusalReason::kForeign, foreign}}});
+    return board.view(now)->refused_by_peers[RefusalReason::kForeign];
+  };
+  EXPECT_EQ(beat(3), 3);
+  EXPECT_EQ(beat(5), 5);
+  EXPECT_EQ(beat(1), 6);
+}
+
 TEST(LiveBoard, HealthFollowsTheHeartbeats) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
@@ -257,9 +272,16 @@ TEST(LiveBoard, WhoHasAReplicaWorksForItsJob) {
   EXPECT_FALSE(board.has_replica(AgentId(2), ReplicaId(3)));
   EXPECT_TRUE(board.works_for(AgentId(1), JobId(5)));
   EXPECT_FALSE(board.works_for(AgentId(1), JobId(6)));
+  EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)));
+  replica.source.kind = SourceKind::kCheckpoint, replica.source.checkpoint = CheckpointId(7);
+  board.stored(replica);
+  EXPECT_TRUE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)));
+  EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(5))) << "its own";
+  EXPECT_FALSE(board.begins_from(AgentId(2), CheckpointId(7), JobId(4)));
   replica.state = ReplicaState::kReleased;
   board.stored(replica);
   EXPECT_FALSE(board.works_for(AgentId(1), JobId(5)));
+  EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)));
 }
 
 }  // namespace

@@ -1,40 +1,34 @@
 // The peer node: streams and pairs with peers, and the attempts that run. Streams of an attempt
-// that this replica has not been told of wait here; the number of such attempts is bounded, the
-// oldest give way, and a waiting stream ends with its caller's deadline. gRPC serves whoever needs
-// it on the same port.
+// that this replica has not been told of wait here, a bounded number of each peer
+// (early_streams.h), and end with their caller's deadline.
 #include "outer_opt/transport/peer_node.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iostream>
 #include <map>
 #include <optional>
 #include <utility>
 
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/server_posix.h>
-
 #include "base/check.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/link_estimates.h"
+#include "outer_opt/transport/early_streams.h"
 #include "outer_opt/transport/kept_pairs.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/momentum_transfer.h"
+#include "outer_opt/transport/peer_guard.h"
 #include "outer_opt/transport/peer_identity.h"
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/state_join.h"
 #include "outer_opt/transport/stream_servers.h"
 #include "outer_opt/transport/workers.h"
 #include "threads/mutex.h"
-#include "wire/callback_queue.h"
-#include "wire/emulated_line.h"
-#include "wire/local_socket.h"
-#include "wire/peer_channel.h"
-#include "wire/tcp_socket.h"
+#include "threads/refusal_counter.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::size_t kStreamsPerAttemptMax = 1024;
 // A stream for an attempt that ended here this recently is a late one; later, the attempt is
 // unknown.
 constexpr auto kRemember = std::chrono::seconds(10);
@@ -51,17 +45,26 @@ ReduceResult failed(ReduceFailure failure, ReplicaId lost, std::string detail) {
   return {false, {}, {failure, lost, std::move(detail)}};
 }
 
+wire::stream::PeerReplica named(ReplicaId replica, const RoundKey& key) {
+  return {key.job, key.epoch, replica};
+}
+
 class PeerNodeImpl final : public PeerNode {
  public:
-  explicit PeerNodeImpl(PeerNodeOptions options) : options_(std::move(options)) {}
+  explicit PeerNodeImpl(PeerNodeOptions options)
+      : options_(std::move(options)), guard_(options_.certificates), early_(options_.early) {}
   ~PeerNodeImpl() override;
 
   Status listen();
-  Status serve();
-  void take(int fd);
-  void listen_locally();
+  void set_accept(const std::string& word, wire::stream::AcceptStream accept) override
+      SHOAL_EXCLUDES(mutex_);
+  void dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
+                    wire::stream::Node::Dialled dialled) override;
+  bool is_replica(const wire::stream::Pair& pair, const wire::stream::PeerReplica& peer) override;
   std::string address() const override { return address_; }
-  void set_identity(std::shared_ptr<const PeerIdentity> identity) override SHOAL_EXCLUDES(mutex_);
+  void set_identity(std::shared_ptr<const PeerIdentity> identity) override;
+  void revoke(const std::vector<AgentId>& agents) override;
+  RefusalCounts refusals() const override { return node_->refusals() += streams_.counts(); }
   void set_relays(std::vector<std::string> relays) override {
     ways_->set_relays(std::move(relays));
   }
@@ -94,18 +97,15 @@ class PeerNodeImpl final : public PeerNode {
   }
   std::shared_ptr<wire::stream::StreamEvents> accept(std::shared_ptr<wire::stream::Stream> stream,
                                                      std::string_view purpose);
+  std::nullptr_t refuse(RefusalReason reason);
   wire::stream::NodeOptions node_options();
   StateAnswer answer_ask(const StateAsk& ask, const wire::stream::BlockingStream& joiner);
   void let_reduces_pass(const StateAsk& ask, const wire::stream::BlockingStream& joiner)
       SHOAL_EXCLUDES(mutex_);
-  std::shared_ptr<const PeerIdentity> identity() SHOAL_EXCLUDES(mutex_);
   // Of one of the same job; a zero replica may be any of it.
   wire::stream::DialOptions to_peer(const PeerAddress& peer, std::optional<std::int64_t> epoch)
       SHOAL_EXCLUDES(mutex_);
-  // Whether the other end has shown who it is; whoever is of this host need not.
-  bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
-  bool is_member(const wire::stream::Pair& pair, ReplicaId replica, const RoundKey& key)
-      SHOAL_EXCLUDES(mutex_);
+  wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
   Result<Reached> reach(const PeerAddress& peer, const std::stop_token& stop);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
@@ -119,28 +119,28 @@ class PeerNodeImpl final : public PeerNode {
                    std::stop_token stop) SHOAL_EXCLUDES(mutex_);
 
   const PeerNodeOptions options_;
-  std::unique_ptr<grpc::Server> near_, far_;  // for connections that are one or the other
-  std::unique_ptr<wire::LocalListener> local_;
+  PeerGuard guard_;
   std::string address_;
   std::stop_source closing_;
 
   Mutex mutex_;
   CondVar idle_;
   std::map<AttemptKey, std::shared_ptr<ReduceCall>> running_ SHOAL_GUARDED_BY(mutex_);
-  std::map<AttemptKey, std::vector<LinkPtr>> waiting_ SHOAL_GUARDED_BY(mutex_);
+  EarlyStreams early_ SHOAL_GUARDED_BY(mutex_);
   struct Ended {
     Clock::time_point when;
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
   KeptPairs pairs_ SHOAL_GUARDED_BY(mutex_);
-  std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
+  std::map<std::string, wire::stream::AcceptStream, std::less<>> others_ SHOAL_GUARDED_BY(mutex_);
   // By attempts since the last one that ended well.
   Bytes sent_ SHOAL_GUARDED_BY(mutex_);
   Bytes received_ SHOAL_GUARDED_BY(mutex_);
   LinkEstimates links_ SHOAL_GUARDED_BY(mutex_);
+  RefusalCounter streams_;  // that peers opened and nobody took
   ProbeGate gate_;
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
   Workers workers_{reduce_threads()};
@@ -158,25 +158,21 @@ class PeerNodeImpl final : public PeerNode {
 // ---- who is who
 
 void PeerNodeImpl::set_identity(std::shared_ptr<const PeerIdentity> identity) {
-  bool anew = false;
-  {
-    const MutexLock lock(mutex_);
-    anew = identity_ && identity_->own.replica != identity->own.replica;
-    identity_ = identity;
-  }
+  const bool anew = guard_.set(identity);
   node_->set_tls(identity->contexts, anew);
   ways_->set_identity(std::move(identity), anew);
 }
 
-std::shared_ptr<const PeerIdentity> PeerNodeImpl::identity() {
-  const MutexLock lock(mutex_);
-  return identity_;
+void PeerNodeImpl::revoke(const std::vector<AgentId>& agents) {
+  if (!guard_.revoke(agents)) return;
+  node_->end_pairs([this](const wire::stream::Pair& pair) { return guard_.is_revoked(pair); },
+                   {Code::kUnauthenticated, "the agent of this peer was revoked", "", ""});
 }
 
 wire::stream::DialOptions PeerNodeImpl::to_peer(const PeerAddress& peer,
                                                 std::optional<std::int64_t> epoch) {
   wire::stream::DialOptions to{.address = peer.address};
-  const auto own = identity();
+  const auto own = guard_.identity();
   if (!own) return to;
   to.expected = identity::ExpectedPeer{.cluster = own->cluster};
   to.expected->job = own->own.job;
@@ -185,29 +181,16 @@ wire::stream::DialOptions PeerNodeImpl::to_peer(const PeerAddress& peer,
   return to;
 }
 
-bool PeerNodeImpl::is_of_job(const wire::stream::Pair& pair) {
-  if (!options_.certificates || pair.is_local()) return true;
-  const auto own = identity();
-  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
-  return own && peer != nullptr && peer->job == own->own.job;
-}
-
-bool PeerNodeImpl::is_member(const wire::stream::Pair& pair, ReplicaId replica,
-                             const RoundKey& key) {
-  if (!options_.certificates || pair.is_local()) return true;
-  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
-  return peer != nullptr && peer->job == key.job && peer->replica == replica &&
-         peer->epoch == key.epoch;
-}
-
 // ---- streams that peers open
 
 std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
   using wire::stream::BlockingStream;
-  if (!is_of_job(*stream->pair())) return nullptr;
+  if (const auto why = guard_.why_not(*stream->pair())) return refuse(*why);
   const auto serve = [&](StreamServers::Serve answer) {
-    return servers_.take(std::move(stream), std::move(answer));
+    auto taken = servers_.take(std::move(stream), std::move(answer));
+    if (!taken) streams_.count(RefusalReason::kLimits);
+    return taken;
   };
   if (purpose == kProbePurpose) {
     return serve([this](BlockingStream& asker) {
@@ -228,19 +211,47 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     return serve(
         [this](BlockingStream& asker) { return serve_momentum(momentum_handler(), asker); });
   }
+  if (const auto other = others(purpose)) return other(std::move(stream), purpose);
   const auto name = parse_purpose(purpose);
-  if (!name || !is_member(*stream->pair(), name->from, name->key.key)) return nullptr;
+  if (!name) return refuse(RefusalReason::kMalformed);
+  if (!guard_.is_replica(*stream->pair(), named(name->from, name->key.key))) {
+    return refuse(RefusalReason::kOtherMember);
+  }
   const auto link =
       std::make_shared<Link>(std::move(stream), *name, [this](const Link& each) { forget(each); });
   workers_.post([this, link] { arrived(link); });
   return link;
 }
 
+std::nullptr_t PeerNodeImpl::refuse(RefusalReason reason) {
+  streams_.count(reason);
+  return nullptr;
+}
+
+bool PeerNodeImpl::is_replica(const wire::stream::Pair& pair,
+                              const wire::stream::PeerReplica& peer) {
+  return guard_.is_replica(pair, peer);
+}
+
+void PeerNodeImpl::set_accept(const std::string& word, wire::stream::AcceptStream accept) {
+  const MutexLock lock(mutex_);
+  if (accept) {
+    others_[word] = std::move(accept);
+  } else {
+    others_.erase(word);
+  }
+}
+
+wire::stream::AcceptStream PeerNodeImpl::others(std::string_view purpose) {
+  const MutexLock lock(mutex_);
+  const auto found = others_.find(purpose.substr(0, purpose.find(' ')));
+  return found == others_.end() ? nullptr : found->second;
+}
+
 wire::stream::NodeOptions PeerNodeImpl::node_options() {
   wire::stream::NodeOptions node{.bind = options_.bind, .advertise_host = options_.advertise_host};
   node.local_sockets = options_.local_sockets;
   node.line = options_.line;
-  if (!options_.services.empty()) node.http2 = [this](int fd) { take(fd); };
   node.beat = options_.keepalive / 2;
   node.quotas.streams_max = kStreamsMax;
   node.needs_tls = options_.certificates;
@@ -264,9 +275,6 @@ Status PeerNodeImpl::listen() {
     return Error{Code::kValidation, "peers cannot dial " + host, "advertise_host",
                  "give the name or address of this host"};
   }
-  if (!options_.services.empty()) {
-    if (Status status = serve(); !status.ok()) return status;
-  }
   auto node = wire::stream::Node::start(
       node_options(),
       [this](std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
@@ -276,38 +284,7 @@ Status PeerNodeImpl::listen() {
   node_ = std::move(*node);
   ways_ = std::make_shared<Ways>(*node_, options_.ways);
   address_ = node_->address();
-  if (options_.local_sockets && !options_.services.empty()) listen_locally();
   return {};
-}
-
-// Without a port: connections are accepted here and handed over.
-Status PeerNodeImpl::serve() {
-  wire::hold_callback_queue();
-  for (const bool far : {false, true}) {
-    grpc::ServerBuilder builder;
-    for (grpc::Service* service : options_.services) builder.RegisterService(service);
-    wire::configure_peer_server(builder, options_.keepalive, far);
-    auto& server = far ? far_ : near_;
-    server = builder.BuildAndStart();
-    if (server == nullptr) return Error{Code::kUnavailable, "gRPC refuses to serve", "bind", ""};
-  }
-  return {};
-}
-
-void PeerNodeImpl::take(int fd) {
-  Duration round_trip = wire::round_trip_of(fd);
-  if (options_.line) {
-    round_trip = std::max(round_trip, options_.line->round_trip());
-    fd = options_.line->pass(fd);
-  }
-  grpc::AddInsecureChannelFromFd((wire::is_far(round_trip) ? far_ : near_).get(), fd);
-}
-
-// Without a local socket, peers of this host take TCP like all others.
-void PeerNodeImpl::listen_locally() {
-  auto local =
-      wire::LocalListener::start(address_, options_.keepalive, [this](int fd) { take(fd); });
-  if (local.ok()) local_ = std::move(*local);
 }
 
 PeerNodeImpl::~PeerNodeImpl() {
@@ -320,22 +297,17 @@ PeerNodeImpl::~PeerNodeImpl() {
       return running_.empty();
     });  // each ends within watch()'s bounds
   }
-  local_.reset();
   servers_.stop();
   workers_.stop();
   if (ways_) ways_->close();
   node_.reset();
-  // A deadline in the past cancels what is left.
-  for (auto* server : {&near_, &far_}) {
-    if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
-  }
 }
 
 // ---- streams of attempts
 
 void PeerNodeImpl::arrived(const LinkPtr& link) {
   std::shared_ptr<ReduceCall> call;
-  std::vector<LinkPtr> refused;
+  LinkPtr refused;
   std::optional<StreamEnd> late;
   {
     const MutexLock lock(mutex_);
@@ -345,31 +317,23 @@ void PeerNodeImpl::arrived(const LinkPtr& link) {
       call = it->second;
     } else if (const auto over = ended_.find(key); over != ended_.end()) {
       late = over->second.end;
-    } else if (auto& links = waiting_[key];
-               closing_.stop_requested() || links.size() >= kStreamsPerAttemptMax) {
-      refused.push_back(link);
-      if (links.empty()) waiting_.erase(key);
+    } else if (closing_.stop_requested()) {
+      refused = link;
     } else if (!link->is_closed()) {  // after this, forget() finds it
-      links.push_back(link);
-    }
-    if (waiting_.size() > static_cast<std::size_t>(options_.sessions_max)) {
-      refused.insert(refused.end(), waiting_.begin()->second.begin(),
-                     waiting_.begin()->second.end());
-      waiting_.erase(waiting_.begin());
+      refused = early_.add(link);
     }
   }
   if (call) call->join(link);
   if (late) link->refuse(*late);
-  for (const LinkPtr& each : refused) each->refuse({false, {}, "too many attempts wait here"});
+  if (!refused) return;
+  streams_.count(RefusalReason::kLimits);
+  refused->refuse({false, {}, "too many attempts of this member wait here"});
 }
 
 // It is over before its attempt was known here.
 void PeerNodeImpl::forget(const Link& link) {
   const MutexLock lock(mutex_);
-  const auto it = waiting_.find(link.name().key);
-  if (it == waiting_.end()) return;
-  std::erase_if(it->second, [&](const LinkPtr& each) { return each.get() == &link; });
-  if (it->second.empty()) waiting_.erase(it);
+  early_.forget(link);
 }
 
 // ---- reduce
@@ -380,10 +344,7 @@ bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall
   if (closing_.stop_requested() || !running_.emplace(key, call).second) return false;
   ended_.erase(key);
   gate_.begin_reduce();
-  if (const auto it = waiting_.find(key); it != waiting_.end()) {
-    waiting = std::move(it->second);
-    waiting_.erase(it);
-  }
+  waiting = early_.take(key);
   return true;
 }
 
@@ -473,14 +434,21 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         if (pair.process() > 0) name.memory = call->memory_token();
         link->open(pair, name, limit);
       };
+  const wire::stream::PeerReplica expected = named(member.replica, plan.key);
   const PairPtr known = known_pair(address, to);
-  if (known && is_member(*known, member.replica, plan.key)) return open(*known);
-  ways_->reach(address, to, true,
-               [this, link, address, lanes = to.lanes, open](Result<Reached> reached) mutable {
-                 if (!reached.ok()) return link->not_dialled(reached.error());
-                 keep(address, lanes, *reached);
-                 open(*reached->pair);
-               });
+  if (known && is_replica(*known, expected)) return open(*known);
+  ways_->reach(
+      address, to, true,
+      [this, link, address, lanes = to.lanes, open, expected](Result<Reached> reached) mutable {
+        if (!reached.ok()) return link->not_dialled(reached.error());
+        if (!is_replica(*reached->pair, expected)) {
+          reached->let_go();
+          return link->not_dialled({Code::kPermissionDenied,
+                                    "somebody else answers for " + to_string(expected.replica)});
+        }
+        keep(address, lanes, *reached);
+        open(*reached->pair);
+      });
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
@@ -537,6 +505,18 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 // A connection of its own each time: what is wrong with the last one is not known.
 Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer, const std::stop_token& stop) {
   return ways_->reach_and_wait(peer, to_peer(peer, std::nullopt), stop);
+}
+
+void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
+                                wire::stream::Node::Dialled dialled) {
+  const PeerAddress to{peer.replica, address};
+  wire::stream::DialOptions options = to_peer(to, peer.epoch);
+  if (options.expected) options.expected->job = peer.job;
+  ways_->reach(to, std::move(options), false,
+               [dialled = std::move(dialled)](Result<Reached> reached) {
+                 if (!reached.ok()) return dialled(reached.error());
+                 dialled(std::move(reached->pair));
+               });
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,

@@ -1,7 +1,8 @@
 // A trainer's presence among its peers: serves them on one port and dials theirs. It moves vectors
 // for the outer all-reduce and answers what joiners ask, and measures lines. It drives the pure
 // sessions of outer_opt/core over streams (wire/stream), and counts the bytes of each attempt. It
-// knows nothing of models and nothing of the coordinator. Services of gRPC may share its port.
+// knows nothing of models and nothing of the coordinator. Others may use its port and its ways to
+// peers for streams of their own (wire/stream/peers.h).
 //
 // Threads: every method may be called from any thread; reduce(), join() and fetch_momentum() block
 // the caller until they end, fail, meet their deadline or are cancelled.
@@ -15,15 +16,15 @@
 #include <string>
 #include <vector>
 
+#include "base/refusals.h"
 #include "base/result.h"
 #include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/step/fragments.h"
+#include "outer_opt/transport/early_streams.h"
 #include "outer_opt/transport/ways.h"
+#include "wire/stream/peers.h"
 
-namespace grpc {
-class Service;
-}
 namespace shoal::wire {
 class EmulatedLine;
 }
@@ -44,13 +45,12 @@ struct PeerNodeOptions {
   std::string bind = "127.0.0.1:0";  // host:port, port 0 takes a free one
   std::string advertise_host;        // what peers dial; empty: the host of `bind`
   Duration keepalive = seconds(4);   // a frozen peer is noticed after about two of these
-  int sessions_max = 8;              // attempts that peers may open before we know them
+  EarlyBounds early;                 // streams of attempts that we do not know yet
   FetchPatience momentum_patience;
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   bool certificates = false;                 // other hosts need set_identity(), and show one, too
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
   WaysOptions ways;
-  std::vector<grpc::Service*> services;  // further ones on the same port; must outlive the node
 };
 
 // Answers what a joiner asks, from any thread; waits a few seconds at most.
@@ -84,10 +84,9 @@ struct ReduceResult {  // exactly one of the two is meaningful
   ReduceError error;
 };
 
-class PeerNode {
+class PeerNode : public wire::stream::Peers {
  public:
   static Result<std::unique_ptr<PeerNode>> start(PeerNodeOptions options);
-  virtual ~PeerNode() = default;
 
   virtual std::string address() const = 0;  // advertise_host:port
   // From now on; again when the certificate is renewed, or this process trains another replica.
@@ -98,6 +97,12 @@ class PeerNode {
   // whom it cannot reach otherwise (ways.h). May wait for the name service.
   virtual void set_relays(std::vector<std::string> relays) = 0;
   virtual std::size_t waits_at() const = 0;  // so many relays at the moment
+
+  // Replicas of these agents are refused from now on, and pairs with them end. What a handshake
+  // says of them is set_identity()'s business.
+  virtual void revoke(const std::vector<AgentId>& agents) = 0;
+  // Who was turned away on the port since the start, by connection and by stream. Any thread.
+  virtual RefusalCounts refusals() const = 0;
 
   // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has
   // plan.value_count values, and is complete and the same on every member on success. Ends early

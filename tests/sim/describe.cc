@@ -25,6 +25,7 @@ struct Describe {
   std::string operator()(const Progress&) { return {}; }
   std::string operator()(const LoadProgress&) { return {}; }
   std::string operator()(const PipelineStats&) { return {}; }
+  std::string operator()(const PortRefusals&) { return {}; }
   std::string operator()(const DeviceMeasured&) { return "device measured"; }
   std::string operator()(const TrainerReady&) { return "ready"; }
   std::string operator()(const Goodbye& m) { return "goodbye"; }

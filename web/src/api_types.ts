@@ -88,7 +88,6 @@ export interface JobSpec {
     activations: 'fp32' | 'bf16' | 'int8';
     recompute: 'keep' | 'recompute';
     schedule: 'flush' | '1f1b' | '2bw';
-    wiring: 'service_time' | 'sticky' | 'random';
   };
   checkpoint: {
     [key: string]: SpecValue;

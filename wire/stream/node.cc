@@ -25,7 +25,6 @@ namespace {
 constexpr int kUnsentMax = 256 << 10;  // bytes in a socket that are not on their way yet
 constexpr char kThisHost[] = "this host";
 constexpr auto kPause = std::chrono::milliseconds(50);
-constexpr char kHttp2 = 'P';  // what the preface of HTTP/2 begins with; TLS and frames do not
 
 void tune(int fd, bool is_local) {
   if (is_local) return;
@@ -40,6 +39,12 @@ PairId new_pair_id() {
 }
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+// Of a hello that does not join.
+RefusalReason reason_of(Code code) {
+  if (code == Code::kResourceExhausted) return RefusalReason::kLimits;
+  return code == Code::kPermissionDenied ? RefusalReason::kOtherMember : RefusalReason::kMalformed;
+}
 
 Error closing() { return {Code::kCancelled, "this node ends", "", ""}; }
 
@@ -105,10 +110,6 @@ void Node::shut_all() {
     ErrorCode ignored;  // it is over in any case
     listener->descriptor.close(ignored);
   }
-  for (const auto& unknown : std::exchange(unknown_, {})) {
-    unknown->limit.cancel();
-    unknown->descriptor.cancel();
-  }
   for (const auto& [lane, host] : std::exchange(shaking_, {})) lane->close();
   for (const auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
     if (waiting.fd >= 0) ::close(waiting.fd);
@@ -168,55 +169,25 @@ bool Node::accept_all(Listener& listener) {
 
 bool Node::is_full(const std::string& host) const {
   const auto of_host =
-      std::ranges::count_if(shaking_, [&](const auto& each) { return each.second == host; }) +
-      std::ranges::count_if(unknown_, [&](const auto& each) { return each->host == host; });
-  return std::ssize(shaking_) + std::ssize(unknown_) >= options_.handshakes_max ||
+      std::ranges::count_if(shaking_, [&](const auto& each) { return each.second == host; });
+  return std::ssize(shaking_) >= options_.handshakes_max ||
          of_host >= options_.handshakes_per_host_max;
 }
 
 void Node::accepted(int fd, bool is_local) {
   const std::string host = is_local ? kThisHost : host_of(number_of_peer(fd));
-  if (is_full(host) || (is_local && !process_behind(fd))) {
-    ++refused_by_quota_;
+  const bool full = is_full(host), is_foreign = is_local && !process_behind(fd);
+  if (full || is_foreign) {
+    refusals_.count(full ? RefusalReason::kLimits : RefusalReason::kForbidden);
     ::close(fd);
     return;
   }
-  if (options_.http2 && !is_local) return listen_to(fd, host);
   greet(fd, is_local, host);
-}
-
-// Both gRPC and diallers of streams speak first.
-void Node::listen_to(int fd, const std::string& host) {
-  const auto unknown =
-      std::make_shared<Unknown>(Unknown{Descriptor(*io_, fd), net::steady_timer(*io_), host});
-  unknown_.insert(unknown);
-  unknown->limit.expires_after(std::chrono::nanoseconds(options_.handshake_limit.ns));
-  unknown->limit.async_wait([this, unknown](const ErrorCode& error) {
-    if (error || unknown_.erase(unknown) == 0) return;
-    ++failed_handshakes_;
-    unknown->descriptor.cancel();
-  });
-  unknown->descriptor.async_wait(net::posix::descriptor_base::wait_read,
-                                 [this, unknown](const ErrorCode& error) {
-                                   if (!error && unknown_.erase(unknown) > 0) first_byte(unknown);
-                                 });
-}
-
-void Node::first_byte(const UnknownPtr& unknown) {
-  unknown->limit.cancel();
-  char first = 0;
-  if (recv(unknown->descriptor.native_handle(), &first, 1, MSG_PEEK) != 1) {
-    ++failed_handshakes_;
-    return;
-  }
-  const int fd = unknown->descriptor.release();
-  if (first == kHttp2) return options_.http2(fd);
-  greet(fd, false, unknown->host);
 }
 
 void Node::greet(int fd, bool is_local, const std::string& host) {
   if (lacks_tls(is_local)) {  // the peer tries again
-    ++failed_handshakes_;
+    refusals_.count(RefusalReason::kLimits);
     ::close(fd);
     return;
   }
@@ -225,7 +196,7 @@ void Node::greet(int fd, bool is_local, const std::string& host) {
   lane->greet(std::nullopt, options_.handshake_limit, [this, lane, host](Result<Hello> hello) {
     shaking_.erase(lane);
     if (hello.ok()) return join(lane, *hello, host);
-    ++failed_handshakes_;
+    if (const auto reason = lane->refusal()) refusals_.count(*reason);
   });
 }
 
@@ -233,7 +204,7 @@ void Node::adopt(int fd) {
   net::post(*io_, [this, fd] {
     const std::string host = host_of(number_of_peer(fd));
     if (!is_over_ && !is_full(host)) return greet(fd, false, host);
-    if (!is_over_) ++refused_by_quota_;
+    if (!is_over_) refusals_.count(RefusalReason::kLimits);
     ::close(fd);
   });
 }
@@ -268,7 +239,7 @@ void Node::join(const LanePtr& lane, const Hello& hello, const std::string& host
     joined = known->second.pair->add(hello, lane);
   }
   if (joined.ok()) return;
-  ++refused_by_quota_;
+  refusals_.count(reason_of(joined.error().code));
   lane->close();
 }
 
@@ -324,7 +295,8 @@ Pair::Options Node::options_for(Side side, const Hello& own, const Lane& first) 
           options_.beat,
           options_.stream_limit,
           accept_,
-          [this, id = own.pair](Pair&) { pairs_.erase(id); }};
+          [this, id = own.pair](Pair&) { pairs_.erase(id); },
+          [this](RefusalReason reason) { refusals_.count(reason); }};
 }
 
 void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
@@ -375,17 +347,28 @@ void Node::set_tls(TlsContexts contexts, bool anew) {
   net::post(*io_, [this, contexts = std::move(contexts), anew] {
     tls_ = contexts;
     if (is_over_) return;
-    std::vector<PairPtr> others;
-    for (const auto& [id, kept] : pairs_) {
-      if (anew && !kept.pair->is_local()) others.push_back(kept.pair);
-    }
-    for (const PairPtr& pair : others) {
-      pair->shut({Code::kCancelled, "this process is another replica now", "", ""});
+    if (anew) {
+      shut_pairs([](const Pair& pair) { return !pair.is_local(); },
+                 {Code::kCancelled, "this process is another replica now", "", ""});
     }
     for (auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
       begin_dial(waiting.fd, dialling);
     }
   });
+}
+
+void Node::end_pairs(std::function<bool(const Pair&)> which, Error why) {
+  net::post(*io_, [this, which = std::move(which), why = std::move(why)] {
+    if (!is_over_) shut_pairs(which, why);
+  });
+}
+
+void Node::shut_pairs(const std::function<bool(const Pair&)>& which, const Error& why) {
+  std::vector<PairPtr> those;
+  for (const auto& [id, kept] : pairs_) {
+    if (which(*kept.pair)) those.push_back(kept.pair);
+  }
+  for (const PairPtr& pair : those) pair->shut(why);
 }
 
 void Node::tell(DiallingPtr dialling, Result<PairPtr> result) {

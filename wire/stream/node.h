@@ -12,7 +12,6 @@
 // a pair one, streams one, and a stream its window. A frozen peer is noticed after four beats.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,6 +25,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "identity/peer.h"
+#include "threads/refusal_counter.h"
 #include "wire/emulated_line.h"
 #include "wire/stream/pair.h"
 
@@ -42,9 +42,6 @@ struct NodeOptions {
   bool needs_tls = false;            // set_tls() comes later: until then no host is talked to
   bool local_sockets = true;         // also reachable by a Unix socket from the same host
   std::shared_ptr<EmulatedLine> line = nullptr;  // all connections go over it; none: the real line
-  // Takes connections on this port that speak HTTP/2, with their descriptors, from the I/O thread;
-  // must not block. None: they are refused.
-  std::function<void(int fd)> http2 = nullptr;
   Quotas quotas;
   Duration handshake_limit = seconds(5);
   Duration beat = seconds(2);
@@ -66,11 +63,6 @@ struct DialOptions {
   int lanes = 1;                                   // connections, at most kLanesMax
   bool local = true;                               // a Unix socket, where there is one
   MakeConnection make = nullptr;                   // each connection; the address is its name only
-};
-
-// How many connections were turned away, and why.
-struct Refusals {
-  std::uint64_t quota = 0, handshake = 0;
 };
 
 class Node {
@@ -97,9 +89,12 @@ class Node {
   // keep the certificates they have; `anew` ends those with other hosts, because this node is
   // somebody else from now on.
   void set_tls(TlsContexts contexts, bool anew);
+  // Ends those pairs, soon. `which` is called by the I/O thread.
+  void end_pairs(std::function<bool(const Pair&)> which, Error why);
   // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
-  Refusals refusals() const { return {refused_by_quota_, failed_handshakes_}; }
+  // Connections that were turned away, and pairs that ended because the peer broke a rule.
+  RefusalCounts refusals() const { return refusals_.counts(); }
 
  private:
   struct Listener {
@@ -117,15 +112,6 @@ class Node {
   void accepted(int fd, bool is_local);
   bool is_full(const std::string& host) const;
 
-  // A connection of which is not known yet what it speaks.
-  struct Unknown {
-    Descriptor descriptor;
-    net::steady_timer limit;
-    std::string host;
-  };
-  using UnknownPtr = std::shared_ptr<Unknown>;
-  void listen_to(int fd, const std::string& host);
-  void first_byte(const UnknownPtr& unknown);
   void greet(int fd, bool is_local, const std::string& host);
   LanePtr new_lane(int fd, bool is_local, bool dials,
                    const std::optional<identity::ExpectedPeer>& expected);
@@ -156,6 +142,7 @@ class Node {
   Hello hello_for(PairId id, std::uint16_t lane, int lanes) const;
   Pair::Options options_for(Side side, const Hello& own, const Lane& first);
   void keep(PairId id, const PairPtr& pair, std::string peer);
+  void shut_pairs(const std::function<bool(const Pair&)>& which, const Error& why);
   void shut_all();
 
   const NodeOptions options_;
@@ -163,7 +150,7 @@ class Node {
   const std::shared_ptr<net::io_context> io_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   std::string address_;
-  std::atomic<std::uint64_t> refused_by_quota_{0}, failed_handshakes_{0};
+  RefusalCounter refusals_;
 
   // I/O thread.
   std::optional<TlsContexts> tls_;
@@ -179,7 +166,6 @@ class Node {
   };
   std::function<void(PairPtr)> joined_;
   std::vector<std::shared_ptr<Listener>> listeners_;
-  std::set<UnknownPtr> unknown_;
   std::map<LanePtr, std::string> shaking_;  // and the host that each is of; empty: we dial
   std::set<DiallingPtr> dialling_;          // whoever waits for them is told, in any case
   std::map<PairId, Kept> pairs_;

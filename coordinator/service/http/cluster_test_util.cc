@@ -501,6 +501,7 @@ LiveView fill_tables(Tables& tables, JobId job) SHOAL_EXCLUDES(tables.mutex) {
   tables.jobs[8] = finished_job();
 
   LiveView live;
+  live.refused_by_peers[RefusalReason::kForeign] = 4;
   live.now = kNow;
   live.boot_epoch = 3;
   fill_members(tables, job, live);

@@ -290,6 +290,19 @@ void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live)
 }
 
 template <typename Families>
+void add_refusals(Families& out, const Refusals& refusals, const LiveView& live) {
+  for (const auto& [port, port_word] : kEnumerators<Port>) {
+    const RefusalCounts counts =
+        port == Port::kPeers ? live.refused_by_peers : refusals.counts(port);
+    for (const auto& [reason, word] : kEnumerators<RefusalReason>) {
+      out.counter("shoal_refused_total",
+                  "Connections, requests and streams that a port turned away, by reason.",
+                  {{"port", port_word}, {"reason", word}}, static_cast<double>(counts[reason]));
+    }
+  }
+}
+
+template <typename Families>
 void add_process(Families& out, std::int64_t boot_epoch) {
   const ProcessStats process = read_process_stats();
   out.gauge("shoal_build_info", "Version of this coordinator; always 1.",
@@ -340,6 +353,16 @@ void add_events(Families& out, const Counts& counts) {
     out.counter("shoal_incidents_total",
                 "Events since the coordinator started of the kinds that tell of trouble.",
                 {{"kind", kind}}, static_cast<double>(count));
+}
+
+template <typename Families>
+void add_webhook(Families& out, const WebhookCounts& counts) {
+  for (const auto& [result, count] :
+       {std::pair("taken", counts.taken), {"dropped", counts.dropped}})
+    out.counter("shoal_webhook_events_total", "Events that --webhook is done with.",
+                {{"result", result}}, static_cast<double>(count));
+  out.counter("shoal_webhook_failures_total", "POSTs that --webhook did not take.", {},
+              static_cast<double>(counts.failed));
 }
 
 }  // namespace
@@ -408,7 +431,8 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
   return Status();
 }
 
-Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
+Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
+                                    const Webhook* webhook) {
   const auto live = cluster.live();
   const Counts counts = cluster.counts();
   Families out;
@@ -427,10 +451,12 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader) {
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
   }
   add_events(out, counts);
+  add_webhook(out, webhook != nullptr ? webhook->counts() : WebhookCounts());
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());
   add_reduces(out, cluster.stats(), *live);
+  add_refusals(out, refusals, *live);
 
   std::vector<MetricFamily> families = out.take();
   for (MetricFamily& own : registry_.Collect()) families.push_back(std::move(own));

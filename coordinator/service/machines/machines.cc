@@ -1,13 +1,13 @@
 #include "coordinator/service/machines/machines.h"
 
 #include <algorithm>
-#include <chrono>
 #include <future>
 
 #include <spdlog/spdlog.h>
 
 #include "identity/private_file.h"
 #include "identity/renewal.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 
 namespace shoal::coordinator {
@@ -17,12 +17,6 @@ constexpr Duration kUpkeepEvery = seconds(60);
 // Ids that were given out after a backup was made are not given out again (restoring.cc has the
 // same rule for the core's).
 constexpr std::uint64_t kIdsSkipped = 1000;
-
-Instant system_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
 
 std::string ca_path(const std::string& folder) { return folder + "/ca.pem"; }
 
@@ -71,7 +65,7 @@ Result<identity::Authority> load_authority(const MachinesOptions& options,
 }  // namespace
 
 Result<std::unique_ptr<Machines>> Machines::open(MachinesOptions options, Store& store) {
-  if (!options.clock) options.clock = system_now;
+  if (!options.clock) options.clock = unix_now;
   auto tables = store.load_machines();
   if (!tables) return tables.error();
   auto before = store.load();
@@ -300,7 +294,10 @@ Result<IssuedCertificate> Machines::renew(const Renewal& asked) {
   return issue(*request, std::move(machine), {});
 }
 
-Result<Caller> Machines::admit(const std::string& certificate) const {
+Result<Caller> Machines::admit(const std::string& certificate, RefusalReason* why) const {
+  if (why != nullptr) {
+    *why = certificate.empty() ? RefusalReason::kNoCertificate : RefusalReason::kMalformed;
+  }
   if (certificate.empty()) {
     return Error{Code::kUnauthenticated, "this agent shows no certificate", "certificate",
                  "upgrade shoal-agent on its host, and let it join with --join-token"};
@@ -308,7 +305,7 @@ Result<Caller> Machines::admit(const std::string& certificate) const {
   const auto parsed = identity::Certificate::parse(certificate);
   if (!parsed) return parsed.error();
   const MutexLock guard(mutex_);
-  return decide_caller(registry_, *parsed, authority_.roots(now()), cluster_, now());
+  return decide_caller(registry_, *parsed, authority_.roots(now()), cluster_, now(), why);
 }
 
 Status Machines::admit_folder(const Caller& caller, const std::string& uid,
@@ -351,6 +348,21 @@ bool Machines::is_revoked(AgentId machine) const {
   const MutexLock guard(mutex_);
   const auto found = registry_.machines.find(machine);
   return found != registry_.machines.end() && found->second.revoked_at.ns != 0;
+}
+
+std::vector<AgentId> Machines::recently_revoked() const {
+  const MutexLock guard(mutex_);
+  const Instant since = now() - identity::kReplicaLife - identity::kBackdate;
+  std::vector<const MachineRecord*> revoked;
+  for (const auto& [id, machine] : registry_.machines) {
+    if (machine.revoked_at > since) revoked.push_back(&machine);
+  }
+  std::ranges::sort(revoked, std::ranges::greater(), &MachineRecord::revoked_at);
+  std::vector<AgentId> ids;
+  for (const MachineRecord* machine : revoked) {
+    if (ids.size() < kRevokedMost) ids.push_back(machine->id);
+  }
+  return ids;
 }
 
 // ---- CAs

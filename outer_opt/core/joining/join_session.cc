@@ -205,7 +205,8 @@ std::optional<JoinSession::Pending> JoinSession::fetch_moments(std::size_t sourc
   pending.count = 1;
   const auto begin = static_cast<std::int64_t>(pending.first) * options_.run_values;
   const ValueRange range{begin, std::min(options_.run_values, shape_.moments - begin)};
-  pending.ask = {sources_[source].is.replica, key_, AskKind::kMoments, range, false, adam_step_};
+  pending.ask = {sources_[source].is.replica, key_, AskKind::kMoments, range, false, adam_step_,
+                 options_.run_values};
   return pending;
 }
 
@@ -391,7 +392,13 @@ void JoinSession::settle(Instant now) {
     at_newest ? be_level() : begin_anew();
     return;
   }
-  if (!pending_.empty() || now - moved_at_ < options_.broken) return;
+  if (!pending_.empty()) return;
+  if (std::ranges::all_of(sources_, &Source::left)) {
+    state_ = State::kGivenUp;
+    error_ = {Code::kUnavailable, "no replica has the state any more", "", ""};
+    return;
+  }
+  if (now - moved_at_ < options_.broken) return;
   if (witness_) {  // who was compared with does not answer: others may
     moved_at_ = now;
     return forget_witness();

@@ -11,7 +11,8 @@
 //
 // What was answered is never asked for again, but for runs that fell behind what the sources keep
 // of averages. A source that fails is rested, one that sends what cannot be is dropped by name, one
-// that is silent loses its asks to the others. The session gives up when no source answers.
+// that is silent loses its asks to the others. The session gives up when no source answers, and at
+// once when it is told that there is none.
 //
 // What is level may still be another state than it should be: then doubt() finds the runs that
 // differ from those of another source and takes them from that one (join_doubt.cc).
@@ -106,7 +107,8 @@ class JoinSession {
   std::optional<Instant> wakeup_at(Instant now) const;
 
   void aim(RoundNumber round);
-  // In place of those known. Runs that are here stay, whoever gave them.
+  // In place of those known. Runs that are here stay, whoever gave them. None: nobody has the state
+  // any more, so a session that is not level gives up at its next next().
   void set_sources(const std::vector<PeerAddress>& sources, Instant now);
 
   // kLevel, and it is not the state that it should be: somebody gave other bytes. Compares its runs
@@ -137,7 +139,7 @@ class JoinSession {
     std::uint64_t givers = 0;  // sources of its state and of what it followed by, a bit each
     std::optional<std::size_t> only_from;  // what differed is taken from who was compared with
     RoundNumber fetched_round = -1;        // in doubt: of what replaced it, and that
-    Digest fetched;
+    Digest fetched;                        // likewise; of moments: always
   };
   // A run that differed from what another source has, and who alone gave it.
   struct Suspicion {
@@ -196,6 +198,7 @@ class JoinSession {
   void complain(std::size_t source, const std::string& what);
   void leave_alone(std::size_t source);
   void begin_anew();
+  void check_moments(std::size_t source);
   void forget_moments();
   void go_without_moments();
   void measure(Source& source, Instant asked_at, std::size_t bytes, Instant now);
@@ -220,6 +223,7 @@ class JoinSession {
   std::optional<std::size_t> only_;  // likewise: its source
   std::optional<std::size_t> moments_from_;
   std::int64_t adam_step_ = 0;
+  std::optional<Digest> moments_digest_;     // of the whole copy, as its source says
   int state_epoch_ = 0, moments_epoch_ = 0;  // of what is fetched since the last new beginning
   std::optional<std::size_t> witness_;  // in doubt: whose runs are compared, the first compared_
   std::size_t compared_ = 0;
