@@ -107,6 +107,7 @@ class PeerNodeImpl final : public PeerNode {
       SHOAL_EXCLUDES(mutex_);
   wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
   Result<Reached> reach(const PeerAddress& peer, const std::stop_token& stop);
+  void reach_source(const PeerAddress& source, Ways::Done dialled);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
@@ -519,12 +520,25 @@ void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::
                });
 }
 
+// A copy of another stage has a number that no replica has: whoever of the job is there keeps it.
+void PeerNodeImpl::reach_source(const PeerAddress& source, Ways::Done dialled) {
+  ways_->reach(
+      source, to_peer(source, std::nullopt), false,
+      [this, address = source.address, dialled](Result<Reached> reached) {
+        if (reached.ok() || reached.error().code != Code::kPermissionDenied)
+          return dialled(std::move(reached));
+        workers_.post([this, address, dialled] {
+          ways_->reach({{}, address}, to_peer({{}, address}, std::nullopt), false, dialled);
+        });
+      });
+}
+
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
   drive.dial = [this](const PeerAddress& source, Ways::Done dialled) {
-    ways_->reach(source, to_peer(source, std::nullopt), false, std::move(dialled));
+    reach_source(source, std::move(dialled));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };

@@ -21,7 +21,8 @@ using wire::stream::Pair;
 using wire::stream::Stream;
 
 constexpr Duration kWordLimit = seconds(10);  // of the streams of kWayPurpose
-constexpr char kLend[] = "way lend", kGiven[] = "way given", kBack[] = "way back ";
+constexpr char kLend[] = "way lend", kGiven[] = "way given", kBack[] = "way back ",
+               kAre[] = "way are ";
 
 Error closing() { return {Code::kCancelled, "this node ends", "", ""}; }
 
@@ -342,12 +343,38 @@ void Ways::dialled(const AttemptPtr& attempt, Result<PairPtr> pair) {
     if (pair.ok()) (*pair)->close();
     return;
   }
-  if (pair.ok()) {
-    if (attempt->keeps) lend(attempt, **pair);
-    return finish(attempt, Reached{*pair, PeerWay::kDirect, false});
+  if (!pair.ok()) {
+    attempt->why = pair.error();
+    return attempt->past_direct ? go_on(attempt) : not_direct(attempt);
   }
-  attempt->why = pair.error();
-  if (!attempt->past_direct) return not_direct(attempt);
+  if (!(*pair)->is_local() || !attempt->peer || !attempt->to.expected) {
+    return named(attempt, *pair, true);
+  }
+  // Another host may have the address of a process of this one.
+  say(**pair, kAre + std::to_string(attempt->peer.n),
+      [self = shared_from_this(), attempt, pair = *pair](const std::optional<Error>& error) {
+        net::post(self->node_.io(), [self, attempt, pair, is_right = !error] {
+          self->named(attempt, pair, is_right);
+        });
+      });
+}
+
+void Ways::named(const AttemptPtr& attempt, const PairPtr& pair, bool is_right) {
+  if (attempt->is_over) return pair->close();
+  if (is_right) {
+    if (attempt->keeps) lend(attempt, *pair);
+    return finish(attempt, Reached{pair, PeerWay::kDirect, false});
+  }
+  pair->close();
+  note_direct(attempt->peer, false);
+  attempt->why = Error{
+      Code::kPermissionDenied,
+      attempt->to.address + " is another process of this host, not " + to_string(attempt->peer),
+      "address", ""};
+  attempt->past_direct ? go_on(attempt) : not_direct(attempt);
+}
+
+void Ways::go_on(const AttemptPtr& attempt) {
   if (attempt->is_out_of_ways) in_vain(attempt);
 }
 
@@ -482,7 +509,14 @@ void Ways::given(ReplicaId by, const PairPtr& pair) {
   pair->close();  // too late
 }
 
+Status Ways::answer_name(std::string_view words) const {
+  const MutexLock lock(mutex_);
+  if (identity_ && words == std::to_string(identity_->own.replica.n)) return {};
+  return Error{Code::kNotFound, "this is another replica", "purpose", ""};
+}
+
 Status Ways::serve(const PairPtr& pair, std::string_view purpose) {
+  if (purpose.starts_with(kAre)) return answer_name(purpose.substr(sizeof kAre - 1));
   const auto by = replica_at(*pair);
   if (!by) return Error{Code::kPermissionDenied, "a way is for replicas with certificates", "", ""};
   if (purpose.starts_with(kBack)) return dial_back(*by, purpose.substr(sizeof kBack - 1));

@@ -17,7 +17,7 @@
 //
 // Streams of the purpose kWayPurpose: "lend", this pair may be used by you, too; "back LANES
 // ADDRESS", dial me there, which the end of the stream answers; "given", this is what you asked
-// for.
+// for; "are REPLICA", over a Unix socket, which shows no certificate: are you it?
 //
 // Bounds. Each try has a deadline. kPeersMax peers are remembered, kRelaysMax relays are known.
 //
@@ -133,9 +133,11 @@ class Ways : public std::enable_shared_from_this<Ways> {
   // ---- an attempt, on the I/O thread but for dial()
   void dial(const AttemptPtr& attempt);
   void dialled(const AttemptPtr& attempt, Result<PairPtr> pair);
+  void named(const AttemptPtr& attempt, const PairPtr& pair, bool is_right);
   void not_direct(const AttemptPtr& attempt);
   void call(const AttemptPtr& attempt);
   void in_vain(const AttemptPtr& attempt);
+  void go_on(const AttemptPtr& attempt);
   void called(const AttemptPtr& attempt, const Relay& relay, Result<PairPtr> pair);
   void ask_back(const AttemptPtr& attempt);
   void not_back(const AttemptPtr& attempt);
@@ -147,6 +149,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   void lent(ReplicaId by, const PairPtr& pair);
   void given(ReplicaId by, const PairPtr& pair);
   Status dial_back(ReplicaId whom, std::string_view words);
+  Status answer_name(std::string_view words) const;
 
   // ---- where it waits
   std::map<std::string, std::string> wanted_relays(ReplicaId own) const;

@@ -42,13 +42,14 @@ std::shared_ptr<const PeerIdentity> identity_of(const TestCluster& cluster, std:
 class Member {
  public:
   Member(const TestCluster& cluster, std::uint64_t n, bool is_hidden,
-         const std::vector<std::string>& relays, WaysOptions options = quick())
+         const std::vector<std::string>& relays, WaysOptions options = quick(),
+         bool local_sockets = false)
       : cluster_(cluster), n_(n) {
     const auto who = identity_of(cluster, n);
     wire::stream::NodeOptions node_options;
     if (is_hidden) node_options.advertise_host = kNobodyHere;
     node_options.tls = who->contexts;
-    node_options.local_sockets = false;
+    node_options.local_sockets = local_sockets;
     auto node = wire::stream::Node::start(
         node_options,
         [this](std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
@@ -218,6 +219,22 @@ TEST(Ways, AnAddressOfSomebodyElseIsNone) {
   ASSERT_TRUE(two.waits_at(1));
   const PeerAddress same{ReplicaId(2), other.address().address};
   expect_way(one.reach(same), PeerWay::kRelayed, 2, cluster);
+}
+
+TEST(Ways, AProcessOfThisHostIsAskedWhoItIs) {
+  const TestCluster cluster;
+  const auto relay = start_relay(cluster);
+  const std::vector<std::string> relays = {relay->address()};
+  Member one(cluster, 1, true, relays, quick(), true), other(cluster, 3, true, {}, quick(), true);
+  Member two(cluster, 2, true, relays);
+  ASSERT_TRUE(two.waits_at(1));
+  const auto near = one.reach(other);
+  ASSERT_TRUE(near.ok()) << to_string(near.error());
+  EXPECT_EQ(near->way, PeerWay::kDirect);
+  EXPECT_TRUE(near->pair->is_local());
+  for (const PeerAddress& address : {other.address(), one.address()}) {
+    expect_way(one.reach({ReplicaId(2), address.address}), PeerWay::kRelayed, 2, cluster);
+  }
 }
 
 TEST(Ways, WhoeverCannotBeReachedIsNamed) {
