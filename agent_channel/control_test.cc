@@ -10,6 +10,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "agent_channel/socket_server_test_util.h"
 #include "base/check.h"
 #include "proto/convert.h"
 #include "threads/mutex.h"
@@ -25,16 +26,7 @@ const RoundKey kKey{JobId(1), 0, 3};
 // One agent on the socket, from its construction to its destruction.
 class Agent final : public v1::TrainerHost::Service {
  public:
-  explicit Agent(const std::string& socket) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-  }
-  ~Agent() override {
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
-  }
+  explicit Agent(const std::string& socket) : server_(socket, this) {}
 
   grpc::Status Attach(
       grpc::ServerContext* context,
@@ -92,7 +84,7 @@ class Agent final : public v1::TrainerHost::Service {
   std::string nonce_ SHOAL_GUARDED_BY(mutex_);
   grpc::ServerReaderWriter<v1::TrainerCommand, v1::TrainerMessage>* stream_
       SHOAL_GUARDED_BY(mutex_) = nullptr;
-  std::unique_ptr<grpc::Server> server_;
+  const SocketServer server_;  // the last member: it calls until it ends
 };
 
 class ControlTest : public testing::Test {

@@ -24,11 +24,6 @@ constexpr auto kAskLimit = std::chrono::seconds(6);  // the agent waits for five
 constexpr Duration kRetryFirst = milliseconds(50), kRetryMax = seconds(5);
 constexpr Duration kLookMost = seconds(60);
 
-Instant system_now() {
-  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(unix_time).count()};
-}
-
 std::chrono::nanoseconds wait_of(Duration duration) {
   return std::chrono::nanoseconds(duration.ns);
 }
@@ -162,13 +157,13 @@ Result<ReplicaIdentity::Held> ReplicaIdentity::ask(ReplicaId replica) const {
   const auto trust = std::make_shared<identity::Trust>(identity::Beliefs{*roots, {}});
   const identity::ExpectedPeer any{.cluster = name->cluster};
   const auto server =
-      identity::make_tls_context(identity::MutualServer{*own, trust, any}, system_now);
+      identity::make_tls_context(identity::MutualServer{*own, trust, any}, unix_now);
   if (!server) return server.error();
-  const auto client = identity::make_tls_context(identity::Client{*own, trust, any}, system_now);
+  const auto client = identity::make_tls_context(identity::Client{*own, trust, any}, unix_now);
   if (!client) return client.error();
   return Held{std::make_shared<const outer_opt::PeerIdentity>(
-                  outer_opt::PeerIdentity{name->cluster, *who, {*server, *client}}),
-              trust, own->certificate.not_after() - system_now()};
+                  outer_opt::PeerIdentity{name->cluster, *who, {*server, *client}, *own}),
+              trust, own->certificate.not_after() - unix_now()};
 }
 
 }  // namespace shoal::agent_channel

@@ -27,13 +27,13 @@ class ReplicaIdentity {
   using Use = std::function<void(std::shared_ptr<const outer_opt::PeerIdentity>)>;
   using Complain = std::function<void(const std::string&)>;
 
-  // `use` and `complain` are called by its thread. Ends it when it ends.
+  // The thread calls `use` and `complain`. It ends with this object.
   ReplicaIdentity(const ControlOptions& line, Use use, Complain complain);
   ~ReplicaIdentity();
   ReplicaIdentity(const ReplicaIdentity&) = delete;
   ReplicaIdentity& operator=(const ReplicaIdentity&) = delete;
 
-  // Looks at what the agent says: which replica, and of which epoch.
+  // Reads from the agent's commands which replica this process has, and in which epoch.
   void heard(const ToTrainer& command) SHOAL_EXCLUDES(mutex_);
   // Replicas of these agents are refused from the next handshake on, also over contexts that are in
   // use. Ids are never given out again, so nobody is taken off the list.

@@ -9,11 +9,13 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include "agent_channel/socket_server_test_util.h"
 #include "identity/asio_ssl.h"
 #include "identity/authority.h"
 #include "identity/request.h"
 #include "identity/tls_context.h"
 #include "proto/trainer.grpc.pb.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 #include "wire/metadata.h"
 #include "wire/stream/stream_test_util.h"
@@ -24,25 +26,10 @@ namespace {
 constexpr std::chrono::seconds kPatience{30};
 constexpr ReplicaId kReplica{7};
 
-Instant now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
-
 // Certifies whom it is asked for, by its own idea of the epoch; at first it may refuse.
 class Agent final : public v1::TrainerHost::Service {
  public:
-  explicit Agent(const std::string& socket) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-  }
-  ~Agent() override {
-    server_->Shutdown(std::chrono::system_clock::now());
-    server_->Wait();
-  }
+  explicit Agent(const std::string& socket) : server_(socket, this) {}
   grpc::Status Certify(grpc::ServerContext* context, const v1::CertifyRequest* request,
                        v1::CertifyAnswer* answer) override {
     const MutexLock lock(mutex_);
@@ -54,10 +41,10 @@ class Agent final : public v1::TrainerHost::Service {
     const auto csr = identity::SigningRequest::parse(request->csr());
     EXPECT_TRUE(csr.ok());
     const identity::ReplicaName who{AgentId(3), JobId(1), 0, epoch, ReplicaId(request->replica())};
-    const auto issued = ca_.issue_replica(*csr, who, now());
+    const auto issued = ca_.issue_replica(*csr, who, unix_now());
     EXPECT_TRUE(issued.ok());
     answer->set_chain(issued->pem());
-    answer->set_roots(ca_.roots(now()).front().certificate.pem());
+    answer->set_roots(ca_.roots(unix_now()).front().certificate.pem());
     return grpc::Status::OK;
   }
   // Of a replica of another agent.
@@ -82,8 +69,8 @@ class Agent final : public v1::TrainerHost::Service {
  private:
   Mutex mutex_;
   std::vector<std::string> nonces_ SHOAL_GUARDED_BY(mutex_);
-  const identity::Authority ca_ = identity::Authority::make({"reef"}, now());
-  std::unique_ptr<grpc::Server> server_;
+  const identity::Authority ca_ = identity::Authority::make({"reef"}, unix_now());
+  const SocketServer server_;  // the last member: it calls until it ends
 };
 
 class ReplicaIdentityTest : public testing::Test {

@@ -17,12 +17,12 @@
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/prng.h"
 #include "bench/bench.h"
+#include "bench/cpu_seconds.h"
 #include "bench/gloo_ring.h"
 #include "bench/worker_processes.h"
 #include "outer_opt/core/codec/codec.h"
@@ -31,16 +31,6 @@
 
 namespace shoal::bench {
 namespace {
-
-// CPU time of all threads of this process.
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // After the codec, in the name of a kind.
 constexpr char kEqualParts[] = "/equal";

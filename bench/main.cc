@@ -49,8 +49,9 @@ CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
       "that wait, beside the simulator's");
   command->add_option("--agents", o.agents)->check(CLI::Range(1, 1000));
   command->add_option("--stages", o.stages)->check(CLI::Range(1, 50));
-  command->add_option("--rtt", o.rtt_ms, "Of the emulated line, ms")->check(number_within(0, 10e3));
-  command->add_option("--mbit", o.mbit, "Of the emulated line, each direction; 0: no limit")
+  command->add_option("--rtt", o.rtt_ms, "Round trip of the emulated line, ms")
+      ->check(number_within(0, 10e3));
+  command->add_option("--mbit", o.mbit, "Rate of the emulated line, each direction; 0: no limit")
       ->check(number_within(0, 1e6));
   command->add_option("--forward", o.forward_ms, "ms at speed 1")->check(number_within(0, 1e6));
   command->add_option("--backward", o.backward_ms, "ms at speed 1")->check(number_within(0, 1e6));
@@ -66,8 +67,8 @@ CLI::App* add_pipeline(CLI::App& app, PipelineOptions& o) {
       ->delimiter(',')
       ->check(number_within(0.01, 100));
   command->add_option("--steps", o.steps)->check(CLI::Range(std::int64_t{1}, std::int64_t{1000}));
-  cli::add_enum_option(*command, "--schedule", o.schedule, "Of the inner steps");
-  command->add_option("--repeats", o.repeats, "Of a hop")->check(CLI::Range(1, 1000));
+  cli::add_enum_option(*command, "--schedule", o.schedule, "Schedule of the inner steps");
+  command->add_option("--repeats", o.repeats, "Measurements of a hop")->check(CLI::Range(1, 1000));
   return command;
 }
 
@@ -88,7 +89,7 @@ CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
   command->add_option("--repeats", o.repeats)->check(CLI::Range(1, 1000));
   std::vector<std::string> words;
   for (const CodecKind kind : outer_opt::kDenseCodecs) words.emplace_back(to_string(kind));
-  command->add_option("--codecs", o.codecs, "Of " + CLI::detail::join(words))
+  command->add_option("--codecs", o.codecs, "Which of " + CLI::detail::join(words))
       ->delimiter(',')
       ->check(CLI::IsMember(words));
   command->add_option("--frame", o.frame_values, "Values per frame; 0: by the lines")
@@ -113,7 +114,7 @@ CLI::App* add_planner(CLI::App& app, PlannerOptions& o) {
   command->add_option("--agents", o.agents)
       ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000}));
   command->add_option("--stages", o.stages)->check(CLI::Range(1, 50));
-  command->add_option("--replicas", o.replicas, "Of one stage, for the wiring")
+  command->add_option("--replicas", o.replicas, "Replicas of one stage, for the wiring")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_option("--repeats", o.repeats)->check(CLI::Range(1, 1000));
   return command;

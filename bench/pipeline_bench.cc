@@ -7,10 +7,10 @@
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
 
 #include "base/check.h"
 #include "bench/bench.h"
+#include "bench/cpu_seconds.h"
 #include "swarm/pipeline/local_pipeline.h"
 #include "tests/sim/swarm/options.h"
 
@@ -45,15 +45,6 @@ struct Hop {
   double cpu_us = 0;    // the same, seconds of processors; unlike time, it bears a busy machine
   double gb_per_s = 0;  // as many as the credits allow: encoded bytes, both directions together
 };
-
-double cpu_seconds() {
-  rusage usage{};
-  SHOAL_CHECK(getrusage(RUSAGE_SELF, &usage) == 0);
-  const auto s = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
-  };
-  return s(usage.ru_utime) + s(usage.ru_stime);
-}
 
 struct Spent {
   double wall_s = 0, cpu_s = 0;

@@ -39,7 +39,7 @@ double assignment_ms(const PlannerOptions& options) {
 double wiring_ns(const PlannerOptions& options) {
   constexpr int kDecisions = 1'000'000;
   Prng prng(1);
-  swarm::Wiring wiring(WiringPolicy::kServiceTime, 1);
+  swarm::Wiring wiring(1);
   for (std::int64_t i = 1; i <= options.replicas; ++i) {
     wiring.add(ReplicaId(static_cast<std::uint64_t>(i)), milliseconds(prng.range(50, 400)), 4);
   }

@@ -161,7 +161,7 @@ Status JobFile::apply(const JobFileChanges& changes) {
   return write_down("name", quoted(changes.name));
 }
 
-Status JobFile::apply_set(const std::string& assignment) {
+Status JobFile::apply_set(const std::string& assignment, const char* origin) {
   const auto equals = assignment.find('=');
   if (equals == std::string::npos || equals == 0) {
     return Error{Code::kInvalidArgument, "not key=value: '" + assignment + "'", "--set",
@@ -181,7 +181,7 @@ Status JobFile::apply_set(const std::string& assignment) {
   }
   const auto value = toml_value(text);
   *node = value.value_or(Json(text));
-  places_[pointer] = "--set";
+  places_[pointer] = origin;
   return write_down(key, value ? text : quoted(text));
 }
 

@@ -30,6 +30,8 @@ class JobFile {
   const char* media_type() const { return is_json_ ? "application/json" : "application/toml"; }
   const std::string& folder() const { return folder_; }  // absolute; of relative data paths
   const Json& spec() const { return spec_; }             // what the text says
+  // As --set; `origin` is where a refused field is said to come from.
+  Status apply_set(const std::string& assignment, const char* origin = "--set");
   // "kjv.toml:14: " of a JSON pointer or of its nearest parent; "" when it is nowhere in the file.
   std::string locate(const std::string& pointer) const;
   // kValidation when data.train names no readable file on this host.
@@ -40,7 +42,6 @@ class JobFile {
 
  private:
   Status apply(const JobFileChanges& changes);
-  Status apply_set(const std::string& assignment);
   Status write_down(const std::string& dotted_key, const std::string& toml_value);
   std::string data_path() const;  // absolute; empty: none, or ROOT:PATH
   Error refused_data(const std::string& what, const std::string& remedy) const;

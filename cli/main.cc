@@ -139,6 +139,8 @@ class Tree {
         ->check(CLI::Validator(
             [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
             ""));
+    command->add_option("--from", submit_.from,
+                        "begin from the weights of a checkpoint, or a job's newest one");
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")
@@ -211,6 +213,8 @@ class Tree {
     take_name(
         leaf(agent, "get", "one agent", [this] { return agent_get(common_.context(), name_); }),
         "AGENT");
+    leaf(agent, "doctor", "what cannot be reached, from where, and what to open",
+         [this] { return agent_doctor(common_.context()); });
     const auto verb = [&](const char* word, const char* help) {
       const auto act = [this, word] {
         return agent_command(common_.context(), name_, word, wait_);
@@ -230,7 +234,7 @@ class Tree {
                    [this] { return agent_revoke(common_.context(), name_); }),
               "AGENT");
     add_rounds();
-    leaf(&app_, "network", "the measured lines between agents",
+    leaf(&app_, "network", "the lines between agents: in which way, how fast",
          [this] { return cli::network(common_.context()); });
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });
@@ -335,6 +339,25 @@ class Tree {
     download->add_option("CHECKPOINT|JOB", name_, "id of a checkpoint, or a job: its newest one")
         ->required();
     download->add_option("-o,--output", folder_, "folder [the checkpoint's id]");
+    add_export(checkpoint);
+  }
+
+  void add_export(CLI::App* checkpoint) {
+    CLI::App* command = leaf(checkpoint, "export", "write the model for the Hugging Face libraries",
+                             [this] { return checkpoint_export(common_.context(), export_); });
+    command
+        ->add_option("CHECKPOINT|JOB|FOLDER", export_.checkpoint,
+                     "id of a checkpoint, a job (its newest one), or a downloaded one")
+        ->required();
+    command->add_option("-o,--output", export_.output, "a new folder")->required();
+    command->add_option("--dtype", export_.dtype, "bf16 or fp32 [bf16]")
+        ->check(CLI::IsMember({"bf16", "fp32"}));
+    command->add_option("--shard-size", export_.shard_size, "most bytes of a file [5GB]")
+        ->check([](const std::string& text) {
+          std::string copy = text;
+          return CLI::AsSizeValue(true)(copy);
+        });
+    command->add_option("--tokenizer", export_.tokenizer, "copy the tokenizer of this folder");
   }
 
   void add_generate() {
@@ -466,6 +489,7 @@ class Tree {
   LoginOptions login_;
   int last_ = 50;
   GenerateOptions generate_;
+  ExportOptions export_;
   std::string name_, folder_, round_;
   bool with_gone_ = false;
   double outer_lr_ = 0;

@@ -22,11 +22,13 @@
 #include "coordinator/service/config.h"
 #include "coordinator/service/grpc_log.h"
 #include "coordinator/service/http/server.h"
+#include "coordinator/service/http/views.h"
 #include "coordinator/service/leftovers.h"
 #include "coordinator/service/logging.h"
 #include "coordinator/service/people/people.h"
 #include "coordinator/service/runtime.h"
 #include "coordinator/service/store_check.h"
+#include "coordinator/service/webhooks/webhook.h"
 #include "coordinator/store/telemetry.h"
 #include "threads/service_manager.h"
 
@@ -107,9 +109,22 @@ Status announce(const Config& config, const std::string& http, const std::string
   return write_address_file(config, http, grpc, loaded);
 }
 
+// Null: nobody is to get events.
+Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& store) {
+  if (config.webhook.empty()) return std::unique_ptr<Webhook>();
+  return Webhook::start(
+      {.url = config.webhook,
+       .secret_file = config.webhook_secret_file(),
+       .position_file = config.webhook_position_file(),
+       .severity_min = config.webhook_level,
+       .to_json = [](const EventRecord& event) { return rest::event_json(event).dump(); }},
+      store.reader());
+}
+
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
                                                Machines& machines, People& people,
-                                               Refusals& refusals, Cluster& cluster) {
+                                               const Webhook* webhook, Refusals& refusals,
+                                               Cluster& cluster) {
   auto http = HttpServer::start({.bind = config.http,
                                  .clear_allowed = config.insecure_http,
                                  .public_origin = config.public_url,
@@ -120,6 +135,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .drain_limit = kHttpStopLimit,
                                  .machines = &machines,
                                  .people = &people,
+                                 .webhook = webhook,
                                  .refusals = &refusals},
                                 cluster);
   if (http) return http;
@@ -169,7 +185,13 @@ Status serve(const Config& config, ServiceManager& manager) {
   });
   (*machines)->start_upkeep();
   (*people)->start_upkeep();
-  auto http = start_http(config, (*agents)->address(), **machines, **people, refusals, **runtime);
+  auto webhook = start_webhook(config, **store);
+  if (!webhook) return webhook.error();
+  const auto woken = (*runtime)->on_events([&](std::int64_t) {
+    if (*webhook) (*webhook)->wake();
+  });
+  auto http = start_http(config, (*agents)->address(), **machines, **people, webhook->get(),
+                         refusals, **runtime);
   if (!http) return http.error();
   const Digest loaded = (*runtime)->digest();
   (*runtime)->start(**agents);

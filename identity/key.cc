@@ -92,6 +92,14 @@ Result<PrivateKey> PrivateKey::load(const std::string& path) {
   return error;
 }
 
+Result<PrivateKey> PrivateKey::load_or_make(const std::string& path) {
+  Result<PrivateKey> loaded = load(path);
+  if (loaded || loaded.error().code != Code::kNotFound) return loaded;
+  PrivateKey made = make();
+  if (Status saved = made.save(path); !saved.ok()) return saved.error();
+  return made;
+}
+
 Status PrivateKey::save(const std::string& path) const {
   std::string text = pem();
   Status written = write_private_file(path, text);

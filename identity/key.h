@@ -30,6 +30,8 @@ class PrivateKey {
   // A file of mode 0600 (private_file.h). The path is the field of every error.
   static Result<PrivateKey> load(const std::string& path);
   Status save(const std::string& path) const;
+  // That of the file; where there is none, a new one that is saved there.
+  static Result<PrivateKey> load_or_make(const std::string& path);
 
   std::string pem() const;  // PKCS #8, not encrypted: for files of mode 0600 and TLS libraries
   Hash256 public_fingerprint() const;  // of the public half, in its DER form

@@ -32,6 +32,18 @@ TEST(PrivateKey, IsTheSameAfterAFile) {
   EXPECT_NE(PrivateKey::make().public_fingerprint(), key.public_fingerprint());
 }
 
+TEST(PrivateKey, IsMadeOnceAndLoadedFromThenOn) {
+  const TemporaryFolder folder;
+  const auto made = PrivateKey::load_or_make(folder.file("key"));
+  ASSERT_TRUE(made.ok()) << to_string(made.error());
+  const auto loaded = PrivateKey::load_or_make(folder.file("key"));
+  ASSERT_TRUE(loaded.ok()) << to_string(loaded.error());
+  EXPECT_EQ(loaded->public_fingerprint(), made->public_fingerprint());
+  std::ofstream(folder.file("key")) << "no key";
+  EXPECT_FALSE(PrivateKey::load_or_make(folder.file("key")).ok())
+      << "a damaged key is not replaced";
+}
+
 TEST(PrivateKey, AFileThatOthersCanReadIsRefused) {
   const TemporaryFolder folder;
   ASSERT_TRUE(PrivateKey::make().save(folder.file("key")).ok());

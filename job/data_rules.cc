@@ -26,6 +26,16 @@ DataPath parse_data_path(std::string_view text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
+std::optional<std::string> folder_of_weights(std::string_view init) {
+  constexpr std::string_view kHuggingFace = "hf:";
+  if (!init.starts_with(kHuggingFace) || init.size() == kHuggingFace.size()) return std::nullopt;
+  return std::string(init.substr(kHuggingFace.size()));
+}
+
+std::optional<CheckpointId> checkpoint_of_weights(std::string_view init) {
+  return parse_id<CheckpointTag>(init);
+}
+
 DataNeeds data_needs(const JobSpec& spec) {
   return {spec.data.tokenizer, spec.model.context, spec.model.vocab, spec.data.val_fraction};
 }

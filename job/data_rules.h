@@ -6,10 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "base/ids.h"
 #include "base/result.h"
 #include "job/job_spec.h"
 
@@ -22,6 +24,10 @@ struct DataPath {
   std::string_view path;
 };
 DataPath parse_data_path(std::string_view text);
+
+// What model.init names: the data path of a folder, or a checkpoint. None: not such a thing.
+std::optional<std::string> folder_of_weights(std::string_view init);
+std::optional<CheckpointId> checkpoint_of_weights(std::string_view init);
 
 inline constexpr std::size_t kDataRootNameMax = 64;
 bool is_data_root_name(std::string_view name);  // of a-z, 0-9, '_' and '-'

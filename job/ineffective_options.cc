@@ -10,8 +10,14 @@ constexpr const char* kOfAnAverage[] = {
     "/sync/balance", "/sync/topology", "/sync/codec",    "/sync/feedback",      "/sync/aggregator",
     "/sync/clip",    "/sync/audit",    "/sync/outer/lr", "/sync/outer/momentum"};
 
-constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/recompute", "/swarm/schedule",
-                                        "/swarm/wiring"};
+constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/recompute",
+                                        "/swarm/schedule"};
+
+constexpr const char* kOfRope[] = {
+    "/model/rope/theta",           "/model/rope/scaling",          "/model/rope/factor",
+    "/model/rope/low_freq_factor", "/model/rope/high_freq_factor", "/model/rope/original_context"};
+constexpr const char* kOfLlama3[] = {"/model/rope/low_freq_factor", "/model/rope/high_freq_factor",
+                                     "/model/rope/original_context"};
 
 void no_effect(FieldChecker& found, const char* pointer, const std::string& with) {
   found.refuse(pointer, "has no effect with " + with);
@@ -46,10 +52,33 @@ void find_in_sync(const JobOptions& options, FieldChecker& found) {
   }
 }
 
+void find_in_rope(const ModelSpec& model, FieldChecker& found) {
+  if (model.family == ModelFamily::kGpt2) {
+    for (const char* pointer : kOfRope) {
+      no_effect(found, pointer,
+                "model.family = 'gpt2', which learns its positions; leave it out, or choose "
+                "'llama'");
+    }
+    return;
+  }
+  if (model.rope.scaling == RopeScaling::kNone) {
+    no_effect(found, "/model/rope/factor",
+              "model.rope.scaling = 'none'; leave it out, or set model.rope.scaling to 'linear' or "
+              "'llama3'");
+  }
+  if (model.rope.scaling == RopeScaling::kLlama3) return;
+  for (const char* pointer : kOfLlama3) {
+    no_effect(found, pointer,
+              "model.rope.scaling = " + quoted(to_string(model.rope.scaling)) +
+                  "; leave it out, or set model.rope.scaling = 'llama3'");
+  }
+}
+
 }  // namespace
 
 std::vector<FieldError> ineffective_options(const JobOptions& options) {
   FieldChecker found;
+  find_in_rope(options.model, found);
   if (options.train.schedule == Schedule::kConstant) {
     no_effect(found, "/train/min_lr",
               "train.schedule = 'constant', which stays at train.lr; leave it out, or set "

@@ -12,11 +12,12 @@ namespace {
 
 using testing::HasSubstr;
 
-// A pipeline with cosine and sparse2 reads every field.
+// A pipeline of a llama3 with cosine and sparse2 reads every field.
 JobOptions busy() {
   JobOptions options;
   options.name = "kjv";
   options.data.train = "/data/kjv.txt";
+  options.model.rope.scaling = RopeScaling::kLlama3;
   options.swarm.stages = 2;
   options.sync.codec = CodecKind::kSparse2;
   options.sync.topology = Topology::kAuto;
@@ -58,7 +59,7 @@ TEST_P(IneffectiveUnder, ByNameWithTheRemedy) {
 }
 
 const std::vector<std::string> kPipeline = {"/swarm/activations", "/swarm/recompute",
-                                            "/swarm/schedule", "/swarm/wiring"};
+                                            "/swarm/schedule"};
 
 std::vector<std::string> also_of_a_pipeline(std::vector<std::string> pointers) {
   pointers.insert(pointers.end(), kPipeline.begin(), kPipeline.end());
@@ -66,6 +67,19 @@ std::vector<std::string> also_of_a_pipeline(std::vector<std::string> pointers) {
 }
 
 const Ineffective kIneffective[] = {
+    {{"/model/rope/theta", "/model/rope/scaling", "/model/rope/factor",
+      "/model/rope/low_freq_factor", "/model/rope/high_freq_factor",
+      "/model/rope/original_context"},
+     "choose 'llama'",
+     [](JobOptions& s) { s.model.family = ModelFamily::kGpt2; }},
+    {{"/model/rope/factor", "/model/rope/low_freq_factor", "/model/rope/high_freq_factor",
+      "/model/rope/original_context"},
+     "set model.rope.scaling to 'linear' or 'llama3'",
+     [](JobOptions& s) { s.model.rope.scaling = RopeScaling::kNone; }},
+    {{"/model/rope/low_freq_factor", "/model/rope/high_freq_factor",
+      "/model/rope/original_context"},
+     "set model.rope.scaling = 'llama3'",
+     [](JobOptions& s) { s.model.rope.scaling = RopeScaling::kLinear; }},
     {{"/train/min_lr"},
      "set train.schedule = 'cosine'",
      [](JobOptions& s) { s.train.schedule = Schedule::kConstant; }},

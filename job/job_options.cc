@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "job/data_rules.h"
 #include "job/field_checker.h"
 #include "job/sync_rules.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::int64_t kMaxLayers = 1024;
 constexpr std::int64_t kMaxHidden = 65'536;
+constexpr std::int64_t kMaxHeadDim = 4096;
 constexpr std::int64_t kMaxFfn = 1 << 20;
 constexpr std::int64_t kMaxContext = 1 << 20;
 constexpr std::int64_t kMaxVocab = 1 << 22;
@@ -47,20 +49,32 @@ void check_name(const std::string& name, FieldChecker& checker) {
   }
 }
 
+// Without head_dim the heads share the width.
 void check_heads(const ModelSpec& model, FieldChecker& checker) {
   checker.within("/model/heads", model.heads, 1, kMaxHidden);
-  if (model.heads < 1 || model.hidden < 1) return;
+  checker.within("/model/head_dim", model.head_dim, 0, kMaxHeadDim);
+  if (model.heads < 1 || model.hidden < 1 || model.head_dim < 0) return;
+  const bool llama = model.family == ModelFamily::kLlama;
+  if (model.head_dim > 0 && llama) {
+    return checker.require(model.head_dim % 2 == 0, "/model/head_dim",
+                           "must be even for rotary positions", model.head_dim);
+  }
   if (model.hidden % model.heads != 0) {
-    return checker.refuse("/model/heads", "must divide hidden (" + text_of(model.hidden) +
-                                              "), got " + text_of(model.heads));
+    return checker.refuse("/model/heads", "must divide hidden (" + text_of(model.hidden) + ")" +
+                                              (llama ? ", or set model.head_dim" : "") + ", got " +
+                                              text_of(model.heads));
   }
   const std::int64_t head_dim = model.hidden / model.heads;
-  if (model.family == ModelFamily::kLlama && head_dim % 2 != 0) {
+  if (llama && head_dim % 2 != 0) {
     checker.refuse("/model/heads",
                    "must leave an even head size for rotary positions: hidden / heads = " +
                        text_of(model.hidden) + " / " + text_of(model.heads) + " = " +
-                       text_of(head_dim));
+                       text_of(head_dim) + "; or set model.head_dim");
   }
+  checker.require(model.head_dim == 0 || model.head_dim == head_dim, "/model/head_dim",
+                  "must be 0 or hidden / heads (" + text_of(head_dim) +
+                      ") with model.family = " + quoted(to_string(model.family)),
+                  model.head_dim);
 }
 
 void check_kv_heads(const ModelSpec& model, FieldChecker& checker) {
@@ -77,6 +91,23 @@ void check_kv_heads(const ModelSpec& model, FieldChecker& checker) {
       model.kv_heads);
 }
 
+bool is_within(double value, double above, double most) { return value > above && value <= most; }
+
+void check_rope(const ModelSpec& model, FieldChecker& checker) {
+  const RopeSpec& rope = model.rope;
+  checker.require(is_within(rope.theta, 1, 1e12), "/model/rope/theta",
+                  "must be above 1 and at most 1e12", rope.theta);
+  checker.require(rope.factor >= 1 && rope.factor <= 1e6, "/model/rope/factor",
+                  "must be from 1 to 1e6", rope.factor);
+  checker.require(is_within(rope.low_freq_factor, 0, 1e6), "/model/rope/low_freq_factor",
+                  "must be above 0 and at most 1e6", rope.low_freq_factor);
+  checker.require(
+      is_within(rope.high_freq_factor, rope.low_freq_factor, 1e6), "/model/rope/high_freq_factor",
+      "must be above low_freq_factor (" + text_of(rope.low_freq_factor) + ") and at most 1e6",
+      rope.high_freq_factor);
+  checker.within("/model/rope/original_context", rope.original_context, 1, kMaxContext);
+}
+
 void check_vocab(const JobOptions& options, FieldChecker& checker) {
   const std::int64_t vocab = options.model.vocab;
   if (vocab < 2 || vocab > kMaxVocab) {
@@ -91,6 +122,21 @@ void check_vocab(const JobOptions& options, FieldChecker& checker) {
   }
 }
 
+void check_init(const std::string& init, FieldChecker& checker) {
+  if (init.size() > kMaxPathLength) {
+    return checker.refuse("/model/init", "must be at most " + std::to_string(kMaxPathLength) +
+                                             " bytes, got " + std::to_string(init.size()));
+  }
+  const auto folder = folder_of_weights(init);
+  const bool reachable =
+      folder && (folder->starts_with('/') || !parse_data_path(*folder).root.empty());
+  if (init.empty() || reachable || checkpoint_of_weights(init)) return;
+  checker.refuse("/model/init",
+                 "must be 'hf:ROOT:PATH' or 'hf:/PATH', a folder beneath a data root of each "
+                 "agent, or the id of a checkpoint, such as 'ckpt_7', got " +
+                     quoted(init));
+}
+
 void check_model(const JobOptions& options, FieldChecker& checker) {
   const ModelSpec& model = options.model;
   checker.within("/model/layers", model.layers, 1, kMaxLayers);
@@ -103,6 +149,15 @@ void check_model(const JobOptions& options, FieldChecker& checker) {
       model.ffn);
   checker.within("/model/context", model.context, 1, kMaxContext);
   check_vocab(options, checker);
+  if (model.qkv_bias && model.family == ModelFamily::kGpt2) {
+    checker.refuse("/model/qkv_bias",
+                   "must be false with model.family = 'gpt2', which always has biases; leave it "
+                   "out, got true");
+  }
+  checker.require(is_within(model.norm_eps, 0, 0.1), "/model/norm_eps",
+                  "must be above 0 and at most 0.1", model.norm_eps);
+  check_rope(model, checker);
+  check_init(model.init, checker);
 }
 
 void check_data(const DataSpec& data, FieldChecker& checker) {
@@ -234,7 +289,8 @@ void check_swarm(const JobOptions& options, FieldChecker& checker) {
   if (swarm.stages != 1 && options.model.tie_embeddings == true) {
     checker.refuse("/model/tie_embeddings",
                    "must be false with swarm.stages other than 1: no stage holds both the "
-                   "embedding and the head, got true");
+                   "embedding and the head; leave it out, and the head is a matrix of its own, got "
+                   "true");
   }
   check_schedule(options, checker);
   if (options.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);

@@ -15,9 +15,9 @@ constexpr std::int64_t kFloatBytes = 4;
 constexpr std::int64_t kMuonWorkspace = 5;
 
 std::int64_t llama_parameters(const ModelSpec& m) {
-  const std::int64_t kv_width = m.kv_heads * (m.hidden / m.heads);
-  const std::int64_t attention = 2 * m.hidden * m.hidden + 2 * m.hidden * kv_width;
-  const std::int64_t layer = attention + 3 * m.hidden * m.ffn + 2 * m.hidden;
+  const std::int64_t attention = 2 * m.hidden * (query_width(m) + key_width(m));
+  const std::int64_t biases = m.qkv_bias ? query_width(m) + 2 * key_width(m) : 0;
+  const std::int64_t layer = attention + biases + 3 * m.hidden * m.ffn + 2 * m.hidden;
   const std::int64_t matrices = *m.tie_embeddings ? 1 : 2;  // embedding and head
   return matrices * m.vocab * m.hidden + m.layers * layer + m.hidden;
 }
@@ -33,16 +33,16 @@ std::int64_t gpt2_parameters(const ModelSpec& m) {
 // Values that muon keeps no second moment of, less what it needs while it steps.
 double memory_saved_by_muon(const ModelSpec& m) {
   const bool llama = m.family == ModelFamily::kLlama;
-  const std::int64_t kv_width = m.kv_heads * (m.hidden / m.heads);
   const std::int64_t matrices =
-      2 * m.hidden * m.hidden + 2 * m.hidden * kv_width + (llama ? 3 : 2) * m.hidden * m.ffn;
-  const std::int64_t largest = m.hidden * std::max(m.hidden, m.ffn);
+      2 * m.hidden * (query_width(m) + key_width(m)) + (llama ? 3 : 2) * m.hidden * m.ffn;
+  const std::int64_t largest = m.hidden * std::max({m.hidden, query_width(m), m.ffn});
   return static_cast<double>(m.layers) * static_cast<double>(matrices) -
          static_cast<double>(kMuonWorkspace * largest);
 }
 
 ModelSpec derived(ModelSpec model) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.head_dim == 0) model.head_dim = model.hidden / model.heads;
   if (model.ffn == 0) {
     const bool llama = model.family == ModelFamily::kLlama;
     model.ffn = llama ? (8 * model.hidden + 95) / 96 * 32 : 4 * model.hidden;
@@ -56,7 +56,7 @@ ModelSpec derived(ModelSpec model) {
 // softmax and gradient. In double, because the bounds of the fields multiply to more than 64 bits.
 double activation_values(const ModelSpec& m, std::int64_t microbatch) {
   const auto tokens = static_cast<double>(microbatch) * static_cast<double>(m.context);
-  const auto per_token = static_cast<double>(12 * m.hidden + 4 * m.ffn);
+  const auto per_token = static_cast<double>(8 * m.hidden + 4 * query_width(m) + 4 * m.ffn);
   const double scores = 2.0 * static_cast<double>(m.heads) * static_cast<double>(m.context);
   return tokens * (static_cast<double>(m.layers) * (per_token + scores) +
                    3.0 * static_cast<double>(m.vocab));

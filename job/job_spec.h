@@ -16,6 +16,26 @@
 
 namespace shoal {
 
+// Rotary positions (llama). Pair i of a head turns by position * theta^(-2i / head_dim), scaled.
+struct RopeSpec {
+  double theta = 10'000;
+  RopeScaling scaling = RopeScaling::kNone;
+  double factor = 1;  // of scaling: how many times longer the context became
+  // llama3: an angle whose wave length is above original_context / low_freq_factor is divided by
+  // the factor; below original_context / high_freq_factor it stays.
+  double low_freq_factor = 1, high_freq_factor = 4;
+  std::int64_t original_context = 8192;
+  bool operator==(const RopeSpec&) const = default;
+};
+constexpr auto fields_of(Of<RopeSpec>) {
+  using T = RopeSpec;
+  return fields(field<&T::theta>("theta"), field<&T::scaling>("scaling"),
+                field<&T::factor>("factor"), field<&T::low_freq_factor>("low_freq_factor"),
+                field<&T::high_freq_factor>("high_freq_factor"),
+                field<&T::original_context>("original_context"));
+}
+static_assert(lists_every_field<RopeSpec>());
+
 struct ModelSpec {
   ModelFamily family = ModelFamily::kLlama;
   std::int64_t layers = 4;
@@ -28,6 +48,14 @@ struct ModelSpec {
   // The head is the embedding's matrix. Not set: yes for gpt2 on one stage, else no; a pipeline
   // cannot tie them, because no replica holds both.
   std::optional<bool> tie_embeddings;
+  std::int64_t head_dim = 0;  // values per attention head; 0: hidden / heads, as gpt2 always has
+  bool qkv_bias = false;      // llama: biases of q, k and v, as Qwen2 has them; gpt2 has its own
+  double norm_eps = 1e-5;     // added to the mean square or variance under the root of a norm
+  RopeSpec rope;
+  // Where the initial parameters come from. Empty: drawn from train.seed. "hf:PATH": a folder of
+  // the Hugging Face libraries, beneath a data root of each agent's host. "ckpt_7": a stored
+  // checkpoint, of any job and cut (data_rules.h).
+  std::string init;
   bool operator==(const ModelSpec&) const = default;
 };
 constexpr auto fields_of(Of<ModelSpec>) {
@@ -36,9 +64,16 @@ constexpr auto fields_of(Of<ModelSpec>) {
                 field<&T::hidden>("hidden"), field<&T::heads>("heads"),
                 field<&T::kv_heads>("kv_heads"), field<&T::ffn>("ffn"),
                 field<&T::context>("context"), field<&T::vocab>("vocab"),
-                field<&T::tie_embeddings>("tie_embeddings"));
+                field<&T::tie_embeddings>("tie_embeddings"), field<&T::head_dim>("head_dim"),
+                field<&T::qkv_bias>("qkv_bias"), field<&T::norm_eps>("norm_eps"),
+                field<&T::rope>("rope"), field<&T::init>("init"));
 }
 static_assert(lists_every_field<ModelSpec>());
+
+// Values per token of all queries, and of all keys; there are as many of values as of keys. Derived
+// fields must be filled.
+constexpr std::int64_t query_width(const ModelSpec& m) { return m.heads * m.head_dim; }
+constexpr std::int64_t key_width(const ModelSpec& m) { return m.kv_heads * m.head_dim; }
 
 // A model is a row of units: the embedding, the blocks, the head (last norm, projection, loss). A
 // stage holds the units [first, last).
@@ -104,15 +139,13 @@ struct SwarmSpec {
   ActivationCodec activations = ActivationCodec::kBf16;
   Recompute recompute = Recompute::kKeep;
   PipelineSchedule schedule = PipelineSchedule::kFlush;
-  WiringPolicy wiring = WiringPolicy::kServiceTime;
   bool operator==(const SwarmSpec&) const = default;
 };
 constexpr auto fields_of(Of<SwarmSpec>) {
   using T = SwarmSpec;
   return fields(field<&T::stages>("stages"), field<&T::min_replicas>("min_replicas"),
                 field<&T::max_replicas>("max_replicas"), field<&T::activations>("activations"),
-                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"),
-                field<&T::wiring>("wiring"));
+                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"));
 }
 static_assert(lists_every_field<SwarmSpec>());
 
@@ -152,9 +185,9 @@ struct JobSpec {
   bool operator==(const JobSpec&) const = default;
 };
 
-// Fills the fields whose 0 means "derived": kv_heads, ffn, microbatch; and tie_embeddings. Call
-// on valid specs. swarm.stages stays 0 ("auto"): the number is the planner's, and kept with the
-// job.
+// Fills the fields whose 0 means "derived": kv_heads, head_dim, ffn, microbatch; and
+// tie_embeddings. Call on valid specs. swarm.stages stays 0 ("auto"): the number is the planner's,
+// and kept with the job.
 JobSpec with_derived_fields(JobSpec spec);
 
 // Parameters of the whole model, and the memory that training one replica of it needs: its vectors

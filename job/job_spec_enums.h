@@ -12,6 +12,15 @@ constexpr auto enumerators_of(Of<ModelFamily>) {
   return enumerators<ModelFamily>({{kLlama, "llama"}, {kGpt2, "gpt2"}});
 }
 
+// How rotary positions reach beyond the context that a model was first trained with. linear: angles
+// divided by a factor (Chen et al. 2023). llama3: slow angles divided by it, fast ones kept, those
+// between blended (as Llama 3.1 does).
+enum class RopeScaling { kNone, kLinear, kLlama3 };
+constexpr auto enumerators_of(Of<RopeScaling>) {
+  using enum RopeScaling;
+  return enumerators<RopeScaling>({{kNone, "none"}, {kLinear, "linear"}, {kLlama3, "llama3"}});
+}
+
 enum class Tokenizer {
   kBytes,
   kUint16
@@ -138,14 +147,6 @@ constexpr auto enumerators_of(Of<PipelineSchedule>) {
   using enum PipelineSchedule;
   return enumerators<PipelineSchedule>(
       {{kFlush, "flush"}, {kOneForwardOneBackward, "1f1b"}, {kTwoBufferedWeights, "2bw"}});
-}
-
-// Which replica of the next stage gets a microbatch; the last two exist to be compared with.
-enum class WiringPolicy { kServiceTime, kSticky, kRandom };
-constexpr auto enumerators_of(Of<WiringPolicy>) {
-  using enum WiringPolicy;
-  return enumerators<WiringPolicy>(
-      {{kServiceTime, "service_time"}, {kSticky, "sticky"}, {kRandom, "random"}});
 }
 
 }  // namespace shoal

@@ -19,6 +19,7 @@ JobSpec good() {
 TEST(JobSpec, DerivedFields) {
   JobSpec spec = with_derived_fields(good());
   EXPECT_EQ(spec.model.kv_heads, 4);
+  EXPECT_EQ(spec.model.head_dim, 32);
   EXPECT_EQ(spec.model.ffn, 352);  // 8/3 * 128 = 341.3, up to a multiple of 32
   EXPECT_EQ(spec.train.microbatch, 16);
   JobSpec gpt2 = good();
@@ -51,7 +52,6 @@ TEST(JobSpec, FieldsOfPipelinesMeanNothingWithOneStage) {
   JobSpec spec = good();
   spec.swarm.recompute = Recompute::kRecompute;
   spec.swarm.schedule = PipelineSchedule::kOneForwardOneBackward;
-  spec.swarm.wiring = WiringPolicy::kSticky;
   spec.swarm.activations = ActivationCodec::kInt8;
   EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
   EXPECT_EQ(training_memory(spec), training_memory(good()));
@@ -76,6 +76,21 @@ TEST(JobSpec, ParameterCountByHand) {
   ModelSpec model{ModelFamily::kLlama, 1, 4, 2, 1, 6, 8, 10};
   // embedding and head 40 + 40, q and o 16 + 16, k and v 8 + 8, feed-forward 3 * 24, norms 3 * 4
   EXPECT_EQ(parameter_count(model), 80 + 32 + 16 + 72 + 12);
+}
+
+TEST(JobSpec, ParameterCountOfQwen2WithBiases) {
+  ModelSpec model{ModelFamily::kLlama, 24, 896, 14, 2, 4864, 32768, 151936, true};
+  model.qkv_bias = true;
+  EXPECT_EQ(parameter_count(model), 494'032'768);  // Qwen2 0.5B
+}
+
+TEST(JobSpec, ParameterCountOfHeadsOfAnotherSize) {
+  ModelSpec model{ModelFamily::kLlama, 1, 4, 2, 1, 6, 8, 10};
+  model.head_dim = 6;
+  // q and o 4 * 12 each, k and v 4 * 6 each
+  EXPECT_EQ(parameter_count(model), 80 + 96 + 48 + 72 + 12);
+  model.qkv_bias = true;
+  EXPECT_EQ(parameter_count(model), 80 + 96 + 48 + 72 + 12 + 12 + 6 + 6);
 }
 
 TEST(JobSpec, TrainingMemoryHasSevenVectorsAndActivations) {

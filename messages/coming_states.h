@@ -1,5 +1,5 @@
-// Records of the states that a replica was told to take and has not taken yet: a slow one may be
-// told of a commit before it has obeyed the one before. Bounded; the oldest go first.
+// Records of the states that a replica was told to take and has not taken yet: a slow replica may
+// hear of a commit before it has obeyed the last one. Bounded; the oldest are dropped first.
 #pragma once
 
 #include <algorithm>

@@ -20,13 +20,15 @@ struct TrainerReady {
   std::string libraries;                     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
   std::int32_t protocol = kProtocolVersion;  // a trainer of another one is not used
   std::optional<Assign> holds = {};  // attached again: what it works on, which Loaded follows
+  bool hears_relays = false;         // it understands Relays
   bool operator==(const TrainerReady&) const = default;
 };
 constexpr auto fields_of(Of<TrainerReady>) {
   using T = TrainerReady;
   return fields(field<&T::slot>("slot"), field<&T::device>("device"),
                 field<&T::peer_address>("peer_address"), field<&T::libraries>("libraries"),
-                field<&T::protocol>("protocol"), field<&T::holds>("holds"));
+                field<&T::protocol>("protocol"), field<&T::holds>("holds"),
+                field<&T::hears_relays>("hears_relays"));
 }
 static_assert(lists_every_field<TrainerReady>());
 
@@ -94,6 +96,6 @@ struct StopTrainer {
 using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
                                ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
                                ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
-                               ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer>;
+                               ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer, Relays>;
 
 }  // namespace shoal

@@ -43,6 +43,8 @@ constexpr const char* case_of(Of<WriteCheckpoint>) { return "write_checkpoint"; 
 constexpr const char* case_of(Of<KeepCopies>) { return "keep_copies"; }
 constexpr const char* case_of(Of<ForgetCheckpoint>) { return "forget_checkpoint"; }
 
+constexpr const char* case_of(Of<Relays>) { return "relays"; }
+
 constexpr const char* case_of(Of<TrainerReady>) { return "ready"; }
 constexpr const char* case_of(Of<CheckpointReady>) { return "checkpoint_ready"; }
 constexpr const char* case_of(Of<LoadReplica>) { return "load"; }

@@ -40,6 +40,12 @@ constexpr Synonym kSynonyms[] = {
     {"model", "num_attention_heads", "heads"},
     {"model", "num_key_value_heads", "kv_heads"},
     {"model", "n_kv_heads", "kv_heads"},
+    {"model", "head_size", "head_dim"},
+    {"model", "attention_bias", "qkv_bias"},
+    {"model", "rms_norm_eps", "norm_eps"},
+    {"model", "layer_norm_epsilon", "norm_eps"},
+    {"model", "rope_theta", "rope"},
+    {"model", "rope_scaling", "rope"},
     {"model", "intermediate_size", "ffn"},
     {"model", "d_ff", "ffn"},
     {"model", "block_size", "context"},
@@ -66,6 +72,11 @@ constexpr Synonym kSynonyms[] = {
     {"sync", "inner_steps", "every"},
     {"sync", "interval", "every"},
     {"sync", "compression", "codec"},
+    {"model/rope", "rope_theta", "theta"},
+    {"model/rope", "base", "theta"},
+    {"model/rope", "type", "scaling"},
+    {"model/rope", "rope_type", "scaling"},
+    {"model/rope", "original_max_position_embeddings", "original_context"},
     {"sync/outer", "learning_rate", "lr"},
     {"sync/outer", "beta", "momentum"},
     {"swarm", "replicas", "min_replicas"},
@@ -73,6 +84,23 @@ constexpr Synonym kSynonyms[] = {
     {"swarm", "pipeline_stages", "stages"},
     {"swarm", "activation_checkpointing", "recompute"},
 };
+
+// Keys of former versions. Stored specs may still have them, and their value is passed over; in a
+// new spec they are refused with what replaces them.
+struct RetiredKey {
+  std::string_view table, key, instead;
+};
+constexpr RetiredKey kRetiredKeys[] = {
+    {"swarm", "wiring",
+     "was removed in 0.2.0: each replica of the next stage gets microbatches in proportion to its "
+     "measured speed; leave it out"},
+};
+
+const RetiredKey* retired_key(std::string_view table, std::string_view key) {
+  const auto retired = std::ranges::find_if(
+      kRetiredKeys, [&](const RetiredKey& each) { return each.table == table && each.key == key; });
+  return retired == std::end(kRetiredKeys) ? nullptr : retired;
+}
 
 // ---- unknown keys
 
@@ -147,12 +175,22 @@ std::string join(std::string_view path, std::string_view key) {
   return path.empty() ? "/" + std::string(key) : "/" + std::string(path) + "/" + std::string(key);
 }
 
+enum class Author { kPerson, kProgram };
+
 struct Reading {
+  Author author;
   JobOptions options;
   std::vector<FieldError> errors;
   std::vector<const SpecField*>
       written;  // what the text says; the other fields have their defaults
 };
+
+void read_unknown(std::string_view path, const std::string& key, Reading& reading) {
+  const RetiredKey* retired = retired_key(path, key);
+  if (retired != nullptr && reading.author == Author::kProgram) return;
+  reading.errors.push_back(
+      {join(path, key), retired ? std::string(retired->instead) : unknown_key(path, key)});
+}
 
 void read_table(const Json& tree, std::string_view path, Reading& reading);
 
@@ -171,7 +209,7 @@ void read_entry(std::string_view path, const std::string& key, const Json& value
   const auto& tables = spec_tables();
   const auto t = std::ranges::find_if(
       tables, [&](const SpecTable& each) { return each.parent == path && each.key == key; });
-  if (t == tables.end()) return errors.push_back({join(path, key), unknown_key(path, key)});
+  if (t == tables.end()) return read_unknown(path, key, reading);
   if (!value.is_object()) {
     return errors.push_back({join(path, key), "must be a table of fields, got " + given(value)});
   }
@@ -229,11 +267,9 @@ JobOptions defaults_for(const Json& root) {
   return algorithm ? default_options(*algorithm) : JobOptions{};
 }
 
-enum class Author { kPerson, kProgram };
-
 SpecOrProblems read_tree(const Json& root, const std::map<std::string, TextPosition>& positions,
                          Author author) {
-  Reading reading{defaults_for(root), {}, {}};
+  Reading reading{author, defaults_for(root), {}, {}};
   read_table(root, "", reading);
   auto& errors = reading.errors;
   const bool all_read = errors.empty();

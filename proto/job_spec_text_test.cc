@@ -119,15 +119,43 @@ TEST(SpecText, FieldsThatDoNotGoTogether) {
   EXPECT_EQ(sparse.spec.train.schedule, Schedule::kConstant);
 }
 
+TEST(SpecText, RotaryPositionsHaveATableOfTheirOwn) {
+  const auto read = read_spec_toml(
+      minimal("[model]\nhead_dim = 64\nqkv_bias = true\nnorm_eps = 1e-6\n[model.rope]\n"
+              "theta = 500000\nscaling = 'llama3'\nfactor = 8\nlow_freq_factor = 2\n"
+              "high_freq_factor = 5\noriginal_context = 4096"));
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  const ModelSpec& model = read.spec.model;
+  EXPECT_EQ(model.head_dim, 64);
+  EXPECT_TRUE(model.qkv_bias);
+  EXPECT_EQ(model.norm_eps, 1e-6);
+  EXPECT_EQ(model.rope, (RopeSpec{500'000, RopeScaling::kLlama3, 8, 2, 5, 4096}));
+  const auto flat = refused(read_spec_toml(minimal("[model]\nrope_theta = 500000")));
+  EXPECT_THAT(flat.detail, HasSubstr("did you mean 'rope'?"));
+}
+
+// A job that was stored before a field came keeps its meaning.
+TEST(SpecText, AKeptSpecWithoutTheNewerFieldsHasTheirDefaults) {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  spec.name = "a", spec.data.train = "/x";
+  auto json = spec_to_json(spec);
+  for (const char* newer : {"head_dim", "qkv_bias", "norm_eps", "rope", "init"}) {
+    ASSERT_EQ(json["model"].erase(newer), 1u) << newer;
+  }
+  const auto read = read_kept_spec(json.dump());
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec, spec);
+}
+
 TEST(SpecText, WhatHasNoEffectIsRefusedWhereItWasWritten) {
   const auto error = refused(read_spec_toml(minimal("[sync]\nfeedback = 0.95")));
   EXPECT_EQ(error.pointer, "/sync/feedback");
   EXPECT_THAT(error.detail, AllOf(HasSubstr("no effect with sync.codec = 'int8'"),
                                   HasSubstr("set sync.codec = 'sparse2'"), HasSubstr("line 5")));
-  const auto json = refused(
-      read_spec_json(R"({"name":"a","data":{"train":"/x"},"swarm":{"wiring":"service_time"}})"));
-  EXPECT_EQ(json.pointer, "/swarm/wiring");
-  EXPECT_FALSE(read_spec_toml(minimal("[swarm]\nstages = 2\nwiring = 'random'")).problems);
+  const auto json =
+      refused(read_spec_json(R"({"name":"a","data":{"train":"/x"},"swarm":{"schedule":"flush"}})"));
+  EXPECT_EQ(json.pointer, "/swarm/schedule");
+  EXPECT_FALSE(read_spec_toml(minimal("[swarm]\nstages = 2\nschedule = '1f1b'")).problems);
   const auto alone = read_spec_toml(
       minimal("[sync]\nalgorithm = 'none'\ncodec = 'fp32'\n[sync.outer]\nmomentum = 0.5"));
   ASSERT_TRUE(alone.problems);
@@ -157,12 +185,29 @@ TEST(SpecText, ASpecOfTheApiIsTakenBack) {
 TEST(SpecText, AKeptSpecMayHaveIneffectiveFields) {
   JobSpec spec = full();
   spec.train.schedule = Schedule::kConstant;
-  spec.swarm.wiring = WiringPolicy::kSticky;
+  spec.swarm.recompute = Recompute::kRecompute;
   auto json = spec_to_json(spec);
   json["sync"]["feedback"] = 0.5;
   const auto read = read_kept_spec(json.dump());
   ASSERT_FALSE(read.problems) << read.problems->summary;
   EXPECT_EQ(read.spec, spec);
+}
+
+TEST(SpecText, AKeyOfAFormerVersionIsPassedOverInAKeptSpecAlone) {
+  auto json = spec_to_json(full());
+  json["swarm"]["wiring"] = "sticky";
+  const auto kept = read_kept_spec(json.dump());
+  ASSERT_FALSE(kept.problems) << kept.problems->summary;
+  EXPECT_EQ(kept.spec, full());
+  const auto submitted = refused(read_spec_json(json.dump()));
+  EXPECT_EQ(submitted.pointer, "/swarm/wiring");
+  EXPECT_THAT(submitted.detail, AllOf(HasSubstr("was removed in 0.2.0"), HasSubstr("leave it out"),
+                                      Not(HasSubstr("unknown"))));
+  const auto written =
+      refused(read_spec_toml(minimal("[swarm]\nstages = 2\nwiring = 'service_time'")));
+  EXPECT_THAT(written.detail, AllOf(HasSubstr("was removed in 0.2.0"), HasSubstr("line 6")));
+  json["swarm"]["wirings"] = 1;
+  EXPECT_EQ(refused(read_kept_spec(json.dump())).pointer, "/swarm/wirings");
 }
 
 TEST(SpecText, JsonRoundTrip) {

@@ -50,6 +50,8 @@ int serve() {
       *line, {.command =
                   [&](ToTrainer command) {
                     identity.heard(command);
+                    if (const auto* told = std::get_if<Relays>(&command))
+                      (*node)->set_relays(told->addresses);
                     return queue.push_command(std::move(command));
                   },
               .ended = [&] { queue.push(agent_channel::StreamEnded{}); },

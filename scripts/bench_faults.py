@@ -18,31 +18,9 @@ import statistics
 import sys
 import time
 
-from rig import Cluster, cluster_on_lines, send
+from rig import Cluster, cluster_on_lines, job_text, send
 
 FAULTS = ("kill", "freeze", "freeze_both", "cut")
-JOB = """name = "faults"
-[model]
-family = "llama"
-layers = 2
-hidden = 64
-heads = 4
-context = 64
-[data]
-train = "text.txt"
-[train]
-steps = 1000000
-batch = 4
-lr = 1e-3
-[sync]
-every = {every}
-[swarm]
-min_replicas = 2
-[checkpoint]
-every_rounds = 0
-[eval]
-every_rounds = 0
-"""
 
 
 def strike(cluster, fault, number):
@@ -97,7 +75,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of victims and moments")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    job = JOB.format(every=options.every)
+    job = job_text("faults", model={"layers": 2, "hidden": 64, "heads": 4, "context": 64},
+                   train={"batch": 4, "lr": 1e-3}, sync={"every": options.every}, swarm={"min_replicas": 2})
     results = {}
     with cluster_on_lines("shoal-faults-", options.agents, options.mbit,
                           lambda folder, lines: Cluster(folder, options.agents, job, lines)) as cluster:

@@ -22,37 +22,13 @@ import sys
 import threading
 import time
 
-from rig import Cluster, cluster_on_lines
+from rig import Cluster, cluster_on_lines, job_text
 
 STEP_MS, STEPS = 100, 20  # of a round
 BYTES_PER_VALUE = 8  # anchor and outer momentum; AdamW's moments begin at zero (train.join)
 FRAGMENTS = 4
 CUT_S = 3
 LIMIT_S = 600
-JOB = """name = "bench"
-[model]
-family = "llama"
-layers = {layers}
-hidden = {hidden}
-heads = 8
-context = 32
-[data]
-train = "text.txt"
-[train]
-steps = 1000000
-batch = 1
-lr = 1e-4
-[sync]
-every = {every}
-fragments = {fragments}
-codec = "int4"
-[swarm]
-min_replicas = 1
-[checkpoint]
-every_rounds = 0
-[eval]
-every_rounds = 0
-"""
 
 
 class GrowingCluster(Cluster):
@@ -144,7 +120,9 @@ def main():
     parser.add_argument("--layers", type=int, default=4, help="of the model; its state is 57 MB with both defaults")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    job = JOB.format(hidden=options.hidden, layers=options.layers, every=STEPS * FRAGMENTS, fragments=FRAGMENTS)
+    job = job_text("bench", model={"layers": options.layers, "hidden": options.hidden, "heads": 8, "context": 32},
+                   train={"batch": 1, "lr": 1e-4},
+                   sync={"every": STEPS * FRAGMENTS, "fragments": FRAGMENTS, "codec": "int4"})
     with cluster_on_lines("shoal-joins-", 3, options.mbit,
                           lambda folder, lines: GrowingCluster(folder, 3, job, lines)) as cluster:
         cluster.begin()

@@ -18,34 +18,12 @@ import sys
 import threading
 import time
 
-from rig import Cluster, Lines, cluster_on_lines
+from rig import Cluster, Lines, cluster_on_lines, job_text
 
 CUT_S = 2  # how long a line stays cut
 LOST_PER_CUT = 8 << 20  # under way in buffers
 HEADERS = 1.01  # of messages, and all else that the two say
 LIMIT_S = 1200
-JOB = """name = "bench"
-[model]
-family = "llama"
-layers = 8
-hidden = {hidden}
-heads = 8
-context = 32
-[data]
-train = "text.txt"
-[train]
-steps = 1000000
-batch = 1
-lr = 1e-4
-[sync]
-every = 2
-[swarm]
-min_replicas = 1
-[checkpoint]
-every_rounds = 0
-[eval]
-every_rounds = 0
-"""
 
 
 class Relay:
@@ -153,7 +131,8 @@ def main():
     parser.add_argument("--hidden", type=int, default=512, help="width of the model; its state is 400 MB at 512")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    job = JOB.format(hidden=options.hidden)
+    job = job_text("bench", model={"layers": 8, "hidden": options.hidden, "heads": 8, "context": 32},
+                   train={"batch": 1, "lr": 1e-4}, sync={"every": 2})
     with cluster_on_lines("shoal-transfers-", 1, options.mbit,
                           lambda folder, lines: RelayedCluster(folder, 1, job, lines)) as cluster:
         cluster.relay = Relay()

@@ -7,8 +7,8 @@ from chaos_hands import Hands
 from chaos_hosts import RoughLines, StormCluster, Supervisor
 from chaos_losses import find_losses
 from chaos_oracle import Oracle
-from chaos_scenarios import JOB, Scenario
-from chaos_storm import CONTEXT, Weather
+from chaos_scenarios import BATCH, CONTEXT, Scenario, chaos_job
+from chaos_storm import Weather
 
 KINDS = ("kill-host", "freeze-host", "cut")
 FAULTS_PER_MINUTE = 62 / 30
@@ -50,7 +50,7 @@ class Record(Scenario):
         return RoughLines(label)
 
     def cluster(self, folder, lines, what):
-        job = JOB.format(sync=f'every = "{self.options.round_s}s"', stages=1, checkpoint=self.checkpoint_every)
+        job = chaos_job({"every": f"{self.options.round_s}s"}, checkpoint=self.checkpoint_every)
         cluster = TimedCluster(folder, self.options.agents, job, lines, self.options.coordinator_flag, [],
                                self.options.bin)
         cluster.environment["SHOAL_TIMED_STEP_MS"] = str(self.options.step_ms)
@@ -93,7 +93,7 @@ class Record(Scenario):
         rate = (begin.job_tokens - before.job_tokens) / (begin.committed_at - before.committed_at) / replicas
         lasted, counted = end.committed_at - begin.committed_at, end.job_tokens - begin.job_tokens
         living = replicas * lasted - DOWN_S * len(self.faults)
-        by_clock = 1000 / self.options.step_ms * 2 * CONTEXT  # JOB has batches of 2
+        by_clock = 1000 / self.options.step_ms * BATCH * CONTEXT
         kept = counted / (living * rate)
         usual_s = (begin.committed_at - before.committed_at) / UNDISTURBED
         ends = [rounds[number].committed_at for number in range(first, last + 1)]

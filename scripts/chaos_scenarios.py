@@ -11,33 +11,18 @@ import time
 import chaos_bad_input
 import chaos_store
 from chaos_watch import TRAINS_WITHIN_S, Watch, commit_times, disturb, longest_gap
-from rig import PATIENCE_S, POLL_S, Cluster, Lines, Trouble, send
+from rig import PATIENCE_S, POLL_S, Cluster, Lines, Trouble, job_text, send
 
-JOB = """name = "chaos"
-[model]
-family = "llama"
-layers = 2
-hidden = 16
-heads = 2
-context = 16
-[data]
-train = "text.txt"
-[train]
-steps = 10000000
-batch = 2
-lr = 1e-3
-[sync]
-{sync}
-[swarm]
-stages = {stages}
-min_replicas = 1
-[checkpoint]
-every_rounds = {checkpoint}
-[eval]
-every_rounds = 0
-"""
+CONTEXT, BATCH = 16, 2  # of the job
 SPEED = 0.1  # of a device: four agents and a coordinator leave most of a small machine idle
 SLOW = ["--speed", str(SPEED)]
+
+
+def chaos_job(sync, stages=1, checkpoint=0):
+    """So small that rounds follow one another fast."""
+    return job_text("chaos", model={"layers": 2, "hidden": 16, "heads": 2, "context": CONTEXT},
+                    train={"batch": BATCH, "lr": 1e-3}, sync=sync, swarm={"stages": stages},
+                    checkpoint={"every_rounds": checkpoint})
 
 
 class Scenario:
@@ -58,8 +43,7 @@ class Scenario:
         return [{} for _ in range(self.options.tries)]
 
     def cluster(self, folder, lines, what):
-        job = JOB.format(sync=f"every = {self.options.every}", stages=what.get("stages", 1),
-                         checkpoint=self.checkpoint_every)
+        job = chaos_job({"every": self.options.every}, what.get("stages", 1), self.checkpoint_every)
         return Cluster(folder, self.options.agents, job, lines, self.options.coordinator_flag, SLOW, self.options.bin)
 
     def attempt(self, cluster, what, chance):
@@ -432,9 +416,8 @@ class Fair(Scenario):
 
     def cluster(self, folder, lines, what):
         speeds = [float(one) for one in what["speeds"].split(",")]
-        by_steps = f'every = {self.options.every}\nbalance = "speed"'
-        sync = f'every = "{what["seconds"]}s"' if "seconds" in what else by_steps
-        job = JOB.format(sync=sync, stages=1, checkpoint=0)
+        by_steps = {"every": self.options.every, "balance": "speed"}
+        job = chaos_job({"every": f"{what['seconds']}s"} if "seconds" in what else by_steps)
         cluster = UnequalCluster(folder, len(speeds), job, lines, self.options.coordinator_flag,
                                  programs=self.options.bin)
         cluster.speeds = speeds
@@ -487,7 +470,7 @@ class BadInput(Scenario):
         return [one for one in wanted if one["case"] not in skipped]
 
     def cluster(self, folder, lines, what):
-        job = JOB.format(sync=f"every = {self.options.every}", stages=1, checkpoint=self.checkpoint_every)
+        job = chaos_job({"every": self.options.every}, checkpoint=self.checkpoint_every)
         return chaos_bad_input.make_cluster(folder, self.options.agents, job, self.options.coordinator_flag,
                                             self.options.bin)
 

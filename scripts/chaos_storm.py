@@ -14,9 +14,8 @@ import chaos_plan
 from chaos_hands import Hands, Spared
 from chaos_hosts import RoughLines, StormCluster, Supervisor
 from chaos_oracle import Oracle
-from chaos_scenarios import JOB, SLOW, Scenario
+from chaos_scenarios import CONTEXT, SLOW, Scenario, chaos_job
 
-CONTEXT = 16  # of JOB
 TRAINS_WITHIN_S = 60  # from the last heal to a commit
 ALL_WITHIN_S = 120  # until everybody contributes
 WAITS_FOR_LEFT_S = 60  # for state of a node that left, before a job goes back to a checkpoint (docs/backup.md)
@@ -201,8 +200,7 @@ class Storm(Scenario):
         return RoughLines(label)
 
     def cluster(self, folder, lines, what):
-        job = JOB.format(sync=f"every = {self.options.every}", stages=self.options.stages,
-                         checkpoint=self.checkpoint_every)
+        job = chaos_job({"every": self.options.every}, self.options.stages, self.checkpoint_every)
         cluster = StormCluster(folder, self.options.agents, job, lines, self.options.coordinator_flag, SLOW,
                                self.options.bin)
         if self.trace:

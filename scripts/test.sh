@@ -6,18 +6,22 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 seeds=200
 selection=()
+torch=false
 for argument in "$@"; do
   case $argument in
     --quick)
       seeds=10
       selection=(--label-exclude 'integration|slow')
       ;;
+    --torch) torch=true ;;
     *)
-      echo "usage: ./dev test [--quick]" >&2
+      echo "usage: ./dev test [--quick | --torch]" >&2
       exit 2
       ;;
   esac
 done
+
+if $torch; then exec scripts/torch_test.sh; fi
 
 names=() results=() times=()
 part() { # NAME COMMAND…

@@ -1,7 +1,8 @@
-// Clocks that never go back. Pure libraries are told the time and do not see this header. All
+// The clocks of a process. Pure libraries are told the time and do not see this header. All
 // functions may be called from any thread.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/time.h"
@@ -15,17 +16,20 @@ inline Instant steady_now() {
               .count()};
 }
 
-// Unix time, read once at construction and carried on by the steady clock: it does not go back
-// while the process lives, whatever is done to the host's clock, and instants from before a restart
-// stay comparable.
+// Unix time as the host has it, for what other hosts judge: certificates and tokens. It jumps when
+// the host's clock is set.
+inline Instant unix_now() {
+  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
+              std::chrono::system_clock::now().time_since_epoch())
+              .count()};
+}
+
+// Unix time that never goes back: read once at construction and carried on by the steady clock,
+// whatever is done to the host's clock meanwhile. Instants from before a restart stay comparable.
 class UnixClock {
  public:
   // Starts at the host's time, or at `not_before` if that is later.
-  explicit UnixClock(Instant not_before = {}) {
-    const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
-    start_.ns = std::chrono::duration_cast<std::chrono::nanoseconds>(unix_time).count();
-    if (start_ < not_before) start_ = not_before;
-  }
+  explicit UnixClock(Instant not_before = {}) { start_ = std::max(unix_now(), not_before); }
   Instant now() const {
     const auto passed = std::chrono::steady_clock::now() - steady_start_;
     return start_ +

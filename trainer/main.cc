@@ -1,5 +1,5 @@
-// shoal-trainer: without a subcommand the process that an agent starts; `generate` and `bench` for
-// people.
+// shoal-trainer: without a subcommand the process that an agent starts; `generate`, `export` and
+// `bench` for people.
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +7,7 @@
 #include "base/number_text.h"
 #include "cli/enum_option.h"
 #include "trainer/bench.h"
+#include "trainer/export.h"
 #include "trainer/generate.h"
 #include "trainer/model/group_member.h"
 #include "trainer/model/torch_bridge.h"
@@ -28,6 +29,30 @@ void add_generate(CLI::App& app, GenerateOptions& options) {
   command->add_option("--seed", options.seed, "Same seed, same text");
   command->add_option("--threads", options.threads, "CPU threads")->check(CLI::Range(1, 1024));
   command->add_flag("--json", options.json, "One JSON object at the end");
+}
+
+struct ExportCommand {
+  ExportOptions options;
+  std::uint64_t shard_bytes = static_cast<std::uint64_t>(ExportOptions().shard_max.count());
+  bool json = false;
+};
+
+void add_export(CLI::App& app, ExportCommand& command) {
+  CLI::App* sub = app.add_subcommand("export", "Write a model for the Hugging Face libraries");
+  ExportOptions& options = command.options;
+  sub->add_option("--checkpoint", options.checkpoint, "Folder of the checkpoint")->required();
+  sub->add_option("--output", options.out, "A new folder")->required();
+  cli::add_enum_option(*sub, "--dtype", options.precision, "bf16 or fp32");
+  sub->add_option("--shard-size", command.shard_bytes, "Most bytes of a file: 5GB")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 62));
+  sub->add_option("--tokenizer", options.tokenizer, "Copy the tokenizer of this folder");
+  sub->add_flag("--json", command.json, "One JSON object at the end");
+}
+
+int run_export(ExportCommand& command) {
+  command.options.shard_max = Bytes(static_cast<std::int64_t>(command.shard_bytes));
+  return export_model(command.options, command.json);
 }
 
 void add_bench(CLI::App& app, BenchOptions& options) {
@@ -56,12 +81,15 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   GenerateOptions generate_options;
   BenchOptions bench_options;
+  ExportCommand export_command;
   add_generate(app, generate_options);
+  add_export(app, export_command);
   add_bench(app, bench_options);
   app.add_subcommand("version", "Version and libraries");
   app.add_subcommand(kGroupMemberCommand)->group("");  // started by the leader of a replica group
   CLI11_PARSE(app, argc, argv);
   if (app.got_subcommand("generate")) return generate(generate_options);
+  if (app.got_subcommand("export")) return run_export(export_command);
   if (app.got_subcommand("bench")) return bench(bench_options);
   if (app.got_subcommand("version")) {
     std::cout << "shoal-trainer " SHOAL_VERSION "\n" << describe_libraries({}) << std::endl;

@@ -1,5 +1,5 @@
-// Checkpoints at an agent: written by a trainer, hashed, uploaded, fetched for one that loads, and
-// let go.
+// Checkpoints at an agent: written by a trainer, hashed, uploaded, fetched for a trainer that
+// loads, and deleted.
 #include "agent/core/agent_test_util.h"
 
 namespace shoal::agent {

@@ -79,11 +79,13 @@ void Agent::State::attached(const TrainerAttached& input) {
   move(trainer->state, TrainerEvent::kAttached);
   trainer->attached = true;
   trainer->left = false;
+  trainer->hears_relays = input.ready.hears_relays;
   trainer->due.reset();
   if (input.ready.protocol != kProtocolVersion) {
     return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
   }
   if (is_first(input.trainer.slot)) measured(input);
+  tell_relays(input.trainer.slot);
   if (input.ready.holds) adopt(input.trainer.slot, *input.ready.holds);
   load_what_is_ready();
 }

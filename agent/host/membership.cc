@@ -1,7 +1,5 @@
 #include "agent/host/membership.h"
 
-#include <chrono>
-
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 
@@ -10,6 +8,7 @@
 #include "identity/private_file.h"
 #include "identity/renewal.h"
 #include "identity/trust.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 
 namespace shoal::agent {
@@ -19,12 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr Duration kLookMost = seconds(60);  // clocks are set, hosts sleep: looks again so often
 constexpr Duration kRetryFirst = seconds(1), kRetryMost = seconds(60);
-
-Instant system_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
 
 std::int64_t unix_ms(Instant at) { return at.ns / 1'000'000; }
 
@@ -36,14 +29,6 @@ std::string to_hex(const std::string& bytes) {
     text += {kDigits[value >> 4], kDigits[value & 15]};
   }
   return text;
-}
-
-Result<identity::PrivateKey> load_or_make_key(const std::string& path) {
-  auto loaded = identity::PrivateKey::load(path);
-  if (loaded || loaded.error().code != Code::kNotFound) return loaded;
-  auto made = identity::PrivateKey::make();
-  if (Status saved = made.save(path); !saved.ok()) return saved.error();
-  return made;
 }
 
 std::uint64_t seed_of(const std::string& uid) { return Digester().add(uid).finish().low; }
@@ -66,7 +51,7 @@ Membership::Membership(MembershipOptions options, identity::PrivateKey key)
 Membership::~Membership() = default;
 
 Result<std::shared_ptr<Membership>> Membership::open(MembershipOptions options) {
-  auto key = load_or_make_key(options.folder + "/machine.key");
+  auto key = identity::PrivateKey::load_or_make(options.folder + "/machine.key");
   if (!key) return key.error();
   if (!options.join_token.empty()) {
     if (auto token = identity::parse_join_token(options.join_token); !token) {
@@ -107,6 +92,12 @@ Status Membership::load() {
   return {};
 }
 
+std::optional<Membership::Believed> Membership::believes() const {
+  const auto known = held();
+  if (!known) return std::nullopt;
+  return Believed{known->name.cluster, known->trusted};
+}
+
 Result<Membership::Held> Membership::read_held(const std::string& chain,
                                                const std::string& roots) const {
   auto certificates = identity::Certificate::parse_chain(chain);
@@ -140,7 +131,7 @@ Status Membership::ensure() {
   const MutexLock calling(calling_);
   const auto now_held = held();
   if (!now_held) return enrol();
-  if (system_now() < now_held->own.certificate.not_after()) return {};
+  if (unix_now() < now_held->own.certificate.not_after()) return {};
   return renew(*now_held);
 }
 
@@ -152,7 +143,7 @@ Status Membership::enrol() {
                   {"csr", identity::make_request(key_)},
                   {"uid", options_.uid},
                   {"name", options_.name},
-                  {"clock_unix_ms", unix_ms(system_now())}};
+                  {"clock_unix_ms", unix_ms(unix_now())}};
   const identity::Client role{
       std::nullopt, token->ca, {.cluster = {}, .kind = identity::PeerKind::kCoordinator}};
   const auto answer =
@@ -169,7 +160,7 @@ Status Membership::renew(const Held& held) {
   const Json body{{"chain", held.chain},
                   {"csr", request},
                   {"proof", to_hex(proof)},
-                  {"clock_unix_ms", unix_ms(system_now())}};
+                  {"clock_unix_ms", unix_ms(unix_now())}};
   identity::Client role = role_of(held);
   role.own.reset();  // an expired one would not be believed, and the port asks for none
   const auto answer =
@@ -233,9 +224,9 @@ void Membership::keep_renewing(const std::stop_token& stop) {
       continue;
     }
     const auto plan = identity::plan_renewal(life_of(now_held->own.certificate),
-                                             seed_of(options_.uid), system_now());
+                                             seed_of(options_.uid), unix_now());
     if (plan.step == identity::RenewalStep::kKeep) {
-      pause = std::min(kLookMost, plan.renew_at - system_now());
+      pause = std::min(kLookMost, plan.renew_at - unix_now());
       continue;
     }
     const MutexLock calling(calling_);

@@ -2,7 +2,6 @@
 // Joining and renewing are in tests/integration/machines_test.cc, with a real one.
 #include "agent/host/membership.h"
 
-#include <chrono>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -12,17 +11,12 @@
 #include "identity/authority.h"
 #include "identity/join_token.h"
 #include "identity/private_file.h"
+#include "threads/clock.h"
 
 namespace shoal::agent {
 namespace {
 
 using testing::HasSubstr;
-
-Instant system_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
 
 class MembershipTest : public testing::Test {
  protected:
@@ -39,12 +33,12 @@ class MembershipTest : public testing::Test {
   std::string token() const {
     return identity::to_string(identity::make_join_token(identity::JoinTokenId(1),
                                                          ca_.fingerprint(), 1, seconds(60),
-                                                         system_now())
+                                                         unix_now())
                                    ->token);
   }
   // As if it had joined with this key, long enough ago that the certificate has `left`.
   void join(const identity::PrivateKey& key, Duration left) {
-    const Instant issued = system_now() - identity::kAgentLife + left;
+    const Instant issued = unix_now() - identity::kAgentLife + left;
     const auto certificate =
         ca_.issue_agent(*identity::SigningRequest::parse(identity::make_request(key)), AgentId(7),
                         std::max(issued, ca_.certificate().not_before()));
@@ -55,7 +49,7 @@ class MembershipTest : public testing::Test {
 
   TestFolder folder_;
   const identity::Authority ca_ =
-      identity::Authority::make({"reef"}, system_now() - identity::kAgentLife * 2);
+      identity::Authority::make({"reef"}, unix_now() - identity::kAgentLife * 2);
 };
 
 TEST_F(MembershipTest, AHostThatHasNotJoinedNeedsAToken) {

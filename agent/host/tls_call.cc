@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "agent/host/network.h"
+#include "threads/clock.h"
 
 namespace shoal::agent {
 namespace {
@@ -140,12 +141,6 @@ class Call {
   net::ssl::stream<beast::tcp_stream> stream_;
 };
 
-Instant system_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
-
 Code code_of(unsigned status) {
   if (status == 401) return Code::kUnauthenticated;
   const bool passes = status == 408 || status == 422 || status == 429 || status >= 500;
@@ -176,7 +171,7 @@ Error refusal_of(const http::response<http::string_body>& response, const std::s
 
 Result<std::string> post_over_tls(const TlsPeer& peer, const std::string& path,
                                   const std::string& body, Duration limit) {
-  auto context = identity::make_tls_context(peer.role, system_now);
+  auto context = identity::make_tls_context(peer.role, unix_now);
   if (!context) return context.error();
   Call call(peer, std::move(context).value(), limit);
   if (Status s = call.connect(); !s.ok()) return s.error();
@@ -188,7 +183,7 @@ Result<std::string> post_over_tls(const TlsPeer& peer, const std::string& path,
 }
 
 std::optional<Error> fault_of_handshake(const TlsPeer& peer, Duration limit) {
-  auto context = identity::make_tls_context(peer.role, system_now);
+  auto context = identity::make_tls_context(peer.role, unix_now);
   if (!context) return context.error();
   Call call(peer, std::move(context).value(), limit);
   if (!call.connect().ok()) return std::nullopt;

@@ -2,7 +2,6 @@
 #include "agent/host/tls_call.h"
 
 #include <array>
-#include <chrono>
 #include <thread>
 
 // clang-format off
@@ -14,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "identity/authority.h"
+#include "threads/clock.h"
 
 namespace shoal::agent {
 namespace {
@@ -21,24 +21,18 @@ namespace {
 using testing::HasSubstr;
 namespace net = boost::asio;
 
-Instant system_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
-
 constexpr Duration kLimit = seconds(20);
 
 // Answers one connection with these bytes; speaks TLS with a certificate of `ca` when it is given.
 class OneAnswer {
  public:
-  OneAnswer(std::string answer, const identity::Authority* ca, Instant now = system_now())
+  OneAnswer(std::string answer, const identity::Authority* ca, Instant now = unix_now())
       : acceptor_(io_, {net::ip::address_v4::loopback(), 0}) {
     if (ca != nullptr) {
       const auto key = identity::PrivateKey::make();
       context_ = *identity::make_tls_context(
           identity::OpenServer{{key, *ca->issue_server(key, {"localhost"}, now), ca->chain(now)}},
-          system_now);
+          unix_now);
     }
     thread_ = std::thread([this, answer = std::move(answer)] { serve(answer); });
   }
@@ -82,8 +76,8 @@ class TlsCallTest : public testing::Test {
     return "HTTP/1.1 " + head + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
            body;
   }
-  const identity::Authority ca_ = identity::Authority::make({"reef"}, system_now());
-  const identity::Authority other_ = identity::Authority::make({"reef"}, system_now());
+  const identity::Authority ca_ = identity::Authority::make({"reef"}, unix_now());
+  const identity::Authority other_ = identity::Authority::make({"reef"}, unix_now());
 };
 
 TEST_F(TlsCallTest, GivesTheBody) {
@@ -109,7 +103,7 @@ TEST_F(TlsCallTest, ARefusalNamesItsField) {
 }
 
 TEST_F(TlsCallTest, AClockThatIsAnHourBehindIsNamedWithTheDifferenceAndMayPass) {
-  const Instant theirs = system_now() + seconds(3600);
+  const Instant theirs = unix_now() + seconds(3600);
   const identity::Authority ahead = identity::Authority::make({"reef"}, theirs);
   const OneAnswer server(answer("200 OK", "{}"), &ahead, theirs);
   const auto refused = post(server, ahead);

@@ -49,7 +49,8 @@ int run(int argc, char** argv) {
   CLI::App app("Every CUDA kernel of the outer step beside a copy of as many bytes.");
   app.name("shoal-kernels");
   KernelsOptions options;
-  app.add_option("--values", options.values, "Of a vector; less where the device has no room")
+  app.add_option("--values", options.values,
+                 "Values of a vector; fewer where the device has no room")
       ->check(CLI::Range(std::int64_t{1} << 20, std::int64_t{1} << 34));
   app.add_option("--repeats", options.repeats)->check(CLI::Range(1, 1000));
   app.add_flag("--json", options.json, "One JSON object");

@@ -219,7 +219,7 @@ int run(int argc, char** argv) {
   CLI::App app("What carries bytes between peers: streams of our own, gRPC, and bare sockets.");
   Options o;
   app.add_option("--processes", o.processes)->check(CLI::Range(2, 16));
-  app.add_option("--megabytes", o.megabytes, "Of the vector of a butterfly")
+  app.add_option("--megabytes", o.megabytes, "Size of the vector of a butterfly")
       ->check(CLI::Range(1, 100'000));
   app.add_option("--message", o.message, "Bytes of a message of a butterfly")
       ->check(CLI::Range(std::size_t{1024}, std::size_t{4 << 20}));

@@ -6,9 +6,9 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
+#include "bench/cpu_seconds.h"
 #include "bench/streams/talk.h"
 
 namespace shoal::bench {
@@ -17,15 +17,6 @@ namespace {
 constexpr int kMessagesBeforeCancel = 100;
 
 std::string failed(const Error& error) { return "failed " + to_string(error); }
-
-double cpu_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 std::string enter(const std::string& name_space) {
   if (name_space.empty()) return "";

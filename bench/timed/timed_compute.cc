@@ -43,9 +43,7 @@ class TimedReplica final : public replica::Compute {
         stages_(static_cast<std::int64_t>(order.cut.size())),
         step_time_(options.step),
         values_(static_cast<std::size_t>(costs_.parameters(units_))),
-        gradient_(spec_.sync.algorithm() == SyncAlgorithm::kDdp ? values_.size() : 0),
-        m_(values_.size()),
-        v_(values_.size()) {}
+        gradient_(spec_.sync.algorithm() == SyncAlgorithm::kDdp ? values_.size() : 0) {}
 
   std::int64_t value_count() const override { return static_cast<std::int64_t>(values_.size()); }
   void read_parameters(std::span<float> out) const override {
@@ -79,19 +77,22 @@ class TimedReplica final : public replica::Compute {
   Digest data() const override {
     return stage_ == 0 ? Digester().add(spec_.data.train).finish() : Digest();
   }
-  void seed() override {
+  MaybeFailure seed(const std::filesystem::path&) override {
     Prng prng(mix_seed(spec_.train.seed, static_cast<std::uint64_t>(units_.first)));
     for (float& value : values_) value = static_cast<float>(prng.unit() - 0.5);
+    return std::nullopt;
   }
 
   std::int64_t second_moment_count() const override { return value_count(); }
   void read_adam(std::span<float> m, std::span<float> v) const override {
+    std::ranges::fill(m, 0.0f);
+    std::ranges::fill(v, 0.0f);
     std::ranges::copy(m_, m.begin());
     std::ranges::copy(v_, v.begin());
   }
   void write_adam(std::span<const float> m, std::span<const float> v, std::int64_t step) override {
-    m_.assign(m.begin(), m.end());
-    v_.assign(v.begin(), v.end());
+    keep(m, m_);
+    keep(v, v_);
     steps_ = step;
   }
   std::int64_t adam_step() const override { return steps_; }
@@ -136,6 +137,13 @@ class TimedReplica final : public replica::Compute {
   }
 
  private:
+  // Moments that were never anything but zero take no memory.
+  static void keep(std::span<const float> given, std::vector<float>& kept) {
+    kept.clear();
+    const auto is_zero = [](float value) { return value == 0; };
+    if (!std::ranges::all_of(given, is_zero)) kept.assign(given.begin(), given.end());
+  }
+
   static void wait(Duration time) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(time.ns));
   }
@@ -158,7 +166,8 @@ class TimedReplica final : public replica::Compute {
   const StageIndex stage_;
   const std::int64_t stages_;
   const Duration step_time_;
-  std::vector<float> values_, gradient_, m_, v_;
+  std::vector<float> values_, gradient_;
+  std::vector<float> m_, v_;  // empty: zeros
   std::int64_t steps_ = 0;
 };
 

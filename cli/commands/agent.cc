@@ -65,6 +65,21 @@ Result<std::string> work_of(const Context& context, const std::string& agent_id)
   return text;
 }
 
+constexpr std::size_t kEventsRead = 50;
+
+// Of an agent that holds nothing: what the newest events say about why.
+Result<std::string> why_unused(const Context& context, const Json& agent) {
+  if (text_at(agent, "state") == "gone") return std::string();
+  auto events = context.api.list("/events?order=desc&agent=" + text_at(agent, "id"), kEventsRead);
+  if (!events) return events.error();
+  for (const Json& event : events->at("items")) {
+    if (text_at(event, "kind") == "device_too_small") {
+      return line("not used", text_at(event, "message"));
+    }
+  }
+  return std::string();
+}
+
 void show(const Json& agent, const std::string& work) {
   std::string text = line("name", text_at(agent, "name") + "  (" + text_at(agent, "id") + ")");
   text += line("state", state_of(agent));
@@ -72,6 +87,8 @@ void show(const Json& agent, const std::string& work) {
   text += line("violations", violations_text(agent));
   text += line("availability", fixed(100 * number_at(agent, "availability", 0), 1) + " %");
   text += line("host", text_at(agent, "host"));
+  if (const std::string relay = text_at(agent, "relay", ""); !relay.empty())
+    text += line("relays at", relay);
   text += line("version", text_at(agent, "version"));
   for (const Json& device : agent.at("devices")) {
     text += line("device " + text_at(device, "index"), device_text(agent, device));
@@ -117,6 +134,7 @@ Result<int> agent_get(const Context& context, const std::string& agent) {
   if (!found) return found.error();
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
   auto work = work_of(context, text_at(*found, "id"));
+  if (work && work->empty()) work = why_unused(context, *found);
   if (!work) return work.error();
   show(*found, *work);
   return kExitOk;

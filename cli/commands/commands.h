@@ -20,6 +20,7 @@ struct Context {
 struct SubmitOptions {
   std::string file;
   JobFileChanges changes;
+  std::string from;  // begin_from.h; empty: as the file says
   bool wait = false;
   double timeout_s = 0;
 };
@@ -49,6 +50,8 @@ Result<int> agent_get(const Context& context, const std::string& agent);
 Result<int> agent_command(const Context& context, const std::string& agent, const std::string& verb,
                           const WaitOptions& options);
 Result<int> network(const Context& context);
+// Says what cannot be reached, from where, and what to open. kExitFailure: something cannot.
+Result<int> agent_doctor(const Context& context);
 // Shows the version of this binary, and of the coordinator if it answers.
 Result<int> version(const Context& context, const std::string& own);
 Result<int> round_ls(const Context& context, const std::string& job);
@@ -127,5 +130,13 @@ std::vector<std::string> generate_arguments(const std::string& binary, const std
                                             const GenerateOptions& options);
 // Becomes it; returns only when that fails.
 Result<int> generate(const Context& context, const GenerateOptions& options);
+
+struct ExportOptions {
+  std::string checkpoint;  // as of GenerateOptions
+  std::string output, dtype = "bf16", shard_size = "5GB";
+  std::string tokenizer;  // a folder; empty: none
+};
+// Becomes `shoal-trainer export`; returns only when that fails.
+Result<int> checkpoint_export(const Context& context, const ExportOptions& options);
 
 }  // namespace shoal::cli

@@ -62,6 +62,7 @@ std::string submit_command(const SubmitOptions& options) {
   std::string command = "shoal job submit " + shell_word(options.file);
   if (!options.changes.name.empty()) command += " --name " + shell_word(options.changes.name);
   for (const std::string& set : options.changes.sets) command += " --set " + shell_word(set);
+  if (!options.from.empty()) command += " --from " + shell_word(options.from);
   return command;
 }
 

@@ -16,9 +16,10 @@ TEST(DryRunText, TheCommandThatStartsTheJobRepeatsTheChanges) {
   EXPECT_EQ(submit_command(options), "shoal job submit mine.toml");
   options.file = "my jobs/a.toml";
   options.changes = {"other", {"train.lr=0.5", "data.train=it's \"here\".txt"}};
+  options.from = "old";
   EXPECT_EQ(submit_command(options),
             "shoal job submit 'my jobs/a.toml' --name other --set train.lr=0.5 "
-            "--set 'data.train=it'\\''s \"here\".txt'");
+            "--set 'data.train=it'\\''s \"here\".txt' --from old");
 }
 
 TEST(DryRunText, NotesAreSentencesAndAnOlderCoordinatorHasNone) {

@@ -1,30 +1,9 @@
-// shoal generate: the model runs in shoal-trainer, the only binary that knows libtorch; this one
-// finds the checkpoint and steps aside.
-#include <cerrno>
-#include <cstring>
+// shoal generate and shoal checkpoint export: what runs in shoal-trainer.
 #include <filesystem>
 
-#include <unistd.h>
-
-#include "cli/commands/commands.h"
-#include "cli/processes.h"
-#include "cli/terminal.h"
-#include "cli/user_folder.h"
+#include "cli/commands/trainer_program.h"
 
 namespace shoal::cli {
-namespace {
-
-namespace fs = std::filesystem;
-
-Result<std::string> cache_folder(const std::string& checkpoint) {
-  const auto root = user_folder("XDG_CACHE_HOME", ".cache", "--checkpoint");
-  if (root.ok()) return *root + "/checkpoints/" + checkpoint;
-  Error error = root.error();
-  error.remedy = "set HOME, or download the checkpoint and give its folder";
-  return error;
-}
-
-}  // namespace
 
 // The prompt is a word of its own: it may be empty, or look like an option.
 std::vector<std::string> generate_arguments(const std::string& binary, const std::string& folder,
@@ -41,35 +20,23 @@ std::vector<std::string> generate_arguments(const std::string& binary, const std
 }
 
 Result<int> generate(const Context& context, const GenerateOptions& options) {
-  std::string folder = options.checkpoint;
-  std::error_code failure;
-  if (!fs::is_directory(folder, failure)) {
-    if (folder.find('/') != std::string::npos) {
-      return Error{Code::kNotFound, "no such folder: " + folder, "--checkpoint",
-                   "give the folder of a downloaded checkpoint, the id of one, or a job"};
-    }
-    auto found = find_checkpoint(context.api, options.checkpoint);
-    if (!found) {
-      Error error = found.error();
-      if (error.code == Code::kNotFound) error.message += ", nor such a folder here";
-      return error;
-    }
-    auto cache = cache_folder(*found);
-    if (!cache) return cache.error();
-    folder = std::move(*cache);
-    if (auto done = download_checkpoint(context.api, *found, folder); !done) {
-      return done.error();
-    }
-  }
-  std::vector<std::string> command =
-      generate_arguments(own_folder() + "/shoal-trainer", folder, options);
+  const auto folder = local_checkpoint(context, options.checkpoint, "--checkpoint");
+  if (!folder) return folder.error();
+  std::vector<std::string> command = generate_arguments(trainer_program(), *folder, options);
   if (context.json) command.push_back("--json");
-  std::vector<char*> arguments;
-  for (std::string& argument : command) arguments.push_back(argument.data());
-  arguments.push_back(nullptr);
-  execv(command[0].c_str(), arguments.data());
-  return Error{Code::kInternal, command[0] + " does not start: " + std::strerror(errno), "",
-               "build it with `./dev build`"};
+  return become(std::move(command));
+}
+
+Result<int> checkpoint_export(const Context& context, const ExportOptions& options) {
+  const auto folder = local_checkpoint(context, options.checkpoint, "CHECKPOINT");
+  if (!folder) return folder.error();
+  std::vector<std::string> command = {
+      trainer_program(),          "export",
+      "--checkpoint=" + *folder,  "--output=" + options.output,
+      "--dtype=" + options.dtype, "--shard-size=" + options.shard_size};
+  if (!options.tokenizer.empty()) command.push_back("--tokenizer=" + options.tokenizer);
+  if (context.json) command.push_back("--json");
+  return become(std::move(command));
 }
 
 }  // namespace shoal::cli

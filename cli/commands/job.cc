@@ -1,6 +1,7 @@
 // shoal job …
 #include <time.h>
 
+#include "cli/commands/begin_from.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/dry_run_text.h"
 #include "cli/commands/job_text.h"
@@ -43,6 +44,9 @@ Result<int> wait_for(const Context& context, const std::string& job, const std::
 Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
   auto file = JobFile::load(options.file, options.changes);
   if (!file) return file.error();
+  if (!options.from.empty()) {
+    if (auto begun = begin_from(context.api, options.from, *file); !begun) return begun.error();
+  }
   const auto post = [&](bool dry) {
     const std::string path = "/jobs?folder=" + url_escape(file->folder());
     return context.api.post(path + (dry ? "&dry_run=true" : ""), file->text(), file->media_type(),

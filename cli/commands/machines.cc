@@ -58,7 +58,7 @@ Result<int> token_create(const Context& context, const TokenOptions& options) {
   return kExitOk;
 }
 
-// Of hosts and, for who may see them, of people.
+// The join tokens and, for those who may see them, the tokens of people.
 Result<int> token_ls(const Context& context) {
   auto hosts = context.api.get("/join/tokens");
   if (!hosts) return hosts.error();

@@ -164,13 +164,15 @@ ReplicaId Rig::load(ConnectionId connection, Digest anchor) {
   return assign.replica;
 }
 
-void Rig::report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm) {
+void Rig::report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm,
+                 std::vector<LinkEstimate> links) {
   RoundReport body;
   body.key = key;
   body.tokens = body.drawn = Tokens(1280);
   body.steps = Steps(10);
   body.train_loss = 2.5;
   body.norm = norm;
+  body.links = std::move(links);
   if (const RoundRecord* round = state().rounds.find(key)) body.aborts = round->aborts;
   say(connection, FromReplica<RoundReport>{replica, body});
 }

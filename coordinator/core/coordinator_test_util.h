@@ -62,7 +62,8 @@ class Rig {
   }
 
   ReplicaId load(ConnectionId connection, Digest anchor = {7, 7});
-  void report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm = 1);
+  void report(ConnectionId connection, ReplicaId replica, RoundKey key, double norm = 1,
+              std::vector<LinkEstimate> links = {});
   // A pseudo-gradient that nobody can use.
   void report_broken(ConnectionId connection, ReplicaId replica, RoundKey key);
   void vote(ConnectionId connection, ReplicaId replica, RoundKey key, std::int32_t attempt,

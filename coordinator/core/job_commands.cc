@@ -9,7 +9,9 @@
 #include "coordinator/core/replicas/placing.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/data_rules.h"
 #include "job/job_options.h"
+#include "job/model_match.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -24,12 +26,34 @@ std::vector<FieldError> refused_by_quota(const Transaction& tx, const JobSpec& s
                                       " may hold, got " + std::to_string(spec.swarm.min_replicas)}};
 }
 
+// Of a model that begins from a checkpoint: it must be here, and of such a model.
+std::vector<FieldError> refused_weights(const Transaction& tx, const ModelSpec& model) {
+  const auto id = checkpoint_of_weights(model.init);
+  if (!id) return {};
+  const CheckpointRecord* checkpoint = tx.state().checkpoints.find(*id);
+  if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) {
+    return {{"/model/init",
+             "must name a stored checkpoint, as `shoal checkpoint ls JOB` lists "
+             "them, got '" +
+                 model.init + "'"}};
+  }
+  const JobRecord* from = tx.state().jobs.find(checkpoint->key.job);
+  if (from == nullptr) return {};  // who loads it compares
+  const auto found = differences(model, with_derived_fields(from->spec).model);
+  if (found.empty()) return {};
+  return {{"/model/init", model.init + " holds another model: " + text_of(found) +
+                              "; set these fields as they are there"}};
+}
+
 std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec,
                                        const std::string& owner) {
   auto fields = validate(options_of(spec));
   if (fields.empty()) fields = refused_by_quota(tx, spec, owner);
   if (!fields.empty()) return fields;
-  const std::string why = why_no_device_fits(tx, with_derived_fields(spec));
+  const JobSpec full = with_derived_fields(spec);
+  fields = refused_weights(tx, full.model);
+  if (!fields.empty()) return fields;
+  const std::string why = why_no_device_fits(tx, full);
   if (!why.empty()) fields.push_back({"/model", why});
   return fields;
 }

@@ -93,6 +93,75 @@ TEST(JobCommands, ATakenNameIsSaidBesideTheOtherMistakes) {
   }
 }
 
+// A job that has stored a checkpoint, and its model.
+struct WithCheckpoint : PairRig {
+  static JobSpec spec() {
+    JobSpec spec = small_job("old");
+    spec.checkpoint.every_rounds = 1;
+    spec.checkpoint.keep = 1;
+    return spec;
+  }
+  WithCheckpoint() : PairRig(spec()) { checkpoint = train(1); }
+  CheckpointId train(RoundNumber round) {
+    report(a, rep_a, key(round)), report(b, rep_b, key(round));
+    finish(round);
+    const CheckpointId stored = state().checkpoints.rbegin()->first;
+    upload(stored, 0);
+    return stored;
+  }
+  JobSpec next() const {
+    JobSpec spec = small_job("new");
+    spec.model.init = to_string(checkpoint);
+    return spec;
+  }
+  CheckpointId checkpoint;
+};
+
+TEST(JobCommands, AJobBeginsFromTheCheckpointOfAnother) {
+  WithCheckpoint rig;
+  const auto c = rig.join("c"), d = rig.join("d");
+  ASSERT_TRUE(rig.submit(rig.next()).ok());
+  for (const auto agent : {c, d}) {
+    const auto assign = rig.last<Assign>(agent);
+    ASSERT_TRUE(assign.has_value());
+    EXPECT_EQ(assign->source.kind, SourceKind::kCheckpoint);
+    EXPECT_EQ(assign->source.checkpoint, rig.checkpoint);
+    EXPECT_EQ(assign->source.key.round, 0);
+    EXPECT_FALSE(assign->source.anchor) << "nobody has loaded it";
+  }
+}
+
+TEST(JobCommands, WhatAJobBeginsFromIsKept) {
+  WithCheckpoint rig;
+  rig.join("c"), rig.join("d");
+  const JobId next = *rig.submit(rig.next());
+  rig.train(2), rig.train(3);
+  EXPECT_TRUE(rig.state().checkpoints.contains(rig.checkpoint));
+  EXPECT_EQ(rig.state().checkpoints.size(), 2u) << "keep is 1";
+  rig.input(CancelJob{RequestId{9}, next});
+  rig.train(4);
+  EXPECT_FALSE(rig.state().checkpoints.contains(rig.checkpoint));
+}
+
+TEST(JobCommands, WeightsThatAreNotThereOrOfAnotherModelAreRefused) {
+  WithCheckpoint rig;
+  JobSpec spec = rig.next();
+  const auto refusal = [&] {
+    EXPECT_EQ(rig.submit(spec).error().code, Code::kValidation);
+    const auto& fields = rig.replies.back().fields;
+    EXPECT_EQ(fields.size(), 1u);
+    return fields.empty() ? FieldError() : fields[0];
+  };
+  spec.model.layers = 7;
+  spec.model.rope.theta = 5e5;
+  EXPECT_EQ(refusal().pointer, "/model/init");
+  EXPECT_THAT(refusal().detail, HasSubstr("model.layers is 7 in the job and"));
+  EXPECT_THAT(refusal().detail, HasSubstr("model.rope.theta is 5e+05"));
+  spec = rig.next();
+  spec.model.init = "ckpt_99";
+  EXPECT_THAT(refusal().detail, HasSubstr("must name a stored checkpoint"));
+}
+
 TEST(JobCommands, CancelReleasesEverybody) {
   PairRig rig(small_job());
   rig.input(CancelJob{RequestId{5}, rig.id});

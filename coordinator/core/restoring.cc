@@ -373,11 +373,13 @@ void decide(Transaction& tx, JobId id) {
   note_decided(tx);
 }
 
-// Not of another one that was given the same id, where two histories were not told apart.
+// Not of another one that was given the same id, where two histories were not told apart. Derived
+// fields count as filled: a record of an older version lacks those that came later.
 bool is_of(const JobRecord& job, const HeldReplica& held) {
   return held.spec.name.empty() ||
          (held.spec.train.seed == job.spec.train.seed &&
-          held.spec.data.train == job.spec.data.train && held.spec.model == job.spec.model);
+          held.spec.data.train == job.spec.data.train &&
+          with_derived_fields(held.spec).model == with_derived_fields(job.spec).model);
 }
 
 // It was submitted after the backup, and somebody works for it: it continues.

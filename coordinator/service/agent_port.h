@@ -32,6 +32,7 @@ struct ReplicaPlace {
   JobId job;
   StageIndex stage = 0;
   std::int64_t epoch = 0;
+  CheckpointId source;  // what it loads or loaded from; none: not a checkpoint
   bool operator==(const ReplicaPlace&) const = default;
 };
 
@@ -45,6 +46,9 @@ class InputPort {
   // Whether this agent has this replica, or one of this job, that has not ended.
   virtual bool has_replica(AgentId agent, ReplicaId replica) = 0;
   virtual bool works_for(AgentId agent, JobId job) = 0;
+  // Whether it has a replica of another job than `job`, which wrote this checkpoint, that begins
+  // from it.
+  virtual bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job) = 0;
   virtual void count_session() = 0;
   virtual void count_refused_message() = 0;
   // Of a replica that has not ended, as it is on disk.

@@ -186,6 +186,7 @@ class RecordingInputs final : public InputPort {
     return agent == AgentId(1) && replica == ReplicaId(1);
   }
   bool works_for(AgentId agent, JobId) override { return agent == AgentId(1); }
+  bool begins_from(AgentId agent, CheckpointId, JobId) override { return agent == AgentId(3); }
   void count_session() override {}
   void count_refused_message() override {}
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {
@@ -374,6 +375,36 @@ TEST_F(CheckpointTransferTest, AReplicaGetsTheFilesOfItsStageAndTheSharedOnes) {
   while (reader->Read(&message)) received += message.chunk().data();
   EXPECT_TRUE(reader->Finish().ok());
   EXPECT_EQ(received, "{}two");
+}
+
+// Whatever the cut of that job is, and without what only this one continues with.
+TEST_F(CheckpointTransferTest, AReplicaThatBeginsFromItGetsTheWeightsOfAllStages) {
+  const std::vector<FileEntry> first{entry("config.json", "{}"),
+                                     entry("model-00001-of-00002.safetensors", "one"),
+                                     entry("shoal_state-00001-of-00002.safetensors", "m")};
+  const std::vector<FileEntry> second{entry("model-00002-of-00002.safetensors", "two"),
+                                      entry("shoal_state-00002-of-00002.safetensors", "m")};
+  record_.parts.resize(2);
+  record_.parts[0].files = first;
+  record_.parts[1] = {
+      .writer = ReplicaId(1), .state = CheckpointState::kUploading, .files = second};
+  service_->checkpoint_changed(record_);
+  ASSERT_TRUE(put(second, "twom").ok());
+  ASSERT_TRUE(put(first, "{}onem").ok());
+  change(CheckpointState::kStored);
+  door_->machine = AgentId(3);
+  grpc::ClientContext context;
+  TestAgent::prepare(context);
+  v1::GetCheckpointRequest request;
+  request.set_checkpoint(kId.n);
+  request.set_stage(4);
+  auto reader = stub_->GetCheckpoint(&context, request);
+  v1::CheckpointUpload message;
+  ASSERT_TRUE(reader->Read(&message));
+  std::string received;
+  while (reader->Read(&message)) received += message.chunk().data();
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(received, "{}onetwo");
 }
 
 TEST_F(CheckpointTransferTest, OthersNeitherUploadNorGetIt) {

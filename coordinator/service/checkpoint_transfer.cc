@@ -64,6 +64,15 @@ std::vector<FileEntry> files_for_stage(const CheckpointRecord& record, StageInde
   return files;
 }
 
+// What a job begins from, whatever its cut: the weights of all stages, without what only a job of
+// the same cut can continue with.
+void add_weights(const CheckpointRecord& record, std::vector<FileEntry>& files) {
+  for (const FileEntry& file : all_files(record)) {
+    if (file.path.starts_with("shoal_state")) continue;
+    if (std::ranges::find(files, file) == files.end()) files.push_back(file);
+  }
+}
+
 // Whether a failed upload will fail again, so that the coordinator must hear of it. A stream that
 // broke is tried again by the agent.
 bool is_final(const Error& error) {
@@ -239,16 +248,18 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
   if (!active.admitted) return kBusy;
   const CheckpointId id(request->checkpoint());
   std::vector<FileEntry> files;
-  JobId job;
   {
     const MutexLock guard(mutex_);
     const CheckpointRecord* record = known_.find(id);
     if (record == nullptr || record->state != CheckpointState::kStored)
       return to_status(unknown(id));
-    files = files_for_stage(*record, request->stage());
-    job = record->key.job;
+    const JobId job = record->key.job;
+    const bool continues = !caller || inputs_.works_for(caller, job);
+    const bool begins = caller && inputs_.begins_from(caller, id, job);
+    if (!continues && !begins) return kOfAnother;
+    if (continues) files = files_for_stage(*record, request->stage());
+    if (begins) add_weights(*record, files);
   }
-  if (caller && !inputs_.works_for(caller, job)) return kOfAnother;
   // What is there of other files is of no use.
   const bool resumes = request->from() > 0 && request->list() == list_digest(files);
   const Bytes from = resumes ? std::min(Bytes(request->from()), total_size(files)) : Bytes();

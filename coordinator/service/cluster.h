@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct AgentLive {
   Health health = Health::kRed;
   Instant last_seen;
   Bytes resident;
-  std::int32_t replicas = 0;  // that have not ended
+  std::optional<RelayFigures> relay;  // of an agent that relays
+  std::int32_t replicas = 0;          // that have not ended
 };
 
 // The newest Progress of each replica, and how old it is.

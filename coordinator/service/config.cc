@@ -15,6 +15,7 @@
 #include "base/host_port.h"
 #include "base/number_text.h"
 #include "base/wire_text.h"
+#include "coordinator/service/webhooks/post.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -164,6 +165,16 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
       ->envname("SHOAL_CERTIFICATE_LIFE_S")
       ->check([](const std::string& text) { return number_problem(text, 5, 7 * 86'400); })
       ->default_str("86400");
+  app.add_option("--webhook", config.webhook,
+                 "URL that gets each event as a signed POST (docs/webhooks.md)");
+  app.add_option_function<std::string>(
+         "--webhook-level",
+         [&config](const std::string& word) {
+           config.webhook_level = parse_enumerator<Severity>(word).value_or(Severity::kWarning);
+         },
+         "Least severity of the events that --webhook gets")
+      ->check(CLI::IsMember({"info", "warning", "error"}))
+      ->default_str("warning");
   app.add_option(
       "--address-file", config.address_file,
       "Write {http, grpc, token_file, pid, state_digest} as JSON to this file once ready");
@@ -233,6 +244,9 @@ Status check(const Config& config) {
   }
   if (config.http == config.grpc && !config.http.ends_with(":0")) {
     return refused("--grpc", "must not be that of --http, got " + config.grpc, "give another port");
+  }
+  if (!config.webhook.empty()) {
+    if (Status url = check_webhook_url(config.webhook, config.insecure_http); !url.ok()) return url;
   }
   if (Status file = check_address_file(config.address_file); !file.ok()) return file;
   const std::vector<FieldError> problems = validate(config.core);

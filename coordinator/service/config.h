@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "coordinator/core/decisions/options.h"
+#include "coordinator/core/records/event_record.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
@@ -22,6 +23,8 @@ struct Config {
   std::string ca;                       // file with a CA for a new cluster; empty: one is made
   std::vector<std::string> host_names;  // further ones of this host, for its certificate
   Duration certificate_life = seconds(86'400);  // of agents
+  std::string webhook;                          // URL that gets events; empty: none
+  Severity webhook_level = Severity::kWarning;  // the least that it gets
   std::string address_file;                     // written once ready; empty: none
   std::string log_level = "info";               // debug, info, warning, error
   std::string log_format = "text";              // text, json
@@ -31,6 +34,8 @@ struct Config {
 
   std::string token_file() const { return data_dir + "/join_token"; }
   std::string admin_token_file() const { return data_dir + "/admin.token"; }
+  std::string webhook_secret_file() const { return data_dir + "/webhook.secret"; }
+  std::string webhook_position_file() const { return data_dir + "/webhook.position"; }
   std::string checkpoint_root() const { return data_dir + "/checkpoints"; }
 };
 

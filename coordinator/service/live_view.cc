@@ -46,7 +46,7 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
   for (const AgentRecord& agent : snapshot.agents) {
     if (agent.state == AgentState::kGone) continue;
     agents_.put(agent.id,
-                {.connection = {}, .last_seen = agent.updated_at, .resident = {}, .refused = {}});
+                {.connection = {}, .last_seen = agent.updated_at, .resident = {}, .relay = {}, .refused = {}});
   }
   const MutexLock guard(mutex_);
   for (const JobRecord& job : snapshot.jobs) note(job);
@@ -63,7 +63,8 @@ void LiveBoard::note(const ReplicaRecord& replica) {
   const bool ended = is_terminal(replica.state);
   if (ended == (held_.find(replica.id) != nullptr)) view_.reset();  // that its agent works is seen
   ended ? (void)held_.erase(replica.id)
-        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch});
+        : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch,
+                                       replica.source.checkpoint});
   if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
@@ -183,6 +184,14 @@ bool LiveBoard::works_for(AgentId agent, JobId job) {
   });
 }
 
+bool LiveBoard::begins_from(AgentId agent, CheckpointId checkpoint, JobId job) {
+  const MutexLock guard(mutex_);
+  return std::ranges::any_of(held_, [&](const auto& entry) {
+    const ReplicaPlace& place = entry.second;
+    return place.agent == agent && place.source == checkpoint && place.job != job;
+  });
+}
+
 std::optional<ReplicaPlace> LiveBoard::place_of(ReplicaId replica) {
   const MutexLock guard(mutex_);
   const ReplicaPlace* place = held_.find(replica);
@@ -198,7 +207,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   for (const auto& [id, agent] : agents_) {
     const Health heard = now - agent.last_seen > late_after_ ? Health::kYellow : Health::kGreen;
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
-    fresh->agents.put(id, {health, agent.last_seen, agent.resident, 0});
+    fresh->agents.put(id, {health, agent.last_seen, agent.resident, agent.relay, 0});
   }
   for (const auto& [replica, place] : held_) {
     if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;

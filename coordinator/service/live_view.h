@@ -26,6 +26,7 @@ class LiveBoard {
 
   bool has_replica(AgentId agent, ReplicaId replica);
   bool works_for(AgentId agent, JobId job);
+  bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job);
 
   std::shared_ptr<const LiveView> view(Instant now);
   std::optional<ReplicaPlace> place_of(ReplicaId replica);  // none: it has ended, or never was
@@ -35,6 +36,7 @@ class LiveBoard {
     ConnectionId connection;  // zero: none
     Instant last_seen;
     Bytes resident;
+    std::optional<RelayFigures> relay;
     RefusalCounts refused;  // as its last heartbeat said
   };
   struct Load {

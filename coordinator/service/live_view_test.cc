@@ -272,9 +272,16 @@ TEST(LiveBoard, WhoHasAReplicaWorksForItsJob) {
   EXPECT_FALSE(board.has_replica(AgentId(2), ReplicaId(3)));
   EXPECT_TRUE(board.works_for(AgentId(1), JobId(5)));
   EXPECT_FALSE(board.works_for(AgentId(1), JobId(6)));
+  EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)));
+  replica.source.kind = SourceKind::kCheckpoint, replica.source.checkpoint = CheckpointId(7);
+  board.stored(replica);
+  EXPECT_TRUE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)));
+  EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(5))) << "its own";
+  EXPECT_FALSE(board.begins_from(AgentId(2), CheckpointId(7), JobId(4)));
   replica.state = ReplicaState::kReleased;
   board.stored(replica);
   EXPECT_FALSE(board.works_for(AgentId(1), JobId(5)));
+  EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)));
 }
 
 }  // namespace

@@ -78,6 +78,9 @@ class Runtime final : public Cluster, public InputPort {
     return board_->has_replica(agent, replica);
   }
   bool works_for(AgentId agent, JobId job) override { return board_->works_for(agent, job); }
+  bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job) override {
+    return board_->begins_from(agent, checkpoint, job);
+  }
   void count_session() override { ++sessions_opened_; }
   void count_refused_message() override { ++messages_refused_; }
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {

@@ -160,14 +160,7 @@ struct Round : coordinator::Rig {
     return {replicas[to], milliseconds(20), bytes_per_s, bytes_per_s, true};
   }
   void tell_of_boundary(std::size_t i, std::vector<LinkEstimate> links) {
-    RoundReport body;
-    body.key = key;
-    body.tokens = body.drawn = Tokens(1280);
-    body.steps = Steps(10);
-    body.train_loss = 2.5;
-    body.norm = 1;
-    body.links = std::move(links);
-    say(agents[i], FromReplica<RoundReport>{replicas[i], body});
+    report(agents[i], replicas[i], key, 1, std::move(links));
   }
   ReducePlan plan() {
     return plan_of(enumerators_of(last<ToReplica<ReducePlan>>(agents[0])->body));

@@ -46,12 +46,12 @@ std::optional<RefusalReason> PeerGuard::why_not(const wire::stream::Pair& pair) 
   return RefusalReason::kOtherMember;
 }
 
-bool PeerGuard::is_member(const wire::stream::Pair& pair, ReplicaId replica,
-                          const RoundKey& key) const {
+bool PeerGuard::is_replica(const wire::stream::Pair& pair,
+                           const wire::stream::PeerReplica& expected) const {
   if (proves_nothing(pair)) return true;
   const auto* peer = replica_of(pair);
-  return peer != nullptr && peer->job == key.job && peer->replica == replica &&
-         peer->epoch == key.epoch;
+  return peer != nullptr &&
+         wire::stream::PeerReplica{peer->job, peer->epoch, peer->replica} == expected;
 }
 
 }  // namespace shoal::outer_opt

@@ -14,7 +14,7 @@
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/transport/peer_identity.h"
 #include "threads/mutex.h"
-#include "wire/stream/node.h"
+#include "wire/stream/peers.h"
 
 namespace shoal::outer_opt {
 
@@ -31,8 +31,8 @@ class PeerGuard {
   bool is_revoked(const wire::stream::Pair& pair) const SHOAL_EXCLUDES(mutex_);
   // Why a stream of this pair is not to be taken, whatever it is for; none: it may be.
   std::optional<RefusalReason> why_not(const wire::stream::Pair& pair) const;
-  // Whether the other end is this member of the round.
-  bool is_member(const wire::stream::Pair& pair, ReplicaId replica, const RoundKey& key) const;
+  // Whether the other end is this replica.
+  bool is_replica(const wire::stream::Pair& pair, const wire::stream::PeerReplica& expected) const;
 
  private:
   bool proves_nothing(const wire::stream::Pair& pair) const {

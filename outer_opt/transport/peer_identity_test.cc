@@ -17,8 +17,9 @@ constexpr NodeKind kHosts{.local_sockets = false, .certificates = true};
 
 std::shared_ptr<const PeerIdentity> identity_of(const TestCluster& cluster,
                                                 const identity::ReplicaName& who) {
+  const auto own = cluster.credentials_of(who);
   return std::make_shared<const PeerIdentity>(
-      PeerIdentity{cluster.name(), who, cluster.contexts_of(cluster.credentials_of(who))});
+      PeerIdentity{cluster.name(), who, cluster.contexts_of(own), own});
 }
 
 void identify(Swarm& swarm, const TestCluster& cluster, std::size_t i) {

@@ -1,7 +1,6 @@
 // The peer node: streams and pairs with peers, and the attempts that run. Streams of an attempt
 // that this replica has not been told of wait here, a bounded number of each peer
-// (early_streams.h), and end with their caller's deadline. gRPC serves whoever needs it on the same
-// port.
+// (early_streams.h), and end with their caller's deadline.
 #include "outer_opt/transport/peer_node.h"
 
 #include <algorithm>
@@ -9,16 +8,13 @@
 #include <iostream>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
-
-#include <grpcpp/grpcpp.h>
-#include <grpcpp/server_posix.h>
 
 #include "base/check.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/link_estimates.h"
 #include "outer_opt/transport/early_streams.h"
+#include "outer_opt/transport/kept_pairs.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/momentum_transfer.h"
 #include "outer_opt/transport/peer_guard.h"
@@ -29,11 +25,6 @@
 #include "outer_opt/transport/workers.h"
 #include "threads/mutex.h"
 #include "threads/refusal_counter.h"
-#include "wire/callback_queue.h"
-#include "wire/emulated_line.h"
-#include "wire/local_socket.h"
-#include "wire/peer_channel.h"
-#include "wire/tcp_socket.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -54,6 +45,10 @@ ReduceResult failed(ReduceFailure failure, ReplicaId lost, std::string detail) {
   return {false, {}, {failure, lost, std::move(detail)}};
 }
 
+wire::stream::PeerReplica named(ReplicaId replica, const RoundKey& key) {
+  return {key.job, key.epoch, replica};
+}
+
 class PeerNodeImpl final : public PeerNode {
  public:
   explicit PeerNodeImpl(PeerNodeOptions options)
@@ -61,13 +56,19 @@ class PeerNodeImpl final : public PeerNode {
   ~PeerNodeImpl() override;
 
   Status listen();
-  Status serve();
-  void take(int fd);
-  void listen_locally();
+  void set_accept(const std::string& word, wire::stream::AcceptStream accept) override
+      SHOAL_EXCLUDES(mutex_);
+  void dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
+                    wire::stream::Node::Dialled dialled) override;
+  bool is_replica(const wire::stream::Pair& pair, const wire::stream::PeerReplica& peer) override;
   std::string address() const override { return address_; }
+  void set_identity(std::shared_ptr<const PeerIdentity> identity) override;
   void revoke(const std::vector<AgentId>& agents) override;
   RefusalCounts refusals() const override { return node_->refusals() += streams_.counts(); }
-  void set_identity(std::shared_ptr<const PeerIdentity> identity) override;
+  void set_relays(std::vector<std::string> relays) override {
+    ways_->set_relays(std::move(relays));
+  }
+  std::size_t waits_at() const override { return ways_->waits_at(); }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
@@ -104,22 +105,21 @@ class PeerNodeImpl final : public PeerNode {
   // Of one of the same job; a zero replica may be any of it.
   wire::stream::DialOptions to_peer(const PeerAddress& peer, std::optional<std::int64_t> epoch)
       SHOAL_EXCLUDES(mutex_);
-  Result<PairPtr> dial_pair(const PeerAddress& peer);
+  wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
+  Result<Reached> reach(const PeerAddress& peer, const std::stop_token& stop);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
-  PairPtr known_pair(const std::string& address, int lanes) SHOAL_EXCLUDES(mutex_);
-  void keep(const wire::stream::DialOptions& dialled, PairPtr pair) SHOAL_EXCLUDES(mutex_);
+  PairPtr known_pair(const PeerAddress& peer, const wire::stream::DialOptions& to)
+      SHOAL_EXCLUDES(mutex_);
+  void keep(const PeerAddress& peer, int lanes, const Reached& reached) SHOAL_EXCLUDES(mutex_);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
             const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_);
-  void retire_pairs(const ReducePlan& plan, const ReduceResult& result) SHOAL_REQUIRES(mutex_);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop) SHOAL_EXCLUDES(mutex_);
 
   const PeerNodeOptions options_;
   PeerGuard guard_;
-  std::unique_ptr<grpc::Server> near_, far_;  // for connections that are one or the other
-  std::unique_ptr<wire::LocalListener> local_;
   std::string address_;
   std::stop_source closing_;
 
@@ -132,15 +132,10 @@ class PeerNodeImpl final : public PeerNode {
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
-  // For the next round; by address, with the connections that were asked for.
-  struct Known {
-    PairPtr pair;
-    int lanes = 1;
-  };
-  std::map<std::string, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<PairPtr> retired_ SHOAL_GUARDED_BY(mutex_);  // closed when nothing runs any more
+  KeptPairs pairs_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
+  std::map<std::string, wire::stream::AcceptStream, std::less<>> others_ SHOAL_GUARDED_BY(mutex_);
   // By attempts since the last one that ended well.
   Bytes sent_ SHOAL_GUARDED_BY(mutex_);
   Bytes received_ SHOAL_GUARDED_BY(mutex_);
@@ -150,11 +145,14 @@ class PeerNodeImpl final : public PeerNode {
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
-  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return dial_pair(peer); },
-                     [this](const LinkEstimate& found) {
-                       const MutexLock lock(mutex_);
-                       links_.probed(steady_now(), found);
-                     }};
+  std::shared_ptr<Ways> ways_;
+  LinkProber prober_{
+      gate_,
+      [this](const PeerAddress& peer, const std::stop_token& stop) { return reach(peer, stop); },
+      [this](const LinkEstimate& found) {
+        const MutexLock lock(mutex_);
+        links_.probed(steady_now(), found);
+      }};
 };
 
 // ---- who is who
@@ -162,6 +160,7 @@ class PeerNodeImpl final : public PeerNode {
 void PeerNodeImpl::set_identity(std::shared_ptr<const PeerIdentity> identity) {
   const bool anew = guard_.set(identity);
   node_->set_tls(identity->contexts, anew);
+  ways_->set_identity(std::move(identity), anew);
 }
 
 void PeerNodeImpl::revoke(const std::vector<AgentId>& agents) {
@@ -198,6 +197,11 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
       return serve_probe(gate_, asker, [this](const LinkEstimate& found) { answered(found); });
     });
   }
+  if (purpose.starts_with(kWayPurpose)) {
+    return serve([this, pair = stream->pair(), words = std::string(purpose)](BlockingStream&) {
+      return ways_->serve(pair, words);
+    });
+  }
   if (purpose == kStatePurpose) {
     return serve([this](BlockingStream& joiner) {
       return serve_state(joiner, [&](const StateAsk& ask) { return answer_ask(ask, joiner); });
@@ -207,9 +211,10 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     return serve(
         [this](BlockingStream& asker) { return serve_momentum(momentum_handler(), asker); });
   }
+  if (const auto other = others(purpose)) return other(std::move(stream), purpose);
   const auto name = parse_purpose(purpose);
   if (!name) return refuse(RefusalReason::kMalformed);
-  if (!guard_.is_member(*stream->pair(), name->from, name->key.key)) {
+  if (!guard_.is_replica(*stream->pair(), named(name->from, name->key.key))) {
     return refuse(RefusalReason::kOtherMember);
   }
   const auto link =
@@ -223,11 +228,30 @@ std::nullptr_t PeerNodeImpl::refuse(RefusalReason reason) {
   return nullptr;
 }
 
+bool PeerNodeImpl::is_replica(const wire::stream::Pair& pair,
+                              const wire::stream::PeerReplica& peer) {
+  return guard_.is_replica(pair, peer);
+}
+
+void PeerNodeImpl::set_accept(const std::string& word, wire::stream::AcceptStream accept) {
+  const MutexLock lock(mutex_);
+  if (accept) {
+    others_[word] = std::move(accept);
+  } else {
+    others_.erase(word);
+  }
+}
+
+wire::stream::AcceptStream PeerNodeImpl::others(std::string_view purpose) {
+  const MutexLock lock(mutex_);
+  const auto found = others_.find(purpose.substr(0, purpose.find(' ')));
+  return found == others_.end() ? nullptr : found->second;
+}
+
 wire::stream::NodeOptions PeerNodeImpl::node_options() {
   wire::stream::NodeOptions node{.bind = options_.bind, .advertise_host = options_.advertise_host};
   node.local_sockets = options_.local_sockets;
   node.line = options_.line;
-  if (!options_.services.empty()) node.http2 = [this](int fd) { take(fd); };
   node.beat = options_.keepalive / 2;
   node.quotas.streams_max = kStreamsMax;
   node.needs_tls = options_.certificates;
@@ -251,9 +275,6 @@ Status PeerNodeImpl::listen() {
     return Error{Code::kValidation, "peers cannot dial " + host, "advertise_host",
                  "give the name or address of this host"};
   }
-  if (!options_.services.empty()) {
-    if (Status status = serve(); !status.ok()) return status;
-  }
   auto node = wire::stream::Node::start(
       node_options(),
       [this](std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
@@ -261,39 +282,9 @@ Status PeerNodeImpl::listen() {
       });
   if (!node.ok()) return node.error();
   node_ = std::move(*node);
+  ways_ = std::make_shared<Ways>(*node_, options_.ways);
   address_ = node_->address();
-  if (options_.local_sockets && !options_.services.empty()) listen_locally();
   return {};
-}
-
-// Without a port: connections are accepted here and handed over.
-Status PeerNodeImpl::serve() {
-  wire::hold_callback_queue();
-  for (const bool far : {false, true}) {
-    grpc::ServerBuilder builder;
-    for (grpc::Service* service : options_.services) builder.RegisterService(service);
-    wire::configure_peer_server(builder, options_.keepalive, far);
-    auto& server = far ? far_ : near_;
-    server = builder.BuildAndStart();
-    if (server == nullptr) return Error{Code::kUnavailable, "gRPC refuses to serve", "bind", ""};
-  }
-  return {};
-}
-
-void PeerNodeImpl::take(int fd) {
-  Duration round_trip = wire::round_trip_of(fd);
-  if (options_.line) {
-    round_trip = std::max(round_trip, options_.line->round_trip());
-    fd = options_.line->pass(fd);
-  }
-  grpc::AddInsecureChannelFromFd((wire::is_far(round_trip) ? far_ : near_).get(), fd);
-}
-
-// Without a local socket, peers of this host take TCP like all others.
-void PeerNodeImpl::listen_locally() {
-  auto local =
-      wire::LocalListener::start(address_, options_.keepalive, [this](int fd) { take(fd); });
-  if (local.ok()) local_ = std::move(*local);
 }
 
 PeerNodeImpl::~PeerNodeImpl() {
@@ -306,14 +297,10 @@ PeerNodeImpl::~PeerNodeImpl() {
       return running_.empty();
     });  // each ends within watch()'s bounds
   }
-  local_.reset();
   servers_.stop();
   workers_.stop();
+  if (ways_) ways_->close();
   node_.reset();
-  // A deadline in the past cancels what is left.
-  for (auto* server : {&near_, &far_}) {
-    if (*server != nullptr) (*server)->Shutdown(std::chrono::system_clock::now());
-  }
 }
 
 // ---- streams of attempts
@@ -376,44 +363,25 @@ void PeerNodeImpl::end(const ReducePlan& plan, ReduceCall& call, ReduceResult& r
   }
   ended_[key] = {Clock::now(), {false, result.error.lost, "the attempt is over here"}};
   running_.erase(key);
-  retire_pairs(plan, result);
+  pairs_.retire(plan, result);
+  if (running_.empty()) pairs_.let_go();
   idle_.notify_all();
 }
 
-// A pair has as many connections as it was dialled with.
-PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const std::string& address, int lanes) {
-  const MutexLock lock(mutex_);
-  const auto known = pairs_.find(address);
-  if (known == pairs_.end() || known->second.pair->is_over()) return nullptr;
-  return known->second.lanes >= lanes ? known->second.pair : nullptr;
+PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const PeerAddress& peer,
+                                               const wire::stream::DialOptions& to) {
+  Reached known;
+  {
+    const MutexLock lock(mutex_);
+    known = pairs_.find(peer, to.lanes);
+  }
+  return known.pair && ways_->is_best(peer, to, known.way) ? known.pair : nullptr;
 }
 
-void PeerNodeImpl::keep(const wire::stream::DialOptions& dialled, PairPtr pair) {
+void PeerNodeImpl::keep(const PeerAddress& peer, int lanes, const Reached& reached) {
   const MutexLock lock(mutex_);
-  Known& known = pairs_[dialled.address];
-  if (known.pair) retired_.push_back(std::move(known.pair));
-  known = {std::move(pair), dialled.lanes};
-}
-
-// Pairs stay for the next round with the same members; not the one with a member that was lost.
-// Another attempt may use what goes, so it is closed when none runs.
-void PeerNodeImpl::retire_pairs(const ReducePlan& plan, const ReduceResult& result) {
-  std::set<std::string> unwanted;
-  for (const auto& [address, known] : pairs_) {
-    if (result.ok || known.pair->is_over()) unwanted.insert(address);
-  }
-  for (const ReduceMember& member : plan.members) {
-    if (result.ok) unwanted.erase(member.address);
-    if (!result.ok && member.replica == result.error.lost) unwanted.insert(member.address);
-  }
-  for (const std::string& address : unwanted) {
-    const auto known = pairs_.find(address);
-    if (known == pairs_.end()) continue;
-    retired_.push_back(std::move(known->second.pair));
-    pairs_.erase(known);
-  }
-  if (!running_.empty()) return;
-  for (const PairPtr& pair : std::exchange(retired_, {})) pair->close();
+  pairs_.keep(peer, lanes, reached);
+  links_.reached(steady_now(), peer.replica, reached.way);
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -454,7 +422,8 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   const auto link = std::make_shared<Link>(call, peer);
   if (!call->attach(link)) return;
   const ReduceMember& member = plan.members[peer];
-  wire::stream::DialOptions to = to_peer({member.replica, member.address}, plan.key.epoch);
+  const PeerAddress address{member.replica, member.address};
+  wire::stream::DialOptions to = to_peer(address, plan.key.epoch);
   {
     const MutexLock lock(mutex_);
     to.lanes = links_.connections(member.replica);
@@ -465,13 +434,22 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         if (pair.process() > 0) name.memory = call->memory_token();
         link->open(pair, name, limit);
       };
-  const PairPtr known = known_pair(to.address, to.lanes);
-  if (known && guard_.is_member(*known, member.replica, plan.key)) return open(*known);
-  node_->dial(to, [this, link, to, open](Result<PairPtr> pair) mutable {
-    if (!pair.ok()) return link->not_dialled(pair.error());
-    keep(to, *pair);
-    open(**pair);
-  });
+  const wire::stream::PeerReplica expected = named(member.replica, plan.key);
+  const PairPtr known = known_pair(address, to);
+  if (known && is_replica(*known, expected)) return open(*known);
+  ways_->reach(address, to, true,
+               [this, link, address, lanes = to.lanes, open,
+                expected](Result<Reached> reached) mutable {
+                 if (!reached.ok()) return link->not_dialled(reached.error());
+                 if (!is_replica(*reached->pair, expected)) {
+                   reached->let_go();
+                   return link->not_dialled(
+                       {Code::kPermissionDenied,
+                        "somebody else answers for " + to_string(expected.replica)});
+                 }
+                 keep(address, lanes, *reached);
+                 open(*reached->pair);
+               });
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
@@ -526,16 +504,28 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const PeerAddress& peer) {
-  return wire::stream::dial_and_wait(*node_, to_peer(peer, std::nullopt));
+Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer, const std::stop_token& stop) {
+  return ways_->reach_and_wait(peer, to_peer(peer, std::nullopt), stop);
+}
+
+void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
+                                wire::stream::Node::Dialled dialled) {
+  const PeerAddress to{peer.replica, address};
+  wire::stream::DialOptions options = to_peer(to, peer.epoch);
+  if (options.expected) options.expected->job = peer.job;
+  ways_->reach(to, std::move(options), false,
+               [dialled = std::move(dialled)](Result<Reached> reached) {
+                 if (!reached.ok()) return dialled(reached.error());
+                 dialled(std::move(reached->pair));
+               });
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
-  drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
-    node_->dial(to_peer({{}, address}, std::nullopt), std::move(dialled));
+  drive.dial = [this](const PeerAddress& source, Ways::Done dialled) {
+    ways_->reach(source, to_peer(source, std::nullopt), false, std::move(dialled));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
@@ -556,7 +546,7 @@ Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey
                                     std::span<float> out, std::stop_token stop) {
   return fetch_momentum_from(
       [&] {
-        return dial_pair({holder.replica, holder.address});
+        return reach({holder.replica, holder.address}, stop);
       },
       holder, key, options_.momentum_patience, out, stop);
 }

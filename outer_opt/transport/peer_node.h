@@ -1,7 +1,8 @@
 // A trainer's presence among its peers: serves them on one port and dials theirs. It moves vectors
 // for the outer all-reduce and answers what joiners ask, and measures lines. It drives the pure
 // sessions of outer_opt/core over streams (wire/stream), and counts the bytes of each attempt. It
-// knows nothing of models and nothing of the coordinator. Services of gRPC may share its port.
+// knows nothing of models and nothing of the coordinator. Others may use its port and its ways to
+// peers for streams of their own (wire/stream/peers.h).
 //
 // Threads: every method may be called from any thread; reduce(), join() and fetch_momentum() block
 // the caller until they end, fail, meet their deadline or are cancelled.
@@ -21,18 +22,16 @@
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/transport/early_streams.h"
+#include "outer_opt/transport/ways.h"
+#include "wire/stream/peers.h"
 
-namespace grpc {
-class Service;
-}
 namespace shoal::wire {
 class EmulatedLine;
 }
 
 namespace shoal::outer_opt {
 
-class JoinNews;       // state_join.h
-struct PeerIdentity;  // peer_identity.h
+class JoinNews;  // state_join.h
 
 // How long a fetch of sharded momentum is gone on with. A holder may have to finish a step of
 // training before the first value comes, so a silent stream is waited for longer than a line that
@@ -51,7 +50,7 @@ struct PeerNodeOptions {
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   bool certificates = false;                 // other hosts need set_identity(), and show one, too
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
-  std::vector<grpc::Service*> services;      // further ones on the same port; must outlive the node
+  WaysOptions ways;
 };
 
 // Answers what a joiner asks, from any thread; waits a few seconds at most.
@@ -85,16 +84,19 @@ struct ReduceResult {  // exactly one of the two is meaningful
   ReduceError error;
 };
 
-class PeerNode {
+class PeerNode : public wire::stream::Peers {
  public:
   static Result<std::unique_ptr<PeerNode>> start(PeerNodeOptions options);
-  virtual ~PeerNode() = default;
 
   virtual std::string address() const = 0;  // advertise_host:port
   // From now on; again when the certificate is renewed, or this process trains another replica.
   // Peers must be replicas of the same job; members of a round those that its plan names, of its
   // epoch. Without `certificates` it is not asked for.
   virtual void set_identity(std::shared_ptr<const PeerIdentity> identity) = 0;
+  // The relays of the cluster, host:port: this process waits at two of them, and reaches over one
+  // whom it cannot reach otherwise (ways.h). May wait for the name service.
+  virtual void set_relays(std::vector<std::string> relays) = 0;
+  virtual std::size_t waits_at() const = 0;  // so many relays at the moment
 
   // Replicas of these agents are refused from now on, and pairs with them end. What a handshake
   // says of them is set_identity()'s business.

@@ -8,12 +8,12 @@
 
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/transport/kernel_bytes_test_util.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/peer_node.h"
 #include "outer_opt/transport/reduce_link.h"
 #include "outer_opt/transport/reduce_test_util.h"
 #include "wire/emulated_line.h"
-#include "wire/socket_counter.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -93,21 +93,13 @@ TEST(Reduce, ConnectionsServeRoundAfterRound) {
   }
 }
 
-// Bytes that the kernel counted on this node's connections, sent and received.
-std::int64_t kernel_bytes(wire::SocketCounter& counter) {
-  const wire::SocketTotals total = counter.take();
-  return total.sent.count() + total.received.count();
-}
-
 TEST(Reduce, BytesAreThoseOfTheSocketsToHalfAPercent) {
   Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly, {.local_sockets = false});
-  wire::SocketCounter counter(wire::port_of(swarm.nodes[0]->address()));
   const auto results = swarm.reduce_all();
   expect_equal(swarm, results);
-  // Both ends are in this process, and the counter knows the connection to the first node by the
-  // ends that it accepted: half of what the node itself moved, the other half being its own dial.
+  // The first node has accepted half of what it moved; the other half is on what it dialled.
   const ReduceStats& stats = results[0].outcome.stats;
-  const auto kernel = static_cast<double>(kernel_bytes(counter));
+  const auto kernel = static_cast<double>(kernel_bytes(swarm.nodes[0]->address()));
   EXPECT_NEAR(static_cast<double>((stats.sent + stats.received).count()) / 2, kernel, kernel / 200);
   EXPECT_GT(kernel, 4'000'000);
   EXPECT_GT(stats.reduce_s, 0);

@@ -29,11 +29,6 @@ JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
   return shape;
 }
 
-std::vector<PeerAddress> sources_of(const Assign& assign) {
-  if (!assign.sources.empty()) return assign.sources;
-  return {{assign.source.replica, assign.source.address}};
-}
-
 void OuterStateTarget::place(const ValueRange& run, std::span<const float> values) {
   const auto count = static_cast<std::size_t>(run.count);
   for (auto* vector : {&state_.anchor, &state_.momentum, &state_.adam_m, &state_.adam_v}) {

@@ -20,9 +20,6 @@ outer_opt::HeldState held_state(const RoundKey& key, std::shared_ptr<const Outer
 outer_opt::JoinShape join_shape(const OuterAlgorithm& algorithm, const OuterState& state,
                                 std::vector<outer_opt::Fragment> fragments, std::int64_t moments);
 
-// The sources that an assignment lets a joiner ask: all that it lists, else the one source.
-std::vector<PeerAddress> sources_of(const Assign& assign);
-
 // Moments are their source's own, and no digest stands for them: whether they can be moments at
 // all, finite and the second ones not negative. Those that cannot are left out, and begin at zero.
 bool are_possible(const outer_opt::MomentsCopy& moments);

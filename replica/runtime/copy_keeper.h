@@ -1,12 +1,12 @@
-// Copies of other stages of its job that the replica here keeps in this process
-// (checkpoint.buddies, replica/core/state_copy.h). One thread brings them forward, one after the
-// other, so that no more than one is fetched at a time; joiners are answered meanwhile with what is
-// held. A copy that fails is begun anew after a while.
+// Keeps copies of other stages of the job in this process (checkpoint.buddies,
+// replica/core/state_copy.h). One thread brings them forward one after the other, so that only one
+// is fetched at a time; joiners get what is held meanwhile. A copy that fails is begun anew after a
+// while.
 //
 // Memory: twice the outer state of each copy, three times while one comes to a new round; at most
 // kCopiesMax of them. The coordinator chooses as many as --copies-max-gib allows.
 //
-// keep() and drop() belong to the compute thread. What is held is said by way of its queue.
+// The compute thread calls keep() and drop(), and its queue gets CopiesKept when that changes.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,8 @@ class CopyKeeper {
   ~CopyKeeper();
   CopyKeeper(const CopyKeeper&) = delete;
 
-  // In place of what was ordered before; `keeper` is the replica here, with its job. Answered at
-  // once with what is held.
+  // Replaces all earlier orders; `keeper` is the replica of this process. The queue gets CopiesKept
+  // at once, with what is held.
   void keep(ReplicaId keeper, const JobSpec& spec, const KeepCopies& orders);
   void drop();  // all of them
 

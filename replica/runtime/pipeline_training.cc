@@ -28,7 +28,6 @@ swarm::StageRuntimeOptions options_of(const JobSpec& spec, ReplicaId replica,
   options.session.microbatch = spec.train.microbatch;
   options.session.context = spec.model.context;
   options.session.schedule = spec.swarm.schedule;
-  options.session.wiring = spec.swarm.wiring;
   options.session.seed = mix_seed(spec.train.seed, replica.n);
   options.job = place.held.job;
   options.epoch = place.held.epoch;

@@ -91,6 +91,7 @@ class Replica {
   void decide(const ResumeAt& c) { participant_->resume(c, actions_); }
 
   MaybeFailure make_compute();
+  MaybeFailure begin();  // from the seed, or the weights that model.init names
   MaybeFailure load_checkpoint();
   void start_join();
   void go_on_joining();

@@ -66,16 +66,21 @@ MaybeFailure Replica::load() {
   loading_->fragments = outer_opt::cut_fragments(compute_->sizes(), spec_.sync.fragments());
   switch (command_.assign.source.kind) {
     case SourceKind::kSeed:
-      compute_->seed();
-      compute_->read_parameters(loading_->state->anchor);
-      return loaded(command_.assign.source.key);
+      return begin();
     case SourceKind::kCheckpoint:
-      return load_checkpoint();
+      return command_.assign.source.key.round == 0 ? begin() : load_checkpoint();
     case SourceKind::kPeer:
       start_join();
       return std::nullopt;
   }
   return std::nullopt;
+}
+
+// Round 0: a checkpoint is that of another job, of which only the parameters are wanted.
+MaybeFailure Replica::begin() {
+  if (auto failure = compute_->seed(command_.checkpoint_folder)) return failure;
+  compute_->read_parameters(loading_->state->anchor);
+  return loaded(command_.assign.source.key);
 }
 
 MaybeFailure Replica::load_checkpoint() {
@@ -111,7 +116,7 @@ void Replica::start_join() {
   joining_ = std::make_unique<Joining>();
   outer_opt::MomentsCopy& moments = joining_->moments;
   if (fetches_moments()) {
-    moments.first.resize(state.anchor.size());
+    moments.first.resize(static_cast<std::size_t>(compute_->first_moment_count()));
     moments.second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   }
   joining_->target = std::make_unique<OuterStateTarget>(*loading_->algorithm, state, moments);
@@ -119,7 +124,7 @@ void Replica::start_join() {
   const Assign& assign = command_.assign;
   joining_->session.emplace(
       assign.source.key, join_shape(*loading_->algorithm, state, loading_->fragments, wanted),
-      sources_of(assign), *joining_->target, outer_opt::JoinOptions{}, id_.n, steady_now());
+      assign.sources, *joining_->target, outer_opt::JoinOptions{}, id_.n, steady_now());
   go_on_joining();
 }
 
@@ -167,7 +172,7 @@ void Replica::assigned_again(const Assign& assign) {
   command_.assign.source = assign.source;
   command_.assign.record = assign.record;
   held_step_ = assign.record.step;
-  joining_->news.aim(assign.source.key.round, sources_of(assign));
+  joining_->news.aim(assign.source.key.round, assign.sources);
   if (joining_->level) go_on_joining();  // level again, it says so
 }
 

@@ -1,5 +1,5 @@
-// A few vectors of floats that are used again and again: a tensor of some MiB costs more to get
-// from the system, page by page, than to fill. Thread-safe.
+// A few vectors that are used again and again: a tensor of some MiB costs more to get from the
+// system, page by page, than to fill. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,12 @@
 
 namespace shoal::swarm {
 
+template <typename T>
 class Buffers {
  public:
   // `size` values with unspecified content.
-  std::vector<float> take(std::size_t size) {
-    std::vector<float> buffer;
+  std::vector<T> take(std::size_t size) {
+    std::vector<T> buffer;
     {
       const MutexLock lock(mutex_);
       if (!kept_.empty()) buffer = std::move(kept_.back()), kept_.pop_back();
@@ -22,7 +23,7 @@ class Buffers {
     buffer.resize(size);
     return buffer;
   }
-  void give_back(std::vector<float> buffer) {
+  void give_back(std::vector<T> buffer) {
     const MutexLock lock(mutex_);
     if (buffer.capacity() > 0 && kept_.size() < kKeptMax) kept_.push_back(std::move(buffer));
   }
@@ -30,7 +31,7 @@ class Buffers {
  private:
   static constexpr std::size_t kKeptMax = 16;
   Mutex mutex_;
-  std::vector<std::vector<float>> kept_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<std::vector<T>> kept_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::swarm

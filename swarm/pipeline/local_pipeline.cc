@@ -32,7 +32,6 @@ StageRuntimeOptions runtime_options(const LocalOptions& o, ReplicaId id, StageIn
   r.job = kJob;
   r.codec = o.codec;
   r.batch = 2 * o.shape.sequences;
-  r.keepalive = o.keepalive;
   return r;
 }
 
@@ -54,10 +53,9 @@ LocalReplica::LocalReplica(const LocalOptions& options, ReplicaId id, StageIndex
     link.seed = mix_seed(options.seed, id.n);
     node.line = std::make_shared<wire::EmulatedLine>(link);
   }
-  service_ = PipelineService::create(node.line);
-  node.services = {service_->grpc_service()};
   node.keepalive = options.keepalive;
   node_ = outer_opt::PeerNode::start(node).value();
+  service_ = PipelineService::create(*node_);
   thread_ = std::thread([this, held, step] { live(held, step); });
 }
 
@@ -68,6 +66,7 @@ LocalReplica::~LocalReplica() {
   }
   awake_.notify_one();
   thread_.join();
+  service_.reset();
   node_.reset();
 }
 

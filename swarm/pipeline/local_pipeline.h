@@ -78,8 +78,8 @@ class LocalReplica final : public StageListener {
   const StageIndex stage_;
   const double speed_;
   const std::function<void()> changed_;
-  std::unique_ptr<PipelineService> service_;
   std::unique_ptr<outer_opt::PeerNode> node_;
+  std::unique_ptr<PipelineService> service_;
   TimedCompute compute_;
 
   Mutex mutex_;
@@ -101,7 +101,7 @@ class LocalPipeline {
   void tell_view();
   // Opens the next round; its steps have `microbatches` in all, spread over the routers.
   void open(std::int64_t steps, std::int64_t microbatches);
-  void commit();  // everybody is at the boundary: the round is held
+  void commit();  // once every replica is at the boundary: all hold the round now
 
   LocalReplica& at(ReplicaId id) { return *replicas_.at(id); }
   std::vector<ReplicaId> ids() const;

@@ -2,7 +2,6 @@
 #include "swarm/pipeline/neighbours.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace shoal::swarm {
@@ -37,18 +36,6 @@ Extent extent_of(const StageShape& shape, const FrameHeader& header) {
       return {u32(shape.sequences_of(PassKind::kLogits)), u32(shape.vocab), 0};
   }
   return {};
-}
-
-// Copies the first bytes of `body` to `front` and returns the rest.
-std::vector<std::span<const std::byte>> split(Pieces body, std::span<std::byte> front) {
-  std::vector<std::span<const std::byte>> rest;
-  for (const auto& piece : body) {
-    const std::size_t n = std::min(front.size(), piece.size());
-    if (n > 0) std::memcpy(front.data(), piece.data(), n);
-    front = front.subspan(n);
-    if (n < piece.size()) rest.push_back(piece.subspan(n));
-  }
-  return rest;
 }
 
 }  // namespace
@@ -128,51 +115,57 @@ void Neighbours::dial(const std::vector<PipelineMember>& peers) {
     call_wake();
   }
   for (const auto& stream : unwanted) stream->close();
-  for (const ReplicaId peer : fresh) dial_now(peer);
+  for (const ReplicaId peer : fresh) dial_at(Clock::now(), peer);
+}
+
+// Not in the caller's thread, which has better to do than to wait for a name service.
+void Neighbours::dial_at(Clock::time_point when, ReplicaId peer) {
+  context_.timer->at(when, [weak = weak_from_this(), peer] {
+    if (const auto self = weak.lock()) self->dial_now(peer);
+  });
 }
 
 void Neighbours::dial_now(ReplicaId peer) {
   std::shared_ptr<Stream> stream;
+  std::string address;
   {
     const MutexLock lock(mutex_);
     const auto it = wanted_.find(peer);
     if (closed_ || it == wanted_.end() || it->second.stream) return;
-    const StreamName name{options_.job, options_.epoch, options_.self, peer, options_.facts.stage};
-    stream = stream_to(it->second.member.address, name, context_, options_.keepalive);
+    const StreamName name{options_.job, options_.epoch, options_.self, peer};
+    stream = std::make_shared<Stream>(context_, name);
     it->second.stream = stream;
+    address = it->second.member.address;
   }
-  stream->start(shared_from_this());
+  stream->dial(address, shared_from_this());
 }
 
-grpc::Status Neighbours::take_over(const std::shared_ptr<AcceptedStream>& stream,
-                                   std::shared_ptr<Stream>& replaced) {
+Status Neighbours::take_over(const std::shared_ptr<Stream>& stream,
+                             std::shared_ptr<Stream>& replaced) {
   const StreamName& name = stream->name();
   if (name.job != options_.job || name.epoch != options_.epoch) {
-    return {grpc::StatusCode::FAILED_PRECONDITION, to_string(name.to) + " works for " +
-                                                       to_string(options_.job) + ", epoch " +
-                                                       std::to_string(options_.epoch)};
+    return Error{Code::kConflict, to_string(name.to) + " works for " + to_string(options_.job) +
+                                      ", epoch " + std::to_string(options_.epoch)};
   }
   const MutexLock lock(mutex_);
-  if (closed_) return {grpc::StatusCode::NOT_FOUND, to_string(name.to) + " has left"};
+  if (closed_) return Error{Code::kNotFound, to_string(name.to) + " has left"};
   if (wanted_.contains(name.from)) {
-    return {grpc::StatusCode::FAILED_PRECONDITION, to_string(name.from) + " is dialled from here"};
+    return Error{Code::kConflict, to_string(name.from) + " is dialled from here"};
   }
-  if (open_.size() >= kStreamsMax) {
-    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "too many streams"};
-  }
+  if (open_.size() >= kStreamsMax) return Error{Code::kResourceExhausted, "too many streams"};
   auto& slot = open_[name.from];
   if (slot) push({name.from, Lost{"it came again"}, nullptr});
   replaced = std::exchange(slot, stream);
   push({name.from, Connected{}, nullptr});
   call_wake();
-  return grpc::Status::OK;
+  return {};
 }
 
-void Neighbours::accept(const std::shared_ptr<AcceptedStream>& stream) {
+void Neighbours::accept(const std::shared_ptr<Stream>& stream) {
   std::shared_ptr<Stream> replaced;
-  const grpc::Status status = take_over(stream, replaced);
+  const Status good = take_over(stream, replaced);
   if (replaced) replaced->close();
-  if (!status.ok()) return stream->refuse(status);
+  if (!good.ok()) return stream->refuse(good.error());
   stream->start(shared_from_this());
 }
 
@@ -203,15 +196,12 @@ void Neighbours::ended(Stream& stream, const std::string& why, bool bad_frame) {
     wanted.before.forwards += counters.forwards;
     wanted.stream.reset();
     wanted.trouble = why;
-    const auto wait = std::chrono::nanoseconds(wanted.backoff.next(prng_).ns);
-    context_.timer->at(Clock::now() + wait, [weak = weak_from_this(), peer] {
-      if (const auto self = weak.lock()) self->dial_now(peer);
-    });
+    dial_at(Clock::now() + std::chrono::nanoseconds(wanted.backoff.next(prng_).ns), peer);
   }
   call_wake();
 }
 
-void Neighbours::send(ReplicaId to, const FrameHeader& header, const Slices& body) {
+void Neighbours::send(ReplicaId to, const FrameHeader& header, SharedBytes body) {
   std::shared_ptr<Stream> stream;
   {
     const MutexLock lock(mutex_);
@@ -219,7 +209,7 @@ void Neighbours::send(ReplicaId to, const FrameHeader& header, const Slices& bod
     if (it == open_.end()) return;
     stream = it->second;
   }
-  stream->send(header, body);
+  stream->send(header, std::move(body));
 }
 
 void Neighbours::close() {
@@ -241,25 +231,27 @@ void Neighbours::close() {
 
 // ---- frames
 
-bool Neighbours::received(Stream& stream, const FrameHeader& header, Pieces body) {
+bool Neighbours::received(Stream& stream, const Frame& frame) {
+  const FrameHeader& header = frame.header;
   switch (header.kind) {
     case FrameKind::kForward:
-      return read_forward(stream, header, body);
+      return read_forward(stream, frame);
     case FrameKind::kBackward:
-      return read_backward(stream, header, body);
+      return read_backward(stream, frame);
     case FrameKind::kCancel:
-      return push(stream, ArrivedCancel{forward_of(header)});
+      return push(stream, frame, ArrivedCancel{forward_of(header)});
     case FrameKind::kRefusal:
-      return push(stream, ArrivedRefusal{forward_of(header), header.reason});
+      return push(stream, frame, ArrivedRefusal{forward_of(header), header.reason});
     case FrameKind::kGossip:
       break;
     case FrameKind::kPing:
     case FrameKind::kPong:
       return false;  // the stream's own
   }
-  auto gossip = gossip_of(header, body);
+  const std::span<const std::byte> whole[] = {frame.body};
+  auto gossip = gossip_of(header, whole);
   if (!gossip.ok()) return stream.break_off(gossip.error().message, true), false;
-  return push(stream, std::move(*gossip));
+  return push(stream, frame, std::move(*gossip));
 }
 
 bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::string& why) {
@@ -270,56 +262,63 @@ bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::st
   }
   FrameHeader refusal = header_of(forward_of(header), FrameKind::kRefusal);
   refusal.reason = RefusalReason::kBadTensor;
-  stream.send(refusal, {});
+  stream.send(refusal, nullptr);
   return false;
 }
 
-Status Neighbours::open(Stream& stream, const FrameHeader& header, Pieces body, OpenBody& open) {
-  open.header = header;
-  open.pieces.assign(body.begin(), body.end());
-  if (Status good = check_facts(options_.facts, header); !good.ok()) return good;
-  if (header.entropy_coded) {
-    Status good = entropy_decode(stream.coder(), open.header, body, open.plain);
+Status Neighbours::open(Stream& stream, const Frame& frame, OpenBody& open) {
+  open.header = frame.header;
+  open.bytes = frame.body;
+  if (Status good = check_facts(options_.facts, frame.header); !good.ok()) return good;
+  if (frame.header.entropy_coded) {
+    const std::span<const std::byte> coded[] = {frame.body};
+    Status good = entropy_decode(stream.coder(), open.header, coded, open.plain);
     if (!good.ok()) return good;
-    open.pieces = {open.plain};
+    open.bytes = open.plain;
   }
-  return check_body(open.header, open.pieces);
+  const std::span<const std::byte> whole[] = {open.bytes};
+  return check_body(open.header, open.bytes.empty() ? Pieces() : Pieces(whole));
 }
 
-bool Neighbours::read_forward(Stream& stream, const FrameHeader& header, Pieces pieces) {
+bool Neighbours::read_forward(Stream& stream, const Frame& frame) {
+  const FrameHeader& header = frame.header;
   OpenBody body;
-  Status good = open(stream, header, pieces, body);
+  Status good = open(stream, frame, body);
   if (!good.ok()) return refuse(stream, header, good.error().message);
   ArrivedForward forward{forward_of(header), std::vector<std::uint32_t>(header.tokens),
                          buffers_.take(header.values())};
-  const auto tensor = split(body.pieces, std::as_writable_bytes(std::span(forward.tokens)));
+  const auto tokens = std::as_writable_bytes(std::span(forward.tokens));
+  std::ranges::copy(body.bytes.first(tokens.size()), tokens.begin());
   for (const std::uint32_t token : forward.tokens) {
     if (token >= options_.facts.shape.vocab) return refuse(stream, header, "a token too large");
   }
+  const std::span<const std::byte> tensor[] = {body.bytes.subspan(tokens.size())};
   good = decode(header.codec, tensor, forward.input);
   if (!good.ok()) return refuse(stream, header, good.error().message);
-  return push(stream, std::move(forward));
+  return push(stream, frame, std::move(forward));
 }
 
-bool Neighbours::read_backward(Stream& stream, const FrameHeader& header, Pieces pieces) {
+bool Neighbours::read_backward(Stream& stream, const Frame& frame) {
+  const FrameHeader& header = frame.header;
   OpenBody body;
-  Status good = open(stream, header, pieces, body);
+  Status good = open(stream, frame, body);
   ArrivedBackward backward;
   if (good.ok()) {
     backward = {backward_of(header), buffers_.take(header.values())};
-    good = decode(header.codec, body.pieces, backward.tensor);
+    const std::span<const std::byte> tensor[] = {body.bytes};
+    good = decode(header.codec, tensor, backward.tensor);
   }
   if (!good.ok()) return refuse(stream, header, good.error().message);
-  return push(stream, std::move(backward));
+  return push(stream, frame, std::move(backward));
 }
 
 // ---- the inbox
 
-bool Neighbours::push(Stream& stream, decltype(Arrival::news) news) {
+bool Neighbours::push(Stream& stream, const Frame& frame, decltype(Arrival::news) news) {
   const MutexLock lock(mutex_);
   const auto it = open_.find(stream.peer());
   if (closed_ || it == open_.end() || it->second.get() != &stream) return false;
-  push({stream.peer(), std::move(news), it->second});
+  push({stream.peer(), std::move(news), it->second, frame.held});
   call_wake();
   return true;
 }
@@ -347,7 +346,7 @@ std::vector<Arrival> Neighbours::take() {
     arrivals.swap(inbox_);
   }
   for (const Arrival& arrival : arrivals) {
-    if (arrival.stream) arrival.stream->taken();
+    if (arrival.stream) arrival.stream->taken(arrival.held);
   }
   return arrivals;
 }

@@ -6,8 +6,8 @@
 // anything else ends the stream, because only that makes the sender send again. So does a frame
 // that is far too large, at its header.
 //
-// Every method may be called from any thread. The inbox is bounded by what each stream may leave in
-// it before it stops reading (stream.h).
+// Every method may be called from any thread. The inbox is bounded by the window of each stream
+// (stream.h).
 #pragma once
 
 #include <functional>
@@ -17,13 +17,11 @@
 #include <variant>
 #include <vector>
 
-#include <grpcpp/support/status.h>
-
 #include "base/backoff.h"
 #include "base/prng.h"
 #include "swarm/pipeline/buffers.h"
 #include "swarm/pipeline/stage_compute.h"
-#include "swarm/pipeline/stream_ends.h"
+#include "swarm/pipeline/stream.h"
 #include "threads/mutex.h"
 
 namespace shoal::swarm {
@@ -55,6 +53,7 @@ struct Arrival {
                ProgressGossip>
       news;
   std::shared_ptr<Stream> stream;  // a frame's: taken() is due
+  std::size_t held = 0;
 };
 
 // What this stage takes and gives.
@@ -75,7 +74,6 @@ struct NeighboursOptions {
   std::int64_t epoch = 0;
   ReplicaId self;
   StageFacts facts;
-  Duration keepalive = seconds(4);
   std::uint64_t seed = 1;
 };
 
@@ -88,9 +86,9 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   // Streams to keep; other dialled ones are closed.
   void dial(const std::vector<PipelineMember>& peers);
   // A stream that a peer dialled: started, or refused with the reason.
-  void accept(const std::shared_ptr<AcceptedStream>& stream);
+  void accept(const std::shared_ptr<Stream>& stream);
   // Dropped when there is no stream to `to`: the inbox holds the news of its loss.
-  void send(ReplicaId to, const FrameHeader& header, const Slices& body);
+  void send(ReplicaId to, const FrameHeader& header, SharedBytes body);
 
   std::vector<Arrival> take();
   void recycle(std::vector<float> tensor) { buffers_.give_back(std::move(tensor)); }
@@ -102,7 +100,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
 
   void opened(Stream& stream) override;
   std::uint64_t body_max() const override { return body_max_of(options_.facts); }
-  bool received(Stream& stream, const FrameHeader& header, Pieces body) override;
+  bool received(Stream& stream, const Frame& frame) override;
   void ended(Stream& stream, const std::string& why, bool bad_frame) override;
 
  private:
@@ -117,8 +115,9 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   Neighbours(const NeighboursOptions& options, const StreamContext& context,
              std::function<void()> wake)
       : options_(options), context_(context), wake_(std::move(wake)), prng_(options.seed) {}
-  grpc::Status take_over(const std::shared_ptr<AcceptedStream>& stream,
-                         std::shared_ptr<Stream>& replaced) SHOAL_EXCLUDES(mutex_);
+  Status take_over(const std::shared_ptr<Stream>& stream, std::shared_ptr<Stream>& replaced)
+      SHOAL_EXCLUDES(mutex_);
+  void dial_at(Clock::time_point when, ReplicaId peer);
   void dial_now(ReplicaId peer) SHOAL_EXCLUDES(mutex_);
   void ping_all() SHOAL_EXCLUDES(mutex_);
   bool refuse(Stream& stream, const FrameHeader& header, const std::string& why)
@@ -127,19 +126,19 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   struct OpenBody {
     FrameHeader header;
     std::vector<std::byte> plain;
-    std::vector<std::span<const std::byte>> pieces;
+    std::span<const std::byte> bytes;  // of the frame, or of `plain`
   };
-  Status open(Stream& stream, const FrameHeader& header, Pieces body, OpenBody& open);
-  bool read_forward(Stream& stream, const FrameHeader& header, Pieces body);
-  bool read_backward(Stream& stream, const FrameHeader& header, Pieces body);
-  bool push(Stream& stream, decltype(Arrival::news) news);
+  Status open(Stream& stream, const Frame& frame, OpenBody& open);
+  bool read_forward(Stream& stream, const Frame& frame);
+  bool read_backward(Stream& stream, const Frame& frame);
+  bool push(Stream& stream, const Frame& frame, decltype(Arrival::news) news);
   void push(Arrival arrival) SHOAL_REQUIRES(mutex_);
   void call_wake() SHOAL_REQUIRES(mutex_);
 
   const NeighboursOptions options_;
   const StreamContext context_;
   const std::function<void()> wake_;
-  Buffers buffers_;  // of arrived tensors
+  Buffers<float> buffers_;  // of arrived tensors
 
   Mutex mutex_;
   CondVar awoken_;

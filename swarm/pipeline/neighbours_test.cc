@@ -1,15 +1,17 @@
 // Streams between replicas in one process on loopback: frames both ways, early and refused streams,
-// prompt ends, reconnects, bad frames, the emulated line.
+// prompt ends, reconnects, bad frames, certificates, the emulated line.
 #include <chrono>
 #include <limits>
 
-#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include "outer_opt/transport/peer_identity.h"
 #include "outer_opt/transport/peer_node.h"
 #include "swarm/pipeline/pipeline_service.h"
 #include "threads/mutex.h"
-#include "wire/peer_channel.h"
+#include "wire/emulated_line.h"
+#include "wire/stream/blocking_stream.h"
+#include "wire/stream/stream_test_util.h"
 
 namespace shoal::swarm {
 namespace {
@@ -31,9 +33,23 @@ struct Station {
   explicit Station(const LinkOptions& link = {}) {
     outer_opt::PeerNodeOptions options;
     if (!(link == LinkOptions{})) options.line = std::make_shared<wire::EmulatedLine>(link);
-    service = PipelineService::create(options.line);
-    options.services = {service->grpc_service()};
+    begin(options);
+  }
+  // Reached over TLS only, as another host is.
+  Station(const wire::stream::TestCluster& cluster, const identity::ReplicaName& who) {
+    outer_opt::PeerNodeOptions options;
+    options.local_sockets = false;
+    options.certificates = true;
+    begin(options);
+    show(cluster, who);
+  }
+  void begin(const outer_opt::PeerNodeOptions& options) {
     node = outer_opt::PeerNode::start(options).value();
+    service = PipelineService::create(*node);
+  }
+  void show(const wire::stream::TestCluster& cluster, const identity::ReplicaName& who) {
+    node->set_identity(std::make_shared<const outer_opt::PeerIdentity>(outer_opt::PeerIdentity{
+        cluster.name(), who, cluster.contexts_of(cluster.credentials_of(who))}));
   }
   ~Station() { leave(); }
 
@@ -76,8 +92,8 @@ struct Station {
     return std::move(*news);
   }
 
-  std::unique_ptr<PipelineService> service;
   std::unique_ptr<outer_opt::PeerNode> node;
+  std::unique_ptr<PipelineService> service;
   std::shared_ptr<Neighbours> neighbours;
   ReplicaId id;
   Mutex mutex;
@@ -86,13 +102,10 @@ struct Station {
   std::deque<Arrival> arrived;
 };
 
-struct Frame {
+struct Written {
   FrameHeader header;
   std::vector<std::byte> body;
 
-  Slices slices() const {
-    return body.empty() ? Slices{} : Slices{grpc::Slice(body.data(), body.size())};
-  }
   void finish() {
     const std::span<const std::byte> pieces[] = {body};
     header.body_size = body.size();
@@ -106,8 +119,8 @@ std::vector<float> values(std::int64_t n) {
   return result;
 }
 
-Frame frame(const StageFacts& facts, FrameKind kind, std::int32_t index = 0) {
-  Frame frame;
+Written frame(const StageFacts& facts, FrameKind kind, std::int32_t index = 0) {
+  Written frame;
   const Microbatch microbatch{1, 0, kFirst, index, PassKind::kTrain};
   frame.header = kind == FrameKind::kBackward
                      ? header_of(BackwardHeader{microbatch, 1, milliseconds(3), 2.5, Tokens(16)})
@@ -126,8 +139,9 @@ Frame frame(const StageFacts& facts, FrameKind kind, std::int32_t index = 0) {
   return frame;
 }
 
-void send(Station& from, ReplicaId to, const Frame& frame) {
-  from.neighbours->send(to, frame.header, frame.slices());
+void send(Station& from, ReplicaId to, const Written& frame) {
+  from.neighbours->send(to, frame.header,
+                        std::make_shared<const std::vector<std::byte>>(frame.body));
 }
 
 // Two stations, connected.
@@ -165,14 +179,14 @@ TEST(Neighbours, FramesCrossBothWays) {
 TEST(Neighbours, SmallFramesCross) {
   Pair pair;
   const ForwardHeader header{{3, 1, kFirst, 7, PassKind::kLoss}, 2};
-  pair.first.neighbours->send(kSecond, header_of(header, FrameKind::kCancel), {});
+  pair.first.neighbours->send(kSecond, header_of(header, FrameKind::kCancel), nullptr);
   EXPECT_EQ(pair.second.expect<ArrivedCancel>().header, header);
   FrameHeader refusal = header_of(header, FrameKind::kRefusal);
   refusal.reason = RefusalReason::kNotInView;
-  pair.second.neighbours->send(kFirst, refusal, {});
+  pair.second.neighbours->send(kFirst, refusal, nullptr);
   EXPECT_EQ(pair.first.expect<ArrivedRefusal>().reason, RefusalReason::kNotInView);
   const ProgressGossip gossip{1, 2, {{kFirst, 1, true}}};
-  Frame said{header_of(gossip), body_of(gossip)};
+  Written said{header_of(gossip), body_of(gossip)};
   said.finish();
   send(pair.second, kFirst, said);
   EXPECT_EQ(pair.first.expect<ProgressGossip>(), gossip);
@@ -235,22 +249,22 @@ TEST(Neighbours, AnAddressWhereNobodyIsIsDialledAgain) {
 TEST(Neighbours, BadForwardsAreRefusedAndCounted) {
   Pair pair;
   const auto bad = [&](auto change) {
-    Frame f = frame(facts(1, 8), FrameKind::kForward);
+    Written f = frame(facts(1, 8), FrameKind::kForward);
     change(f);
     send(pair.first, kSecond, f);
     EXPECT_EQ(pair.first.expect<ArrivedRefusal>().reason, RefusalReason::kBadTensor);
   };
-  bad([](Frame& f) { f.header.checksum ^= 1; });
-  bad([](Frame& f) { std::swap(f.header.rows, f.header.columns); });
-  bad([](Frame& f) { f.body[3] = std::byte{1}, f.finish(); });  // a token above the vocabulary
-  bad([](Frame& f) { f.body.back() = f.body[f.body.size() - 2] = std::byte{0xff}, f.finish(); });
-  bad([](Frame& f) {
+  bad([](Written& f) { f.header.checksum ^= 1; });
+  bad([](Written& f) { std::swap(f.header.rows, f.header.columns); });
+  bad([](Written& f) { f.body[3] = std::byte{1}, f.finish(); });  // a token above the vocabulary
+  bad([](Written& f) { f.body.back() = f.body[f.body.size() - 2] = std::byte{0xff}, f.finish(); });
+  bad([](Written& f) {
     f.header.codec = ActivationCodec::kFp32;
     f.body.resize(f.header.tokens * 4 + f.header.values() * 4);
     f.finish();
   });
-  bad([](Frame& f) { f.body.pop_back(), f.finish(), f.header.entropy_coded = true; });
-  bad([](Frame& f) {
+  bad([](Written& f) { f.body.pop_back(), f.finish(), f.header.entropy_coded = true; });
+  bad([](Written& f) {
     f.header.rows = f.header.columns = f.header.tokens = 0;
     f.body.clear();
     f.header.body_size = f.header.checksum = 0;
@@ -263,8 +277,8 @@ TEST(Neighbours, BadForwardsAreRefusedAndCounted) {
 TEST(Neighbours, EntropyCodedTensorsArriveAsTheyWere) {
   Pair pair;
   outer_opt::EntropyCoder coder;
-  const Frame plain = frame(facts(1, 8), FrameKind::kForward, 3);
-  Frame coded = plain;
+  const Written plain = frame(facts(1, 8), FrameKind::kForward, 3);
+  Written coded = plain;
   entropy_encode(coder, coded.header, coded.body);
   ASSERT_TRUE(coded.header.entropy_coded);
   coded.body.resize(coded.header.body_size);
@@ -278,7 +292,7 @@ TEST(Neighbours, EntropyCodedTensorsArriveAsTheyWere) {
 
 TEST(Neighbours, ABadAnswerEndsTheStream) {
   Pair pair;
-  Frame f = frame(facts(0, 8), FrameKind::kBackward);
+  Written f = frame(facts(0, 8), FrameKind::kBackward);
   f.header.checksum ^= 1;
   send(pair.second, kFirst, f);
   pair.first.expect<Lost>();
@@ -290,83 +304,117 @@ TEST(Neighbours, ABadAnswerEndsTheStream) {
   EXPECT_EQ(pair.second.expect<ArrivedRefusal>().reason, RefusalReason::kBadTensor);
 }
 
-// A client that knows the metadata and nothing else.
-class Stranger : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+// Somebody who knows the purpose and nothing else; of this host, so it need not show who it is.
+class Stranger {
  public:
-  Stranger(const std::string& address, std::size_t bytes)
-      : Stranger(address, grpc::Slice(std::string(bytes, 'x'))) {}
-  Stranger(const std::string& address, const grpc::Slice& first)
-      : stub_(wire::dial_peer(address, seconds(4)).channel) {
-    const std::string protocol = std::to_string(kProtocolVersion);
-    for (const auto& [name, value] : {std::pair{"shoal-protocol", protocol.c_str()},
-                                      {"shoal-job", "1"},
-                                      {"shoal-epoch", "0"},
-                                      {"shoal-from", "9"},
-                                      {"shoal-stage", "0"},
-                                      {"shoal-to", "2"}}) {
-      call_.AddMetadata(name, value);
-    }
-    message_ = grpc::ByteBuffer(&first, 1);
-    stub_.PrepareBidiStreamingCall(&call_, "/shoal.v1.PipelineService/Exchange", {}, this);
-    StartWrite(&message_);
-    StartRead(&answer_);
-    StartCall();
+  explicit Stranger(const std::string& address) {
+    node_ = wire::stream::Node::start({.bind = ""}, nullptr).value();
+    const auto pair = wire::stream::dial_and_wait(*node_, {.address = address}).value();
+    stream_ = wire::stream::BlockingStream::open(
+        *pair, to_purpose({JobId(1), 0, ReplicaId(9), kSecond}), kLimit);
+    EXPECT_TRUE(stream_->read(kLimit).ok()) << "the answer";
   }
-  void OnDone(const grpc::Status&) override {
-    const MutexLock lock(mutex_);
-    done_ = true;
-    changed_.notify_all();
+  void write(std::span<const std::byte> head, std::size_t body) {
+    EXPECT_TRUE(stream_
+                    ->write({head.begin(), head.end()},
+                            std::make_shared<std::vector<std::byte>>(body), kLimit)
+                    .ok());
   }
-  bool wait() {
-    const MutexLock lock(mutex_);
-    return changed_.wait_for(mutex_, kPatience, [this]() SHOAL_REQUIRES(mutex_) { return done_; });
+  void end() { stream_->end(); }
+  bool is_cut_off() {
+    const auto next = stream_->read(kLimit);
+    return !next.ok() && next.error().code != Code::kDeadlineExceeded;
   }
 
  private:
-  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
-  grpc::ClientContext call_;
-  grpc::ByteBuffer message_, answer_;
-  Mutex mutex_;
-  CondVar changed_;
-  bool done_ SHOAL_GUARDED_BY(mutex_) = false;
+  static constexpr Duration kLimit = seconds(10);
+  std::unique_ptr<wire::stream::Node> node_;
+  std::shared_ptr<wire::stream::BlockingStream> stream_;
 };
+
+std::vector<std::byte> head_of(const FrameHeader& header) {
+  const auto bytes = encode_header(header);
+  return {bytes.begin(), bytes.end()};
+}
 
 TEST(Neighbours, GarbageEndsItsOwnStreamOnly) {
   Pair pair;
-  for (const std::size_t bytes : {0u, 1u, 95u, 96u, 100'000u}) {
-    Stranger stranger(pair.second.node->address(), bytes);
+  const Written sound = frame(facts(1, 8), FrameKind::kForward);
+  const std::vector<std::byte> head = head_of(sound.header);
+  const std::vector<std::byte> zeros(kFrameHeaderSize);
+  struct Garbage {
+    std::vector<std::byte> head;
+    std::size_t body = 0;
+  };
+  const Garbage all[] = {{{}, 0},
+                         {{}, kMessageBytes},  // goes on with nothing
+                         {{std::byte{1}}, 1},
+                         {std::vector<std::byte>(95), 0},
+                         {zeros, 100'000},
+                         {head, sound.body.size() - 1},
+                         {head, sound.body.size() + 1}};
+  for (const Garbage& each : all) {
+    Stranger stranger(pair.second.node->address());
     pair.second.expect<Connected>();
-    ASSERT_TRUE(stranger.wait()) << bytes;
+    stranger.write(each.head, each.body);
+    EXPECT_TRUE(stranger.is_cut_off()) << each.head.size() << " " << each.body;
     pair.second.expect<Lost>();
   }
-  EXPECT_EQ(pair.second.neighbours->bad_frames(), 5);
-  send(pair.first, kSecond, frame(facts(1, 8), FrameKind::kForward));
+  EXPECT_EQ(pair.second.neighbours->bad_frames(), 7);
+  Stranger quiet(pair.second.node->address());
+  pair.second.expect<Connected>();
+  quiet.end();
+  pair.second.expect<Lost>();
+  EXPECT_EQ(pair.second.neighbours->bad_frames(), 7);
+  send(pair.first, kSecond, sound);
   pair.second.expect<ArrivedForward>();
+}
+
+// What comes in the middle of a large frame must be the rest of it.
+TEST(Neighbours, ALargeFrameGoesOnAsItShould) {
+  constexpr std::int64_t kContext = 20'000;
+  Pair pair(kContext);
+  const Written large = frame(facts(1, kContext), FrameKind::kForward);
+  const std::size_t first = large.body.size() % kMessageBytes;
+  ASSERT_GT(large.body.size(), kMessageBytes);
+  for (const bool new_frame : {false, true}) {
+    Stranger stranger(pair.second.node->address());
+    pair.second.expect<Connected>();
+    stranger.write(head_of(large.header), first);
+    new_frame ? stranger.write(head_of(large.header), first) : stranger.write({}, 1000);
+    EXPECT_TRUE(stranger.is_cut_off());
+    pair.second.expect<Lost>();
+  }
+  EXPECT_EQ(pair.second.neighbours->bad_frames(), 2);
 }
 
 TEST(Neighbours, AFrameThatIsFarTooLargeIsNotRead) {
   Pair pair;
   const StageFacts taken = facts(1, 8);
-  Frame large = frame(taken, FrameKind::kForward);
+  Written large = frame(taken, FrameKind::kForward);
   large.header.rows = 1 << 14;
   large.header.columns = 1 << 14;
   large.header.body_size = large.header.tokens * sizeof(std::uint32_t) +
                            encoded_size(taken.codec, large.header.values());
   ASSERT_GT(large.header.body_size, body_max_of(taken));
   ASSERT_TRUE(decode_header(encode_header(large.header)).ok()) << "as a header it is sound";
-  const auto header = encode_header(large.header);
-  Stranger stranger(pair.second.node->address(), grpc::Slice(header.data(), header.size()));
+  Stranger stranger(pair.second.node->address());
   pair.second.expect<Connected>();
-  ASSERT_TRUE(stranger.wait()) << "it is not waited for the rest";
+  stranger.write(head_of(large.header), (large.header.body_size - 1) % kMessageBytes + 1);
+  ASSERT_TRUE(stranger.is_cut_off()) << "it is not waited for the rest";
   pair.second.expect<Lost>();
   EXPECT_EQ(pair.second.neighbours->bad_frames(), 1);
 }
 
 TEST(Neighbours, AnUnreadInboxStopsTheSender) {
-  Pair pair;
-  constexpr int kSent = 1000;
+  constexpr std::int64_t kContext = 512;
+  Pair pair(kContext);
+  constexpr int kSent = 400;
+  const Written one = frame(facts(1, kContext), FrameKind::kForward);  // 200 KB
   for (int i = 0; i < kSent; ++i) {
-    send(pair.first, kSecond, frame(facts(1, 8), FrameKind::kForward, i));
+    Written each = one;
+    each.header.microbatch.index = i;
+    send(pair.first, kSecond, each);
   }
   std::size_t most = 0;
   for (int i = 0; i < kSent;) {
@@ -376,13 +424,75 @@ TEST(Neighbours, AnUnreadInboxStopsTheSender) {
       EXPECT_EQ(std::get<ArrivedForward>(arrival.news).header.microbatch.index, i++);
     }
   }
-  EXPECT_LE(most, 64u);
+  EXPECT_LE(most * one.body.size(), wire::stream::Quotas().window);
+}
+
+// Of frames that take several messages, a few wait at most.
+TEST(Neighbours, LargeFramesHoldTheWindowToo) {
+  constexpr std::int64_t kContext = 20'000;
+  Pair pair(kContext);
+  constexpr int kSent = 20;
+  const Written large = frame(facts(1, kContext), FrameKind::kForward);
+  ASSERT_GT(large.body.size(), kMessageBytes);
+  for (int i = 0; i < kSent; ++i) send(pair.first, kSecond, large);
+  std::this_thread::sleep_for(300ms);  // all that can come
+  std::size_t most = 0;
+  for (std::size_t came = 0; came < kSent;) {
+    const std::size_t now = pair.second.neighbours->take().size();
+    most = std::max(most, now);
+    came += now;
+  }
+  EXPECT_LE(most, wire::stream::Quotas().window / kMessageBytes);
+}
+
+// ---- who is who
+
+identity::ReplicaName named(const wire::stream::TestCluster& cluster, ReplicaId replica) {
+  return cluster.replica(replica.n);
+}
+
+TEST(Neighbours, ReplicasOfOtherHostsShowWhoTheyAre) {
+  const wire::stream::TestCluster cluster;
+  Station first(cluster, named(cluster, kFirst)), second(cluster, named(cluster, kSecond));
+  first.enter(kFirst, 0);
+  second.enter(kSecond, 1);
+  first.dial(second, kSecond);
+  first.expect<Connected>();
+  second.expect<Connected>();
+  send(first, kSecond, frame(facts(1, 8), FrameKind::kForward));
+  second.expect<ArrivedForward>();
+}
+
+// Whoever shows the certificate of another replica, job or epoch gets no stream, dialled or
+// dialling.
+TEST(Neighbours, TheCertificateOfAnotherReplicaIsRefused) {
+  const wire::stream::TestCluster cluster;
+  const identity::ReplicaName right = named(cluster, kFirst);
+  identity::ReplicaName other_replica = right, other_job = right, other_epoch = right;
+  other_replica.replica = ReplicaId(7);
+  other_job.job = JobId(2);
+  other_epoch.epoch = 1;
+  for (const auto& wrong : {other_replica, other_job, other_epoch}) {
+    for (const bool dials : {true, false}) {
+      Station liar(cluster, wrong), honest(cluster, named(cluster, kSecond));
+      liar.enter(kFirst, 0);
+      honest.enter(kSecond, 1);
+      Station &from = dials ? liar : honest, &to = dials ? honest : liar;
+      from.dial(to, dials ? kSecond : kFirst);
+      EXPECT_TRUE(wire::stream::eventually([&] { return !from.neighbours->troubles().empty(); }))
+          << identity::to_string({cluster.name(), wrong});
+      EXPECT_TRUE(honest.neighbours->take().empty());
+      EXPECT_TRUE(liar.neighbours->take().empty());
+      liar.show(cluster, right);  // it is what lets it in
+      from.expect<Connected>();
+    }
+  }
 }
 
 TEST(Neighbours, TheEmulatedLineDelaysAndPingsMeasureIt) {
   Pair pair(8, {.up_bytes_per_s = 1e6, .rtt = milliseconds(60)});
   const auto before = Clock::now();
-  const Frame f = frame(facts(1, 8), FrameKind::kForward);  // 3 KB: 3 ms
+  const Written f = frame(facts(1, 8), FrameKind::kForward);  // 3 KB: 3 ms
   for (int i = 0; i < 10; ++i) send(pair.first, kSecond, f);
   for (int i = 0; i < 10; ++i) pair.second.expect<ArrivedForward>();
   EXPECT_GE(Clock::now() - before, 60ms);  // 30 ms and ten frames

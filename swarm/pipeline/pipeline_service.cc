@@ -4,40 +4,47 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "proto/pipeline.grpc.pb.h"
 
 namespace shoal::swarm {
 namespace {
 
-class Service final
-    : public PipelineHost,
-      public v1::PipelineService::WithRawCallbackMethod_Exchange<v1::PipelineService::Service> {
+class Service final : public PipelineService {
  public:
-  explicit Service(std::shared_ptr<wire::EmulatedLine> line) : PipelineHost(std::move(line)) {}
-  grpc::Service* grpc_service() override { return this; }
-
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exchange(
-      grpc::CallbackServerContext* call) override {
-    const auto name = name_of(*call);
-    const auto stream = AcceptedStream::create(context(), call, this, name.value_or(StreamName{}));
-    if (!name) {
-      stream->refuse({grpc::StatusCode::INVALID_ARGUMENT, "the call's metadata name no stream"});
-    } else if (name->protocol != kProtocolVersion) {
-      stream->refuse({grpc::StatusCode::FAILED_PRECONDITION,
-                      "protocol " + std::to_string(name->protocol) + " is spoken there, protocol " +
-                          std::to_string(kProtocolVersion) +
-                          " here; install one version of Shoal on both hosts"});
-    } else {
-      arrived(stream);
-    }
-    return stream.get();  // it keeps itself alive until OnDone
+  explicit Service(wire::stream::Peers& peers) : host_(std::make_shared<PipelineHost>(peers)) {
+    host_->begin();
   }
+  ~Service() override { host_->end(); }
+  PipelineHost& host() { return *host_; }
+
+ private:
+  const std::shared_ptr<PipelineHost> host_;  // shared with what comes in while it ends
 };
 
 }  // namespace
 
+PipelineHost& PipelineHost::of(PipelineService& service) {
+  return static_cast<Service&>(service).host();  // the one implementation that there is
+}
+
+PipelineHost::PipelineHost(wire::stream::Peers& peers)
+    : context_{&peers, std::make_shared<wire::TimerThread>(),
+               std::make_shared<wire::TimerThread>()} {}
+
+void PipelineHost::begin() {
+  context_.peers->set_accept(kPipelinePurpose,
+                             [self = shared_from_this()](auto stream, std::string_view purpose) {
+                               return self->accept(std::move(stream), purpose);
+                             });
+}
+
+void PipelineHost::end() {
+  context_.peers->set_accept(kPipelinePurpose, nullptr);
+  context_.timer->stop();
+  context_.reader->stop();
+}
+
 void PipelineHost::enter(ReplicaId replica, const std::shared_ptr<Neighbours>& neighbours) {
-  std::vector<std::shared_ptr<AcceptedStream>> waited;
+  std::vector<std::shared_ptr<Stream>> waited;
   {
     const MutexLock lock(mutex_);
     SHOAL_CHECK(here_.emplace(replica, neighbours).second, "a replica is here twice");
@@ -54,7 +61,27 @@ void PipelineHost::leave(ReplicaId replica) {
   here_.erase(replica);
 }
 
-void PipelineHost::arrived(const std::shared_ptr<AcceptedStream>& stream) {
+std::shared_ptr<wire::stream::StreamEvents> PipelineHost::accept(
+    std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
+  const auto name = parse_purpose(purpose);
+  if (!name) return nullptr;
+  const wire::stream::PeerReplica from{name->job, name->epoch, name->from};
+  if (!context_.peers->is_replica(*stream->pair(), from)) return nullptr;
+  const auto taken =
+      std::make_shared<Stream>(context_, *name, std::move(stream),
+                               [self = shared_from_this()](Stream& gone) { self->forget(gone); });
+  if (name->protocol != kProtocolVersion) {
+    taken->refuse({Code::kIncompatible,
+                   "protocol " + std::to_string(name->protocol) + " is spoken there, protocol " +
+                       std::to_string(kProtocolVersion) + " here",
+                   "", "install one version of Shoal on both hosts"});
+  } else {
+    arrived(taken);
+  }
+  return taken;
+}
+
+void PipelineHost::arrived(const std::shared_ptr<Stream>& stream) {
   std::shared_ptr<Neighbours> neighbours;
   bool full = false;
   {
@@ -68,24 +95,23 @@ void PipelineHost::arrived(const std::shared_ptr<AcceptedStream>& stream) {
     }
   }
   if (neighbours) return neighbours->accept(stream);
-  if (full) {
-    return stream->refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many streams wait here"});
-  }
-  context_.timer->at(Clock::now() + kWaitMax, [this, stream] { expire(stream.get()); });
+  if (full) return stream->refuse({Code::kResourceExhausted, "too many streams wait here"});
+  context_.timer->at(Clock::now() + kWaitMax,
+                     [self = shared_from_this(), stream] { self->expire(*stream); });
 }
 
-bool PipelineHost::forget(AcceptedStream* stream) {
+bool PipelineHost::forget(Stream& stream) {
   const MutexLock lock(mutex_);
-  return std::erase_if(waiting_, [&](const auto& each) { return each.get() == stream; }) > 0;
+  return std::erase_if(waiting_, [&](const auto& each) { return each.get() == &stream; }) > 0;
 }
 
-void PipelineHost::expire(AcceptedStream* stream) {
+void PipelineHost::expire(Stream& stream) {
   if (!forget(stream)) return;
-  stream->refuse({grpc::StatusCode::NOT_FOUND, to_string(stream->name().to) + " is not here"});
+  stream.refuse({Code::kNotFound, to_string(stream.name().to) + " is not here"});
 }
 
-std::unique_ptr<PipelineService> PipelineService::create(std::shared_ptr<wire::EmulatedLine> line) {
-  return std::make_unique<Service>(std::move(line));
+std::unique_ptr<PipelineService> PipelineService::create(wire::stream::Peers& peers) {
+  return std::make_unique<Service>(peers);
 }
 
 }  // namespace shoal::swarm

@@ -1,44 +1,47 @@
 // The inside of PipelineService (stage_runtime.h): which replicas are here, and the streams that
 // wait for one that is not here yet. A stream waits for kWaitMax, kWaitingMax of them at most; then
-// it is refused by name, and its sender dials again.
+// it is refused by name, and its sender dials again. A stream whose dialling end has not shown to
+// be the replica that it speaks for is refused before a byte of it is taken.
 #pragma once
 
 #include <map>
+#include <memory>
+#include <string_view>
 #include <vector>
 
 #include "swarm/pipeline/neighbours.h"
 #include "swarm/pipeline/stage_runtime.h"
 #include "threads/mutex.h"
-#include "wire/emulated_line.h"
 
 namespace shoal::swarm {
 
-class PipelineHost : public PipelineService, public StreamKeeper {
+class PipelineHost : public std::enable_shared_from_this<PipelineHost> {
  public:
   static constexpr std::size_t kWaitingMax = 256;
   static constexpr auto kWaitMax = std::chrono::seconds(5);
 
-  // The one implementation that there is.
-  static PipelineHost& of(PipelineService& service) { return static_cast<PipelineHost&>(service); }
+  static PipelineHost& of(PipelineService& service);
 
-  explicit PipelineHost(std::shared_ptr<wire::EmulatedLine> line)
-      : context_{std::make_shared<wire::TimerThread>(), std::move(line)} {}
-  ~PipelineHost() override { context_.timer->stop(); }
+  explicit PipelineHost(wire::stream::Peers& peers);
 
   const StreamContext& context() const { return context_; }
   void enter(ReplicaId replica, const std::shared_ptr<Neighbours>& neighbours);
   void leave(ReplicaId replica);
 
-  void arrived(const std::shared_ptr<AcceptedStream>& stream);  // from the service
-  bool forget(AcceptedStream* stream) SHOAL_EXCLUDES(mutex_) override;
+  void begin();  // takes what peers dial
+  void end();    // and no more of it; nothing waits any more
 
  private:
-  void expire(AcceptedStream* stream) SHOAL_EXCLUDES(mutex_);
+  std::shared_ptr<wire::stream::StreamEvents> accept(std::shared_ptr<wire::stream::Stream> stream,
+                                                     std::string_view purpose);
+  void arrived(const std::shared_ptr<Stream>& stream) SHOAL_EXCLUDES(mutex_);
+  bool forget(Stream& stream) SHOAL_EXCLUDES(mutex_);
+  void expire(Stream& stream) SHOAL_EXCLUDES(mutex_);
 
-  StreamContext context_;
+  const StreamContext context_;
   Mutex mutex_;
   std::map<ReplicaId, std::shared_ptr<Neighbours>> here_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<std::shared_ptr<AcceptedStream>> waiting_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Stream>> waiting_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::swarm

@@ -24,7 +24,7 @@ Instant now() { return {std::chrono::nanoseconds(Clock::now().time_since_epoch()
 
 // What follows a frame's header, and what the header says of it.
 struct Body {
-  Slices slices;
+  SharedBytes bytes;
   FrameHeader facts;
 
   FrameHeader complete(FrameHeader header) const {
@@ -49,10 +49,9 @@ bool encode_body(ActivationCodec codec, std::span<const std::uint32_t> tokens, c
                  outer_opt::EntropyCoder* coder, Body& body) {
   SHOAL_CHECK(static_cast<std::int64_t>(tensor.values.size()) == tensor.rows * tensor.columns);
   const std::size_t front = tokens.size_bytes();
-  grpc_slice raw = grpc_slice_malloc(front + encoded_size(codec, tensor.values.size()));
-  body.slices = {grpc::Slice(raw, grpc::Slice::STEAL_REF)};
-  const auto bytes =
-      std::as_writable_bytes(std::span(GRPC_SLICE_START_PTR(raw), GRPC_SLICE_LENGTH(raw)));
+  auto made =
+      std::make_shared<std::vector<std::byte>>(front + encoded_size(codec, tensor.values.size()));
+  const std::span<std::byte> bytes(*made);
   if (front > 0) std::memcpy(bytes.data(), tokens.data(), front);
   if (!encode(codec, tensor.values, bytes.subspan(front))) return false;
   const std::span<const std::byte> pieces[] = {bytes};
@@ -63,7 +62,8 @@ bool encode_body(ActivationCodec codec, std::span<const std::uint32_t> tokens, c
   body.facts.body_size = bytes.size();
   body.facts.checksum = body_checksum(pieces);
   if (coder != nullptr) entropy_encode(*coder, body.facts, bytes);
-  if (body.facts.entropy_coded) body.slices[0] = body.slices[0].sub(0, body.facts.body_size);
+  made->resize(body.facts.body_size);
+  body.bytes = std::move(made);
   return true;
 }
 
@@ -159,7 +159,6 @@ class Runtime final : public StageRuntime {
 NeighboursOptions neighbours_of(const StageRuntimeOptions& o, const StageShape& shape) {
   NeighboursOptions n{o.job, o.epoch, o.session.self};
   n.facts = {o.session.stage, o.session.stages, shape, o.codec};
-  n.keepalive = o.keepalive;
   n.seed = mix_seed(o.session.seed, o.session.self.n);
   return n;
 }
@@ -342,34 +341,30 @@ void Runtime::apply(SessionActions& actions) {
 void Runtime::on(const SendForward& send) {
   const Body& body = tasks_.at(send.task).output;
   neighbours_->send(send.to, body.complete(header_of(send.header, FrameKind::kForward)),
-                    body.slices);
+                    body.bytes);
 }
 
 void Runtime::on(const SendBackward& send) {
   const Body& body = tasks_.at(send.task).answer;
-  neighbours_->send(send.to, body.complete(header_of(send.header)), body.slices);
+  neighbours_->send(send.to, body.complete(header_of(send.header)), body.bytes);
 }
 
 void Runtime::on(const SendCancel& send) {
-  neighbours_->send(send.to, header_of(send.header, FrameKind::kCancel), {});
+  neighbours_->send(send.to, header_of(send.header, FrameKind::kCancel), nullptr);
 }
 
 void Runtime::on(const SendRefusal& send) {
   FrameHeader header = header_of(send.header, FrameKind::kRefusal);
   header.reason = send.reason;
-  neighbours_->send(send.to, header, {});
+  neighbours_->send(send.to, header, nullptr);
 }
 
 void Runtime::on(const SendGossip& send) {
-  const auto bytes = body_of(send.gossip);
+  const auto bytes = std::make_shared<std::vector<std::byte>>(body_of(send.gossip));
   FrameHeader header = header_of(send.gossip);
-  Slices body;
-  if (!bytes.empty()) {
-    const std::span<const std::byte> pieces[] = {bytes};
-    header.checksum = body_checksum(pieces);
-    body = {grpc::Slice(bytes.data(), bytes.size())};
-  }
-  neighbours_->send(send.to, header, body);
+  const std::span<const std::byte> pieces[] = {*bytes};
+  header.checksum = bytes->empty() ? 0 : body_checksum(pieces);
+  neighbours_->send(send.to, header, bytes);
 }
 
 void Runtime::on(const Forget& forget) {

@@ -1,10 +1,11 @@
-// One replica in the pipeline, for real: a StageSession driven over gRPC streams and a device. It
+// One replica in the pipeline, for real: a StageSession driven over streams and a device. It
 // moves activations and their gradients (encoded as swarm.activations says) between neighbours and
 // knows nothing of rounds beyond their numbers, nor of the coordinator.
 //
-// Threads: work() and the commands belong to the compute thread. Frames arrive on gRPC's threads,
-// are checked and decoded there, and wait in a bounded inbox; `wake` is called from them, once per
-// change from empty. Sends return at once; what waits to be sent is bounded by the credits.
+// Threads: work() and the commands belong to the compute thread. Frames arrive on the node's I/O
+// thread, are checked and decoded there or, if they are large, on another one, and wait in a
+// bounded inbox; `wake` is called from these threads, once per change from empty. Sends return at
+// once; what waits to be sent is bounded by the credits.
 #pragma once
 
 #include <functional>
@@ -16,23 +17,16 @@
 #include "outer_opt/core/round/lease_runs.h"
 #include "swarm/core/session/stage_session.h"
 #include "swarm/pipeline/stage_compute.h"
-#include "wire/emulated_line.h"
-
-namespace grpc {
-class Service;
-}
+#include "wire/stream/peers.h"
 
 namespace shoal::swarm {
 
-// The pipeline's service on a trainer's peer port (PeerNodeOptions::services). Made before the
-// server starts, outlives it; replicas come and go behind it.
+// The pipeline's part of a trainer's peer port. The peers outlive it; replicas come and go behind
+// it, and have all gone when it ends.
 class PipelineService {
  public:
-  // `line`: what this process pretends to have, the same as its peer node's; none: the real one.
-  static std::unique_ptr<PipelineService> create(
-      std::shared_ptr<wire::EmulatedLine> line = nullptr);
+  static std::unique_ptr<PipelineService> create(wire::stream::Peers& peers);
   virtual ~PipelineService() = default;
-  virtual grpc::Service* grpc_service() = 0;
 };
 
 struct StageRuntimeOptions {
@@ -40,8 +34,7 @@ struct StageRuntimeOptions {
   JobId job;
   std::int64_t epoch = 0;
   ActivationCodec codec = ActivationCodec::kBf16;
-  std::int64_t batch = 1;           // sequences of one evaluated batch: whole microbatches
-  Duration keepalive = seconds(4);  // a frozen neighbour is noticed after about two of these
+  std::int64_t batch = 1;  // sequences of one evaluated batch: whole microbatches
 };
 
 // What the owner of the replica hears. Called from work() and from commands; must not call the

@@ -1,319 +1,318 @@
-// See stream.h.
+// See stream.h. Calls into wire/stream only leave an order there, so they are made with the lock;
+// the owner is called without it.
 #include "swarm/pipeline/stream.h"
 
 #include <algorithm>
-#include <array>
-#include <cstring>
+#include <sstream>
+#include <utility>
 
 #include "base/check.h"
+#include "threads/clock.h"
+#include "wire/stream/blocking_stream.h"
 
 namespace shoal::swarm {
 namespace {
 
-constexpr std::size_t kMessageMax = 1 << 20;
 // Credits bound what is under way far below this; a peer that stopped reading shows here.
-constexpr int kFramesWaitingMax = 64;  // with the owner; many more than its credits
 constexpr std::size_t kMessagesWaitingMax = 1 << 16;
+constexpr int kSendingMax = 16;                // messages that are with wire/stream
+constexpr std::size_t kAtOnceMax = 256 << 10;  // bytes of a frame that the I/O thread reads itself
+// The other end answers when its replica is there, or refuses (pipeline_service.h).
+constexpr Duration kAnswerMax = seconds(10);
+// A stream lasts as long as its replicas do; should one be forgotten, it ends like any other loss.
+constexpr Duration kLifeMax = seconds(30 * 24 * 3600);
+constexpr std::string_view kAnswer = "SHPA";  // the head of the first message of the other end
 
-Instant instant(Clock::time_point time) {
-  return {std::chrono::nanoseconds(time.time_since_epoch()).count()};
-}
+Error bad(const std::string& what) { return {Code::kInvalidArgument, what, "", ""}; }
 
-std::size_t size_of(const Slices& slices) {
-  std::size_t size = 0;
-  for (const grpc::Slice& slice : slices) size += slice.size();
-  return size;
-}
-
-// Cuts off the first `size` bytes of what begins at slice `index`, byte `at`.
-Slices cut(const Slices& slices, std::size_t& index, std::size_t& at, std::size_t size) {
-  Slices result;
-  while (size > 0) {
-    const std::size_t n = std::min(size, slices[index].size() - at);
-    result.push_back(slices[index].sub(at, at + n));
-    size -= n;
-    at += n;
-    if (at == slices[index].size()) ++index, at = 0;
-  }
-  return result;
-}
-
-std::vector<std::span<const std::byte>> pieces_of(const Slices& slices, std::size_t skip) {
-  std::vector<std::span<const std::byte>> pieces;
-  for (const grpc::Slice& slice : slices) {
-    const std::size_t n = std::min(skip, slice.size());
-    skip -= n;
-    if (n == slice.size()) continue;
-    pieces.emplace_back(reinterpret_cast<const std::byte*>(slice.begin()) + n, slice.size() - n);
-  }
-  return pieces;
-}
-
-bool copy_front(const Slices& slices, std::span<std::byte> out) {
-  std::size_t filled = 0;
-  for (const auto& piece : pieces_of(slices, 0)) {
-    const std::size_t n = std::min(out.size() - filled, piece.size());
-    if (n > 0) std::memcpy(out.data() + filled, piece.data(), n);
-    filled += n;
-  }
-  return filled == out.size();
-}
+// What the first message of a body has of it.
+std::size_t first_part(std::size_t size) { return size == 0 ? 0 : (size - 1) % kMessageBytes + 1; }
 
 }  // namespace
 
+// ---- its name
+
+std::string to_purpose(const StreamName& name) {
+  std::ostringstream text;
+  text << kPipelinePurpose << ' ' << name.protocol << ' ' << name.job.n << ' ' << name.epoch << ' '
+       << name.from.n << ' ' << name.to.n;
+  return text.str();
+}
+
+std::optional<StreamName> parse_purpose(std::string_view purpose) {
+  std::istringstream text{std::string(purpose)};
+  std::string word;
+  StreamName name;
+  text >> word >> name.protocol >> name.job.n >> name.epoch >> name.from.n >> name.to.n;
+  if (!text || to_purpose(name) != purpose) return std::nullopt;
+  return name;
+}
+
+// ---- its life
+
+Stream::Stream(const StreamContext& context, const StreamName& name)
+    : context_(context), name_(name), dialled_(true) {}
+
+Stream::Stream(const StreamContext& context, const StreamName& name,
+               std::shared_ptr<wire::stream::Stream> stream, std::function<void(Stream&)> forget)
+    : context_(context),
+      name_(name),
+      dialled_(false),
+      forget_(std::move(forget)),
+      stream_(std::move(stream)) {}
+
+void Stream::dial(const std::string& address, std::shared_ptr<StreamOwner> owner) {
+  {
+    const MutexLock lock(mutex_);
+    body_max_ = owner->body_max();
+    owner_ = std::move(owner);
+  }
+  context_.peers->dial_replica(
+      address, {name_.job, name_.epoch, name_.to},
+      [self = shared_from_this()](const Result<std::shared_ptr<wire::stream::Pair>>& pair) {
+        self->joined(pair);
+      });
+}
+
+void Stream::joined(const Result<std::shared_ptr<wire::stream::Pair>>& pair) {
+  if (!pair.ok()) return end(pair.error().message);
+  if (!context_.peers->is_replica(**pair, {name_.job, name_.epoch, name_.to})) {
+    (*pair)->close();
+    return end("somebody else answers for " + to_string(name_.to));
+  }
+  pair_ = *pair;
+  const auto stream = pair_->open(
+      to_purpose(name_), [this](const auto&) { return shared_from_this(); }, kAnswerMax);
+  const MutexLock lock(mutex_);
+  stream_ = stream;
+  if (over_) stream_->cancel({Code::kCancelled, "the replica has closed the stream", "", ""});
+}
+
+void Stream::answered() {
+  answered_ = true;
+  std::shared_ptr<StreamOwner> owner;
+  {
+    const MutexLock lock(mutex_);
+    open_ = true;
+    owner = owner_;
+    stream_->set_limit(kLifeMax);
+    stream_->release(0);
+  }
+  if (owner) owner->opened(*this);
+}
+
+void Stream::start(std::shared_ptr<StreamOwner> owner) {
+  {
+    const MutexLock lock(mutex_);
+    if (!over_) {
+      open_ = true;
+      body_max_ = owner->body_max();
+      owner_ = std::move(owner);
+      stream_->set_limit(kLifeMax);
+      wire::stream::OutMessage answer;
+      answer.head = wire::stream::to_bytes(kAnswer);
+      stream_->send(std::move(answer));
+      return;
+    }
+  }
+  owner->ended(*this, "the peer broke off the stream", false);
+}
+
+void Stream::refuse(const Error& why) {
+  const MutexLock lock(mutex_);
+  over_ = true;
+  if (stream_) stream_->cancel(why);
+}
+
+void Stream::break_off(const std::string& why, bool bad_frame) {
+  const MutexLock lock(mutex_);
+  if (over_) return;
+  over_ = true;
+  why_ = why;
+  bad_frame_ = bad_frame;
+  queue_.clear();
+  if (stream_) stream_->cancel({Code::kCancelled, why, "", ""});
+}
+
+void Stream::close() {
+  std::shared_ptr<StreamOwner> owner;  // let go without the lock
+  const MutexLock lock(mutex_);
+  over_ = true;
+  queue_.clear();
+  owner = std::exchange(owner_, nullptr);
+  if (stream_) stream_->cancel({Code::kCancelled, "the replica has closed the stream", "", ""});
+}
+
+void Stream::ended() { break_off("the peer ended the stream", false); }
+
+void Stream::closed(const std::optional<Error>& error) {
+  if (pair_) std::exchange(pair_, nullptr)->close();
+  incoming_.reset();
+  end(error ? error->message : "the peer ended the stream");
+}
+
+void Stream::end(const std::string& why) {
+  std::shared_ptr<StreamOwner> owner;
+  std::string reason;
+  bool bad_frame = false;
+  {
+    const MutexLock lock(mutex_);
+    over_ = true;
+    queue_.clear();
+    stream_.reset();
+    owner = std::exchange(owner_, nullptr);
+    reason = why_.empty() ? why : why_;
+    bad_frame = bad_frame_;
+  }
+  if (owner) return owner->ended(*this, reason, bad_frame);
+  if (forget_) forget_(*this);
+}
+
 // ---- sending
 
-void Stream::send(const FrameHeader& header, const Slices& body) {
-  const auto bytes = encode_header(header);
-  Slices slices = {grpc::Slice(bytes.data(), bytes.size())};
-  slices.insert(slices.end(), body.begin(), body.end());
-  const std::size_t size = size_of(slices);
-  SHOAL_CHECK(size == kFrameHeaderSize + header.body_size);
+void Stream::send(const FrameHeader& header, SharedBytes body) {
+  const std::size_t size = body ? body->size() : 0;
+  SHOAL_CHECK(size == header.body_size);
+  const auto head = encode_header(header);
+  const std::size_t first = first_part(size);
+  const auto part = [&](std::size_t at, std::size_t length) {
+    return length == 0 ? std::span<const std::byte>() : std::span(*body).subspan(at, length);
+  };
   bool full = false;
   {
     const MutexLock lock(mutex_);
     if (over_) return;
-    enqueue(std::move(slices), size);
+    queue_.push_back({{head.begin(), head.end()}, body, part(0, first)});
+    for (std::size_t at = first; at < size; at += kMessageBytes) {
+      queue_.push_back({{}, body, part(at, kMessageBytes)});
+    }
+    counters_.sent += static_cast<std::int64_t>(head.size() + size);
     counters_.forwards += header.kind == FrameKind::kForward;
     full = queue_.size() > kMessagesWaitingMax;
+    if (!full) send_what_waits();
   }
-  if (full) return break_off("the peer does not take what is sent to it", false);
-  drive();
+  if (full) break_off("the peer does not take what is sent to it", false);
 }
 
-void Stream::enqueue(Slices slices, std::size_t size) {
-  counters_.sent += static_cast<std::int64_t>(size);
-  if (size <= kMessageMax) return queue_.push_back(std::move(slices));
-  std::size_t index = 0, at = 0;
-  for (std::size_t left = size; left > 0;) {
-    const std::size_t n = std::min(left, kMessageMax);
-    queue_.push_back(cut(slices, index, at, n));
-    left -= n;
+void Stream::send_what_waits() {
+  while (open_ && stream_ && sending_ < kSendingMax && !queue_.empty()) {
+    Outgoing next = std::move(queue_.front());
+    queue_.pop_front();
+    ++sending_;
+    wire::stream::OutMessage message;
+    message.head = std::move(next.head);
+    if (!next.body.empty()) message.body = {next.body};
+    message.done = [self = shared_from_this(), all = std::move(next.all)](bool) {
+      const MutexLock lock(self->mutex_);
+      --self->sending_;
+      self->send_what_waits();
+    };
+    stream_->send(std::move(message));
   }
 }
 
 void Stream::ping() {
   FrameHeader header;
   header.kind = FrameKind::kPing;
-  header.service_ns = instant(Clock::now()).ns;
-  send(header, {});
+  header.service_ns = steady_now().ns;
+  send(header, nullptr);
 }
 
-// ---- steps
-
-void Stream::drive() {
-  const auto keep = shared_from_this();  // longer than the lock
-  const MutexLock lock(mutex_);
-  while (step()) {
-  }
+void Stream::pong(FrameHeader ping) {
+  ping.kind = FrameKind::kPong;
+  send(ping, nullptr);
 }
 
-bool Stream::step() {
-  if (over_) return settle();
-  if (opening_ || !owner_) return false;
-  if (write_next()) return true;
-  if (reading_ || waiting_ >= kFramesWaitingMax) return false;
-  reading_ = true;
-  ++starting_;
-  {
-    const MutexUnlock meanwhile(mutex_);
-    start_read();
-  }
-  --starting_;
-  return true;
+// ---- receiving
+
+bool Stream::is_answer(std::span<const std::byte> head) const {
+  return dialled_ && !answered_ && wire::stream::to_text(head) == kAnswer;
 }
 
-bool Stream::write_next() {
-  if (writing_ || queue_.empty()) return false;
-  const Slices message = std::move(queue_.front());
-  queue_.pop_front();
-  writing_ = true;
-  ++starting_;
-  {
-    const MutexUnlock meanwhile(mutex_);
-    start_write(grpc::ByteBuffer(message.data(), message.size()));
+std::optional<std::span<std::byte>> Stream::place(std::span<const std::byte> head,
+                                                  std::size_t size) {
+  if (is_answer(head) && size == 0) return std::span<std::byte>();
+  if (const Status good = begin(head, size); !good.ok()) {
+    break_off(good.error().message, true);
+    return std::nullopt;
   }
-  --starting_;
-  return true;
+  const std::size_t at = std::exchange(incoming_->placed, incoming_->placed + size);
+  return std::span(incoming_->frame.body).subspan(at, size);
 }
 
-// Brings a stream that is over to its end: cancelled once, finished when nothing is with gRPC.
-bool Stream::settle() {
-  if (finished_) return false;
-  if (!cancelled_) {
-    cancelled_ = true;
-    queue_.clear();
-    ++starting_;
-    {
-      const MutexUnlock meanwhile(mutex_);
-      cancel();
-    }
-    --starting_;
-    return true;
+// A message of this size begins: the first one of a frame, or a further one.
+Status Stream::begin(std::span<const std::byte> head, std::size_t size) {
+  if (incoming_) {
+    const std::size_t left = incoming_->frame.body.size() - incoming_->placed;
+    if (head.empty() && size == kMessageBytes && size <= left) return {};
+    return bad("a frame that does not go on as it should");
   }
-  if (opening_ || reading_ || writing_ || starting_ > 0) return false;
-  finished_ = true;
-  {
-    const MutexUnlock meanwhile(mutex_);
-    finish();
-  }
-  return false;
-}
-
-// ---- events
-
-void Stream::begin(std::shared_ptr<StreamOwner> owner) {
+  const auto header = decode_header(head);
+  if (!header.ok()) return header.error();
+  std::uint64_t body_max = 0;
   {
     const MutexLock lock(mutex_);
-    owner_ = std::move(owner);
+    if (!open_) return bad("a frame before the stream was taken");
+    body_max = body_max_;
   }
-  drive();
+  const auto body = static_cast<std::size_t>(header->body_size);
+  if (header->body_size > body_max) {
+    return bad("a frame of " + std::to_string(body) +
+               " bytes, which is more than this stage takes");
+  }
+  if (size != first_part(body)) return bad("a frame that is not as long as its header says");
+  incoming_.emplace();
+  incoming_->frame.header = *header;
+  incoming_->frame.body =
+      body > kAtOnceMax ? context_.bodies->take(body) : std::vector<std::byte>(body);
+  return {};
 }
 
-void Stream::on_opened(bool ok) {
-  std::shared_ptr<StreamOwner> owner;
+void Stream::arrived(std::span<const std::byte> head, std::span<std::byte> body) {
+  if (is_answer(head)) return answered();
   {
     const MutexLock lock(mutex_);
-    opening_ = false;
-    over_ |= !ok;
-    owner = owner_;
+    counters_.received += static_cast<std::int64_t>(head.size() + body.size());
   }
-  if (ok && owner) owner->opened(*this);
-  drive();
-}
-
-void Stream::on_written(bool ok) {
-  {
-    const MutexLock lock(mutex_);
-    writing_ = false;
-    over_ |= !ok;
-  }
-  drive();
-}
-
-void Stream::on_read(bool ok, grpc::ByteBuffer& message) {
-  Slices slices;
-  if (!ok || !message.Dump(&slices).ok()) {
-    {
-      const MutexLock lock(mutex_);
-      reading_ = false;
-      over_ = true;
-    }
-    return drive();
-  }
-  message.Clear();
-  take_in(slices);
-}
-
-void Stream::take_in(const Slices& message) {
-  if (append(message)) complete();
-  {
-    const MutexLock lock(mutex_);
-    reading_ = false;
-  }
-  drive();
-}
-
-std::uint64_t Stream::body_max() {
-  const MutexLock lock(mutex_);
-  return owner_ ? owner_->body_max() : kFrameBodyMax;
-}
-
-// Adds a message to the frame that is being put together; ends the stream when it does not fit.
-bool Stream::append(const Slices& message) {
-  const std::size_t size = size_of(message);
-  {
-    const MutexLock lock(mutex_);
-    counters_.received += static_cast<std::int64_t>(size);
-  }
-  if (!incoming_) {
-    std::array<std::byte, kFrameHeaderSize> front;
-    if (!copy_front(message, front)) return break_off("a frame that is too short", true), false;
-    const auto header = decode_header(front);
-    if (!header.ok()) return break_off(header.error().message, true), false;
-    if (header->body_size > body_max()) {
-      return break_off("a frame of " + std::to_string(header->body_size) +
-                           " bytes, which is more than this stage takes",
-                       true),
-             false;
-    }
-    incoming_ = Incoming{*header, {}, kFrameHeaderSize + header->body_size};
-  }
-  if (size > incoming_->missing) return break_off("a frame that is too long", true), false;
-  incoming_->missing -= size;
-  incoming_->slices.insert(incoming_->slices.end(), message.begin(), message.end());
-  return true;
-}
-
-// Hands a frame on when it is complete.
-void Stream::complete() {
-  if (incoming_->missing > 0) return;
-  const Incoming frame = std::move(*incoming_);
+  incoming_->arrived += body.size();
+  if (incoming_->arrived < incoming_->frame.body.size()) return taken(body.size());
+  Frame frame = std::move(incoming_->frame);
   incoming_.reset();
-  FrameHeader header = frame.header;
-  if (header.kind == FrameKind::kPing) {
-    header.kind = FrameKind::kPong;
-    return send(header, {});
+  frame.held = body.size();
+  complete(std::move(frame));
+}
+
+// Small frames are read at once, unless large ones before them are not read yet.
+void Stream::complete(Frame frame) {
+  if (frame.header.kind == FrameKind::kPing || frame.header.kind == FrameKind::kPong) {
+    taken(frame.held);
+    if (frame.header.kind == FrameKind::kPing) return pong(frame.header);
+    const MutexLock lock(mutex_);
+    counters_.round_trip = steady_now() - Instant{frame.header.service_ns};
+    return;
   }
+  if (with_reader_ == 0 && frame.body.size() <= kAtOnceMax) return hand_on(frame);
+  ++with_reader_;
+  const auto shared = std::make_shared<Frame>(std::move(frame));
+  context_.reader->at(Clock::now(), [self = shared_from_this(), shared] {
+    self->hand_on(*shared);
+    --self->with_reader_;
+  });
+}
+
+void Stream::hand_on(Frame& frame) {
   std::shared_ptr<StreamOwner> owner;
   {
     const MutexLock lock(mutex_);
-    if (header.kind == FrameKind::kPong) {
-      counters_.round_trip = instant(Clock::now()) - Instant{header.service_ns};
-      return;
-    }
     owner = owner_;
-    ++waiting_;
   }
-  if (!owner || !owner->received(*this, header, pieces_of(frame.slices, kFrameHeaderSize))) taken();
+  if (!owner || !owner->received(*this, frame)) taken(frame.held);
+  if (frame.body.size() > kAtOnceMax) context_.bodies->give_back(std::move(frame.body));
 }
 
-void Stream::taken() {
-  {
-    const MutexLock lock(mutex_);
-    --waiting_;
-  }
-  drive();
-}
-
-void Stream::break_off(const std::string& why, bool bad_frame) {
-  {
-    const MutexLock lock(mutex_);
-    if (!over_) why_ = why, bad_frame_ = bad_frame;
-    over_ = true;
-  }
-  drive();
-}
-
-void Stream::close() {
-  std::shared_ptr<StreamOwner> owner;  // let go without the lock
-  {
-    const MutexLock lock(mutex_);
-    over_ = true;
-    owner = std::move(owner_);
-    owner_.reset();
-  }
-  drive();
-}
-
-void Stream::on_closed(const std::string& why) {
-  std::shared_ptr<StreamOwner> owner;
-  std::string reason;
-  bool bad_frame = false;
-  {
-    const MutexLock lock(mutex_);
-    over_ = finished_ = true;
-    owner = std::move(owner_);
-    owner_.reset();
-    reason = why_.empty() ? why : why_;
-    bad_frame = bad_frame_;
-  }
-  if (owner) owner->ended(*this, reason, bad_frame);
-}
-
-void Stream::never_begun() {
+void Stream::taken(std::size_t held) {
   const MutexLock lock(mutex_);
-  over_ = cancelled_ = finished_ = true;
+  if (stream_) stream_->release(held);
 }
 
 StreamCounters Stream::counters() {

@@ -1,6 +1,5 @@
 // A neighbour in a process of its own that is killed or frozen: its loss is told in time, at once
-// or by the keep-alive. The processes are forked before this one starts gRPC, which does not
-// survive a fork.
+// or by its silence. The processes are forked before this one has threads.
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -25,14 +24,12 @@ constexpr auto kPatience = std::chrono::seconds(10);
 using Address = std::array<char, 64>;
 
 struct Station {
-  Station(ReplicaId id, StageIndex stage, const std::function<void()>& wake)
-      : service(PipelineService::create()), self(id) {
+  Station(ReplicaId id, StageIndex stage, const std::function<void()>& wake) : self(id) {
     outer_opt::PeerNodeOptions node_options;
-    node_options.services = {service->grpc_service()};
     node_options.keepalive = kKeepalive;
     node = outer_opt::PeerNode::start(node_options).value();
-    NeighboursOptions options{JobId(1), 0, self, {stage, 2, kShape, ActivationCodec::kFp32}};
-    options.keepalive = kKeepalive;
+    service = PipelineService::create(*node);
+    const NeighboursOptions options{JobId(1), 0, self, {stage, 2, kShape, ActivationCodec::kFp32}};
     neighbours = Neighbours::create(options, PipelineHost::of(*service).context(), wake);
     PipelineHost::of(*service).enter(self, neighbours);
   }
@@ -41,8 +38,8 @@ struct Station {
     neighbours->close();
     neighbours.reset();
   }
-  std::unique_ptr<PipelineService> service;
   std::unique_ptr<outer_opt::PeerNode> node;
+  std::unique_ptr<PipelineService> service;
   std::shared_ptr<Neighbours> neighbours;
   const ReplicaId self;
 };
@@ -106,16 +103,17 @@ class StreamProcess : public testing::Test {
   }
 
   static void send_forward(const Station& station) {
-    const std::vector<std::byte> body(encoded_size(ActivationCodec::kFp32, kShape.rows()) +
-                                      sizeof(std::uint32_t) * (kShape.context + 1));
-    const std::span<const std::byte> pieces[] = {body};
+    const auto body = std::make_shared<const std::vector<std::byte>>(
+        encoded_size(ActivationCodec::kFp32, kShape.rows()) +
+        sizeof(std::uint32_t) * (kShape.context + 1));
+    const std::span<const std::byte> pieces[] = {*body};
     FrameHeader header = header_of(ForwardHeader{}, FrameKind::kForward);
     header.rows = static_cast<std::uint32_t>(kShape.rows());
     header.columns = 1;
     header.tokens = static_cast<std::uint32_t>(kShape.context + 1);
-    header.body_size = body.size();
+    header.body_size = body->size();
     header.checksum = body_checksum(pieces);
-    station.neighbours->send(kVictim, header, {grpc::Slice(body.data(), body.size())});
+    station.neighbours->send(kVictim, header, body);
   }
 
   template <typename News>
@@ -139,8 +137,8 @@ class StreamProcess : public testing::Test {
 };
 
 TEST_F(StreamProcess, AKilledNeighbourIsLostAtOnce) { expect_lost(*victims_[0], SIGKILL); }
-TEST_F(StreamProcess, AFrozenNeighbourIsLostByTheKeepAlive) { expect_lost(*victims_[1], SIGSTOP); }
-// The ping waits behind what the frozen process does not read.
+TEST_F(StreamProcess, AFrozenNeighbourIsLostByItsSilence) { expect_lost(*victims_[1], SIGSTOP); }
+// The beat waits behind what the frozen process does not read.
 TEST_F(StreamProcess, AFrozenNeighbourIsLostWithAFullLine) {
   expect_lost(*victims_[2], SIGSTOP, 50);
 }

@@ -342,28 +342,12 @@ TEST_F(BadInput, AnAgentWithAWrongTokenIsTurnedAway) {
   std::string text = run({"cat", text_at(coordinator_->address(), "token_file")}, 5).out;
   text = text.substr(0, text.rfind('.') + 1) + std::string(64, 'f') + "\n";
   const std::string token = write_token(folder_, text);
-  const Finished agent = run({binary("shoal-agent"),
-                              "--coordinator",
-                              text_at(coordinator_->address(), "grpc"),
-                              "--join-token",
-                              token,
-                              "--enrol",
-                              text_at(coordinator_->address(), "http"),
-                              "--data-dir",
-                              folder_.path("agent"),
-                              "--name",
-                              "stranger",
-                              "--threads",
-                              "1",
-                              "--devices",
-                              "cpu:1",
-                              "--host",
-                              "127.0.0.1",
-                              "--peer-ports",
-                              "0",
-                              "--trainer",
-                              binary("shoal-trainer")},
-                             60);
+  const LoneAgent stranger{.grpc = text_at(coordinator_->address(), "grpc"),
+                           .enrol = text_at(coordinator_->address(), "http"),
+                           .token = token,
+                           .data = folder_.path("agent"),
+                           .name = "stranger"};
+  const Finished agent = run(command_of(stranger), 60);
   EXPECT_EQ(agent.exit_code, kWrongToken) << "it must not try for ever: " << agent.err;
   EXPECT_NE((agent.err + agent.out).find("token"), std::string::npos) << agent.err;
   EXPECT_EQ(coordinator_->api().list("/agents")->at("items").size(), 0u);

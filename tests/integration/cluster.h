@@ -3,8 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "cli/api.h"
 #include "cli/up_layout.h"
@@ -64,9 +67,10 @@ class Cluster {
   bool restart_coordinator();  // on the same ports; true when it is ready
 
   // For the agent at `index`: end_agent() sends the signal and waits for its end; start_agent()
-  // starts it on its folder, with the limit of `shoal up` unless another one is given.
+  // starts it on its folder, with the limit and the trainer of `shoal up` unless others are given.
   bool end_agent(std::size_t index, int signal);
-  bool start_agent(std::size_t index, const std::string& orphan_limit_s = {});
+  bool start_agent(std::size_t index, const std::string& orphan_limit_s = {},
+                   const std::string& trainer = {});
   std::string agent_folder(std::size_t index) const;
 
  private:
@@ -74,5 +78,28 @@ class Cluster {
   cli::UpState state_;
   std::string problem_;
 };
+
+// Tests that share one cluster, which their suite starts; without a trainer they are skipped.
+class SharedClusterTest : public testing::Test {
+ protected:
+  static void start(int agents, const std::vector<std::string>& options = {}) {
+    if (has_binary("shoal-trainer")) cluster_ = std::make_unique<Cluster>(agents, options);
+  }
+  static void TearDownTestSuite() { cluster_.reset(); }
+  void SetUp() override {
+    if (!cluster_) GTEST_SKIP() << "shoal-trainer was not built";
+    ASSERT_EQ(cluster_->problem(), "");
+  }
+  static inline std::unique_ptr<Cluster> cluster_;
+};
+
+// Where an agent that a test starts by itself joins, and as whom.
+struct LoneAgent {
+  std::string grpc, enrol;  // host:port of the coordinator
+  std::string token;        // a join token or the file of one
+  std::string data, name;
+};
+// shoal-agent with one CPU device, on loopback.
+std::vector<std::string> command_of(const LoneAgent& agent);
 
 }  // namespace shoal::integration

@@ -35,22 +35,10 @@ void expect_good_round(const Json& round, std::size_t members) {
   EXPECT_EQ(digests, std::set<std::string>{text_at(round, "digest")});
 }
 
-class FirstRun : public testing::Test {
+class FirstRun : public SharedClusterTest {
  protected:
-  static void SetUpTestSuite() {
-    if (has_binary("shoal-trainer")) cluster_ = new Cluster(2);
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
-  void SetUp() override {
-    if (!cluster_) GTEST_SKIP() << "shoal-trainer was not built";
-    ASSERT_EQ(cluster_->problem(), "");
-  }
-  static Cluster* cluster_;
+  static void SetUpTestSuite() { start(2); }
 };
-Cluster* FirstRun::cluster_ = nullptr;
 
 TEST_F(FirstRun, TrainersHaveTheEnvironmentOfTheirThreads) {
   const cli::ProcessRef agent = cluster_->state().agents.at(0);

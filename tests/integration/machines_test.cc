@@ -32,27 +32,11 @@ class Machines : public testing::Test {
   // An agent that is expected to end by itself.
   Finished agent(const std::string& token, const std::string& data, const std::string& grpc = {}) {
     const auto& at = cluster_->state().addresses;
-    return run({binary("shoal-agent"),
-                "--coordinator",
-                grpc.empty() ? at.grpc : grpc,
-                "--enrol",
-                at.http.substr(at.http.find("://") + 3),
-                "--join-token",
-                token,
-                "--data-dir",
-                cluster_->folder().path(data),
-                "--name",
-                data,
-                "--devices",
-                "cpu:1",
-                "--threads",
-                "1",
-                "--host",
-                "127.0.0.1",
-                "--peer-ports",
-                "0",
-                "--trainer",
-                binary("shoal-trainer")},
+    return run(command_of({.grpc = grpc.empty() ? at.grpc : grpc,
+                           .enrol = at.http.substr(at.http.find("://") + 3),
+                           .token = token,
+                           .data = cluster_->folder().path(data),
+                           .name = data}),
                60);
   }
   std::string new_token(const std::vector<std::string>& options) {

@@ -22,19 +22,9 @@ struct Method {
   std::vector<std::string> settings;  // beside those of TinyJob
 };
 
-class Methods : public testing::Test {
+class Methods : public SharedClusterTest {
  protected:
-  static void SetUpTestSuite() {
-    if (has_binary("shoal-trainer")) cluster_ = new Cluster(kAgents, {"--reducers", "1"});
-  }
-  static void TearDownTestSuite() {
-    delete cluster_;
-    cluster_ = nullptr;
-  }
-  void SetUp() override {
-    if (!cluster_) GTEST_SKIP() << "shoal-trainer was not built";
-    ASSERT_EQ(cluster_->problem(), "");
-  }
+  static void SetUpTestSuite() { start(kAgents, {"--reducers", "1"}); }
   static Finished submit(const std::string& name, const std::vector<std::string>& settings) {
     TinyJob job;
     job.name = name;
@@ -69,9 +59,7 @@ class Methods : public testing::Test {
   static bool completed(const std::string& job) {
     return eventually(150, [&] { return cluster_->phase_of(job) == "completed"; });
   }
-  static Cluster* cluster_;
 };
-Cluster* Methods::cluster_ = nullptr;
 
 const std::vector<Method>& methods() {
   static const std::vector<Method> all = {

@@ -6,32 +6,56 @@
 #include <nlohmann/json.hpp>
 
 #include "trainer/plain/parameter_layout.h"
+#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json rope_scaling(const RopeSpec& rope) {
+  switch (rope.scaling) {
+    case RopeScaling::kNone:
+      return nullptr;
+    case RopeScaling::kLinear:
+      return {{"rope_type", "linear"}, {"factor", rope.factor}};
+    case RopeScaling::kLlama3:
+      return {{"rope_type", "llama3"},
+              {"factor", rope.factor},
+              {"low_freq_factor", rope.low_freq_factor},
+              {"high_freq_factor", rope.high_freq_factor},
+              {"original_max_position_embeddings", rope.original_context}};
+  }
+  return nullptr;  // unreachable: every word has its case
+}
+
+// The libraries know a Llama whose q, k and v alone have biases as Qwen2.
 Json llama_config(const ModelSpec& model) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", "llama"},
-          {"hidden_size", model.hidden},
-          {"intermediate_size", model.ffn},
-          {"num_hidden_layers", model.layers},
-          {"num_attention_heads", model.heads},
-          {"num_key_value_heads", model.kv_heads},
-          {"head_dim", model.hidden / model.heads},
-          {"max_position_embeddings", model.context},
-          {"vocab_size", model.vocab},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", 1e-5},
-          {"rope_theta", 10000.0},
-          {"rope_scaling", nullptr},
-          {"attention_bias", false},
-          {"mlp_bias", false},
-          {"attention_dropout", 0.0},
-          {"initializer_range", 0.02},
-          {"tie_word_embeddings", *model.tie_embeddings}};
+  const bool qwen2 = model.qkv_bias;
+  Json config = {{"architectures", {qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+                 {"model_type", qwen2 ? "qwen2" : "llama"},
+                 {"hidden_size", model.hidden},
+                 {"intermediate_size", model.ffn},
+                 {"num_hidden_layers", model.layers},
+                 {"num_attention_heads", model.heads},
+                 {"num_key_value_heads", model.kv_heads},
+                 {"head_dim", model.head_dim},
+                 {"max_position_embeddings", model.context},
+                 {"vocab_size", model.vocab},
+                 {"hidden_act", "silu"},
+                 {"rms_norm_eps", model.norm_eps},
+                 {"rope_theta", model.rope.theta},
+                 {"rope_scaling", rope_scaling(model.rope)},
+                 {"attention_dropout", 0.0},
+                 {"initializer_range", 0.02},
+                 {"tie_word_embeddings", *model.tie_embeddings}};
+  if (qwen2) {
+    config["use_sliding_window"] = false;
+  } else {
+    config["attention_bias"] = false;
+    config["mlp_bias"] = false;
+  }
+  return config;
 }
 
 Json gpt2_config(const ModelSpec& model) {
@@ -45,7 +69,7 @@ Json gpt2_config(const ModelSpec& model) {
           {"n_ctx", model.context},
           {"vocab_size", model.vocab},
           {"activation_function", "gelu_new"},
-          {"layer_norm_epsilon", 1e-5},
+          {"layer_norm_epsilon", model.norm_eps},
           {"resid_pdrop", 0.0},
           {"embd_pdrop", 0.0},
           {"attn_pdrop", 0.0},
@@ -80,11 +104,11 @@ std::string state_file(StageIndex stage, std::size_t stages) {
   return shard_name("shoal_state", stage, stages);
 }
 
-std::string model_config(const ModelSpec& model) {
+std::string model_config(const ModelSpec& model, Precision precision) {
   Json config = model.family == ModelFamily::kLlama ? llama_config(model) : gpt2_config(model);
   add_special_tokens(config);
   config["use_cache"] = true;
-  config["torch_dtype"] = "float32";
+  config["torch_dtype"] = precision == Precision::kBf16 ? "bfloat16" : "float32";
   return config.dump(2) + "\n";
 }
 
@@ -97,17 +121,22 @@ std::string generation_config() {
   return config.dump(2) + "\n";
 }
 
-std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut) {
+std::string shard_index(const std::vector<TensorPlace>& places, Bytes total) {
   Json files;
-  std::int64_t values = 0;
+  for (const auto& [tensor, file] : places) files[tensor] = file;
+  const Json index = {{"metadata", {{"total_size", total.count()}}}, {"weight_map", files}};
+  return index.dump(2) + "\n";
+}
+
+std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut) {
+  std::vector<TensorPlace> places;
   for (std::size_t stage = 0; stage < cut.size(); ++stage) {
-    const auto layout = parameter_layout(model, cut[stage]);
     const std::string file = model_file(static_cast<StageIndex>(stage), cut.size());
-    for (const TensorSlot& slot : layout) files[slot.name] = file;
-    values += value_count(layout);
+    for (TensorSlot& slot : parameter_layout(model, cut[stage])) {
+      places.push_back({std::move(slot.name), file});
+    }
   }
-  const auto bytes = values * static_cast<std::int64_t>(sizeof(float));
-  return Json{{"metadata", {{"total_size", bytes}}}, {"weight_map", files}}.dump(2) + "\n";
+  return shard_index(places, Bytes(parameter_count(model) * bytes_per_value(Precision::kFp32)));
 }
 
 }  // namespace shoal::trainer

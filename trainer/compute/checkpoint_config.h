@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/units.h"
 #include "job/job_spec.h"
 
 namespace shoal::trainer {
@@ -15,10 +16,15 @@ namespace shoal::trainer {
 std::string model_file(StageIndex stage, std::size_t stages);
 std::string state_file(StageIndex stage, std::size_t stages);
 
-// Derived fields of `model` are filled.
-std::string model_config(const ModelSpec& model);
+// Derived fields of `model` are filled. `precision`: of the values in the files.
+std::string model_config(const ModelSpec& model, Precision precision = Precision::kFp32);
 std::string generation_config();
-// model.safetensors.index.json: which shard holds which tensor.
-std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut);
+
+// model.safetensors.index.json: which file holds which tensor, `total` bytes in all.
+struct TensorPlace {
+  std::string tensor, file;
+};
+std::string shard_index(const std::vector<TensorPlace>& places, Bytes total);
+std::string shard_index(const ModelSpec& model, const std::vector<UnitRange>& cut);  // in fp32
 
 }  // namespace shoal::trainer

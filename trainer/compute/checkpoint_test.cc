@@ -150,6 +150,33 @@ TEST_P(CheckpointTest, ConfigNamesTheArchitecture) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "generation_config.json"));
 }
 
+// Without biases a Llama, with those of q, k and v a Qwen2.
+TEST(CheckpointConfig, SaysWhatTheLibrariesNeedForTheSameLogits) {
+  JobSpec spec;
+  spec.model.head_dim = 24;
+  spec.model.norm_eps = 1e-6;
+  spec.model.rope = {5e5, RopeScaling::kLlama3, 8, 1, 4, 8192};
+  const auto llama = nlohmann::json::parse(model_config(with_derived_fields(spec).model));
+  EXPECT_EQ(llama["model_type"], "llama");
+  EXPECT_EQ(llama["attention_bias"], false);
+  EXPECT_EQ(llama["head_dim"], 24);
+  EXPECT_EQ(llama["rms_norm_eps"], 1e-6);
+  EXPECT_EQ(llama["rope_theta"], 5e5);
+  const nlohmann::json scaling = {{"rope_type", "llama3"},
+                                  {"factor", 8.0},
+                                  {"low_freq_factor", 1.0},
+                                  {"high_freq_factor", 4.0},
+                                  {"original_max_position_embeddings", 8192}};
+  EXPECT_EQ(llama["rope_scaling"], scaling);
+  spec.model.qkv_bias = true;
+  spec.model.rope = {};
+  const auto qwen2 = nlohmann::json::parse(model_config(with_derived_fields(spec).model));
+  EXPECT_EQ(qwen2["architectures"][0], "Qwen2ForCausalLM");
+  EXPECT_EQ(qwen2["model_type"], "qwen2");
+  EXPECT_EQ(qwen2["use_sliding_window"], false);
+  EXPECT_TRUE(qwen2["rope_scaling"].is_null());
+}
+
 TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
   const auto cut = write_parts();
   const auto whole = read_checkpoint(folder_, std::nullopt, true);

@@ -1,5 +1,5 @@
-// What a worker under test says, from its thread to the test's: in order, but for the figures of
-// progress, of which the newest are kept, and that it is ready, which is counted.
+// Hands the messages of a worker under test from its thread to the test, in order. Two kinds do not
+// queue: the newest figures of progress replace the older ones, and `ready` is counted.
 #pragma once
 
 #include <chrono>
@@ -50,7 +50,7 @@ class MessageRecorder {
     return {};
   }
 
-  // Waits until it was said so often that the trainer is ready for a replica.
+  // Waits until the trainer has said this many times that it is ready for a replica.
   void ready(int times) {
     const MutexLock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(mutex_, kPatience,
@@ -62,7 +62,7 @@ class MessageRecorder {
     return load_;
   }
 
-  // The newest figures of progress, once there are both.
+  // The newest figures of progress and of the pipeline, once both have arrived.
   std::pair<Progress, PipelineStats> figures() {
     const MutexLock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(mutex_, kPatience,

@@ -30,10 +30,8 @@ using replica::Woken;
 class Trainer {
  public:
   Trainer() : queue_(64), state_server_([this] { queue_.push(replica::MomentsWanted{}); }) {
-    service_ = swarm::PipelineService::create();
-    outer_opt::PeerNodeOptions options;
-    options.services = {service_->grpc_service()};
-    node_ = std::move(*outer_opt::PeerNode::start(options));
+    node_ = std::move(*outer_opt::PeerNode::start({}));
+    service_ = swarm::PipelineService::create(*node_);
     node_->set_state_handler(
         [this](const outer_opt::StateAsk& ask) { return state_server_.answer(ask); });
     node_->set_momentum_handler([this](ReplicaId replica, const RoundKey& key,
@@ -74,8 +72,8 @@ class Trainer {
  private:
   EventQueue queue_;
   StateServer state_server_;
-  std::unique_ptr<swarm::PipelineService> service_;
   std::unique_ptr<outer_opt::PeerNode> node_;
+  std::unique_ptr<swarm::PipelineService> service_;
   MessageRecorder recorder_;
   std::thread thread_;
 };
@@ -279,7 +277,7 @@ TEST_F(PipelineReplicaTest, ARoundOfTwoStagesFromSeedToCheckpointAndBack) {
   join.assign.source = resume.assign.source;
   join.assign.source.kind = SourceKind::kPeer;
   join.assign.source.replica = id_of(1, 0);
-  join.assign.source.address = trainers_.at(id_of(1, 0))->address();
+  join.assign.sources = {{id_of(1, 0), trainers_.at(id_of(1, 0))->address()}};
   other.tell(join);
   EXPECT_EQ(other.hear<Loaded>().momentum, applied.at(id_of(1, 0)).momentum);
 }
@@ -300,7 +298,7 @@ TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {
 
   auto join = load_of(id_of(1, 1), 1, SourceKind::kPeer, 2);
   join.assign.source.replica = id_of(1, 0);
-  join.assign.source.address = trainers_.at(id_of(1, 0))->address();
+  join.assign.sources = {{id_of(1, 0), trainers_.at(id_of(1, 0))->address()}};
   join.assign.source.anchor = applied.at(id_of(1, 0)).anchor;
   add(join);
   tell_view();

@@ -4,6 +4,7 @@
 #include "base/number_text.h"
 #include "swarm/core/plan/cost_model.h"
 #include "trainer/compute/checkpoint.h"
+#include "trainer/compute/initial_weights.h"
 #include "trainer/model/learner.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/plain/parameter_layout.h"
@@ -32,8 +33,11 @@ MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
 class TorchCompute final : public replica::Compute {
  public:
   TorchCompute(std::unique_ptr<StageModel> model, std::shared_ptr<const Dataset> data,
-               std::unique_ptr<GroupLeader> replica_group, bool whole)
-      : model_(std::move(model)), data_(std::move(data)), replica_group_(std::move(replica_group)) {
+               std::unique_ptr<GroupLeader> replica_group, const data::DataRoots& roots, bool whole)
+      : model_(std::move(model)),
+        data_(std::move(data)),
+        replica_group_(std::move(replica_group)),
+        roots_(roots) {
     if (whole) learner_ = std::make_unique<Learner>(*model_, data_, replica_group_.get());
   }
 
@@ -50,7 +54,18 @@ class TorchCompute final : public replica::Compute {
     return trainer::decay_ranges(parameter_layout(model_->spec().model, model_->units()));
   }
   Digest data() const override { return data_ ? data_->digest() : Digest(); }
-  void seed() override { model_->seed(); }
+  MaybeFailure seed(const std::filesystem::path& checkpoint) override {
+    if (model_->spec().model.init.empty()) {
+      model_->seed();
+      return std::nullopt;
+    }
+    std::vector<float> initial(static_cast<std::size_t>(value_count()));
+    const JobSpec& spec = model_->spec();
+    const Status read = read_initial_weights(spec, model_->units(), roots_, checkpoint, initial);
+    if (!read) return weights_failure(spec, read.error());
+    model_->start_from(initial);
+    return std::nullopt;
+  }
 
   std::int64_t second_moment_count() const override { return model_->second_moment_count(); }
   void read_adam(std::span<float> m, std::span<float> v) const override { model_->read_adam(m, v); }
@@ -89,7 +104,8 @@ class TorchCompute final : public replica::Compute {
   std::unique_ptr<StageModel> model_;
   std::shared_ptr<const Dataset> data_;         // of stage 0, which draws
   std::unique_ptr<GroupLeader> replica_group_;  // null: this process computes alone
-  std::unique_ptr<Learner> learner_;            // of a whole model
+  data::DataRoots roots_;
+  std::unique_ptr<Learner> learner_;  // of a whole model
 };
 
 }  // namespace
@@ -110,7 +126,7 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   std::unique_ptr<GroupLeader> replica_group;
   if (whole && make_replica_group_) replica_group = make_replica_group_(*model);
   out = std::make_unique<TorchCompute>(std::move(model), std::move(data), std::move(replica_group),
-                                       whole);
+                                       roots_, whole);
   return std::nullopt;
 }
 

@@ -2,12 +2,16 @@
 // stage_compute_test have.
 #include "trainer/compute/torch_compute.h"
 
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "trainer/compute/hugging_face_config.h"
 #include "trainer/model/tiny_job_test_util.h"
 #include "trainer/plain/data.h"
 #include "trainer/plain/parameter_layout.h"
+#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 namespace {
@@ -36,6 +40,29 @@ TEST_F(TorchComputeTest, AWholeModelSaysWhatItIs) {
   EXPECT_EQ(values, compute->value_count());
   EXPECT_FALSE(compute->decay_ranges().empty());
   EXPECT_EQ(compute->data(), (*Dataset::open(spec_, data::DataRoots::whole_host()))->digest());
+}
+
+TEST_F(TorchComputeTest, ItBeginsFromWeightsOfAFolder) {
+  const auto folder = std::filesystem::path(SHOAL_GOLDEN_DIR) / "transformers" / "qwen2";
+  const auto model = read_model_config(read_file(folder / "config.json").value(), "config.json");
+  ASSERT_TRUE(model.ok()) << to_string(model.error());
+  spec_.model = *model;
+  spec_.model.context = 12;
+  spec_.model.init = "hf:" + folder.string();
+  const auto compute = make({whole_model(spec_.model)}, 0);
+  ASSERT_FALSE(failure_) << failure_->detail;
+  ASSERT_FALSE(compute->seed({}));
+  const auto file = SafetensorsFile::open(folder / "golden.safetensors");
+  std::vector<float> tokens(2 * 12), logits(2 * 12 * 256), ours;
+  ASSERT_TRUE(file->read("tokens", {2, 12}, tokens).ok());
+  ASSERT_TRUE(file->read("logits", {2, 12, 256}, logits).ok());
+  const std::vector<std::int64_t> text(tokens.begin() + 12, tokens.end());
+  ASSERT_FALSE(compute->next_logits(text, ours));
+  for (std::size_t i = 0; i < 256; ++i) EXPECT_NEAR(ours[i], logits[logits.size() - 256 + i], 1e-4);
+  spec_.model.init += "/none";
+  const auto without = make({whole_model(spec_.model)}, 0);
+  ASSERT_FALSE(failure_) << failure_->detail;
+  EXPECT_EQ(without->seed({})->kind, ReplicaFailure::kDataMissing);
 }
 
 TEST_F(TorchComputeTest, ThePromptIsHeldOutText) {

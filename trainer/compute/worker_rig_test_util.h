@@ -31,6 +31,16 @@ class LoneNode : public outer_opt::PeerNode {
  public:
   std::string address() const override { return "127.0.0.1:7"; }
   void set_identity(std::shared_ptr<const outer_opt::PeerIdentity>) override {}
+  void set_accept(const std::string&, wire::stream::AcceptStream) override {}
+  void dial_replica(const std::string&, const wire::stream::PeerReplica&,
+                    wire::stream::Node::Dialled dialled) override {
+    dialled(Error{Code::kUnavailable, "nobody is there", "", ""});
+  }
+  bool is_replica(const wire::stream::Pair&, const wire::stream::PeerReplica&) override {
+    return false;
+  }
+  void set_relays(std::vector<std::string>) override {}
+  std::size_t waits_at() const override { return 0; }
   RefusalCounts refusals() const override { return {}; }
   void revoke(const std::vector<AgentId>&) override {}
   outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
@@ -154,6 +164,7 @@ class WorkerTest : public testing::Test {
     command.assign.spec = spec_;
     command.assign.source.kind = kind;
     command.assign.source.key = key(round);
+    if (kind == SourceKind::kPeer) command.assign.sources = {PeerAddress{}};
     return command;
   }
   static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }

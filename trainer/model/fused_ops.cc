@@ -26,12 +26,12 @@ float* mutable_data(torch::Tensor& x) { return x.data_ptr<float>(); }
 class RmsNorm : public Function<RmsNorm> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input,
-                               const torch::Tensor& weight) {
+                               const torch::Tensor& weight, double eps) {
     const auto x = input.contiguous();
     auto y = torch::empty_like(x);
     auto inverse = torch::empty({x.size(0)}, x.options());
-    cpu_kernels().rms_norm(x.size(0), x.size(1), static_cast<float>(kNormEps), data(x),
-                           data(weight), mutable_data(y), mutable_data(inverse));
+    cpu_kernels().rms_norm(x.size(0), x.size(1), static_cast<float>(eps), data(x), data(weight),
+                           mutable_data(y), mutable_data(inverse));
     context->save_for_backward({x, weight, inverse});
     return y;
   }
@@ -43,7 +43,7 @@ class RmsNorm : public Function<RmsNorm> {
     auto dw = torch::zeros_like(saved[1]);
     cpu_kernels().rms_norm_backward(x.size(0), x.size(1), data(dy), data(x), data(saved[1]),
                                     data(saved[2]), mutable_data(dx), mutable_data(dw));
-    return {dx, dw};
+    return {dx, dw, torch::Tensor()};
   }
 };
 
@@ -243,8 +243,8 @@ class CausalAttention : public Function<CausalAttention> {
 
 }  // namespace
 
-torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight) {
-  return on_fast_cpu(x) ? RmsNorm::apply(x, weight) : reference::rms_norm(x, weight);
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
+  return on_fast_cpu(x) ? RmsNorm::apply(x, weight, eps) : reference::rms_norm(x, weight, eps);
 }
 
 torch::Tensor swiglu(const torch::Tensor& gate_up) {

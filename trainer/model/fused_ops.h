@@ -6,12 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trainer/model/torch_pch.h"
 
 namespace shoal::trainer {
-
-inline constexpr double kNormEps = 1e-5;
 
 struct AttentionShape {
   std::int64_t batch = 0, tokens = 0;
@@ -19,14 +18,15 @@ struct AttentionShape {
 };
 
 // Angles of the rotary embedding (Su et al. 2021) in the rotate-half form of the Hugging Face
-// models: values i and i + head/2 of a head are a pair, turned by position * theta^(-2i/head).
+// models: values i and i + head/2 of a head are a pair, turned by position * frequency i
+// (trainer/plain/rope.h).
 struct RotaryTable {
   torch::Tensor cosine, sine;  // [context, head / 2] fp32; undefined: no rotation
 };
-RotaryTable rotary_table(std::int64_t context, std::int64_t head, double theta,
+RotaryTable rotary_table(std::int64_t context, const std::vector<double>& frequencies,
                          torch::Device device);
 
-torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight);
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps);
 torch::Tensor swiglu(const torch::Tensor& gate_up);
 torch::Tensor gelu_tanh(const torch::Tensor& x);
 // qkv: [batch * tokens, (heads + 2 * kv_heads) * head] -> [batch * tokens, heads * head].
@@ -37,7 +37,7 @@ torch::Tensor cross_entropy(const torch::Tensor& logits, const torch::Tensor& ta
                             double factor);
 
 namespace reference {
-torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight);
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps);
 torch::Tensor swiglu(const torch::Tensor& gate_up);
 torch::Tensor gelu_tanh(const torch::Tensor& x);
 torch::Tensor causal_attention(const torch::Tensor& qkv, const AttentionShape& shape,

@@ -3,11 +3,10 @@
 
 #include "base/check.h"
 #include "trainer/model/fused_ops.h"
+#include "trainer/plain/rope.h"
 
 namespace shoal::trainer {
 namespace {
-
-constexpr double kRopeTheta = 10000.0;
 
 // Hands out parameters in the order of the layout.
 class Views {
@@ -52,21 +51,31 @@ torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight, Cast c
   return torch::mm(cast(x), cast(weight).t());
 }
 
+// As linear(), plus a bias per column of the result where there is one.
+torch::Tensor linear(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
+                     Cast cast) {
+  return bias.defined() ? torch::addmm(cast(bias), cast(x), cast(weight).t())
+                        : linear(x, weight, cast);
+}
+
 torch::Tensor affine(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias,
                      Cast cast) {
   return torch::addmm(cast(bias), cast(x), cast(weight));
 }
 
 torch::Tensor layer_norm(const torch::Tensor& x, const torch::Tensor& weight,
-                         const torch::Tensor& bias) {
-  return torch::layer_norm(x, {x.size(1)}, weight, bias, kNormEps);
+                         const torch::Tensor& bias, double eps) {
+  return torch::layer_norm(x, {x.size(1)}, weight, bias, eps);
 }
 
 class LlamaBlock : public torch::nn::Module {
  public:
-  explicit LlamaBlock(Views& views)
-      : norm1_(register_parameter("norm1", views.next())),
+  LlamaBlock(const ModelSpec& spec, Views& views)
+      : eps_(spec.norm_eps),
+        norm1_(register_parameter("norm1", views.next())),
         qkv_(register_parameter("qkv", views.next_rows(3))),
+        qkv_bias_(spec.qkv_bias ? register_parameter("qkv_bias", views.next_rows(3))
+                                : torch::Tensor()),
         out_(register_parameter("out", views.next())),
         norm2_(register_parameter("norm2", views.next())),
         gate_up_(register_parameter("gate_up", views.next_rows(2))),
@@ -74,14 +83,14 @@ class LlamaBlock : public torch::nn::Module {
 
   torch::Tensor forward(const torch::Tensor& input, const AttentionShape& shape,
                         const RotaryTable& rotary, Cast cast) {
-    const auto attended =
-        causal_attention(linear(rms_norm(input, norm1_), qkv_, cast), shape, rotary);
-    const auto x = input + linear(attended, out_, cast);
-    return x + linear(swiglu(linear(rms_norm(x, norm2_), gate_up_, cast)), down_, cast);
+    const auto qkv = linear(rms_norm(input, norm1_, eps_), qkv_, qkv_bias_, cast);
+    const auto x = input + linear(causal_attention(qkv, shape, rotary), out_, cast);
+    return x + linear(swiglu(linear(rms_norm(x, norm2_, eps_), gate_up_, cast)), down_, cast);
   }
 
  private:
-  torch::Tensor norm1_, qkv_, out_, norm2_, gate_up_, down_;
+  double eps_;
+  torch::Tensor norm1_, qkv_, qkv_bias_, out_, norm2_, gate_up_, down_;
 };
 
 // What both families do with a range: which units there are, and the blocks one after the other.
@@ -97,8 +106,8 @@ class StageNetwork : public Network {
   void add_blocks(Views& views) {
     for (std::int32_t unit = units_.first; unit < units_.last; ++unit) {
       if (unit == 0 || unit == whole_.last - 1) continue;
-      blocks_.push_back(
-          register_module("block" + std::to_string(unit - 1), std::make_shared<Block>(views)));
+      blocks_.push_back(register_module("block" + std::to_string(unit - 1),
+                                        std::make_shared<Block>(spec_, views)));
     }
   }
   // The tied head is the embedding itself.
@@ -106,7 +115,7 @@ class StageNetwork : public Network {
     return *spec_.tie_embeddings ? embedding : register_parameter("head", views.next());
   }
   AttentionShape shape_of(const torch::Tensor& input) const {
-    return {input.size(0), input.size(1), spec_.heads, spec_.kv_heads, spec_.hidden / spec_.heads};
+    return {input.size(0), input.size(1), spec_.heads, spec_.kv_heads, spec_.head_dim};
   }
 
   ModelSpec spec_;
@@ -119,7 +128,7 @@ class Llama : public StageNetwork<LlamaBlock> {
  public:
   Llama(const ModelSpec& spec, UnitRange units, Views& views, Cast cast, torch::Device device)
       : StageNetwork(spec, units, cast),
-        rotary_(rotary_table(spec.context, spec.hidden / spec.heads, kRopeTheta, device)) {
+        rotary_(rotary_table(spec.context, rope_frequencies(spec.rope, spec.head_dim), device)) {
     if (has_embedding()) embedding_ = register_parameter("embedding", views.next());
     add_blocks(views);
     if (!has_head()) return;
@@ -135,7 +144,7 @@ class Llama : public StageNetwork<LlamaBlock> {
     return x;
   }
   torch::Tensor head(const torch::Tensor& hidden) override {
-    return linear(rms_norm(hidden, norm_), head_, cast_);
+    return linear(rms_norm(hidden, norm_, spec_.norm_eps), head_, cast_);
   }
 
  private:
@@ -145,8 +154,9 @@ class Llama : public StageNetwork<LlamaBlock> {
 
 class Gpt2Block : public torch::nn::Module {
  public:
-  explicit Gpt2Block(Views& views)
-      : norm1_(register_parameter("norm1", views.next())),
+  Gpt2Block(const ModelSpec& spec, Views& views)
+      : eps_(spec.norm_eps),
+        norm1_(register_parameter("norm1", views.next())),
         norm1_bias_(register_parameter("norm1_bias", views.next())),
         qkv_(register_parameter("qkv", views.next())),
         qkv_bias_(register_parameter("qkv_bias", views.next())),
@@ -160,13 +170,14 @@ class Gpt2Block : public torch::nn::Module {
         down_bias_(register_parameter("down_bias", views.next())) {}
 
   torch::Tensor forward(const torch::Tensor& input, const AttentionShape& shape, Cast cast) {
-    const auto qkv = affine(layer_norm(input, norm1_, norm1_bias_), qkv_, qkv_bias_, cast);
+    const auto qkv = affine(layer_norm(input, norm1_, norm1_bias_, eps_), qkv_, qkv_bias_, cast);
     const auto x = input + affine(causal_attention(qkv, shape, {}), out_, out_bias_, cast);
-    const auto up = affine(layer_norm(x, norm2_, norm2_bias_), up_, up_bias_, cast);
+    const auto up = affine(layer_norm(x, norm2_, norm2_bias_, eps_), up_, up_bias_, cast);
     return x + affine(gelu_tanh(up), down_, down_bias_, cast);
   }
 
  private:
+  double eps_;
   torch::Tensor norm1_, norm1_bias_, qkv_, qkv_bias_, out_, out_bias_;
   torch::Tensor norm2_, norm2_bias_, up_, up_bias_, down_, down_bias_;
 };
@@ -196,7 +207,7 @@ class Gpt2 : public StageNetwork<Gpt2Block> {
     return x;
   }
   torch::Tensor head(const torch::Tensor& hidden) override {
-    return linear(layer_norm(hidden, norm_, norm_bias_), head_, cast_);
+    return linear(layer_norm(hidden, norm_, norm_bias_, spec_.norm_eps), head_, cast_);
   }
 
  private:

@@ -4,8 +4,8 @@
 // parameter_layout(). With bf16 the weights are cast where a matrix product uses them; the residual
 // stream, norms and the loss stay fp32.
 //
-// llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases.
-// gpt2: learned positions, LayerNorm, GELU (tanh), biases.
+// llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU; no biases, or those of q, k
+// and v (Qwen2). gpt2: learned positions, LayerNorm, GELU (tanh), biases.
 //
 // One thread at a time. libtorch's exceptions pass through (torch_bridge.h names them).
 #pragma once

@@ -11,13 +11,22 @@
 namespace shoal::trainer {
 namespace {
 
-ModelSpec tiny(ModelFamily family) {
+enum class Kind { kLlama, kQwen2, kGpt2 };
+
+// Qwen2: biases, and heads whose size does not follow from the width.
+ModelSpec tiny(Kind kind) {
   JobSpec spec;
+  const auto family = kind == Kind::kGpt2 ? ModelFamily::kGpt2 : ModelFamily::kLlama;
   spec.model = {family, 2, 8, 2, family == ModelFamily::kLlama ? 1 : 0, 0, 6, 11};
+  if (kind == Kind::kQwen2) {
+    spec.model.head_dim = 6;
+    spec.model.qkv_bias = true;
+    spec.model.tie_embeddings = true;
+  }
   return with_derived_fields(spec).model;
 }
 
-class ModelTest : public testing::TestWithParam<ModelFamily> {
+class ModelTest : public testing::TestWithParam<Kind> {
  protected:
   ModelTest()
       : model_(tiny(GetParam()), whole_model(tiny(GetParam())), Precision::kFp32, torch::kCPU) {
@@ -93,7 +102,7 @@ TEST_P(ModelTest, LaterTokensDoNotChangeEarlierLogits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, ModelTest,
-                         testing::Values(ModelFamily::kLlama, ModelFamily::kGpt2));
+                         testing::Values(Kind::kLlama, Kind::kQwen2, Kind::kGpt2));
 
 }  // namespace
 }  // namespace shoal::trainer

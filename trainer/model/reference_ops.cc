@@ -5,12 +5,11 @@
 
 namespace shoal::trainer {
 
-RotaryTable rotary_table(std::int64_t context, std::int64_t head, double theta,
+RotaryTable rotary_table(std::int64_t context, const std::vector<double>& frequencies,
                          torch::Device device) {
   const auto options = torch::TensorOptions().dtype(torch::kFloat64);
-  const auto pair = torch::arange(head / 2, options) * (-2.0 / static_cast<double>(head));
-  const auto frequency = torch::pow(torch::full({1}, theta, options), pair);
-  const auto angle = torch::outer(torch::arange(context, options), frequency);
+  const auto angle =
+      torch::outer(torch::arange(context, options), torch::tensor(frequencies, options));
   const auto to_device = [&](const torch::Tensor& t) {
     return t.to(torch::kFloat32).contiguous().to(device);
   };
@@ -44,8 +43,8 @@ torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch
 
 }  // namespace
 
-torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight) {
-  return x * torch::rsqrt(x.square().mean(-1, true) + kNormEps) * weight;
+torch::Tensor rms_norm(const torch::Tensor& x, const torch::Tensor& weight, double eps) {
+  return x * torch::rsqrt(x.square().mean(-1, true) + eps) * weight;
 }
 
 torch::Tensor swiglu(const torch::Tensor& gate_up) {

@@ -126,6 +126,10 @@ int StageModel::nonfinite_in_a_row() const { return parts_->nonfinite_in_a_row; 
 void StageModel::seed() {
   std::vector<float> initial(static_cast<std::size_t>(value_count()));
   initialize(parts_->model.layout(), parts_->spec.train.seed, initial);
+  start_from(initial);
+}
+
+void StageModel::start_from(std::span<const float> initial) {
   write_parameters(initial);
   parts_->optimizer.m().zero_();
   parts_->optimizer.v().zero_();

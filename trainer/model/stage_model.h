@@ -23,9 +23,9 @@ using replica::StepResult;
 
 class StageModel final : public replica::LocalParameters {
  public:
-  // Derived fields of `spec` are filled. The parameters are zeros until seed() or
-  // write_parameters(). Fails with kModelDoesNotFit (also for a part of a tied model, and for bf16
-  // on a CPU), kOutOfMemory, kDeviceLost or kInternal.
+  // Derived fields of `spec` are filled. The parameters are zeros until seed(),
+  // start_from() or write_parameters(). Fails with kModelDoesNotFit (also for a part of a tied
+  // model, and for bf16 on a CPU), kOutOfMemory, kDeviceLost or kInternal.
   static MaybeFailure create(const JobSpec& spec, UnitRange units, const DeviceChoice& device,
                              std::unique_ptr<StageModel>& out);
   ~StageModel() override;
@@ -34,7 +34,8 @@ class StageModel final : public replica::LocalParameters {
   const JobSpec& spec() const;
   UnitRange units() const;
 
-  void seed();  // the job's initial parameters
+  void seed();                                      // parameters drawn from train.seed
+  void start_from(std::span<const float> initial);  // these ones, with moments of zero
 
   // Flat vectors of value_count() values, in the order of parameter_layout().
   void read_parameters(std::span<float> out) const override;

@@ -68,12 +68,17 @@ void llama_embedding(const ModelSpec& model, Layout& layout) {
 
 void llama_layer(const ModelSpec& model, std::int64_t index, Layout& layout) {
   const std::string prefix = "model.layers." + std::to_string(index) + ".";
-  const std::int64_t head = model.hidden / model.heads;
+  const std::int64_t queries = query_width(model), keys = key_width(model);
   layout.ones(prefix + "input_layernorm.weight", model.hidden);
-  layout.matrix(prefix + "self_attn.q_proj.weight", model.heads * head, model.hidden);
-  layout.matrix(prefix + "self_attn.k_proj.weight", model.kv_heads * head, model.hidden);
-  layout.matrix(prefix + "self_attn.v_proj.weight", model.kv_heads * head, model.hidden);
-  layout.residual(prefix + "self_attn.o_proj.weight", model.hidden, model.heads * head);
+  layout.matrix(prefix + "self_attn.q_proj.weight", queries, model.hidden);
+  layout.matrix(prefix + "self_attn.k_proj.weight", keys, model.hidden);
+  layout.matrix(prefix + "self_attn.v_proj.weight", keys, model.hidden);
+  if (model.qkv_bias) {
+    layout.zeros(prefix + "self_attn.q_proj.bias", queries);
+    layout.zeros(prefix + "self_attn.k_proj.bias", keys);
+    layout.zeros(prefix + "self_attn.v_proj.bias", keys);
+  }
+  layout.residual(prefix + "self_attn.o_proj.weight", model.hidden, queries);
   layout.ones(prefix + "post_attention_layernorm.weight", model.hidden);
   layout.matrix(prefix + "mlp.gate_proj.weight", model.ffn, model.hidden);
   layout.matrix(prefix + "mlp.up_proj.weight", model.ffn, model.hidden);
@@ -121,7 +126,7 @@ void gpt2_head(const ModelSpec& model, Layout& layout) {
 
 std::vector<TensorSlot> parameter_layout(const ModelSpec& model, UnitRange units) {
   const UnitRange whole = whole_model(model);
-  SHOAL_CHECK(model.kv_heads > 0 && model.ffn > 0 && model.tie_embeddings,
+  SHOAL_CHECK(model.kv_heads > 0 && model.head_dim > 0 && model.ffn > 0 && model.tie_embeddings,
               "derived fields are not filled");
   SHOAL_CHECK(0 <= units.first && units.first < units.last && units.last <= whole.last,
               "not a range of the model's units");

@@ -42,6 +42,24 @@ TEST(ParameterLayout, CoversTheVectorWithoutGapsAndCountsLikeTheSpec) {
   }
 }
 
+TEST(ParameterLayout, BiasesAndHeadsOfAnotherSizeAreCounted) {
+  JobSpec spec;
+  spec.model = {ModelFamily::kLlama, 3, 64, 4, 2, 0, 32, 100};
+  spec.model.head_dim = 24;
+  spec.model.qkv_bias = true;
+  const ModelSpec model = with_derived_fields(spec).model;
+  const auto layout = layout_of(model);
+  EXPECT_EQ(value_count(layout), parameter_count(model));
+  const auto shape = [&](std::string_view name) {
+    const auto at = std::find_if(layout.begin(), layout.end(),
+                                 [&](const TensorSlot& slot) { return slot.name == name; });
+    return at == layout.end() ? std::vector<std::int64_t>{} : at->shape;
+  };
+  EXPECT_EQ(shape("model.layers.2.self_attn.q_proj.bias"), (std::vector<std::int64_t>{96}));
+  EXPECT_EQ(shape("model.layers.2.self_attn.v_proj.bias"), (std::vector<std::int64_t>{48}));
+  EXPECT_EQ(shape("model.layers.2.self_attn.o_proj.weight"), (std::vector<std::int64_t>{64, 96}));
+}
+
 TEST(ParameterLayout, OnlyMatricesDecayAndPositionsDoNot) {
   for (const TensorSlot& slot : layout_of(model_of(ModelFamily::kGpt2, 0))) {
     const bool matrix = slot.shape.size() == 2 && slot.name != "transformer.wpe.weight";

@@ -2,21 +2,27 @@
 // header's length is bounded, offsets must lie in the file, shapes must match the byte counts.
 #include "trainer/plain/safetensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "outer_opt/core/codec/formats.h"
 
 namespace shoal::trainer {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "fp32 is written as it lies in memory");
 
+constexpr std::size_t kBlockValues = 1 << 20;           // converted at a time
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the limit of the reference implementation
 
 Error io_error(const std::filesystem::path& path, const std::string& what) {
@@ -29,6 +35,33 @@ Error io_error(const std::filesystem::path& path, const std::string& what) {
 Error bad_file(const std::filesystem::path& path, const std::string& what) {
   return {Code::kDataLoss, path.string() + " is not a usable safetensors file: " + what, "",
           "take another copy of the checkpoint"};
+}
+
+std::shared_ptr<const int> owner_of(int fd) {
+  return {new int(fd), [](const int* owned) {
+            ::close(*owned);
+            delete owned;
+          }};
+}
+
+std::optional<std::uint64_t> size_of(int fd) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
+// False: the file ends before, or cannot be read.
+bool read_at(int fd, std::uint64_t from, void* out, std::uint64_t size) {
+  auto* next = static_cast<char*>(out);
+  while (size > 0) {
+    const ssize_t n = ::pread(fd, next, size, static_cast<off_t>(from));
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    next += n;
+    from += static_cast<std::uint64_t>(n);
+    size -= static_cast<std::uint64_t>(n);
+  }
+  return true;
 }
 
 // A file that is written to the end, synced, or reported.
@@ -65,14 +98,17 @@ class OutputFile {
   int fd_;
 };
 
-std::string header_of(const std::vector<TensorToWrite>& tensors, const Metadata& metadata) {
+std::string header_of(const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
+                      Precision precision) {
+  const auto width = static_cast<std::uint64_t>(bytes_per_value(precision));
   nlohmann::ordered_json header;
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
   for (const TensorToWrite& tensor : tensors) {
-    const std::uint64_t end = offset + tensor.values.size_bytes();
-    header[tensor.name] = {
-        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+    const std::uint64_t end = offset + tensor.values.size() * width;
+    header[tensor.name] = {{"dtype", precision == Precision::kBf16 ? "BF16" : "F32"},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();
@@ -80,45 +116,68 @@ std::string header_of(const std::vector<TensorToWrite>& tensors, const Metadata&
   return text;
 }
 
+Status write_values(OutputFile& file, std::span<const float> values, Precision precision) {
+  if (precision == Precision::kFp32) return file.write(values.data(), values.size_bytes());
+  std::vector<std::uint16_t> halves;
+  while (!values.empty()) {
+    const auto block = values.first(std::min(values.size(), kBlockValues));
+    halves.resize(block.size());
+    std::transform(block.begin(), block.end(), halves.begin(), outer_opt::formats::Bf16::pack);
+    const Status written = file.write(halves.data(), halves.size() * sizeof halves[0]);
+    if (!written) return written;
+    values = values.subspan(block.size());
+  }
+  return {};
+}
+
 }  // namespace
 
 Status write_safetensors(const std::filesystem::path& path,
-                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata) {
-  const std::string header = header_of(tensors, metadata);
+                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
+                         Precision precision) {
+  const std::string header = header_of(tensors, metadata, precision);
   const std::uint64_t length = header.size();
   OutputFile file(path);
   if (Status s = file.write(&length, sizeof length); !s) return s;
   if (Status s = file.write(header.data(), header.size()); !s) return s;
   for (const TensorToWrite& tensor : tensors) {
-    if (Status s = file.write(tensor.values.data(), tensor.values.size_bytes()); !s) return s;
+    if (Status s = write_values(file, tensor.values, precision); !s) return s;
   }
   return file.finish();
 }
 
 Result<SafetensorsFile> SafetensorsFile::open(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    return Error{Code::kNotFound, path.string() + " cannot be opened", "",
-                 "name the folder of a checkpoint"};
-  }
-  std::error_code error;
-  const std::uint64_t size = std::filesystem::file_size(path, error);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd >= 0) return read_from(fd, path);
+  return Error{Code::kNotFound, path.string() + " cannot be opened", "",
+               "name the folder of a checkpoint"};
+}
+
+Result<SafetensorsFile> SafetensorsFile::read_from(int fd, std::filesystem::path path) {
+  SafetensorsFile file;
+  file.path_ = std::move(path);
+  file.fd_ = owner_of(fd);
+  const auto size = size_of(fd);
   std::uint64_t length = 0;
-  if (error || !in.read(reinterpret_cast<char*>(&length), sizeof length)) {
-    return bad_file(path, "shorter than its header");
+  if (!size || !read_at(fd, 0, &length, sizeof length)) {
+    return bad_file(file.path_, "shorter than its header");
   }
-  if (length > kHeaderBytesMax || length + sizeof length > size) {
-    return bad_file(path, "the header's length is " + std::to_string(length));
+  if (length > kHeaderBytesMax || length + sizeof length > *size) {
+    return bad_file(file.path_, "the header's length is " + std::to_string(length));
   }
   std::string header(length, '\0');
-  if (!in.read(header.data(), static_cast<std::streamsize>(length))) {
-    return bad_file(path, "the header is cut off");
+  if (!read_at(fd, sizeof length, header.data(), length)) {
+    return bad_file(file.path_, "the header is cut off");
   }
-  SafetensorsFile file;
-  file.path_ = path;
   file.data_start_ = sizeof length + length;
-  if (Status s = file.parse_header(header, size - file.data_start_); !s) return s.error();
+  if (Status s = file.parse_header(header, *size - file.data_start_); !s) return s.error();
   return file;
+}
+
+std::map<std::string, SafetensorsFile::Shape> SafetensorsFile::shapes() const {
+  std::map<std::string, Shape> shapes;
+  for (const auto& [name, entry] : tensors_) shapes.emplace(name, entry.shape);
+  return shapes;
 }
 
 namespace {
@@ -127,6 +186,15 @@ namespace {
 // it.
 std::uint64_t whole(const nlohmann::json& value) {
   return value.get_ref<const nlohmann::json::number_unsigned_t&>();
+}
+
+using ToFloat = float (*)(std::uint16_t);
+
+// Of a type with 16 bits; null: no such type.
+ToFloat to_float_of(const std::string& type) {
+  if (type == "F16") return outer_opt::formats::Fp16::unpack;
+  if (type == "BF16") return outer_opt::formats::Bf16::unpack;
+  return nullptr;
 }
 
 std::vector<std::int64_t> shape_of(const nlohmann::json& value) {
@@ -149,14 +217,24 @@ Status SafetensorsFile::parse_header(const std::string& header, std::uint64_t da
       entry.shape = shape_of(value.at("shape"));
       entry.begin = whole(value.at("data_offsets").at(0));
       entry.end = whole(value.at("data_offsets").at(1));
-      if (value.at("dtype") != "F32") return bad_file(path_, name + " is not fp32");
-      if (entry.begin > entry.end || entry.end > data_size) {
-        return bad_file(path_, name + " lies outside of the file");
+      entry.type = value.at("dtype").get<std::string>();
+      if (entry.begin > entry.end) return bad_file(path_, name + " ends before it begins");
+      if (entry.end > data_size) {
+        return bad_file(path_, "it was cut: it has " + std::to_string(data_size) +
+                                   " bytes of values, and " + name + " ends at " +
+                                   std::to_string(entry.end));
       }
       tensors_.emplace(name, std::move(entry));
     }
   } catch (const nlohmann::json::exception& e) {
     return bad_file(path_, std::string("header: ") + e.what());
+  }
+  return {};
+}
+
+Status SafetensorsFile::read_bytes(const std::string& name, const Entry& entry, void* out) const {
+  if (!read_at(*fd_, data_start_ + entry.begin, out, entry.end - entry.begin)) {
+    return bad_file(path_, name + " cannot be read");
   }
   return {};
 }
@@ -172,14 +250,19 @@ Status SafetensorsFile::read(const std::string& name, const std::vector<std::int
     return Error{Code::kIncompatible, name + " in " + path_.string() + " has another shape", "",
                  "the checkpoint belongs to another model"};
   }
-  if (entry.end - entry.begin != out.size_bytes())
-    return bad_file(path_, name + " has a wrong size");
-  std::ifstream in(path_, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(data_start_ + entry.begin));
-  if (!in.read(reinterpret_cast<char*>(out.data()),
-               static_cast<std::streamsize>(out.size_bytes()))) {
-    return bad_file(path_, name + " cannot be read");
+  const bool fp32 = entry.type == "F32";
+  const ToFloat to_float = to_float_of(entry.type);
+  if (!fp32 && to_float == nullptr) {
+    return Error{Code::kIncompatible,
+                 name + " in " + path_.string() + " has values of type " + entry.type, "",
+                 "store it as F32, F16 or BF16"};
   }
+  const std::uint64_t size = out.size() * (fp32 ? sizeof(float) : sizeof(std::uint16_t));
+  if (entry.end - entry.begin != size) return bad_file(path_, name + " has a wrong size");
+  if (fp32) return read_bytes(name, entry, out.data());
+  std::vector<std::uint16_t> halves(out.size());
+  if (Status s = read_bytes(name, entry, halves.data()); !s) return s;
+  std::transform(halves.begin(), halves.end(), out.begin(), to_float);
   return {};
 }
 
@@ -187,6 +270,20 @@ Status write_file(const std::filesystem::path& path, const std::string& text) {
   OutputFile file(path);
   if (Status s = file.write(text.data(), text.size()); !s) return s;
   return file.finish();
+}
+
+Result<std::string> read_text(int fd, const std::filesystem::path& path, std::uint64_t most) {
+  const auto owner = owner_of(fd);
+  const auto size = size_of(fd);
+  if (size && *size > most) {
+    return Error{Code::kResourceExhausted,
+                 path.string() + " has " + std::to_string(*size) + " bytes, more than " +
+                     std::to_string(most),
+                 "", "name another file"};
+  }
+  std::string text(size.value_or(0), '\0');
+  if (size && read_at(fd, 0, text.data(), text.size())) return text;
+  return Error{Code::kNotFound, path.string() + " cannot be read", "", ""};
 }
 
 Result<std::string> read_file(const std::filesystem::path& path) {

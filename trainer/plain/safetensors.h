@@ -1,18 +1,20 @@
 // The safetensors file format (Hugging Face): 8 bytes little-endian header length, a JSON header
-// padded with spaces to a multiple of 8, then the tensors' bytes back to back. fp32 only,
-// row-major. Tensors of other types in a file are refused. No torch here. Not for concurrent use of
-// one object.
+// padded with spaces to a multiple of 8, then the tensors' bytes back to back, row-major. Written
+// are fp32; fp32, fp16 and bf16 are read, all as fp32. A file may have tensors of other types,
+// which cannot be read. No torch here. Not for concurrent use of one object.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "job/job_spec_enums.h"
 
 namespace shoal::trainer {
 
@@ -25,29 +27,43 @@ struct TensorToWrite {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Writes and fsyncs `path`, replacing what was there.
+constexpr std::int64_t bytes_per_value(Precision precision) {
+  return precision == Precision::kBf16 ? 2 : 4;
+}
+
+// Writes and fsyncs `path`, replacing what was there. bf16 rounds to the nearest, ties to even.
 Status write_safetensors(const std::filesystem::path& path,
-                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata);
+                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
+                         Precision precision = Precision::kFp32);
 
 // A file opened for reading: the header was read and checked against the file's size.
 class SafetensorsFile {
  public:
-  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  using Shape = std::vector<std::int64_t>;
 
+  static Result<SafetensorsFile> open(const std::filesystem::path& path);
+  // Of a descriptor, which it closes, also where it fails. `path` is what messages call it.
+  static Result<SafetensorsFile> read_from(int fd, std::filesystem::path path);
+
+  const std::filesystem::path& path() const { return path_; }
   bool has(const std::string& name) const { return tensors_.count(name) != 0; }
-  // Reads one tensor; kNotFound without it, kIncompatible when the shape is another one.
+  std::map<std::string, Shape> shapes() const;  // of all tensors
+  // Reads one tensor; kNotFound without it, kIncompatible when shape or type is another one.
   Status read(const std::string& name, const std::vector<std::int64_t>& shape,
               std::span<float> out) const;
   const Metadata& metadata() const { return metadata_; }
 
  private:
   struct Entry {
+    std::string type;  // "F32"
     std::vector<std::int64_t> shape;
     std::uint64_t begin = 0, end = 0;  // bytes after the header
   };
   Status parse_header(const std::string& header, std::uint64_t data_size);
+  Status read_bytes(const std::string& name, const Entry& entry, void* out) const;
 
   std::filesystem::path path_;
+  std::shared_ptr<const int> fd_;  // closes it
   std::uint64_t data_start_ = 0;
   std::map<std::string, Entry> tensors_;
   Metadata metadata_;
@@ -55,6 +71,8 @@ class SafetensorsFile {
 
 // Writes `text` to `path` and fsyncs it.
 Status write_file(const std::filesystem::path& path, const std::string& text);
+// All of a file of at most `most` bytes; closes the descriptor. `path` is what messages call it.
+Result<std::string> read_text(int fd, const std::filesystem::path& path, std::uint64_t most);
 Result<std::string> read_file(const std::filesystem::path& path);
 
 }  // namespace shoal::trainer

@@ -54,6 +54,38 @@ TEST(Safetensors, WrongShapeAndMissingTensorAreRefused) {
   EXPECT_EQ(file->read("y", {2}, out).error().code, Code::kNotFound);
 }
 
+// A file of one tensor, as others write them.
+std::filesystem::path file_of(const std::string& name, const std::string& entry,
+                              const std::string& data) {
+  const std::string header = R"({"x":{)" + entry + "}}";
+  const std::uint64_t length = header.size();
+  const std::string front(reinterpret_cast<const char*>(&length), sizeof length);
+  EXPECT_TRUE(write_file(temp_path(name), front + header + data).ok());
+  return temp_path(name);
+}
+
+// 1 and -2.5 in both, and the smallest fp16 above 0.
+TEST(Safetensors, HalfPrecisionIsReadAsFp32) {
+  std::vector<float> out(2);
+  const auto read = [&](const std::string& type, const std::string& data) {
+    const auto path =
+        file_of("half", "\"dtype\":\"" + type + R"(","shape":[2],"data_offsets":[0,4])", data);
+    const auto file = SafetensorsFile::open(path);
+    return file ? file->read("x", {2}, out) : Status(file.error());
+  };
+  ASSERT_TRUE(read("BF16", std::string("\x80\x3f\x20\xc0", 4)).ok());
+  EXPECT_EQ(out, (std::vector<float>{1, -2.5}));
+  ASSERT_TRUE(read("F16", std::string("\x00\x3c\x00\xc1", 4)).ok());
+  EXPECT_EQ(out, (std::vector<float>{1, -2.5}));
+  ASSERT_TRUE(read("F16", std::string("\x01\x00\x00\x00", 4)).ok());
+  EXPECT_EQ(out, (std::vector<float>{0x1p-24f, 0}));
+  const Status other = read("I16", std::string(4, '\0'));
+  EXPECT_EQ(other.error().code, Code::kIncompatible);
+  EXPECT_THAT(other.error().message, HasSubstr("x in "));
+  EXPECT_THAT(other.error().message, HasSubstr("I16"));
+  EXPECT_EQ(read("F32", std::string(4, '\0')).error().code, Code::kDataLoss);
+}
+
 TEST(Safetensors, DamagedFilesAreRefused) {
   const std::vector<float> values = {1, 2};
   const auto path = temp_path("damaged");

@@ -56,7 +56,7 @@ function makeJob(options, data, n, jobName, over = false) {
       data: { train: '/data/train.bin', tokenizer: 'uint16', val_fraction: 0.01 },
       train: { steps: (options.rounds + 2000) * 50, batch: 8 * n, microbatch: 1, lr: 3e-4 * n, min_lr: 3e-5, warmup: 500, schedule: 'cosine', weight_decay: 0.1, betas: [0.9, 0.99], clip: 1, precision: 'bf16', seed: n },
       sync: { algorithm: 'diloco', every: options.timed ? '30s' : 50, balance: options.timed ? 'speed' : 'equal', topology: options.timed ? 'ring' : options.grouped ? 'gossip' : 'butterfly', codec: n === 1 && !options.grouped ? 'int8' : 'fp32', outer: { lr: 0.7, momentum: 0.9 } },
-      swarm: { stages: options.stages, min_replicas: 2, max_replicas: 0, activations: 'int8', recompute: 'recompute', schedule: 'flush', wiring: 'service_time' },
+      swarm: { stages: options.stages, min_replicas: 2, max_replicas: 0, activations: 'int8', recompute: 'recompute', schedule: 'flush' },
       checkpoint: { every_rounds: 50, keep: 3 }, eval: { every_rounds: 10, batches: 20 },
     },
     status: {

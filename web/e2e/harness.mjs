@@ -1,4 +1,4 @@
-// What the browser tests against e2e/fixture.mjs share: checks that are counted, waiting with a limit, pages that
+// What the browser tests share: checks that are counted, waiting with a limit, pages that
 // remember their complaints, axe, and the end of the program.
 import { chromium } from 'playwright-core';
 import { readFileSync } from 'node:fs';
@@ -13,12 +13,17 @@ export function check(what, good, more = '') {
 }
 
 export async function until(what, limitMs, condition) {
-  const end = Date.now() + limitMs;
-  while (Date.now() < end) {
-    if (await condition().catch(() => false)) return check(what, true);
+  const started = Date.now();
+  let last = '';
+  while (Date.now() - started < limitMs) {
+    try {
+      if (await condition()) return check(`${what} (${((Date.now() - started) / 1000).toFixed(1)} s)`, true);
+    } catch (error) {
+      last = String(error);
+    }
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  check(what, false, `not within ${limitMs / 1000} s`);
+  check(what, false, `not within ${limitMs / 1000} s ${last}`);
 }
 
 // Errors of the page, and what its content security policy stopped, go to `errors`.
@@ -51,13 +56,24 @@ export async function checkWidth(page, where) {
   check(`${where}: no sideways scrolling`, overflow <= 0, `${overflow} px`);
 }
 
-export async function runAll(tests) {
+export async function withBrowser(run) {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
   try {
-    for (const test of tests) await test(browser);
+    await run(browser);
   } finally {
     await browser.close();
   }
+}
+
+export async function runAll(tests) {
+  await withBrowser(async (browser) => {
+    for (const test of tests) await test(browser);
+  });
+  finish();
+}
+
+// Ends the program with what the checks came to.
+export function finish() {
   console.log(failures === 0 ? 'all good' : `${failures} failed`);
   process.exit(failures === 0 ? 0 : 1);
 }

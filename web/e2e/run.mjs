@@ -2,11 +2,10 @@
 // wide, light and dark; a checkpoint verified and downloaded; an agent drained and put back; the job paused and resumed;
 // an agent killed and seen on the run page; the coordinator killed and started again under an open page.
 // BIN: the folder of the binaries. CHROMIUM: the browser. SHOTS: a folder for screenshots.
-import { chromium } from 'playwright-core';
-import { createRequire } from 'node:module';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { check, checkAxe, checkWidth, finish, listen, text, until as eventually, withBrowser } from './harness.mjs';
 import { askApi, logIn, runShoal } from './real_cluster.mjs';
 
 const bin = process.env.BIN;
@@ -14,7 +13,6 @@ if (!bin) {
   console.error('error: BIN must be the folder of shoal, shoal-coordinator, shoal-agent and shoal-trainer');
   process.exit(2);
 }
-const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const folder = mkdtempSync(join(tmpdir(), 'shoal-e2e-'));
 const data = join(folder, 'cluster');
 const shots = process.env.SHOTS;
@@ -37,34 +35,10 @@ function writeJob() {
     `[checkpoint]\nevery_rounds = ${kCheckpointEvery}\nkeep = 3\n[eval]\nevery_rounds = 2\nbatches = 2\n`;
 }
 
-let failures = 0;
-function check(what, good, more = '') {
-  console.log(`${good ? 'ok    ' : 'FAILED'} ${what}${more ? `: ${more}` : ''}`);
-  if (!good) failures += 1;
-}
-async function eventually(what, limitMs, condition) {
-  const started = Date.now();
-  let last = '';
-  while (Date.now() - started < limitMs) {
-    try {
-      if (await condition()) return check(what, true, `${((Date.now() - started) / 1000).toFixed(1)} s`);
-    } catch (error) {
-      last = String(error);
-    }
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  check(what, false, `not within ${limitMs / 1000} s ${last}`);
-}
-const text = (page) => page.locator('body').innerText();
-
 async function openPage(browser, options, complaints) {
   const context = await browser.newContext(options);
   await logIn(context, cluster);
-  const page = await context.newPage();
-  page.on('pageerror', (error) => complaints.push(`error: ${error.message}`));
-  page.on('console', (message) => {
-    if (/Content Security Policy/.test(message.text())) complaints.push(message.text());
-  });
+  const page = listen(await context.newPage(), complaints);
   page.on('request', (request) => {
     if (!request.url().startsWith(cluster.http) && !request.url().startsWith('blob:'))
       complaints.push(`asked another origin: ${request.url()}`);
@@ -147,17 +121,8 @@ async function checkPages(browser) {
         await eventually(`${where}: shows "${wanted}"`, 8000, async () => (await text(page)).includes(wanted));
         await page.waitForTimeout(300);
         if (shots) await page.screenshot({ path: join(shots, `${name}-${width}-${colorScheme}.png`), fullPage: true });
-        const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
-        check(`${where}: no sideways scrolling`, overflow <= 0, overflow > 0 ? `${overflow} px` : '');
-        if (width === 2560) continue;
-        await page.evaluate(axeSource);
-        const found = await page.evaluate(async () => {
-          const { violations } = await globalThis.axe.run(document, { resultTypes: ['violations'] });
-          return violations
-            .filter((one) => one.impact === 'serious' || one.impact === 'critical')
-            .map((one) => `${one.id} at ${one.nodes.slice(0, 3).map((node) => node.target.join(' ')).join(', ')}`);
-        });
-        check(`${where}: axe`, found.length === 0, found.join('; '));
+        await checkWidth(page, where);
+        if (width !== 2560) await checkAxe(page, where);
       }
       check(`${width} px, ${colorScheme}: nothing to complain of`, complaints.length === 0, complaints.slice(0, 3).join('; '));
       await page.context().close();
@@ -310,9 +275,7 @@ async function checkRestart(page) {
   check('without having been loaded again', (await page.evaluate(() => performance.timeOrigin)) === before);
 }
 
-writeJob();
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
-try {
+async function checkAll(browser) {
   cluster = up('127.0.0.1:0', '127.0.0.1:0', '2');
   const first = await checkSubmit(browser);
   await eventually('the first rounds appear on an open page', 60_000, async () => /round [1-9]\d* of/.test(await text(first)));
@@ -328,13 +291,16 @@ try {
   await checkPause(browser);
   const page = await checkKilledAgent(browser);
   await checkRestart(page);
+}
+
+writeJob();
+try {
+  await withBrowser(checkAll);
 } finally {
-  await browser.close();
   try {
     shoal('down', '--data-dir', data);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
-console.log(failures === 0 ? 'all good' : `${failures} failed`);
-process.exit(failures === 0 ? 0 : 1);
+finish();

@@ -4,7 +4,7 @@
 import type * as Api from './api_types';
 
 export type {
-  Agent, Checkpoint, Contribution, DryRun, Event as ClusterEvent, Example, Job, JobProgress as Progress, JobSpec, JobStatus, Join,
+  Agent, ApiToken, Audit as Audited, Checkpoint, Contribution, DryRun, Event as ClusterEvent, Example, Job, JobProgress as Progress, JobSpec, JobStatus, Join,
   NetworkLink, Plan, Replica, Round, Reduce, Series, SeriesLine, SpecValue, Verification as Verified, Version,
 } from './api_types';
 export type Phase = Api.JobStatus['phase'];
@@ -25,26 +25,6 @@ export interface Topology {
 
 // Whose job it is; a coordinator without logins does not say.
 export const ownerOf = (job: Api.Job): string => (job as { owner?: string }).owner ?? '';
-
-export interface ApiToken {
-  id: string;
-  name: string;
-  scope: string; // several with commas between
-  state: 'works' | 'expired' | 'revoked';
-  created_at: string;
-  expires_at: string;
-}
-
-export interface Audited {
-  id: number;
-  at: string;
-  principal: string;
-  token: string;
-  action: string;
-  object: string;
-  before: string | null;
-  after: string | null;
-}
 
 interface Page<T> {
   items: T[];

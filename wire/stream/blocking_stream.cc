@@ -154,13 +154,18 @@ void BlockingStream::closed(const std::optional<Error>& error) {
 
 // ---- beside it
 
-Result<std::shared_ptr<Pair>> dial_and_wait(Node& node, DialOptions options) {
+Result<std::shared_ptr<Pair>> wait_for_pair(
+    const std::function<void(Node::Dialled dialled)>& dial) {
   auto told = std::make_shared<std::promise<Result<std::shared_ptr<Pair>>>>();
   auto future = told->get_future();
-  node.dial(std::move(options),
-            [told](Result<std::shared_ptr<Pair>> pair) { told->set_value(std::move(pair)); });
+  dial([told](Result<std::shared_ptr<Pair>> pair) { told->set_value(std::move(pair)); });
   if (future.wait_for(kDialMax) == std::future_status::ready) return future.get();
   return Error{Code::kDeadlineExceeded, "cannot dial: the node has ended", "", ""};
+}
+
+Result<std::shared_ptr<Pair>> dial_and_wait(Node& node, DialOptions options) {
+  return wait_for_pair(
+      [&](Node::Dialled dialled) { node.dial(std::move(options), std::move(dialled)); });
 }
 
 ByteVector to_bytes(std::string_view text) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -74,7 +75,8 @@ class BlockingStream final : public StreamEvents,
   std::optional<Error> error_ SHOAL_GUARDED_BY(mutex_);
 };
 
-// A pair with a node, waited for; the handshake's limit bounds it.
+// A pair that `dial` asks a node for, waited for; the handshake's limit bounds it.
+Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialled dialled)>& dial);
 Result<std::shared_ptr<Pair>> dial_and_wait(Node& node, DialOptions options);
 
 ByteVector to_bytes(std::string_view text);

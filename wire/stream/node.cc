@@ -25,7 +25,6 @@ namespace {
 constexpr int kUnsentMax = 256 << 10;  // bytes in a socket that are not on their way yet
 constexpr char kThisHost[] = "this host";
 constexpr auto kPause = std::chrono::milliseconds(50);
-constexpr char kHttp2 = 'P';  // what the preface of HTTP/2 begins with; TLS and frames do not
 
 void tune(int fd, bool is_local) {
   if (is_local) return;
@@ -111,10 +110,6 @@ void Node::shut_all() {
     ErrorCode ignored;  // it is over in any case
     listener->descriptor.close(ignored);
   }
-  for (const auto& unknown : std::exchange(unknown_, {})) {
-    unknown->limit.cancel();
-    unknown->descriptor.cancel();
-  }
   for (const auto& [lane, host] : std::exchange(shaking_, {})) lane->close();
   for (const auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
     if (waiting.fd >= 0) ::close(waiting.fd);
@@ -174,9 +169,8 @@ bool Node::accept_all(Listener& listener) {
 
 bool Node::is_full(const std::string& host) const {
   const auto of_host =
-      std::ranges::count_if(shaking_, [&](const auto& each) { return each.second == host; }) +
-      std::ranges::count_if(unknown_, [&](const auto& each) { return each->host == host; });
-  return std::ssize(shaking_) + std::ssize(unknown_) >= options_.handshakes_max ||
+      std::ranges::count_if(shaking_, [&](const auto& each) { return each.second == host; });
+  return std::ssize(shaking_) >= options_.handshakes_max ||
          of_host >= options_.handshakes_per_host_max;
 }
 
@@ -188,36 +182,7 @@ void Node::accepted(int fd, bool is_local) {
     ::close(fd);
     return;
   }
-  if (options_.http2 && !is_local) return listen_to(fd, host);
   greet(fd, is_local, host);
-}
-
-// Both gRPC and diallers of streams speak first.
-void Node::listen_to(int fd, const std::string& host) {
-  const auto unknown =
-      std::make_shared<Unknown>(Unknown{Descriptor(*io_, fd), net::steady_timer(*io_), host});
-  unknown_.insert(unknown);
-  unknown->limit.expires_after(std::chrono::nanoseconds(options_.handshake_limit.ns));
-  unknown->limit.async_wait([this, unknown](const ErrorCode& error) {
-    if (error || unknown_.erase(unknown) == 0) return;
-    refusals_.count(RefusalReason::kLimits);
-    unknown->descriptor.cancel();
-  });
-  unknown->descriptor.async_wait(net::posix::descriptor_base::wait_read,
-                                 [this, unknown](const ErrorCode& error) {
-                                   if (!error && unknown_.erase(unknown) > 0) first_byte(unknown);
-                                 });
-}
-
-void Node::first_byte(const UnknownPtr& unknown) {
-  unknown->limit.cancel();
-  char first = 0;
-  if (recv(unknown->descriptor.native_handle(), &first, 1, MSG_PEEK) != 1) {
-    return refusals_.count(RefusalReason::kMalformed);
-  }
-  const int fd = unknown->descriptor.release();
-  if (first == kHttp2) return options_.http2(fd);
-  greet(fd, false, unknown->host);
 }
 
 void Node::greet(int fd, bool is_local, const std::string& host) {

@@ -42,9 +42,6 @@ struct NodeOptions {
   bool needs_tls = false;            // set_tls() comes later: until then no host is talked to
   bool local_sockets = true;         // also reachable by a Unix socket from the same host
   std::shared_ptr<EmulatedLine> line = nullptr;  // all connections go over it; none: the real line
-  // Takes connections on this port that speak HTTP/2, with their descriptors, from the I/O thread;
-  // must not block. None: they are refused.
-  std::function<void(int fd)> http2 = nullptr;
   Quotas quotas;
   Duration handshake_limit = seconds(5);
   Duration beat = seconds(2);
@@ -115,15 +112,6 @@ class Node {
   void accepted(int fd, bool is_local);
   bool is_full(const std::string& host) const;
 
-  // A connection of which is not known yet what it speaks.
-  struct Unknown {
-    Descriptor descriptor;
-    net::steady_timer limit;
-    std::string host;
-  };
-  using UnknownPtr = std::shared_ptr<Unknown>;
-  void listen_to(int fd, const std::string& host);
-  void first_byte(const UnknownPtr& unknown);
   void greet(int fd, bool is_local, const std::string& host);
   LanePtr new_lane(int fd, bool is_local, bool dials,
                    const std::optional<identity::ExpectedPeer>& expected);
@@ -178,7 +166,6 @@ class Node {
   };
   std::function<void(PairPtr)> joined_;
   std::vector<std::shared_ptr<Listener>> listeners_;
-  std::set<UnknownPtr> unknown_;
   std::map<LanePtr, std::string> shaking_;  // and the host that each is of; empty: we dial
   std::set<DiallingPtr> dialling_;          // whoever waits for them is told, in any case
   std::map<PairId, Kept> pairs_;

@@ -201,37 +201,34 @@ TEST(Node, NobodyListensThere) {
   EXPECT_EQ(client.dial({.address = address, .lanes = 99}).error().field, "lanes");
 }
 
-// gRPC's connections come to the same port; the first byte tells them from ours.
-TEST(Node, WhatSpeaksHttp2IsHandedOver) {
-  for (const bool tls : {false, true}) {
-    const TestCluster cluster;
-    std::promise<int> handed;
-    NodeOptions options = plain(), own = plain();
-    options.http2 = [&](int fd) { handed.set_value(fd); };
-    if (tls) options.tls = cluster.contexts(1), own.tls = cluster.contexts(2);
-    Host server(options), client(own);
-    const int fd = begin_connect(server.node().address());
-    ASSERT_GE(fd, 0);
-    const std::string preface = "PRI * HTTP/2.0";
-    ASSERT_TRUE(eventually([&] {
-      return send(fd, preface.data(), preface.size(), MSG_NOSIGNAL) == std::ssize(preface);
-    }));
-    auto known = handed.get_future();
-    ASSERT_EQ(known.wait_for(kPatience), std::future_status::ready);
-    const int other = known.get();
-    std::string seen(preface.size(), '\0');  // nothing of it was taken
-    EXPECT_TRUE(eventually(
-        [&] { return recv(other, seen.data(), seen.size(), MSG_PEEK) == std::ssize(preface); }));
-    EXPECT_EQ(seen, preface);
-    ::close(other);
-    ::close(fd);
-    EXPECT_TRUE(client.dial({.address = server.node().address()}).ok());
-  }
+// An event calls behind what another thread has called before.
+TEST(Node, CallsHappenInTheirOrder) {
+  const std::string none;
+  Host server(plain()), client(plain());
+  server.prepare = [&](Recorder& user, const std::string&) {
+    user.stream->send(message_of("go", none));
+  };
+  const auto pair = client.dial({.address = server.node().address()});
+  ASSERT_TRUE(pair.ok());
+  std::promise<void> in_event, sent;
+  const auto user = open(**pair, "any", kLimit, [&](Recorder& recorder) {
+    recorder.on_message = [&](const Recorder::Seen&) {
+      in_event.set_value();
+      sent.get_future().wait();
+      recorder.stream->send(message_of("second", none));
+    };
+  });
+  in_event.get_future().wait();
+  user->stream->send(message_of("first", none));
+  sent.set_value();
+  const auto other = server.accepted();
+  ASSERT_TRUE(other && other->wait_messages(2));
+  EXPECT_EQ(other->messages()[0].head, "first");
+  EXPECT_EQ(other->messages()[1].head, "second");
 }
 
 TEST(Node, WhoSaysNothingIsNotWaitedForLong) {
   NodeOptions options = plain();
-  options.http2 = [](int fd) { ::close(fd); };
   options.handshake_limit = milliseconds(30);
   options.handshakes_max = 1;
   Host server(options);

@@ -22,12 +22,13 @@ Stream::~Stream() = default;
 
 template <typename Do>
 void Stream::on_thread(Do what) {
-  pair_->on_thread([self = shared_from_this(), what = std::move(what)]() mutable { what(*self); });
+  pair_->on_thread([self = shared_from_this(), what = std::move(what)] { what(*self); });
 }
 
 void Stream::send(OutMessage message) {
-  on_thread([message = std::move(message)](Stream& self) mutable {
-    const Status sent = self.pair_->mux_.send(self.id_, std::move(message));
+  const auto shared = std::make_shared<OutMessage>(std::move(message));
+  on_thread([shared](Stream& self) {
+    const Status sent = self.pair_->mux_.send(self.id_, std::move(*shared));
     if (!sent && sent.error().code != Code::kCancelled) {
       self.pair_->mux_.cancel(self.id_, sent.error());
     }
@@ -77,6 +78,27 @@ void Stream::closed(const std::optional<Error>& error) {
 }
 
 // ---- a pair
+
+// One list for all threads: if each call went to the I/O thread by itself, one that comes from
+// there would be carried out at once, before those that wait.
+void Pair::on_thread(std::function<void()> order) {
+  {
+    const MutexLock lock(orders_mutex_);
+    orders_.push_back(std::move(order));
+    if (std::exchange(posted_, true)) return;
+  }
+  net::post(*io_, [self = shared_from_this()] { self->carry_out(); });
+}
+
+void Pair::carry_out() {
+  std::deque<std::function<void()>> orders;
+  {
+    const MutexLock lock(orders_mutex_);
+    orders.swap(orders_);
+    posted_ = false;
+  }
+  for (const auto& order : orders) order();
+}
 
 Pair::Pair(std::shared_ptr<net::io_context> io, Options options)
     : io_(std::move(io)),

@@ -5,10 +5,12 @@
 // parts of one whole: with one of them the pair is gone, and with it every stream.
 //
 // Threads: methods of Stream and Pair may be called from any thread, and never block; their effects
-// happen on the node's I/O thread, in the order of the calls of a thread. Events come from there.
+// happen on the node's I/O thread, in the order of the calls. Events come from there; what an event
+// calls happens after it, behind what others had called before.
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,6 +20,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "threads/mutex.h"
 #include "wire/stream/asio.h"
 #include "wire/stream/core/mux.h"
 #include "wire/stream/lane.h"
@@ -122,10 +125,8 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
   void run(std::shared_ptr<Lane> lane);
   void wake();
   void tick_later();
-  template <typename Do>
-  void on_thread(Do what) {
-    net::dispatch(*io_, std::move(what));
-  }
+  void on_thread(std::function<void()> order) SHOAL_EXCLUDES(orders_mutex_);
+  void carry_out() SHOAL_EXCLUDES(orders_mutex_);
 
   const std::shared_ptr<net::io_context> io_;
   const Options options_;
@@ -136,6 +137,12 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
   net::steady_timer ticker_;
   bool waking_ = false;
   std::atomic<bool> is_over_{false};
+
+  Mutex orders_mutex_;
+  // Called and not carried out. Each user bounds what he calls for: by the queue of a stream, and
+  // by what has come.
+  std::deque<std::function<void()>> orders_ SHOAL_GUARDED_BY(orders_mutex_);
+  bool posted_ SHOAL_GUARDED_BY(orders_mutex_) = false;  // carry_out() will come
 };
 
 }  // namespace shoal::wire::stream

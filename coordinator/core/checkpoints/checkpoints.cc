@@ -11,6 +11,7 @@
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/data_rules.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -160,6 +161,14 @@ void fail_storing(Transaction& tx, CheckpointId id, StageIndex stage, const std:
   if (!tx.state().checkpoints.contains(id)) say_failing(tx, job, detail);
 }
 
+// A live job begins from it, and may have to begin again.
+bool is_begun_from(const State& state, CheckpointId id) {
+  return std::ranges::any_of(state.jobs, [&](const auto& entry) {
+    const JobRecord& job = entry.second;
+    return !is_terminal(job.phase) && checkpoint_of_weights(job.spec.model.init) == id;
+  });
+}
+
 void delete_superseded(Transaction& tx, JobId job) {
   const std::int64_t keep = tx.state().jobs.at(job).spec.checkpoint.keep;
   std::vector<CheckpointId> stored;  // oldest first: ids grow
@@ -168,6 +177,7 @@ void delete_superseded(Transaction& tx, JobId job) {
     if (counts && !checkpoint.final) stored.push_back(id);
   }
   for (std::size_t i = 0; static_cast<std::int64_t>(stored.size() - i) > keep; ++i) {
+    if (is_begun_from(tx.state(), stored[i])) continue;
     tx.checkpoint(stored[i]).state = CheckpointState::kDeleted;
     tx.event(Severity::kInfo, event_kind::kCheckpointDeleted, {.job = job},
              to_string(stored[i]) + " deleted: checkpoint.keep is " + std::to_string(keep));

@@ -18,11 +18,29 @@ bool joins(const ReplicaRecord& replica) {
   return replica.state == ReplicaState::kLoading && replica.source.kind == SourceKind::kPeer;
 }
 
-bool can_give(const State& state, const ReplicaRecord& joiner, const ReplicaRecord& other) {
-  const Presence* presence = state.presence.find(other.agent);
+bool has_state(const ReplicaRecord& joiner, const ReplicaRecord& other) {
   return other.job == joiner.job && other.stage == joiner.stage && other.id != joiner.id &&
-         other.epoch == joiner.epoch && other.held_round >= 0 && !other.address.empty() &&
-         is_present(state, other.id) && presence != nullptr && presence->connected;
+         other.epoch == joiner.epoch && other.held_round >= 0 && !other.address.empty();
+}
+
+bool is_connected(const State& state, const ReplicaRecord& replica) {
+  const Presence* presence = state.presence.find(replica.agent);
+  return is_present(state, replica.id) && presence != nullptr && presence->connected;
+}
+
+// The chosen one first. In groups the state of a replica is nobody else's, so only that one.
+std::vector<PeerAddress> holders(const State& state, const ReplicaRecord& joiner, bool connected) {
+  std::vector<PeerAddress> found;
+  const ReplicaId chosen = joiner.source.replica;
+  const bool own = averages_in_groups(state.jobs.at(joiner.job));
+  for (const auto& [id, other] : state.replicas) {
+    if ((own && id != chosen) || !has_state(joiner, other)) continue;
+    if (is_connected(state, other) == connected) found.push_back({id, other.address});
+  }
+  const auto first = std::ranges::find(found, chosen, &PeerAddress::replica);
+  if (first != found.end()) std::rotate(found.begin(), first, first + 1);
+  if (found.size() > kSourcesMax) found.resize(kSourcesMax);
+  return found;
 }
 
 // A stalled job has nobody who averages: its frozen round waits for replicas, this one maybe.
@@ -55,21 +73,16 @@ void name_newest_round(Transaction& tx, ReplicaId joiner) {
 }
 
 std::vector<PeerAddress> state_sources(const State& state, const ReplicaRecord& joiner) {
-  std::vector<PeerAddress> sources;
-  if (joiner.source.kind != SourceKind::kPeer) return sources;
-  const bool own =
-      averages_in_groups(state.jobs.at(joiner.job));  // the state of one is nobody else's
-  for (const auto& [id, other] : state.replicas) {
-    if (own && id != joiner.source.replica) continue;
-    if (can_give(state, joiner, other)) sources.push_back({id, other.address});
+  if (joiner.source.kind != SourceKind::kPeer) return {};
+  const JobRecord& job = state.jobs.at(joiner.job);
+  std::vector<PeerAddress> sources = holders(state, joiner, true);
+  if (sources.empty() && !averages_in_groups(job)) {
+    sources = copies_of_committed(state, job, joiner.stage);
   }
-  const auto peer = std::ranges::find(sources, joiner.source.replica, &PeerAddress::replica);
-  if (peer != sources.end()) std::rotate(sources.begin(), peer, peer + 1);
-  if (sources.size() > kSourcesMax) sources.resize(kSourcesMax);
-  if (sources.empty() && !own) {
-    sources = copies_of_committed(state, state.jobs.at(joiner.job), joiner.stage);
-  }
-  if (sources.empty()) sources = {{joiner.source.replica, joiner.source.address}};
+  // Who is out of the coordinator's reach may still be in the joiner's.
+  if (sources.empty()) sources = holders(state, joiner, false);
+  const bool is_copy = keeper_of(state, job, joiner.source.replica) != nullptr;
+  if (sources.empty() && is_copy) sources = {{joiner.source.replica, joiner.source.address}};
   return sources;
 }
 

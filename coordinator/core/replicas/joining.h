@@ -12,7 +12,8 @@
 namespace shoal::coordinator {
 
 // Present replicas of the stage that have a state, the chosen one first: all that a joiner may ask.
-// Where there are none, copies of the committed round.
+// Where there are none, copies of the committed round; where there are none of those, absent
+// replicas. Empty: nobody has the state any more, and the joiner gives up at once.
 std::vector<PeerAddress> state_sources(const State& state, const ReplicaRecord& joiner);
 
 // What it is told to hold is the committed round from now on; whatever it has already follows.

@@ -117,6 +117,26 @@ TEST_F(Joining, OtherSourcesAreToldWhenOneLeaves) {
   EXPECT_EQ(told().sources[0].replica, rig_.rep_b);
 }
 
+TEST_F(Joining, IsToldOnceThatNobodyHasTheStateAnyMore) {
+  rig_.say(rig_.a, ReplicaFailed{rig_.rep_a, ReplicaFailure::kTrainerExited, ""});
+  const std::size_t before = told_times();
+  rig_.say(rig_.b, ReplicaFailed{rig_.rep_b, ReplicaFailure::kTrainerExited, ""});
+  ASSERT_EQ(told().replica, replica_);
+  EXPECT_TRUE(told().sources.empty());
+  rig_.wait(seconds(1));
+  EXPECT_EQ(told_times(), before + 1);
+  EXPECT_EQ(state(), ReplicaState::kLoading) << "it may have all of it, and has yet to say so";
+}
+
+// The trainer of an agent that the coordinator has lost may answer all the same.
+TEST_F(Joining, ASourceThatIsOutOfReachIsStillNamed) {
+  rig_.say(rig_.a, ReplicaFailed{rig_.rep_a, ReplicaFailure::kTrainerExited, ""});
+  rig_.input(AgentHungUp{rig_.b});
+  rig_.wait(seconds(1));
+  ASSERT_EQ(told().sources.size(), 1u);
+  EXPECT_EQ(told().sources[0].replica, rig_.rep_b);
+}
+
 TEST_F(Joining, ASourceThatGaveOtherBytesIsNamedOnce) {
   Loaded loaded{replica_, rig_.key(1), anchor(), stage().momentum, 1000, "late:1", {}};
   loaded.refused = {rig_.rep_b};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/number_text.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
@@ -207,6 +208,23 @@ std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec) {
   return explain(decision) +
          "; use fewer layers, a smaller hidden size, a smaller train.microbatch or more "
          "swarm.stages";
+}
+
+void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,
+                    const PlacementDecision& decision) {
+  for (const FreeDevice& device : input.free) {
+    if (device.refused || device.resting || !device.holds.empty()) continue;
+    if (device.memory >= decision.needed) continue;
+    Bytes& told = tx.volatile_state().timers[id].too_small[{device.agent, device.device}];
+    if (told == device.memory) continue;
+    told = device.memory;
+    tx.event(Severity::kWarning, event_kind::kDeviceTooSmall, {.job = id, .agent = device.agent},
+             "device " + std::to_string(device.device) + " of " +
+                 tx.state().agents.at(device.agent).name + " has " +
+                 size_text(static_cast<double>(device.memory.count())) + " free; a replica of " +
+                 input.spec.name + " needs " +
+                 size_text(static_cast<double>(decision.needed.count())) + ", so it is not used");
+  }
 }
 
 void move_in_emergency(Transaction& tx, JobId id) {

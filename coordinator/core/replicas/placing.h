@@ -24,6 +24,10 @@ PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec,
 // Empty when the known devices could train it if they were free, or more of their kind.
 std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec);
 
+// An event, once for each free device that this job passes over because its memory is too small.
+void tell_too_small(Transaction& tx, JobId job, const PlacementInput& input,
+                    const PlacementDecision& decision);
+
 // A move is the release of the replica; its device then goes where it is lacking, as any free one.
 // At once, when a stage is below min_replicas and no free device is there for it:
 void move_in_emergency(Transaction& tx, JobId job);

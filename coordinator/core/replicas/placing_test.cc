@@ -102,6 +102,25 @@ TEST_F(PlacingTest, APlanThatLacksDevicesSaysSo) {
   EXPECT_EQ(plan_job(tx, spec).reason, PlacementReason::kPlaced);
 }
 
+// A job that runs does not wait for devices; who looks why one stays idle finds it in the events.
+TEST_F(PlacingTest, ADeviceThatIsTooSmallIsNamedOnce) {
+  rig.input(SubmitJob{RequestId{1}, small_job(), false, {}});
+  ASSERT_FALSE(rig.state().replicas.empty());
+  rig.device_memory = mebibytes(1);
+  rig.join("b");
+  const auto told = [this] {
+    std::vector<std::string> texts;
+    for (const EventRecord& event : rig.events) {
+      if (event.kind == "device_too_small") texts.push_back(event.message);
+    }
+    return texts;
+  };
+  rig.wait(seconds(60));
+  ASSERT_EQ(told().size(), 1u);
+  EXPECT_THAT(told()[0], HasSubstr("device 0 of b has 1.05 MB free; a replica of job needs "));
+  EXPECT_EQ(rig.state().replicas.size(), 1u);
+}
+
 // As if every known device were free: what is missing is memory, not time.
 TEST_F(PlacingTest, OnlyAModelThatFitsNowhereIsRefused) {
   State state = rig.state();

@@ -15,6 +15,7 @@
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/data_rules.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -99,6 +100,11 @@ bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
   const Digest& anchor = own ? replica.source.anchor : shared.anchor;
   const Digest& momentum = own ? replica.source.momentum : shared.momentum;
   return !anchor || (anchor == loaded.anchor && momentum == loaded.momentum);
+}
+
+// Its parameters come from files of its own host.
+bool reads_weights(const JobRecord& job, const ReplicaRecord& replica) {
+  return replica.source.kind == SourceKind::kSeed && !job.spec.model.init.empty();
 }
 
 // A replica that reads the data that the job trains on, or did when it was last heard and is waited
@@ -200,6 +206,15 @@ bool may_wait_for(const State& state, ReplicaId id) {
   return others == 0 || others >= job.spec.swarm.min_replicas;
 }
 
+// The initial parameters: the seed, a folder of the host, or another job's checkpoint.
+StateSource first_source(const JobRecord& job, StateSource source) {
+  const auto checkpoint = checkpoint_of_weights(job.spec.model.init);
+  if (!checkpoint) return source;  // kSeed
+  source.kind = SourceKind::kCheckpoint;
+  source.checkpoint = *checkpoint;
+  return source;
+}
+
 }  // namespace
 
 std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
@@ -208,7 +223,7 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   source.key = {job.id, job.epoch, job.committed_round};
   source.anchor = stage_of(job, stage).anchor;
   source.momentum = stage_of(job, stage).momentum;
-  if (job.committed_round == 0) return source;  // kSeed
+  if (job.committed_round == 0) return first_source(job, source);
   // What a stage holds is settled in a moment. Only where commits follow one another without a
   // pause is a source taken at its word, and its joiner judged with it.
   const bool settled = source.anchor || averages_in_groups(job);
@@ -271,14 +286,16 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   const JobRecord& job = tx.state().jobs.at(replica.job);
   CommitRecord record = commit_record(tx.state(), job);
   const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
-                   replica.source.kind == SourceKind::kCheckpoint;
+                   replica.source.kind == SourceKind::kCheckpoint && job.committed_round > 0;
   // A record of its own: a replica that loads a stage has the whole momentum. Count 0: a checkpoint
   // found on disk, whose length only its loader will know.
   if (all) {
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }
   std::vector<PeerAddress> sources = state_sources(tx.state(), replica);
-  if (!sources.empty()) tx.volatile_state().joiners[replica.id].sources = sources;
+  if (replica.source.kind == SourceKind::kPeer) {
+    tx.volatile_state().joiners[replica.id].sources = sources;
+  }
   tx.send(replica.agent,
           Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
                  replica.source, std::move(record), replica.store, std::move(sources)});
@@ -297,7 +314,11 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   const JobStage& stage = stage_of(job, before.stage);
   if (!is_what_it_should_be(job, before, loaded)) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDigestMismatch,
-                        "it loaded other parameters than the committed ones");
+                        std::string("it loaded other parameters than the committed ones") +
+                            (reads_weights(job, before)
+                                 ? ": the folder at model.init is another one than where the first "
+                                   "replica loaded it; put the same files on every host"
+                                 : ""));
   }
   if (const std::string why = settle_data(tx, before, loaded.data); !why.empty()) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);

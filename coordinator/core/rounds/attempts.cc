@@ -86,8 +86,8 @@ std::int64_t taking_part(const State& state, const RoundKey& key, ReduceIndex re
   return count;
 }
 
-// This reduce comes to nothing: its group goes without, a stage takes the round with it. False: the
-// round was aborted.
+// This reduce has no result. In groups, the round continues without the group; otherwise the round
+// is aborted. False: it was.
 bool give_up(Transaction& tx, const RoundKey& key, ReduceIndex reduce, AbortReason reason) {
   if (averages_in_groups(tx.state().jobs.at(key.job))) {
     give_up_group(tx, key, reduce, to_string(reason));
@@ -97,7 +97,7 @@ bool give_up(Transaction& tx, const RoundKey& key, ReduceIndex reduce, AbortReas
   return false;
 }
 
-// What it had leased goes back.
+// Its leased sequences return to the ledger.
 void lose_contribution(Transaction& tx, const RoundKey& key, ReplicaId replica) {
   JobRecord& job = tx.job(key.job);
   ContributionRecord& contribution = tx.contribution(key, replica);
@@ -146,7 +146,7 @@ bool next_attempt(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
   return true;
 }
 
-// Those of the attempt before are members of the next one only when it names them.
+// Reducers of the last attempt are members of the next one only if its plan names them.
 void dismiss_reducers(Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
   for (const ReplicaId member : members_of(tx.state(), key, reduce)) {
     if (!averages_only(tx.state(), key, member)) continue;
@@ -191,7 +191,7 @@ std::vector<bool> reachable_in(const MembershipPlan& membership) {
   return reachable;
 }
 
-// A value without an owner would keep its old one, one with two be averaged twice.
+// A value without an owner would keep its old value; one with two owners would be averaged twice.
 void check_parts(const ReducePlan& plan) {
   if (plan.topology == Topology::kAllgather) return;  // nobody owns any
   std::int64_t next = 0;
@@ -318,7 +318,7 @@ void count_late(Transaction& tx, const Vote& vote, const ContributionRecord& kno
   tx.job(vote.key.job).bytes_sent += vote.stats.sent;
 }
 
-// Groups that are late are not waited for.
+// The round does not wait for late groups.
 void give_up_late(Transaction& tx, const RoundKey& key, const std::vector<bool>& agrees) {
   const State& state = tx.state();
   const auto limit =

@@ -165,14 +165,7 @@ struct SlowThirdOfAStage : Rig {
     return {replica(to), milliseconds(20), bytes_per_s, bytes_per_s, true};
   }
   void report_from(ConnectionId agent, std::vector<LinkEstimate> links) {
-    RoundReport body;
-    body.key = key;
-    body.tokens = body.drawn = Tokens(1280);
-    body.steps = Steps(10);
-    body.train_loss = 2.5;
-    body.norm = 1;
-    body.links = std::move(links);
-    say(agent, FromReplica<RoundReport>{replica(agent), body});
+    report(agent, replica(agent), key, 1, std::move(links));
   }
   void vote_of(ConnectionId agent, const std::vector<ReplicaId>& without = {}) {
     vote(agent, replica(agent), key, 1, {5, 5}, without);

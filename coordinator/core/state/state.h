@@ -29,6 +29,7 @@ struct Presence {
   bool connected = false;
   Instant last_seen;
   Instant hung_up_at, lost_at;  // while not connected
+  bool hears_relays = false;    // as its hello says
 };
 
 // The running attempt of one reduce.
@@ -60,12 +61,14 @@ struct Movement {
 
 // What a job waits for beyond its records.
 struct JobTimers {
-  std::optional<Instant> gathered_at;          // min_replicas were there for the first time
-  std::optional<Instant> returned_at;          // the first that was absent, of a job that waits
-  std::optional<Instant> asked_at;             // absent ones that may hear it, of a stalled job
-  std::optional<Instant> planned_at;           // a pipeline that waits for devices: the last plan
-  std::optional<Instant> copied_at;            // a copy stands in for a stage that nobody serves
-  RoundNumber balanced_round = 0;              // looked at after its outer step
+  std::optional<Instant> gathered_at;  // min_replicas were there for the first time
+  std::optional<Instant> returned_at;  // the first that was absent, of a job that waits
+  std::optional<Instant> asked_at;     // absent ones that may hear it, of a stalled job
+  std::optional<Instant> planned_at;   // a pipeline that waits for devices: the last plan
+  std::optional<Instant> copied_at;    // a copy stands in for a stage that nobody serves
+  RoundNumber balanced_round = 0;      // looked at after its outer step
+  FlatMap<std::pair<AgentId, std::int32_t>, Bytes>
+      too_small;                               // free devices it was told of, and their memory
   FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
   bool close_sent = false;                     // CloseRound of the open round
   std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
@@ -134,6 +137,7 @@ struct VolatileState {
   FlatMap<DeviceKey, Instant> resting_until;     // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
+  std::vector<std::string> relays;             // that agents know (relays.h)
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
   std::optional<Instant> next_lease_scan;
   LostTime lost_time;

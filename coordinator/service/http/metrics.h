@@ -22,6 +22,7 @@
 #include "base/result.h"
 #include "coordinator/service/cluster.h"
 #include "coordinator/service/people/refusals.h"
+#include "coordinator/service/webhooks/webhook.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator::rest {
@@ -38,7 +39,8 @@ class Metrics {
   void stream_dropped(std::string_view reason);
 
   // Prometheus text format 0.0.4.
-  Result<std::string> scrape(Cluster& cluster, Reader& reader, const Refusals& refusals);
+  Result<std::string> scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
+                             const Webhook* webhook = nullptr);
 
  private:
   struct JobSample;

@@ -25,6 +25,7 @@
 #include "coordinator/service/machines/machines.h"
 #include "coordinator/service/people/people.h"
 #include "coordinator/service/people/refusals.h"
+#include "coordinator/service/webhooks/webhook.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
@@ -59,6 +60,9 @@ struct HttpOptions {
 
   // Who may ask. Must outlive the server; null: nobody, but where no login is needed.
   People* people = nullptr;
+
+  // What gets events outside, for the metrics. Must outlive the server; null: nobody does.
+  const Webhook* webhook = nullptr;
 
   // Whom this port and others have turned away. Must outlive the server; null: one of its own.
   Refusals* refusals = nullptr;

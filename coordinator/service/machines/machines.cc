@@ -1,13 +1,13 @@
 #include "coordinator/service/machines/machines.h"
 
 #include <algorithm>
-#include <chrono>
 #include <future>
 
 #include <spdlog/spdlog.h>
 
 #include "identity/private_file.h"
 #include "identity/renewal.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 
 namespace shoal::coordinator {
@@ -17,12 +17,6 @@ constexpr Duration kUpkeepEvery = seconds(60);
 // Ids that were given out after a backup was made are not given out again (restoring.cc has the
 // same rule for the core's).
 constexpr std::uint64_t kIdsSkipped = 1000;
-
-Instant system_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
 
 std::string ca_path(const std::string& folder) { return folder + "/ca.pem"; }
 
@@ -71,7 +65,7 @@ Result<identity::Authority> load_authority(const MachinesOptions& options,
 }  // namespace
 
 Result<std::unique_ptr<Machines>> Machines::open(MachinesOptions options, Store& store) {
-  if (!options.clock) options.clock = system_now;
+  if (!options.clock) options.clock = unix_now;
   auto tables = store.load_machines();
   if (!tables) return tables.error();
   auto before = store.load();

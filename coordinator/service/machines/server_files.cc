@@ -13,14 +13,6 @@
 namespace shoal::coordinator {
 namespace {
 
-Result<identity::PrivateKey> load_or_make_key(const std::string& path) {
-  auto loaded = identity::PrivateKey::load(path);
-  if (loaded || loaded.error().code != Code::kNotFound) return loaded;
-  auto made = identity::PrivateKey::make();
-  if (Status saved = made.save(path); !saved.ok()) return saved.error();
-  return made;
-}
-
 std::vector<std::string> all_hosts(const std::vector<std::string>& further) {
   std::vector<std::string> hosts = {kServerName, "localhost", "127.0.0.1", "::1"};
   std::array<char, HOST_NAME_MAX + 1> own{};
@@ -57,7 +49,7 @@ Result<identity::Credentials> issue_server_files(const identity::Authority& auth
     return Error{Code::kPermissionDenied, "cannot be made: " + failure.message(), folder + "/tls",
                  "check the rights of the data folder"};
   }
-  auto key = load_or_make_key(files.key);
+  auto key = identity::PrivateKey::load_or_make(files.key);
   if (!key) return key.error();
   auto issued = authority.issue_server(*key, all_hosts(hosts), now);
   if (!issued) return issued.error();

@@ -1,13 +1,13 @@
 #include "coordinator/service/people/people.h"
 
 #include <algorithm>
-#include <chrono>
 #include <future>
 
 #include <spdlog/spdlog.h>
 
 #include "identity/private_file.h"
 #include "identity/secret.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 
 namespace shoal::coordinator {
@@ -17,12 +17,6 @@ constexpr Duration kUpkeepEvery = seconds(3600);
 constexpr std::string_view kSessionPrefix = "shoalses1";
 constexpr const char* kShowOne =
     "give the CLI a token with `shoal login` or SHOAL_TOKEN; a browser logs in at /login";
-
-Instant system_now() {
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(
-              std::chrono::system_clock::now().time_since_epoch())
-              .count()};
-}
 
 Error stranger(std::string message) {
   return {Code::kUnauthenticated, std::move(message), "", kShowOne};
@@ -66,7 +60,7 @@ Result<std::string_view> bearer_of(std::string_view authorization) {
 }  // namespace
 
 Result<std::unique_ptr<People>> People::open(PeopleOptions options, Store& store) {
-  if (!options.clock) options.clock = system_now;
+  if (!options.clock) options.clock = unix_now;
   auto tables = store.load_people();
   if (!tables) return tables.error();
   std::unique_ptr<People> people(new People(std::move(options), store, std::move(tables).value()));

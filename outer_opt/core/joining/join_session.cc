@@ -392,7 +392,13 @@ void JoinSession::settle(Instant now) {
     at_newest ? be_level() : begin_anew();
     return;
   }
-  if (!pending_.empty() || now - moved_at_ < options_.broken) return;
+  if (!pending_.empty()) return;
+  if (std::ranges::all_of(sources_, &Source::left)) {
+    state_ = State::kGivenUp;
+    error_ = {Code::kUnavailable, "no replica has the state any more", "", ""};
+    return;
+  }
+  if (now - moved_at_ < options_.broken) return;
   if (witness_) {  // who was compared with does not answer: others may
     moved_at_ = now;
     return forget_witness();

@@ -11,7 +11,8 @@
 //
 // What was answered is never asked for again, but for runs that fell behind what the sources keep
 // of averages. A source that fails is rested, one that sends what cannot be is dropped by name, one
-// that is silent loses its asks to the others. The session gives up when no source answers.
+// that is silent loses its asks to the others. The session gives up when no source answers, and at
+// once when it is told that there is none.
 //
 // What is level may still be another state than it should be: then doubt() finds the runs that
 // differ from those of another source and takes them from that one (join_doubt.cc).
@@ -106,7 +107,8 @@ class JoinSession {
   std::optional<Instant> wakeup_at(Instant now) const;
 
   void aim(RoundNumber round);
-  // In place of those known. Runs that are here stay, whoever gave them.
+  // In place of those known. Runs that are here stay, whoever gave them. None: nobody has the state
+  // any more, so a session that is not level gives up at its next next().
   void set_sources(const std::vector<PeerAddress>& sources, Instant now);
 
   // kLevel, and it is not the state that it should be: somebody gave other bytes. Compares its runs

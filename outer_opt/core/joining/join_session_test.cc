@@ -104,6 +104,29 @@ TEST(JoinSession, TakesNewSourcesInPlaceOfThoseThatLeft) {
   EXPECT_TRUE(harness.equal());
 }
 
+TEST(JoinSession, GivesUpAtOnceWhenNobodyHasTheStateAnyMore) {
+  JoinHarness harness({.sources = 2}, {}, small_runs(), kSlow);
+  Instant told;
+  harness.fate = [&](std::uint64_t id, const JoinSession::Ask&) {
+    if (id == 20) harness.session->set_sources({}, told = harness.now);
+    return id >= 20 ? Fate::kSilent : Fate::kAnswered;
+  };
+  harness.run(seconds(120));
+  ASSERT_EQ(harness.session->state(), JoinSession::State::kGivenUp);
+  EXPECT_EQ(harness.session->error().code, Code::kUnavailable);
+  EXPECT_LT(harness.now - told, seconds(1));
+}
+
+TEST(JoinSession, WhatIsLevelNeedsNoSource) {
+  JoinHarness harness({}, {}, small_runs(), kSlow);
+  harness.commits = false;
+  harness.run(seconds(120));
+  ASSERT_TRUE(harness.level());
+  harness.session->set_sources({}, harness.now);
+  harness.session->next(harness.now + seconds(60));
+  EXPECT_EQ(harness.session->state(), JoinSession::State::kLevel);
+}
+
 TEST(JoinSession, TakesOneStateOfOneSourceWhereRunsCannotFollow) {
   JoinHarness harness({}, {.mode = JoinMode::kAnyRound}, small_runs(), kSlow);
   harness.run(seconds(30));

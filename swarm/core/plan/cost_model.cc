@@ -30,16 +30,17 @@ UnitCost embedding(const ModelSpec& m) {
 }
 
 UnitCost block(const ModelSpec& m) {
-  const std::int64_t kv_width = m.kv_heads * (m.hidden / m.heads);
   const bool llama = m.family == ModelFamily::kLlama;
   const std::int64_t matrices =
-      2 * m.hidden * m.hidden + 2 * m.hidden * kv_width + (llama ? 3 : 2) * m.hidden * m.ffn;
-  const std::int64_t vectors = llama ? 2 * m.hidden : 9 * m.hidden + m.ffn;
-  const auto attention = 4.0 * static_cast<double>(m.context) * static_cast<double>(m.hidden);
+      2 * m.hidden * (query_width(m) + key_width(m)) + (llama ? 3 : 2) * m.hidden * m.ffn;
+  const std::int64_t biases = m.qkv_bias ? query_width(m) + 2 * key_width(m) : 0;
+  const std::int64_t vectors = llama ? 2 * m.hidden + biases : 9 * m.hidden + m.ffn;
+  const auto attention = 4.0 * static_cast<double>(m.context) * static_cast<double>(query_width(m));
   const auto scores = 2.0 * static_cast<double>(m.heads) * static_cast<double>(m.context);
   return {.parameters = matrices + vectors,
           .forward_flops = 2.0 * static_cast<double>(matrices) + attention,
-          .activation_values = static_cast<double>(12 * m.hidden + 4 * m.ffn) + scores,
+          .activation_values =
+              static_cast<double>(8 * m.hidden + 4 * query_width(m) + 4 * m.ffn) + scores,
           .matrix_parameters = matrices};
 }
 
@@ -83,7 +84,7 @@ CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(option
   units_.insert(units_.end(), static_cast<std::size_t>(m.layers), block(m));
   units_.push_back(head(m));
   if (full.train.optimizer == Optimizer::kMuon) {
-    muon_workspace_ = kMuonWorkspace * m.hidden * std::max(m.hidden, m.ffn);
+    muon_workspace_ = kMuonWorkspace * m.hidden * std::max({m.hidden, query_width(m), m.ffn});
   }
   matrix_sum_ = {0};
   flops_sum_ = activation_sum_ = {0};

@@ -26,6 +26,18 @@ TEST_P(BothFamilies, WholeModelIsWhatTheJobSpecSays) {
   EXPECT_EQ(model.memory(model.whole()), training_memory(spec));
 }
 
+TEST(CostModel, HeadsOfAnotherSizeAndBiasesCount) {
+  JobSpec spec = spec_of(ModelFamily::kLlama);
+  spec.model.head_dim = 40;
+  spec.model.qkv_bias = true;
+  for (const Optimizer optimizer : {Optimizer::kAdamw, Optimizer::kMuon}) {
+    spec.train.optimizer = optimizer;
+    const CostModel model(spec, {});
+    EXPECT_EQ(model.parameters(model.whole()), parameter_count(spec.model));
+    EXPECT_EQ(model.memory(model.whole()), training_memory(spec));
+  }
+}
+
 TEST_P(BothFamilies, MuonHasNoSecondMomentOfTheMatrices) {
   JobSpec spec = spec_of(GetParam());
   const CostModel adamw(spec, {});

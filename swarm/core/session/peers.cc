@@ -30,8 +30,7 @@ bool allowed(PeerState from, PeerState to) {
   return std::find(std::begin(kTable), std::end(kTable), std::pair(from, to)) != std::end(kTable);
 }
 
-Peers::Peers(const SessionOptions& options)
-    : options_(options), wiring_(options.wiring, options.seed) {}
+Peers::Peers(const SessionOptions& options) : options_(options), wiring_(options.seed) {}
 
 void Peers::transition(ReplicaId id, Peer& peer, PeerState to) {
   SHOAL_CHECK(allowed(peer.state, to),

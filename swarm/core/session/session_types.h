@@ -26,7 +26,6 @@ struct SessionOptions {
   std::int64_t microbatch = 1;  // sequences
   std::int64_t context = 1;     // tokens per sequence
   PipelineSchedule schedule = PipelineSchedule::kFlush;
-  WiringPolicy wiring = WiringPolicy::kServiceTime;
   std::uint64_t seed = 1;
   double window_per_replica = 8;  // microbatches in flight per replica of the view; 1f1b: one
   Duration unreachable_limit = seconds(10);  // then CutOff

@@ -234,7 +234,6 @@ Simulation::Node& Simulation::spawn(StageIndex stage) {
                          .microbatch = kSequencesOfSimulation,
                          .context = kContextOfSimulation,
                          .schedule = options_.schedule,
-                         .wiring = options_.wiring,
                          .seed = prng_.next()};
   n.session = std::make_unique<StageSession>(session, round_, open_ ? from_ : to_, now_);
   nodes_[n.id] = std::move(made);

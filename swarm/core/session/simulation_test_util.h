@@ -30,7 +30,6 @@ struct SimulationOptions {
   std::int32_t rounds = 3;
   std::int64_t steps = 3, microbatches_max = 12;  // of a round; of a router and step
   PipelineSchedule schedule = PipelineSchedule::kFlush;
-  WiringPolicy wiring = WiringPolicy::kServiceTime;
   bool speeds = true;  // the view tells them
   Duration latency_max = milliseconds(40);
   // Faults: the mean time between two of a kind in the whole pipeline; zero: none.

@@ -13,8 +13,6 @@ SimulationOptions drawn(std::uint64_t seed) {
   options.stages = static_cast<std::int32_t>(prng.range(2, 5));
   options.replicas_max = static_cast<std::int32_t>(prng.range(1, 4));
   if (prng.chance(.3)) options.schedule = PipelineSchedule::kOneForwardOneBackward;
-  if (prng.chance(.2)) options.wiring = WiringPolicy::kRandom;
-  if (prng.chance(.2)) options.wiring = WiringPolicy::kSticky;
   options.speeds = prng.chance(.5);
   options.steps = prng.range(1, 4);  // one: as with ddp
   options.latency_max = milliseconds(prng.range(1, 150));

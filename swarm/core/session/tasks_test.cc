@@ -39,7 +39,7 @@ struct Held {
 
   Instant now{0};
   StepBooks books;
-  Wiring wiring{WiringPolicy::kServiceTime, 1};
+  Wiring wiring{1};
   SessionStats stats;
   Tasks tasks;
   SessionActions out;

@@ -25,7 +25,7 @@ std::int32_t ample_credits(double window, std::int32_t senders, double share) {
   return std::max(kCreditsMin, static_cast<std::int32_t>(std::min(wanted, 1e6)));
 }
 
-Wiring::Wiring(WiringPolicy policy, std::uint64_t seed) : policy_(policy), prng_(seed) {}
+Wiring::Wiring(std::uint64_t seed) : prng_(seed) {}
 
 void Wiring::add(ReplicaId id, Duration service_per_work, std::int32_t credits) {
   SHOAL_CHECK(credits > 0 && service_per_work.ns >= 0 && !index_.contains(id));
@@ -55,7 +55,6 @@ void Wiring::remove(ReplicaId id) {
     if (slots_[at].heap_at >= 0) heap_[slots_[at].heap_at] = at;
   }
   slots_.pop_back();
-  if (stuck_ == id) stuck_ = {};
 }
 
 void Wiring::ban(ReplicaId id) {
@@ -81,8 +80,8 @@ void Wiring::expect(ReplicaId id, Duration service_per_work) {
 }
 
 std::optional<ReplicaId> Wiring::choose(double work) {
-  const std::int32_t at = pick();
-  if (at < 0) return std::nullopt;
+  if (heap_.empty()) return std::nullopt;
+  const std::int32_t at = heap_.front();
   Slot& slot = slots_[at];
   floor_ = std::max(floor_, slot.virtual_time);
   slot.virtual_time += work * estimate(slot);
@@ -92,7 +91,6 @@ std::optional<ReplicaId> Wiring::choose(double work) {
   } else {
     sift_down(slot.heap_at);
   }
-  if (policy_ == WiringPolicy::kSticky) stuck_ = slot.id;
   return slot.id;
 }
 
@@ -119,7 +117,7 @@ void Wiring::give_back(ReplicaId id) {
 }
 
 void Wiring::add_to(Digester& digester) const {
-  digester.add(floor_).add(stuck_.n).add(heap_.size());
+  digester.add(floor_).add(heap_.size());
   for (const Slot& slot : slots_) {
     digester.add(slot.id.n).add(slot.virtual_time).add(slot.service).add(slot.credits);
     digester.add(slot.in_flight).add(slot.heap_at).add(slot.banned);
@@ -129,17 +127,6 @@ void Wiring::add_to(Digester& digester) const {
 Duration Wiring::service_per_work(ReplicaId id) const {
   const std::int32_t* at = index_.find(id);
   return at == nullptr ? Duration{} : seconds_f(estimate(slots_[*at]));
-}
-
-std::int32_t Wiring::pick() {
-  if (policy_ == WiringPolicy::kSticky && stuck_) {
-    const Slot* slot = find(stuck_);
-    if (slot != nullptr && !slot->banned) {
-      return slot->heap_at >= 0 ? heap_[slot->heap_at] : -1;
-    }
-  }
-  if (heap_.empty()) return -1;
-  return policy_ == WiringPolicy::kRandom ? heap_[prng_.below(heap_.size())] : heap_.front();
 }
 
 double Wiring::estimate(const Slot& slot) const {

@@ -2,8 +2,8 @@
 // al. 2023, appendix C). Every replica has a virtual time; the smallest one is chosen and pays its
 // work times the service time that the *server* reported. The response time would contain the queue
 // and oscillates (docs/swarm_results.md). Credits bound what is in flight per replica: without a
-// credit a replica is not in the heap. kSticky keeps to one replica while it lives; kRandom takes
-// any with a credit. One object per sender and next stage; not thread-safe; a decision is O(log n).
+// credit a replica is not in the heap. The seed breaks ties. One object per sender and next stage;
+// not thread-safe; a decision is O(log n).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,6 @@
 #include "base/ids.h"
 #include "base/prng.h"
 #include "base/time.h"
-#include "job/job_spec.h"
 
 namespace shoal::swarm {
 
@@ -33,7 +32,7 @@ std::int32_t ample_credits(double window, std::int32_t senders, double share);
 
 class Wiring {
  public:
-  Wiring(WiringPolicy policy, std::uint64_t seed);
+  explicit Wiring(std::uint64_t seed);
 
   // `service_per_work`: from the benchmark at joining; zero: the mean of the others until measured.
   // Starts at the smallest virtual time, so it is tried at once and not flooded. The id must be
@@ -79,9 +78,7 @@ class Wiring {
   void heap_erase(std::int32_t slot);
   void refresh(Slot& slot);  // in the heap exactly when it may be chosen
   double estimate(const Slot& slot) const;
-  std::int32_t pick();
 
-  WiringPolicy policy_;
   Prng prng_;
   FlatMap<ReplicaId, std::int32_t> index_;
   std::vector<Slot> slots_;
@@ -89,7 +86,6 @@ class Wiring {
   double floor_ = 0;                // virtual time of the last choice
   double known_sum_ = 0;
   std::int32_t known_ = 0;
-  ReplicaId stuck_;  // kSticky
 };
 
 }  // namespace shoal::swarm

@@ -21,7 +21,7 @@ std::map<std::uint64_t, int> run(Wiring& wiring, int choices) {
 }
 
 TEST(Wiring, SharesFollowTheReportedServiceTime) {
-  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  Wiring wiring(1);
   wiring.add(id(1), milliseconds(100), 4);
   wiring.add(id(2), milliseconds(200), 4);
   wiring.add(id(3), milliseconds(400), 4);
@@ -32,14 +32,14 @@ TEST(Wiring, SharesFollowTheReportedServiceTime) {
 }
 
 TEST(Wiring, AReportMovesTheEstimateByAFifth) {
-  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  Wiring wiring(1);
   wiring.add(id(1), milliseconds(100), 4);
   wiring.report(id(1), milliseconds(800), 4);  // 200 ms per work
   EXPECT_EQ(wiring.service_per_work(id(1)).ms(), 120);
 }
 
 TEST(Wiring, UnknownServiceTimeIsTheMeanOfTheOthers) {
-  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  Wiring wiring(1);
   wiring.add(id(1), milliseconds(100), 4);
   wiring.add(id(2), milliseconds(300), 4);
   wiring.add(id(3), {}, 4);
@@ -53,7 +53,7 @@ TEST(Wiring, UnknownServiceTimeIsTheMeanOfTheOthers) {
 }
 
 TEST(Wiring, CreditsBoundWhatIsInFlight) {
-  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  Wiring wiring(1);
   wiring.add(id(1), milliseconds(1), 2);
   wiring.add(id(2), milliseconds(1), 1);
   std::multiset<std::uint64_t> chosen;
@@ -64,7 +64,7 @@ TEST(Wiring, CreditsBoundWhatIsInFlight) {
 }
 
 TEST(Wiring, ReturningReplicaIsNotFlooded) {
-  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  Wiring wiring(1);
   wiring.add(id(1), milliseconds(10), 4);
   wiring.add(id(2), milliseconds(10), 4);
   wiring.ban(id(2));
@@ -76,7 +76,7 @@ TEST(Wiring, ReturningReplicaIsNotFlooded) {
 }
 
 TEST(Wiring, RemovedAndUnknownReplicasAreNeverChosen) {
-  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  Wiring wiring(1);
   for (std::uint64_t n = 1; n <= 50; ++n) wiring.add(id(n), milliseconds(n), 3);
   for (std::uint64_t n = 1; n <= 50; n += 2) wiring.remove(id(n));
   wiring.remove(id(99));
@@ -86,24 +86,6 @@ TEST(Wiring, RemovedAndUnknownReplicasAreNeverChosen) {
   for (const auto& [n, count] : run(wiring, 500)) EXPECT_EQ(n % 2, 0u);
   for (std::uint64_t n = 2; n <= 50; n += 2) wiring.remove(id(n));
   EXPECT_FALSE(wiring.choose(1).has_value());
-}
-
-TEST(Wiring, StickyKeepsItsReplicaUntilItIsGone) {
-  Wiring wiring(WiringPolicy::kSticky, 1);
-  for (std::uint64_t n = 1; n <= 4; ++n) wiring.add(id(n), milliseconds(10), 4);
-  const auto counts = run(wiring, 20);
-  ASSERT_EQ(counts.size(), 1u);
-  wiring.remove(id(counts.begin()->first));
-  const auto after = run(wiring, 20);
-  ASSERT_EQ(after.size(), 1u);
-  EXPECT_NE(after.begin()->first, counts.begin()->first);
-}
-
-TEST(Wiring, RandomReachesEverybody) {
-  Wiring wiring(WiringPolicy::kRandom, 1);
-  for (std::uint64_t n = 1; n <= 4; ++n) wiring.add(id(n), milliseconds(n), 4);
-  const auto counts = run(wiring, 400);
-  for (std::uint64_t n = 1; n <= 4; ++n) EXPECT_NEAR(counts.at(n), 100, 40);
 }
 
 TEST(Wiring, CreditsFollowTheRoundTrip) {
@@ -119,7 +101,7 @@ TEST(Wiring, AmpleCreditsAreTwiceThePart) {
 }
 
 TEST(Wiring, AnExpectationReplacesTheEstimate) {
-  Wiring wiring(WiringPolicy::kServiceTime, 1);
+  Wiring wiring(1);
   wiring.add(id(1), milliseconds(1000), 4);
   wiring.add(id(2), {}, 4);
   wiring.expect(id(1), milliseconds(100));

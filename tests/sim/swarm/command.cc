@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kUsage =
     "shoal-sim swarm [--agents N] [--stages S] [--rtt MS] [--rtt-matrix \"0,80;80,0\"] [--mtbf H]\n"
     "  [--speeds 1,.5] [--schedule swarm|gpipe|gpipe_blocking|1f1b|sorted_chains|2bw]\n"
-    "  [--policy service_time|sticky|random] [--microbatches B] [--window W]\n"
+    "  [--microbatches B] [--window W]\n"
     "  [--forward MS] [--backward MS] [--payload BYTES] [--mbit M] [--agents-per-uplink K]\n"
     "  [--jitter X] [--state-bytes N] [--steps-per-round H] [--trace FILE] [--steps N]\n"
     "  [--seeds N] [--from SEED]\n"
@@ -75,15 +75,6 @@ void read_schedule(const std::string& text, Arguments& a) {
     if (text == to_string(schedule)) return void(a.options.schedule = schedule);
   }
   a.error = "--schedule: unknown '" + text + "'";
-}
-
-void read_policy(const std::string& text, Arguments& a) {
-  using ::shoal::WiringPolicy;
-  for (const auto policy :
-       {WiringPolicy::kServiceTime, WiringPolicy::kSticky, WiringPolicy::kRandom}) {
-    if (text == to_string(policy)) return void(a.options.policy = policy);
-  }
-  a.error = "--policy: unknown '" + text + "'";
 }
 
 using Setter = std::function<void(double)>;
@@ -154,8 +145,6 @@ void read(int argc, char** argv, Arguments& a) {
       read_trace(value, a);
     } else if (flag == "--schedule") {
       read_schedule(value, a);
-    } else if (flag == "--policy") {
-      read_policy(value, a);
     } else if (const auto it = setters.find(flag); it != setters.end()) {
       const auto parsed = numbers(value, ' ', a.error);
       if (parsed.size() != 1 || !(parsed[0] >= 0))

@@ -64,7 +64,7 @@ std::int32_t Pipeline::add_router() {
   }
   router.waiting.resize(options_.stages);
   for (std::int32_t s = 0; s < options_.stages; ++s) {
-    router.wiring.emplace_back(options_.policy, prng_.next());
+    router.wiring.emplace_back(prng_.next());
   }
   microbatches_.resize(static_cast<std::size_t>(slots_) * routers_.size());
   hops_.resize(microbatches_.size() * options_.stages);

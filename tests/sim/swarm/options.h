@@ -10,7 +10,6 @@
 #include "base/enumerators.h"
 #include "base/time.h"
 #include "swarm/core/plan/rebalance.h"
-#include "swarm/core/session/wiring.h"
 
 namespace shoal::sim::swarm {
 
@@ -61,7 +60,6 @@ struct Options {
   std::vector<double> speeds = {1};  // cycled over the agents of a stage
   bool benchmarked = true;           // the wiring starts from a measurement at joining
   Schedule schedule = Schedule::kSwarm;
-  ::shoal::WiringPolicy policy = ::shoal::WiringPolicy::kServiceTime;
   bool response_time = false;  // weigh by response time, as published; a baseline
   Retrying retrying = Retrying::kOnLoss;
   Duration retry_timeout = seconds(10);

@@ -22,6 +22,7 @@
 #include "base/prng.h"
 #include "swarm/core/plan/rebalance.h"
 #include "swarm/core/session/retry_budget.h"
+#include "swarm/core/session/wiring.h"
 #include "tests/sim/swarm/events.h"
 #include "tests/sim/swarm/options.h"
 

@@ -53,8 +53,8 @@ void Trainer::join() {
   const auto fragments = cut_fragments(sizes_of(values), assign.spec.sync.fragments());
   joining.session.emplace(assign.source.key,
                           join_shape(*joining.algorithm, joining.state, fragments, 0),
-                          replica::sources_of(assign), *joining.target,
-                          join_options(sim_.options, values), prng_.next(), sim_.now());
+                          assign.sources, *joining.target, join_options(sim_.options, values),
+                          prng_.next(), sim_.now());
   go_on_joining();
 }
 
@@ -75,7 +75,7 @@ void Trainer::join_again(const Assign& assign) {
   r.assign.record = assign.record;
   r.assign.sources = assign.sources;
   JoinSession& session = *r.joining->session;
-  session.set_sources(replica::sources_of(assign), sim_.now());
+  session.set_sources(assign.sources, sim_.now());
   session.aim(assign.source.key.round);
   r.joining->level = false;
   go_on_joining();

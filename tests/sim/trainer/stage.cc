@@ -19,7 +19,6 @@ void Trainer::begin_stage(const RoundKey& held, Steps step) {
                                       .microbatch = spec.train.microbatch,
                                       .context = spec.model.context,
                                       .schedule = spec.swarm.schedule,
-                                      .wiring = spec.swarm.wiring,
                                       .seed = prng_.next()};
   const auto send = [](PeerEnd& end, const StageFrame& frame) {
     static_cast<Trainer&>(end).take_stage_frame(frame);

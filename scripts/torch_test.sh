@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Shoal beside the real PyTorch 2 and `transformers`, which come from PyPI into build/torch/venv (about 5 GB;
+# SHOAL_TORCH_PYTHON names an interpreter that has them). The committed models have the logits that the library
+# gives today; four agents train each of them on, and what they export has Shoal's loss in the library. Expects a
+# finished build in build/.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+folder=$PWD/build/torch
+fixtures=$PWD/tests/golden/transformers
+shoal=$PWD/build/bin/shoal
+text=$folder/text
+context=32 val_fraction=0.05
+mkdir -p "$folder"
+
+python=${SHOAL_TORCH_PYTHON:-$folder/venv/bin/python}
+if [[ -z ${SHOAL_TORCH_PYTHON:-} ]] && ! "$python" -c 'import torch, transformers' 2>/dev/null; then
+  python3 -m venv "$folder/venv"
+  "$folder/venv/bin/pip" install --quiet --no-cache-dir torch transformers safetensors
+fi
+"$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
+
+cat docs/*.md | head -c 60000 >"$text"
+cluster=$folder/cluster
+stop_cluster() { "$shoal" down --data-dir "$cluster" >/dev/null 2>&1 || true; }
+trap stop_cluster EXIT
+stop_cluster
+rm -rf "$cluster" "$folder"/*.export "$folder"/*.toml
+"$shoal" up --agents 4 --detach --http 127.0.0.1:0 --grpc 127.0.0.1:0 --data-dir "$cluster" >/dev/null
+SHOAL_ADDR=$(sed -n 's/^ *"http": "\(.*\)",*$/\1/p' "$cluster/up.json" | head -n 1)
+export SHOAL_ADDR
+
+# job_file NAME STAGES MODEL: a job that begins from a fixture; MODEL are the lines of [model] beside its sizes.
+job_file() {
+  cat <<END
+name = "$1"
+[model]
+layers = 2
+hidden = 32
+heads = 4
+kv_heads = 2
+ffn = 48
+context = $context
+vocab = 256
+init = "hf:$fixtures/$1"
+$3
+[data]
+train = "$text"
+val_fraction = $val_fraction
+[train]
+steps = 40
+batch = 8
+warmup = 5
+lr = 1e-3
+[sync]
+every = 20
+[eval]
+batches = 20
+[swarm]
+stages = $2
+END
+  if (($2 > 1)); then echo 'activations = "fp32"'; fi
+}
+
+# round_trip NAME STAGES MODEL
+round_trip() {
+  local name=$1 loss dtype
+  "$python" scripts/transformers_check.py golden "$fixtures/$name"
+  job_file "$@" >"$folder/$name.toml"
+  "$shoal" job submit --wait "$folder/$name.toml"
+  loss=$("$shoal" job get "$name" --json | awk -F'[:,]' '/"validation_loss"/ { gsub(/ /, "", $2); print $2; exit }')
+  for dtype in fp32 bf16; do
+    "$shoal" checkpoint export "$name" -o "$folder/$name.$dtype.export" --dtype "$dtype" --shard-size 40KB
+    "$python" scripts/transformers_check.py loss "$folder/$name.$dtype.export" "$text" "$val_fraction" "$context" "$loss"
+  done
+}
+
+round_trip llama3 1 'head_dim = 12
+norm_eps = 1e-6
+rope = { theta = 500000, scaling = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4, original_context = 16 }'
+round_trip qwen2 1 'tie_embeddings = true
+qkv_bias = true
+norm_eps = 1e-6
+rope = { theta = 1000000 }'
+round_trip linear 2 'rope = { scaling = "linear", factor = 4 }'
