@@ -212,7 +212,11 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     return serve(
         [this](BlockingStream& asker) { return serve_momentum(momentum_handler(), asker); });
   }
-  if (const auto other = others(purpose)) return other(std::move(stream), purpose);
+  if (const auto other = others(purpose)) {
+    auto taken = other(std::move(stream), purpose);
+    if (!taken) streams_.count(RefusalReason::kOtherMember);
+    return taken;
+  }
   const auto name = parse_purpose(purpose);
   if (!name) return refuse(RefusalReason::kMalformed);
   if (!guard_.is_replica(*stream->pair(), named(name->from, name->key.key))) {
