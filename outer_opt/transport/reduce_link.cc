@@ -106,6 +106,7 @@ void Link::refuse(const StreamEnd& why) { stream_->cancel(to_cancel(why)); }
 // ---- what the call has to say
 
 void Link::answer(const std::string& memory) {
+  has_answered_ = true;
   wire::stream::OutMessage message;
   message.head = wire::stream::to_bytes(std::string(kAnswer) + memory);
   stream_->send(std::move(message));
@@ -144,10 +145,9 @@ void Link::tell(Event event) {
     early_.push_back(std::move(event));
 }
 
-// Before there is a call, a dialler has not been answered.
+// Before it has been answered. After that it may say more at once, before there is a call here.
 bool Link::says_too_much() {
-  const MutexLock lock(mutex_);
-  return !call_ && ++early_frames_ > kEarlyFrames;
+  return !dialled && !has_answered_ && ++early_frames_ > kEarlyFrames;
 }
 
 Buffer Link::buffer_of(std::size_t size) {

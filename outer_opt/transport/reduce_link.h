@@ -8,6 +8,7 @@
 // cancelled.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -123,6 +124,7 @@ class Link final : public wire::stream::StreamEvents, public std::enable_shared_
   const std::function<void(Link&)> forget_;
   std::map<const std::byte*, Buffer> placed_;                  // I/O thread
   int early_frames_ = 0;                                       // I/O thread
+  std::atomic<bool> has_answered_{false};                      // accepted
   mutable Mutex mutex_;                                        // taken before the call's
   std::shared_ptr<ReduceCall> call_ SHOAL_GUARDED_BY(mutex_);  // until the end
   std::vector<Event> early_ SHOAL_GUARDED_BY(mutex_);          // until there is a call
