@@ -206,7 +206,7 @@ Digest Agent::digest() const {
   if (s.measured_host.relay) digester.add(s.measured_host.relay->carried.count());
   for (const std::string& relay : s.relays.value_or(std::vector<std::string>()))
     digester.add(relay);
-  for (const std::int64_t each : s.refused.by_reason) digester.add(each);
+  for (const std::int64_t each : s.port_refusals.by_reason) digester.add(each);
   s.outbox.add_to(digester);
   for (const auto& trainer : s.trainers) add_to(digester, trainer);
   for (const auto& [id, replica] : s.replicas) {

@@ -146,7 +146,7 @@ void Agent::State::obey(const ToAgent& message) {
 }
 
 void Agent::State::beat() {
-  say(Heartbeat{++heartbeats, measured_host.resident, to_list(refused), measured_host.relay});
+  say(Heartbeat{++heartbeats, measured_host.resident, to_list(port_refusals), measured_host.relay});
   heartbeat_due = now + welcome.heartbeat_every;
 }
 

@@ -93,7 +93,7 @@ struct Agent::State {
   std::int64_t heartbeats = 0;
   HostMeasured measured_host;
   std::optional<std::vector<std::string>> relays;  // of the cluster; none: not told yet
-  RefusalCounts refused;  // by the ports of all trainers that there were
+  RefusalCounts port_refusals;                     // by the ports of all trainers that there were
   Outbox<FromAgent> outbox;
 
   std::vector<Trainer> trainers;  // by slot; those of further replicas are made when one comes

@@ -197,7 +197,7 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
 // What a trainer that was left has refused before was told by the agent that left it.
 void Agent::State::port_refused(std::int32_t slot, const RefusalCounts& counts) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
-  if (trainer.refused) refused += counts.since(*trainer.refused);
+  if (trainer.refused) port_refusals += counts.since(*trainer.refused);
   trainer.refused = counts;
 }
 

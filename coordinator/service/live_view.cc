@@ -45,8 +45,11 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
     : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
   for (const AgentRecord& agent : snapshot.agents) {
     if (agent.state == AgentState::kGone) continue;
-    agents_.put(agent.id,
-                {.connection = {}, .last_seen = agent.updated_at, .resident = {}, .relay = {}, .refused = {}});
+    agents_.put(agent.id, {.connection = {},
+                           .last_seen = agent.updated_at,
+                           .resident = {},
+                           .relay = {},
+                           .refused = {}});
   }
   const MutexLock guard(mutex_);
   for (const JobRecord& job : snapshot.jobs) note(job);

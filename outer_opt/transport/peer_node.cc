@@ -211,7 +211,11 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     return serve(
         [this](BlockingStream& asker) { return serve_momentum(momentum_handler(), asker); });
   }
-  if (const auto other = others(purpose)) return other(std::move(stream), purpose);
+  if (const auto other = others(purpose)) {
+    auto taken = other(std::move(stream), purpose);
+    if (!taken) streams_.count(RefusalReason::kOtherMember);
+    return taken;
+  }
   const auto name = parse_purpose(purpose);
   if (!name) return refuse(RefusalReason::kMalformed);
   if (!guard_.is_replica(*stream->pair(), named(name->from, name->key.key))) {
@@ -437,19 +441,18 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   const wire::stream::PeerReplica expected = named(member.replica, plan.key);
   const PairPtr known = known_pair(address, to);
   if (known && is_replica(*known, expected)) return open(*known);
-  ways_->reach(address, to, true,
-               [this, link, address, lanes = to.lanes, open,
-                expected](Result<Reached> reached) mutable {
-                 if (!reached.ok()) return link->not_dialled(reached.error());
-                 if (!is_replica(*reached->pair, expected)) {
-                   reached->let_go();
-                   return link->not_dialled(
-                       {Code::kPermissionDenied,
-                        "somebody else answers for " + to_string(expected.replica)});
-                 }
-                 keep(address, lanes, *reached);
-                 open(*reached->pair);
-               });
+  ways_->reach(
+      address, to, true,
+      [this, link, address, lanes = to.lanes, open, expected](Result<Reached> reached) mutable {
+        if (!reached.ok()) return link->not_dialled(reached.error());
+        if (!is_replica(*reached->pair, expected)) {
+          reached->let_go();
+          return link->not_dialled({Code::kPermissionDenied,
+                                    "somebody else answers for " + to_string(expected.replica)});
+        }
+        keep(address, lanes, *reached);
+        open(*reached->pair);
+      });
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,

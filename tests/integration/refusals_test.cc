@@ -337,6 +337,8 @@ std::vector<Probe> Refusals::handshakes_of_peers() {
        [=] { return say_raw(address, std::string(64, 'x')).closed; }},
       {"peers", "frames without TLS", "malformed",
        [=] { return say_raw(address, std::string("hS") + std::string(60, '\0')).closed; }},
+      {"peers", "HTTP/2 to a peer", "malformed",
+       [=] { return say_raw(address, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").closed; }},
       {"peers", "connection without a certificate", "no_certificate", peer(std::nullopt)},
       {"peers", "connection with a foreign certificate", "foreign",
        peer(forger_->replica(forger_->foreign(), name_of(1)))},
@@ -379,6 +381,8 @@ std::vector<Probe> Refusals::streams_of_peers() {
       {"peers", "reduce of another epoch", other, peer(second, reduce(1, 5))},
       {"peers", "reduce with the certificate of another epoch", other,
        peer(of_other_epoch, reduce(1, 0))},
+      {"peers", "exchange of a pipeline that is not served", "malformed",
+       peer(second, "pipeline 1 1 0")},
       {"peers", "purpose that nobody knows", "malformed", peer(second, "give up")},
   };
 }

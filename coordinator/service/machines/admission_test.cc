@@ -51,6 +51,7 @@ class AdmissionTest : public ::testing::Test {
   const identity::PrivateKey key_ = identity::PrivateKey::make();
   const identity::PrivateKey other_key_ = identity::PrivateKey::make();
   Registry registry_;
+  RefusalReason why_{};
   std::string token_;
   Duration off_;
 };
