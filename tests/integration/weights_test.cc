@@ -1,5 +1,6 @@
-// Weights come and go: a job begins from a folder of the Hugging Face libraries, a pipeline from that
-// job's checkpoint, and its model is exported. What `transformers` makes of it is the business of
+// Weights come and go: a job begins from a folder of the Hugging Face libraries, a pipeline from
+// that job's checkpoint, and its model is exported. What `transformers` makes of it is the business
+// of
 // `./dev test --torch`.
 #include <filesystem>
 #include <fstream>
@@ -32,8 +33,8 @@ class Weights : public SharedClusterTest {
     for (int i = 0; i < 600; ++i) text += "a line of text, number " + std::to_string(i) + "\n";
     const std::string data = cluster_->folder().write("text", text);
     return cluster_->folder().write(
-        name + ".toml", "name = \"" + name + "\"\n[model]\n" + model +
-                            "\n[data]\ntrain = \"" + data +
+        name + ".toml", "name = \"" + name + "\"\n[model]\n" + model + "\n[data]\ntrain = \"" +
+                            data +
                             "\"\n[train]\nsteps = 10\nbatch = 4\nwarmup = 2\n[sync]\nevery = 5\n"
                             "[swarm]\nmin_replicas = 1\n");
   }
@@ -54,8 +55,8 @@ TEST_F(Weights, FromAFolderToAPipelineAndOut) {
   ASSERT_EQ(first.exit_code, 0) << first.err;
   ASSERT_TRUE(ends("first", "completed")) << cluster_->job("first").dump();
 
-  const Finished second = submit(write("second", "context = 8"),
-                                 {"--from", "first", "--set", "swarm.stages=2"});
+  const Finished second =
+      submit(write("second", "context = 8"), {"--from", "first", "--set", "swarm.stages=2"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
   ASSERT_TRUE(ends("second", "completed")) << cluster_->job("second").dump();
   const Json model = cluster_->job("second").at("spec").at("model");
@@ -64,8 +65,8 @@ TEST_F(Weights, FromAFolderToAPipelineAndOut) {
   EXPECT_EQ(text_at(model, "rope/scaling"), "linear");
 
   const std::string out = cluster_->folder().path("exported");
-  const Finished exported = cluster_->shoal(
-      {"checkpoint", "export", "second", "-o", out, "--shard-size", "20KB"});
+  const Finished exported =
+      cluster_->shoal({"checkpoint", "export", "second", "-o", out, "--shard-size", "20KB"});
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_THAT(exported.out, HasSubstr(out));
   EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
