@@ -30,6 +30,9 @@ constexpr int kExitFlags = 2;
 constexpr double kSpeedMin = 0.01;
 constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
 constexpr int kOrphanLimitMax = 86'400;
+constexpr double kRelayMbitMax = 1e6;
+constexpr const char* kRelayDefault = "0.0.0.0:7200";  // with --role relay
+constexpr int kRelayPairsMin = 8, kRelayPairsMax = 65'536, kRelayShare = 8;
 constexpr std::uint16_t kHttpPort = 7070;  // of a coordinator, unless it was told another one
 
 struct Flags {
@@ -42,6 +45,9 @@ struct Flags {
   double speed = 1;
   int orphan_limit_s = 600;
   std::string emulated_link;
+  std::string relay, relay_advertise;
+  double relay_mbit = 0;
+  int relay_pairs = 512;
   double load_limit_s = 120, transfer_limit_s = 60, release_limit_s = 60;
 };
 
@@ -80,6 +86,31 @@ void declare_limits(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
+void declare_relay(CLI::App& app, Flags& flags) {
+  app.add_option(
+         "--relay", flags.relay,
+         "host:port on which this host relays between replicas that cannot dial each other, "
+         "for example 0.0.0.0:7200 (default: it does not relay, with --role relay 0.0.0.0:7200)")
+      ->envname("SHOAL_AGENT_RELAY");
+  app.add_option(
+         "--relay-advertise", flags.relay_advertise,
+         "host or host:port by which replicas reach the relay (default: --host and the port "
+         "of --relay)")
+      ->envname("SHOAL_AGENT_RELAY_ADVERTISE");
+  app.add_option("--relay-mbit", flags.relay_mbit,
+                 "Mbit/s that the relay carries at most, all pairs and both ways together; 0: no "
+                 "limit")
+      ->envname("SHOAL_AGENT_RELAY_MBIT")
+      ->check(CLI::Range(0.0, kRelayMbitMax))
+      ->capture_default_str();
+  app.add_option("--relay-pairs", flags.relay_pairs,
+                 "connections that the relay carries at a time; an agent gets an eighth of them at "
+                 "most")
+      ->envname("SHOAL_AGENT_RELAY_PAIRS")
+      ->check(CLI::Range(kRelayPairsMin, kRelayPairsMax))
+      ->capture_default_str();
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string("shoal-agent ") + SHOAL_VERSION);
   app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
@@ -104,10 +135,10 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
   app.add_option("--role", flags.role,
-                 "trainer, or reducer: no device is used, this host averages for others "
-                 "(jobs with sync.topology = \"param_server\")")
+                 "trainer; reducer: no device is used, this host averages for others (jobs with "
+                 "sync.topology = \"param_server\"); or relay: this host does nothing but --relay")
       ->envname("SHOAL_AGENT_ROLE")
-      ->check(CLI::IsMember({"trainer", "reducer"}))
+      ->check(CLI::IsMember({"trainer", "reducer", "relay"}))
       ->capture_default_str();
   app.add_option("--devices", flags.devices, "auto, cpu, or cpu:N for N trainers")
       ->capture_default_str();
@@ -127,6 +158,7 @@ void declare(CLI::App& app, Flags& flags) {
                  "address that peers dial (default: the address used towards the coordinator)");
   app.add_option("--peer-ports", flags.peer_ports, "range of ports, one per trainer; 0: any")
       ->capture_default_str();
+  declare_relay(app, flags);
   declare_limits(app, flags);
   app.add_option("--trainer", flags.trainer,
                  "path of the process to start (default: shoal-trainer beside this program, with "
@@ -195,17 +227,18 @@ Status check_link(const std::string& text) {
 
 // What only those that train have is refused of a reducer.
 Result<std::vector<Device>> devices_of(const Flags& flags) {
-  if (flags.role != "reducer") return probe_devices(flags.devices, default_nvml_library());
+  if (flags.role == "trainer") return probe_devices(flags.devices, default_nvml_library());
   const std::pair<const char*, bool> given[] = {{"--devices", flags.devices != "auto"},
                                                 {"--replica-group", flags.replica_group},
                                                 {"--speed", flags.speed != 1},
                                                 {"--threads", flags.threads != 0}};
   for (const auto& [flag, is_given] : given) {
     if (!is_given) continue;
-    return Error{Code::kValidation, "cannot be given with --role reducer, which uses no device",
-                 flag, "leave it out"};
+    return Error{Code::kValidation,
+                 "cannot be given with --role " + flags.role + ", which uses no device", flag,
+                 "leave it out"};
   }
-  return reducer_devices();
+  return flags.role == "reducer" ? reducer_devices() : std::vector<Device>();
 }
 
 Status check_values(const Flags& flags) {
@@ -238,8 +271,43 @@ std::string program_of(const Flags& flags) {
 
 int threads_per_trainer(int wanted, std::size_t devices) {
   if (wanted > 0) return wanted;
-  return std::max(
-      1, static_cast<int>(std::thread::hardware_concurrency()) / static_cast<int>(devices));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()) /
+                         std::max(1, static_cast<int>(devices)));
+}
+
+// What the relay's address is made of: what is said of it, else where peers dial this host.
+Result<std::string> relay_address(const Flags& flags, const HostPort& bind,
+                                  const std::string& host) {
+  if (flags.relay_advertise.empty()) return HostPort{host, bind.port}.text();
+  if (const auto whole = read_host_port(flags.relay_advertise)) return whole->text();
+  Status alone = check_peer_host(flags.relay_advertise);
+  if (alone.ok()) return HostPort{flags.relay_advertise, bind.port}.text();
+  return Error{Code::kValidation, "must be host or host:port, got '" + flags.relay_advertise + "'",
+               "--relay-advertise", "for example relay.example.org:7200"};
+}
+
+Result<std::optional<RelaySettings>> relay_settings(const Flags& flags, const std::string& host) {
+  const std::string relay =
+      flags.relay.empty() && flags.role == "relay" ? kRelayDefault : flags.relay;
+  if (relay.empty()) {
+    if (flags.relay_advertise.empty()) return std::optional<RelaySettings>();
+    return Error{Code::kValidation, "needs --relay", "--relay-advertise",
+                 "add --relay 0.0.0.0:7200, or leave it out"};
+  }
+  const auto bind = read_host_port(relay);
+  if (!bind) {
+    return Error{Code::kValidation, "must be host:port, got '" + flags.relay + "'", "--relay",
+                 "for example 0.0.0.0:7200"};
+  }
+  auto address = relay_address(flags, *bind, host);
+  if (!address.ok()) return address.error();
+  RelaySettings settings;
+  settings.options.bind = relay;
+  settings.options.mbit_max = flags.relay_mbit;
+  settings.options.limits.joined_max = flags.relay_pairs;
+  settings.options.limits.joined_per_agent_max = std::max(1, flags.relay_pairs / kRelayShare);
+  settings.advertise = std::move(address).value();
+  return std::optional(settings);
 }
 
 Result<HostOptions> host_options(const Flags& flags) {
@@ -268,11 +336,16 @@ Result<HostOptions> host_options(const Flags& flags) {
                                  : Result<std::string>(flags.host);
   if (!host.ok()) return host.error();
 
+  auto relay = relay_settings(flags, *host);
+  if (!relay.ok()) return relay.error();
+  options.relay = std::move(relay).value();
+
   options.core.name = flags.name;
   options.core.version = SHOAL_VERSION;
   options.core.host = std::move(host).value();
   options.core.labels = std::move(labels).value();
   options.core.devices = std::move(devices).value();
+  options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
   options.trainer = program_of(flags);

@@ -169,11 +169,13 @@ void Control::greet() {
 }
 
 void Control::write_all() {
+  RefusalCounts told;  // on this stream: an agent that is new is told all
   const MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(mutex_, [this]() SHOAL_REQUIRES(mutex_) {
+    const auto has_work = [this]() SHOAL_REQUIRES(mutex_) {
       return !attached_ || closing_ || !queue_.empty();
-    });
+    };
+    while (!changed_.wait_for(mutex_, wait_of(kCountEvery), has_work)) tell_refusals(told);
     if (!attached_ || (closing_ && queue_.empty())) return;
     const FromTrainer message = std::move(queue_.front());
     queue_.pop_front();
@@ -187,6 +189,14 @@ void Control::write_all() {
     changed_.notify_all();
     if (!written) return;
   }
+}
+
+void Control::tell_refusals(RefusalCounts& told) {
+  if (!events_.refusals) return;
+  const RefusalCounts now = events_.refusals();
+  if (now == told) return;
+  told = now;
+  queue_.push_back(PortRefusals{to_list(now)});
 }
 
 void Control::read_all() {
@@ -203,8 +213,16 @@ void Control::read_all() {
       const MutexLock lock(mutex_);
       work_.heard(*command);
     }
+    tell_revoked(wire);
     if (!events_.command(std::move(*command))) return;
   }
+}
+
+void Control::tell_revoked(const v1::TrainerCommand& wire) {
+  if (wire.revoked().empty() || !events_.revoked) return;
+  std::vector<AgentId> agents;
+  for (const std::uint64_t id : wire.revoked()) agents.emplace_back(id);
+  events_.revoked(agents);
 }
 
 bool Control::find_agent(Clock::time_point lost_at) {

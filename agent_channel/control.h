@@ -40,6 +40,11 @@ struct ControlEvents {
   std::function<bool(ToTrainer)> command;
   std::function<void()> ended;  // no agent for longer than the limit: the process is to exit
   std::function<void()> closing;
+  // Agents whose replicas are believed no more; before the command that they came with.
+  std::function<void(const std::vector<AgentId>&)> revoked = nullptr;
+  // How many the process's port has turned away; asked by the thread that writes, every few
+  // seconds. Null: it has no port.
+  std::function<RefusalCounts()> refusals = nullptr;
 };
 
 class Control {
@@ -59,6 +64,7 @@ class Control {
   static constexpr Duration kDialEvery = milliseconds(200);
   static constexpr Duration kSettled = seconds(5);  // a stream that lasted was not a refusal
   static constexpr Duration kFlushLimit = seconds(2);
+  static constexpr Duration kCountEvery = seconds(2);  // refusals are told
   static constexpr std::size_t kQueueMax = 4096;
 
   Control(ControlOptions options, ControlEvents events);
@@ -71,6 +77,8 @@ class Control {
   // False: none within the limit, or this process ends.
   bool find_agent(Clock::time_point lost_at) SHOAL_EXCLUDES(mutex_);
   bool pause() SHOAL_EXCLUDES(mutex_);  // false: this process ends
+  void tell_revoked(const v1::TrainerCommand& wire);
+  void tell_refusals(RefusalCounts& told) SHOAL_REQUIRES(mutex_);
 
   const ControlOptions options_;
   const ControlEvents events_;

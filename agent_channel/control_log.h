@@ -67,10 +67,12 @@ class ControlLog {
   void note(const KeepCopies&) SHOAL_REQUIRES(mutex_) {}
   void note(const LoadProgress&) SHOAL_REQUIRES(mutex_) {}
   void note(const ReducePlan&) SHOAL_REQUIRES(mutex_) {}
+  void note(const Relays&) SHOAL_REQUIRES(mutex_) {}
   void note(const StopTrainer&) SHOAL_REQUIRES(mutex_) {}
   void note(const TrainerReady&) SHOAL_REQUIRES(mutex_) {}
   void note(const Progress&) SHOAL_REQUIRES(mutex_) {}
   void note(const PipelineStats&) SHOAL_REQUIRES(mutex_) {}
+  void note(const PortRefusals&) SHOAL_REQUIRES(mutex_) {}
   void note(const Applied&) SHOAL_REQUIRES(mutex_) {}
 
   std::function<void(const std::string&)> write_;

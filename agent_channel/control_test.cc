@@ -65,10 +65,12 @@ class Agent final : public v1::TrainerHost::Service {
     EXPECT_NE(ready, nullptr);
     return ready == nullptr ? TrainerReady{} : *ready;
   }
-  void say(const ToTrainer& command) {
+  void say(const ToTrainer& command, const std::vector<AgentId>& revoked = {}) {
     const MutexLock lock(mutex_);
     ASSERT_NE(stream_, nullptr);
-    stream_->Write(proto::to_wire(command));
+    v1::TrainerCommand wire = proto::to_wire(command);
+    for (const AgentId agent : revoked) wire.add_revoked(agent.n);
+    stream_->Write(wire);
   }
   std::string nonce() {
     const MutexLock lock(mutex_);
@@ -99,7 +101,17 @@ class ControlTest : public testing::Test {
         Control::dial({socket_, "00ff", "a test", orphan_limit},
                       {.command = [this](ToTrainer command) { return take(std::move(command)); },
                        .ended = [this] { ended_.set_value(); },
-                       .closing = [] {}});
+                       .closing = [] {},
+                       .revoked =
+                           [this](const std::vector<AgentId>& agents) {
+                             const MutexLock lock(mutex_);
+                             revoked_ = agents;
+                           },
+                       .refusals =
+                           [this] {
+                             const MutexLock lock(mutex_);
+                             return refusals_;
+                           }});
     ASSERT_TRUE(control.ok()) << to_string(control.error());
     control_ = std::move(control).value();
     control_->start({.slot = 2, .device = {}, .peer_address = "127.0.0.1:1", .libraries = "none"});
@@ -150,6 +162,8 @@ class ControlTest : public testing::Test {
   Mutex mutex_;
   CondVar changed_;
   int commands_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::vector<AgentId> revoked_ SHOAL_GUARDED_BY(mutex_);
+  RefusalCounts refusals_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<Control> control_;
 };
 
@@ -158,6 +172,32 @@ TEST_F(ControlTest, ItSaysWhoItIsAndHandsOnWhatItHears) {
   EXPECT_EQ(agent_->nonce(), "00ff");
   agent_->say(ToReplica<CloseRound>{kReplica, {kKey}});
   await_command();
+}
+
+TEST_F(ControlTest, WhoWasRevokedIsKnownBeforeTheCommand) {
+  serve();
+  agent_->say(ToReplica<CloseRound>{kReplica, {kKey}}, {AgentId(5), AgentId(6)});
+  await_command();
+  const MutexLock lock(mutex_);
+  EXPECT_THAT(revoked_, testing::ElementsAre(AgentId(5), AgentId(6)));
+}
+
+// To every agent all of it, and no more while nothing changes.
+TEST_F(ControlTest, WhatThePortRefusesIsTold) {
+  serve();
+  {
+    const MutexLock lock(mutex_);
+    refusals_[RefusalReason::kForeign] = 3;
+  }
+  const FromTrainer told = PortRefusals{{{RefusalReason::kForeign, 3}}};
+  EXPECT_EQ(agent_->next(), told);
+  control_->say(report(4));
+  EXPECT_EQ(agent_->next(), FromTrainer(report(4)));
+  next_agent();
+  agent_->ready();
+  EXPECT_EQ(agent_->next(), FromTrainer(loaded()));
+  EXPECT_EQ(agent_->next(), FromTrainer(report(4)));
+  EXPECT_EQ(agent_->next(), told);
 }
 
 TEST_F(ControlTest, TheNextAgentHearsWhatItHoldsAndWhatWasSaidMeanwhile) {

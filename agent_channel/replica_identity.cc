@@ -75,6 +75,19 @@ void ReplicaIdentity::heard(const ToTrainer& command) {
   if (wanted_ != before) changed_.notify_all();
 }
 
+void ReplicaIdentity::revoke(const std::vector<AgentId>& agents) {
+  const MutexLock lock(mutex_);
+  const std::size_t before = revoked_.agents.size();
+  revoked_.agents.insert(agents.begin(), agents.end());
+  if (trust_ && revoked_.agents.size() > before) trust_->set({trust_->get()->roots, revoked_});
+}
+
+void ReplicaIdentity::trust_from_now_on(std::shared_ptr<identity::Trust> trust) {
+  const MutexLock lock(mutex_);
+  trust_ = std::move(trust);
+  trust_->set({trust_->get()->roots, revoked_});
+}
+
 ReplicaIdentity::Wanted ReplicaIdentity::wait(const Wanted& held, Instant again,
                                               const std::stop_token& stop) {
   const MutexLock lock(mutex_);
@@ -100,6 +113,7 @@ void ReplicaIdentity::run(const std::stop_token& stop) {
     const auto got = ask(wanted.replica);
     if (wanted != held) pauses.reset();
     held = wanted;
+    if (got.ok()) trust_from_now_on(got->trust);
     if (got.ok()) use_(got->identity);
     // The coordinator may not have written yet that the job is in that epoch.
     if (got.ok() && got->identity->own.epoch == wanted.epoch) {
@@ -140,7 +154,7 @@ Result<ReplicaIdentity::Held> ReplicaIdentity::ask(ReplicaId replica) const {
     return Error{Code::kIncompatible, "the certificate is for " + to_string(*name), "certificate",
                  "run the same version on all hosts"};
   }
-  const auto trust = std::make_shared<const identity::Trust>(identity::Beliefs{*roots, {}});
+  const auto trust = std::make_shared<identity::Trust>(identity::Beliefs{*roots, {}});
   const identity::ExpectedPeer any{.cluster = name->cluster};
   const auto server =
       identity::make_tls_context(identity::MutualServer{*own, trust, any}, unix_now);
@@ -148,8 +162,8 @@ Result<ReplicaIdentity::Held> ReplicaIdentity::ask(ReplicaId replica) const {
   const auto client = identity::make_tls_context(identity::Client{*own, trust, any}, unix_now);
   if (!client) return client.error();
   return Held{std::make_shared<const outer_opt::PeerIdentity>(
-                  outer_opt::PeerIdentity{name->cluster, *who, {*server, *client}}),
-              own->certificate.not_after() - unix_now()};
+                  outer_opt::PeerIdentity{name->cluster, *who, {*server, *client}, *own}),
+              trust, own->certificate.not_after() - unix_now()};
 }
 
 }  // namespace shoal::agent_channel

@@ -10,10 +10,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "agent_channel/control.h"
 #include "base/ids.h"
 #include "base/result.h"
+#include "identity/trust.h"
 #include "messages/trainer_messages.h"
 #include "outer_opt/transport/peer_identity.h"
 #include "threads/mutex.h"
@@ -33,6 +35,9 @@ class ReplicaIdentity {
 
   // Reads from the agent's commands which replica this process has, and in which epoch.
   void heard(const ToTrainer& command) SHOAL_EXCLUDES(mutex_);
+  // Replicas of these agents are refused from the next handshake on, also over contexts that are in
+  // use. Ids are never given out again, so nobody is taken off the list.
+  void revoke(const std::vector<AgentId>& agents) SHOAL_EXCLUDES(mutex_);
 
  private:
   struct Wanted {
@@ -42,8 +47,10 @@ class ReplicaIdentity {
   };
   struct Held {
     std::shared_ptr<const outer_opt::PeerIdentity> identity;
-    Duration lasts;  // from now on
+    std::shared_ptr<identity::Trust> trust;  // of its contexts
+    Duration lasts;                          // from now on
   };
+  void trust_from_now_on(std::shared_ptr<identity::Trust> trust) SHOAL_EXCLUDES(mutex_);
   void run(const std::stop_token& stop);
   Wanted wait(const Wanted& held, Instant again, const std::stop_token& stop)
       SHOAL_EXCLUDES(mutex_);  // zero: stopped
@@ -55,6 +62,8 @@ class ReplicaIdentity {
   Mutex mutex_;
   CondVar changed_;
   Wanted wanted_ SHOAL_GUARDED_BY(mutex_);
+  std::shared_ptr<identity::Trust> trust_ SHOAL_GUARDED_BY(mutex_);  // none before the first answer
+  identity::Revocations revoked_ SHOAL_GUARDED_BY(mutex_);
   std::jthread thread_;  // last: it uses the others
 };
 

@@ -13,10 +13,12 @@
 #include "identity/asio_ssl.h"
 #include "identity/authority.h"
 #include "identity/request.h"
+#include "identity/tls_context.h"
 #include "proto/trainer.grpc.pb.h"
 #include "threads/clock.h"
 #include "threads/mutex.h"
 #include "wire/metadata.h"
+#include "wire/stream/stream_test_util.h"
 
 namespace shoal::agent_channel {
 namespace {
@@ -44,6 +46,17 @@ class Agent final : public v1::TrainerHost::Service {
     answer->set_chain(issued->pem());
     answer->set_roots(ca_.roots(unix_now()).front().certificate.pem());
     return grpc::Status::OK;
+  }
+  // Of a replica of another agent.
+  wire::stream::TlsContexts contexts_of(AgentId agent) const {
+    const auto key = identity::PrivateKey::make();
+    const auto csr = identity::SigningRequest::parse(identity::make_request(key));
+    const identity::ReplicaName who{agent, JobId(1), 0, 0, ReplicaId(agent.n)};
+    const identity::Credentials own{key, *ca_.issue_replica(*csr, who, now()), {}};
+    const auto trust = std::make_shared<identity::Trust>(identity::Beliefs{ca_.roots(now()), {}});
+    const identity::ExpectedPeer any{.cluster = {"reef"}};
+    return {*identity::make_tls_context(identity::MutualServer{own, trust, any}, now),
+            *identity::make_tls_context(identity::Client{own, trust, any}, now)};
   }
   std::vector<std::string> nonces() {
     const MutexLock lock(mutex_);
@@ -148,6 +161,30 @@ TEST_F(ReplicaIdentityTest, ACertificateOfThePastEpochIsReplaced) {
   EXPECT_EQ(used(1).front().epoch, 0);
   agent_->epoch = 1;
   for (std::size_t n = 2; used(n).back().epoch != 1; ++n) ASSERT_LT(n, 100u);
+}
+
+TEST_F(ReplicaIdentityTest, ARevokedAgentIsRefusedAtOnceAndAfterARenewal) {
+  load(kReplica, 0);
+  used(1);
+  const auto lets_in = [&](std::size_t identity, AgentId agent) {
+    wire::stream::NodeOptions options{.local_sockets = false};
+    {
+      const MutexLock lock(mutex_);
+      options.tls = used_[identity]->contexts;
+    }
+    wire::stream::Host server(options);
+    wire::stream::Host peer({.tls = agent_->contexts_of(agent), .local_sockets = false});
+    return peer.dial({.address = server.node().address()}).ok();
+  };
+  EXPECT_TRUE(lets_in(0, AgentId(5)));
+  identity_->revoke({AgentId(5)});
+  EXPECT_FALSE(lets_in(0, AgentId(5)));
+  EXPECT_TRUE(lets_in(0, AgentId(6)));
+  agent_->epoch = 1;
+  open(kReplica, 1);
+  used(2);
+  EXPECT_FALSE(lets_in(1, AgentId(5)));
+  EXPECT_TRUE(lets_in(1, AgentId(6)));
 }
 
 }  // namespace

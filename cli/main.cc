@@ -213,6 +213,8 @@ class Tree {
     take_name(
         leaf(agent, "get", "one agent", [this] { return agent_get(common_.context(), name_); }),
         "AGENT");
+    leaf(agent, "doctor", "what cannot be reached, from where, and what to open",
+         [this] { return agent_doctor(common_.context()); });
     const auto verb = [&](const char* word, const char* help) {
       const auto act = [this, word] {
         return agent_command(common_.context(), name_, word, wait_);
@@ -232,7 +234,7 @@ class Tree {
                    [this] { return agent_revoke(common_.context(), name_); }),
               "AGENT");
     add_rounds();
-    leaf(&app_, "network", "the measured lines between agents",
+    leaf(&app_, "network", "the lines between agents: in which way, how fast",
          [this] { return cli::network(common_.context()); });
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });

@@ -20,6 +20,7 @@
 #include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_service.h"
 #include "coordinator/service/config.h"
+#include "coordinator/service/grpc_log.h"
 #include "coordinator/service/http/server.h"
 #include "coordinator/service/http/views.h"
 #include "coordinator/service/leftovers.h"
@@ -122,7 +123,8 @@ Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& stor
 
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
                                                Machines& machines, People& people,
-                                               const Webhook* webhook, Cluster& cluster) {
+                                               const Webhook* webhook, Refusals& refusals,
+                                               Cluster& cluster) {
   auto http = HttpServer::start({.bind = config.http,
                                  .clear_allowed = config.insecure_http,
                                  .public_origin = config.public_url,
@@ -133,7 +135,8 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .drain_limit = kHttpStopLimit,
                                  .machines = &machines,
                                  .people = &people,
-                                 .webhook = webhook},
+                                 .webhook = webhook,
+                                 .refusals = &refusals},
                                 cluster);
   if (http) return http;
   Error error = http.error();
@@ -152,6 +155,10 @@ Status serve(const Config& config, ServiceManager& manager) {
   if (!machines) return machines.error();
   auto people = People::open({.folder = config.data_dir}, **store);
   if (!people) return people.error();
+  Refusals refusals(
+      [&](AuditRecord record) { (*people)->note(std::move(record), [](const Status&) {}); },
+      [&] { return (*people)->now(); });
+  const GrpcLog grpc_log(refusals);
   auto files = CheckpointFiles::open(config.checkpoint_root());
   if (!files) return files.error();
   auto left = look_through(**files, **store);
@@ -163,15 +170,19 @@ Status serve(const Config& config, ServiceManager& manager) {
   if (!runtime) return runtime.error();
   auto agents = AgentService::start(
       {.bind = config.grpc,
-       .door = make_agent_door(**machines),
+       .door = make_agent_door(**machines, refusals),
        .certify =
            [&](const identity::ReplicaName& replica, const std::string& request) {
              return (*machines)->certify(replica, request);
            },
+       .revoked = [&] { return (*machines)->recently_revoked(); },
        .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms())},
       **runtime, **files, (*runtime)->checkpoints_at_start());
   if (!agents) return agents.error();
-  (*machines)->on_revoked([&](AgentId machine) { (*agents)->end_sessions_of(machine); });
+  (*machines)->on_revoked([&](AgentId machine) {
+    (*agents)->end_sessions_of(machine);
+    (*runtime)->command_agent(machine, AgentVerb::kRevoked, [](const Cluster::Answer&) {});
+  });
   (*machines)->start_upkeep();
   (*people)->start_upkeep();
   auto webhook = start_webhook(config, **store);
@@ -179,8 +190,8 @@ Status serve(const Config& config, ServiceManager& manager) {
   const auto woken = (*runtime)->on_events([&](std::int64_t) {
     if (*webhook) (*webhook)->wake();
   });
-  auto http =
-      start_http(config, (*agents)->address(), **machines, **people, webhook->get(), **runtime);
+  auto http = start_http(config, (*agents)->address(), **machines, **people, webhook->get(),
+                         refusals, **runtime);
   if (!http) return http.error();
   const Digest loaded = (*runtime)->digest();
   (*runtime)->start(**agents);

@@ -13,6 +13,7 @@
 
 #include "base/enumerators.h"
 #include "base/ids.h"
+#include "base/refusals.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "identity/certificate.h"
@@ -102,6 +103,9 @@ PeerVerdict verify_peer(const std::vector<Certificate>& chain, const Roots& root
 // one expects whichever the pinned CA stands for.
 PeerVerdict verify_pinned(const std::vector<Certificate>& chain, const Hash256& pin, Instant now,
                           const ExpectedPeer& expected);
+
+// As which refusal a fault counts.
+RefusalReason reason_of(PeerFault fault);
 
 // One sentence with its remedy, for a verdict with a fault. Code: unauthenticated, or
 // permission_denied when the peer is a member, but not the one that is expected.

@@ -72,6 +72,27 @@ Error out_of_time(const PeerVerdict& verdict) {
 
 }  // namespace
 
+RefusalReason reason_of(PeerFault fault) {
+  switch (fault) {
+    case PeerFault::kNoCertificate:
+      return RefusalReason::kNoCertificate;
+    case PeerFault::kNone:
+    case PeerFault::kMalformed:
+      return RefusalReason::kMalformed;
+    case PeerFault::kForeignCa:
+    case PeerFault::kBadSignature:
+    case PeerFault::kOtherCluster:
+      return RefusalReason::kForeign;
+    case PeerFault::kExpired:
+    case PeerFault::kNotYetValid:
+      return RefusalReason::kExpired;
+    case PeerFault::kRevoked:
+      return RefusalReason::kRevoked;
+    default:
+      return RefusalReason::kOtherMember;
+  }
+}
+
 Error to_error(const PeerVerdict& verdict, const ExpectedPeer& expected) {
   switch (verdict.fault) {
     case PeerFault::kNone:

@@ -227,6 +227,18 @@ PeerVerdict verdict_of(const SSL* connection) {
   return found == nullptr ? PeerVerdict() : found->verdict.value_or(PeerVerdict());
 }
 
+std::optional<RefusalReason> refusal_of(const SSL* connection, unsigned long openssl_error) {
+  const Connection* found = connection_of(connection);
+  if (found != nullptr && found->verdict && !found->verdict->ok()) {
+    return reason_of(found->verdict->fault);
+  }
+  if (ERR_GET_LIB(openssl_error) != ERR_LIB_SSL) return RefusalReason::kMalformed;
+  const int reason = ERR_GET_REASON(openssl_error);
+  if (alert_error(reason)) return std::nullopt;
+  const bool shows_none = reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE;
+  return shows_none ? RefusalReason::kNoCertificate : RefusalReason::kMalformed;
+}
+
 Error handshake_error(const SSL* connection, unsigned long openssl_error) {
   const Connection* found = connection_of(connection);
   if (found != nullptr && found->verdict && !found->verdict->ok()) {

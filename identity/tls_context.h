@@ -81,6 +81,10 @@ void expect_peer(SSL* connection, const ExpectedPeer& expected);
 // without a certificate, the fault is kNoCertificate.
 PeerVerdict verdict_of(const SSL* connection);
 
+// As which refusal a failed handshake counts at the side that refused; none: the other side refused
+// us. `openssl_error` as below.
+std::optional<RefusalReason> refusal_of(const SSL* connection, unsigned long openssl_error);
+
 // Why a handshake, or the first read after it, failed: our own verdict, what the other side's alert
 // says, or that the other side does not speak TLS. `openssl_error` is the error's number: in Asio
 // value() of an error code of the category "asio.ssl", else 0.

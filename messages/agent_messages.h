@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/units.h"
 #include "job/job_spec.h"
 #include "messages/message_parts.h"
+#include "messages/refusals.h"
 #include "outer_opt/core/round/round.h"
 
 namespace shoal {
@@ -67,6 +69,8 @@ struct Hello {
   std::vector<Device> devices;
   std::vector<std::pair<std::string, std::string>> labels;
   std::vector<HeldReplica> replicas;  // running now
+  std::string relay = {};             // host:port, when this agent relays (docs/relays.md)
+  bool hears_relays = false;          // it understands Relays
   bool operator==(const Hello&) const = default;
 };
 constexpr auto fields_of(Of<Hello>) {
@@ -75,18 +79,24 @@ constexpr auto fields_of(Of<Hello>) {
                 field<&T::incarnation>("incarnation"), field<&T::protocol>("protocol"),
                 field<&T::protocol_min>("protocol_min"), field<&T::version>("version"),
                 field<&T::host>("host"), field<&T::devices>("devices"), field<&T::labels>("labels"),
-                field<&T::replicas>("replicas"));
+                field<&T::replicas>("replicas"), field<&T::relay>("relay"),
+                field<&T::hears_relays>("hears_relays"));
 }
 static_assert(lists_every_field<Hello>());
 
 struct Heartbeat {
   std::int64_t sequence = 0;
   Bytes resident;  // memory of agent and trainers
+  // By the ports of its trainers since the agent began.
+  std::vector<RefusalCount> refusals = {};
+  std::optional<RelayFigures> relay = {};  // of an agent that relays
   bool operator==(const Heartbeat&) const = default;
 };
 constexpr auto fields_of(Of<Heartbeat>) {
   using T = Heartbeat;
-  return fields(field<&T::sequence>("sequence"), field<&T::resident>("resident_bytes"));
+  return fields(field<&T::sequence>("sequence"), field<&T::resident>("resident_bytes"),
+                field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)),
+                field<&T::relay>("relay"));
 }
 static_assert(lists_every_field<Heartbeat>());
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/digest.h"
 #include "base/fields.h"
@@ -74,6 +75,37 @@ constexpr auto enumerators_of(Of<ReplicaFailure>) {
                                       {kInternal, "internal"},
                                       {kTooSlow, "too_slow"}});
 }
+
+// What a relay of an agent does (wire/relay/relay.h): now, and since it started.
+struct RelayFigures {
+  std::int64_t waiting = 0, joined = 0;  // now
+  std::int64_t joined_total = 0;
+  Bytes carried;                                        // both ways together
+  std::int64_t refused_identity = 0, refused_asks = 0;  // not who they say; quotas, nobody there
+  std::int64_t refused_handshakes = 0;                  // too many, too slow, no words
+  bool operator==(const RelayFigures&) const = default;
+};
+constexpr auto fields_of(Of<RelayFigures>) {
+  using T = RelayFigures;
+  return fields(field<&T::waiting>("waiting"), field<&T::joined>("joined"),
+                field<&T::joined_total>("joined_total"), field<&T::carried>("carried_bytes"),
+                field<&T::refused_identity>("refused_identity"),
+                field<&T::refused_asks>("refused_asks"),
+                field<&T::refused_handshakes>("refused_handshakes"));
+}
+static_assert(lists_every_field<RelayFigures>());
+
+// The relays of the cluster that live (docs/relays.md), in place of those told before.
+inline constexpr std::size_t kRelaysMax = 64;
+struct Relays {
+  std::vector<std::string> addresses;  // host:port
+  bool operator==(const Relays&) const = default;
+};
+constexpr auto fields_of(Of<Relays>) {
+  using T = Relays;
+  return fields(field<&T::addresses>("addresses", at_most(kRelaysMax)));
+}
+static_assert(lists_every_field<Relays>());
 
 struct FileEntry {
   std::string path;  // relative, no "..", no leading '/'

@@ -45,13 +45,14 @@ struct Welcome {
   Duration heartbeat_every, lease;
   std::vector<ReplicaId>
       keep;  // replicas of Hello that are still wanted; the others are to be stopped
+  std::vector<std::string> relays = {};  // as in Relays
   bool operator==(const Welcome&) const = default;
 };
 constexpr auto fields_of(Of<Welcome>) {
   using T = Welcome;
   return fields(field<&T::agent>("agent"), field<&T::incarnation>("incarnation"),
                 field<&T::heartbeat_every>("heartbeat_every"), field<&T::lease>("lease"),
-                field<&T::keep>("keep"));
+                field<&T::keep>("keep"), field<&T::relays>("relays", at_most(kRelaysMax)));
 }
 static_assert(lists_every_field<Welcome>());
 
@@ -189,7 +190,7 @@ using ToAgent =
     std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
                  ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
                  ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
-                 ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>, ForgetCheckpoint>;
+                 ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>, ForgetCheckpoint, Relays>;
 
 // What a message says, apart from whom it is addressed to.
 template <typename T>

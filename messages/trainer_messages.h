@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "messages/messages.h"
+#include "messages/refusals.h"
 
 namespace shoal {
 
@@ -19,13 +20,15 @@ struct TrainerReady {
   std::string libraries;                     // "libtorch 1.13.1, BLAS OpenBLAS 0.3.21, 1 thread"
   std::int32_t protocol = kProtocolVersion;  // a trainer of another one is not used
   std::optional<Assign> holds = {};  // attached again: what it works on, which Loaded follows
+  bool hears_relays = false;         // it understands Relays
   bool operator==(const TrainerReady&) const = default;
 };
 constexpr auto fields_of(Of<TrainerReady>) {
   using T = TrainerReady;
   return fields(field<&T::slot>("slot"), field<&T::device>("device"),
                 field<&T::peer_address>("peer_address"), field<&T::libraries>("libraries"),
-                field<&T::protocol>("protocol"), field<&T::holds>("holds"));
+                field<&T::protocol>("protocol"), field<&T::holds>("holds"),
+                field<&T::hears_relays>("hears_relays"));
 }
 static_assert(lists_every_field<TrainerReady>());
 
@@ -44,11 +47,22 @@ constexpr auto fields_of(Of<CheckpointReady>) {
 }
 static_assert(lists_every_field<CheckpointReady>());
 
+// How many its port has turned away since it began; said when that has changed.
+struct PortRefusals {
+  std::vector<RefusalCount> refusals;
+  bool operator==(const PortRefusals&) const = default;
+};
+constexpr auto fields_of(Of<PortRefusals>) {
+  using T = PortRefusals;
+  return fields(field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)));
+}
+static_assert(lists_every_field<PortRefusals>());
+
 using FromTrainer =
     std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
-                 FromReplica<RoundReport>, FromReplica<Vote>, FromReplica<ReduceFailed>,
-                 FromReplica<Applied>, FromReplica<Evaluated>, FromReplica<CopiesHeld>,
-                 CheckpointReady, CheckpointFailed>;
+                 PortRefusals, FromReplica<RoundReport>, FromReplica<Vote>,
+                 FromReplica<ReduceFailed>, FromReplica<Applied>, FromReplica<Evaluated>,
+                 FromReplica<CopiesHeld>, CheckpointReady, CheckpointFailed>;
 
 // An Assign whose files the agent has already fetched.
 struct LoadReplica {
@@ -82,6 +96,6 @@ struct StopTrainer {
 using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
                                ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
                                ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
-                               ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer>;
+                               ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer, Relays>;
 
 }  // namespace shoal

@@ -16,6 +16,7 @@ constexpr const char* case_of(Of<LoadProgress>) { return "load_progress"; }
 constexpr const char* case_of(Of<ReplicaFailed>) { return "replica_failed"; }
 constexpr const char* case_of(Of<Progress>) { return "progress"; }
 constexpr const char* case_of(Of<PipelineStats>) { return "pipeline_stats"; }
+constexpr const char* case_of(Of<PortRefusals>) { return "port_refusals"; }
 constexpr const char* case_of(Of<RoundReport>) { return "report"; }
 constexpr const char* case_of(Of<Vote>) { return "vote"; }
 constexpr const char* case_of(Of<ReduceFailed>) { return "reduce_failed"; }
@@ -41,6 +42,8 @@ constexpr const char* case_of(Of<Evaluate>) { return "evaluate"; }
 constexpr const char* case_of(Of<WriteCheckpoint>) { return "write_checkpoint"; }
 constexpr const char* case_of(Of<KeepCopies>) { return "keep_copies"; }
 constexpr const char* case_of(Of<ForgetCheckpoint>) { return "forget_checkpoint"; }
+
+constexpr const char* case_of(Of<Relays>) { return "relays"; }
 
 constexpr const char* case_of(Of<TrainerReady>) { return "ready"; }
 constexpr const char* case_of(Of<CheckpointReady>) { return "checkpoint_ready"; }

@@ -65,6 +65,19 @@ void check(Reader& reader, const Hello& hello) {
     reader.require(fits, "labels", kPlain);
   }
   reader.require(hello.replicas.size() <= kReplicasMax, "replicas", "must be at most 1024");
+  reader.require(hello.relay.empty() || is_host_port_text(hello.relay), "relay", kHostPort);
+}
+
+void check(Reader& reader, const Relays& relays) {
+  for (const std::string& address : relays.addresses) {
+    reader.require(is_host_port_text(address), "addresses", kHostPort);
+  }
+}
+
+void check(Reader& reader, const Welcome& welcome) {
+  for (const std::string& address : welcome.relays) {
+    reader.require(is_host_port_text(address), "relays", kHostPort);
+  }
 }
 
 void check(Reader& reader, const Device& device) {

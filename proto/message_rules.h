@@ -45,6 +45,8 @@ class Reader {
 
 // Called with each value whose fields have been read.
 void check(Reader& reader, const Hello& hello);
+void check(Reader& reader, const Relays& relays);
+void check(Reader& reader, const Welcome& welcome);
 void check(Reader& reader, const Device& device);
 void check(Reader& reader, const TrainerReady& ready);
 void check(Reader& reader, HeldReplica& held);  // tells one that loads by its key, too

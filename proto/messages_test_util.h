@@ -71,7 +71,9 @@ inline Hello hello() {
           "10.0.0.4",
           {device()},
           {{"rack", "a"}, {"zone", "b"}},
-          {held(ReplicaId(9)), {ReplicaId(10), 77, JobId(3), 0, 1, {JobId(3), 0, -1}}}};
+          {held(ReplicaId(9)), {ReplicaId(10), 77, JobId(3), 0, 1, {JobId(3), 0, -1}}},
+          "10.0.0.4:7200",
+          true};
 }
 
 inline Vote vote() {
@@ -130,8 +132,12 @@ inline KeepCopies keep_copies() {
   return {{{ReplicaId(21), 1, 1234, kKey, kAnchor, kMomentum, {{ReplicaId(4), "a:1"}}}}};
 }
 
+inline std::vector<RefusalCount> refusals() {
+  return {{RefusalReason::kForeign, 3}, {RefusalReason::kLimits, 40}};
+}
+
 inline std::vector<FromAgent> messages_of_agents() {
-  return {Heartbeat{12, Bytes(345)},
+  return {Heartbeat{12, Bytes(345), refusals(), RelayFigures{3, 2, 40, Bytes(9000), 1, 5, 6}},
           DeviceMeasured{device()},
           LoadProgress{kReplica, Bytes(70), Bytes(90), Bytes(110), Bytes(20)},
           loaded(),
@@ -150,7 +156,8 @@ inline std::vector<FromAgent> messages_of_agents() {
                1.5,
                Tokens(4),
                0.5,
-               {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true}, {ReplicaId(5), {}, 0, 0, false}},
+               {{ReplicaId(4), milliseconds(50), 1e6, 2e6, true, PeerWay::kRelayed},
+                {ReplicaId(5), {}, 0, 0, false}},
                7,
                Steps(2),
                {{70, 2}, {90, 1}}}},
@@ -167,7 +174,7 @@ inline std::vector<FromAgent> messages_of_agents() {
 
 inline std::vector<ToAgent> messages_of_the_coordinator() {
   return {
-      Welcome{AgentId(2), {6}, seconds(2), seconds(10), {kReplica}},
+      Welcome{AgentId(2), {6}, seconds(2), seconds(10), {kReplica}, {"10.0.0.9:7200"}},
       Refused{{Code::kIncompatible, "protocol 0 is too old", "protocol", "update the agent"}},
       assign(),
       Release{kReplica, ReleaseReason::kCancelled},
@@ -183,12 +190,13 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
       ToReplica<Evaluate>{kReplica, {kKey, {1, 4, 20}}},
       ToReplica<WriteCheckpoint>{kReplica, {CheckpointId(4), kKey}},
       ToReplica<KeepCopies>{kReplica, keep_copies()},
-      ForgetCheckpoint{CheckpointId(4)}};
+      ForgetCheckpoint{CheckpointId(4)},
+      Relays{{"10.0.0.9:7200", "relay.example.org:7200"}}};
 }
 
 inline std::vector<FromTrainer> messages_of_trainers() {
   return {
-      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", 7, assign()},
+      TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", 7, assign(), true},
       LoadProgress{kReplica, Bytes(70), Bytes(90), Bytes(110), Bytes(20)},
       loaded(),
       ReplicaFailed{kReplica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
@@ -222,7 +230,8 @@ inline std::vector<ToTrainer> commands_to_trainers() {
       ToReplica<Evaluate>{kReplica, {kKey, {1, 4, 20}}},
       ToReplica<KeepCopies>{kReplica, keep_copies()},
       WriteCheckpointTo{kReplica, {CheckpointId(4), kKey}, "/var/lib/shoal/written/ckpt_4"},
-      StopTrainer{}};
+      StopTrainer{},
+      Relays{{"10.0.0.9:7200"}}};
 }
 
 }  // namespace shoal::proto

@@ -149,6 +149,7 @@ void get(Reader&, ReadPlace from, Label& to) {
 }
 
 void refuse_name(Reader& reader, ReadPlace from, const std::string& text) {
+  if (text.empty() && from.at.info.rule.or_none) return;
   reader.refuse(from.at.field->name(), "unknown word '" + text.substr(0, 64) + "'");
 }
 

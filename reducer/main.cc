@@ -50,10 +50,18 @@ int serve() {
       *line, {.command =
                   [&](ToTrainer command) {
                     identity.heard(command);
+                    if (const auto* told = std::get_if<Relays>(&command))
+                      (*node)->set_relays(told->addresses);
                     return queue.push_command(std::move(command));
                   },
               .ended = [&] { queue.push(agent_channel::StreamEnded{}); },
-              .closing = [&] { queue.close(); }});
+              .closing = [&] { queue.close(); },
+              .revoked =
+                  [&](const std::vector<AgentId>& agents) {
+                    identity.revoke(agents);
+                    (*node)->revoke(agents);
+                  },
+              .refusals = [&] { return (*node)->refusals(); }});
   if (!control) return complain(control.error());
   const TrainerReady ready = ready_as(*slot, **node);
   (*control)->start(ready);

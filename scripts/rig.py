@@ -274,6 +274,14 @@ class Cluster:
     def name_of(self, number):
         return f"agent-{number}"
 
+    def address_of(self, number):
+        """Behind lines: where peers dial this agent's trainers."""
+        return Lines.address(number + 1)
+
+    def devices_of(self, number):
+        """The flags that say with what it trains."""
+        return ["--devices", "cpu:1", "--threads", "1"]
+
     def present(self):
         """How many agents should be there."""
         return self.count
@@ -281,11 +289,11 @@ class Cluster:
     def start_agent(self, number):
         where, ports = None, ["--host", "127.0.0.1", "--peer-ports", "0"]
         if self.lines:
-            where, ports = self.lines.hosts[number + 1], ["--host", Lines.address(number + 1)]
+            where, ports = self.lines.hosts[number + 1], ["--host", self.address_of(number)]
         self.agents[number] = self.start(where, "shoal-agent", f"agent{number}.log", "--coordinator", self.grpc,
                                          "--join-token", self.token, "--enrol", self.join_at, "--data-dir",
-                                         self.data_of(number), "--name", self.name_of(number), "--devices", "cpu:1",
-                                         "--threads", "1", "--data-root", self.folder, *ports,
+                                         self.data_of(number), "--name", self.name_of(number),
+                                         *self.devices_of(number), "--data-root", self.folder, *ports,
                                          *self.flags_of(number))
 
     def trainers(self, number):
@@ -408,7 +416,7 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster_on_lines(prefix, agents, mbit, make):
+def cluster_on_lines(prefix, agents, mbit, make, lines=None):
     """What make(folder, lines) gives, not begun yet, in a network of its own with a line of `mbit` to each agent.
 
     Ends the program with one line when that cannot be or trouble comes; the folder of the logs is kept then."""
@@ -416,7 +424,7 @@ def cluster_on_lines(prefix, agents, mbit, make):
         sys.exit("error: " + problem)
     end_by_signal()
     folder = pathlib.Path(tempfile.mkdtemp(prefix=prefix))
-    lines = Lines()
+    lines = lines or Lines()
     cluster = make(folder, lines)
     try:
         lines.set_up(agents, mbit)

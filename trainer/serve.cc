@@ -150,9 +150,10 @@ int serve() {
   const auto accelerator = accelerator_of(*device);
   if (!accelerator) return complain(accelerator.error());
   TorchHost host(*device, *roots, accelerator->get(), replica_group_maker(*device, *replica_group));
-  return replica::serve(kProgram, host, [&](TrainerReady& ready) {
+  const auto measure_device = [&](TrainerReady& ready) {
     return guarded([&] { measure(*device, *replica_group, *accelerator != nullptr, ready); });
-  });
+  };
+  return replica::serve({kProgram, host, measure_device});
 }
 
 int serve_group_member() {

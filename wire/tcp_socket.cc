@@ -3,27 +3,23 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
-#include <utility>
+#include <memory>
 
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/check.h"
 #include "base/host_port.h"
 
 namespace shoal::wire {
 namespace {
 
-constexpr int kBacklog = 256, kPauseMs = 50;
-constexpr unsigned kUserTimeoutMs = 8000;  // a frozen peer, as gRPC does it
+constexpr int kBacklog = 256;
+constexpr unsigned kUserTimeoutMs = 8000;  // a frozen peer
 
 void prepare(int fd) {
   const int yes = 1;
@@ -73,30 +69,6 @@ int begin_connect(const std::string& address) {
   return -1;
 }
 
-bool names_number(const std::string& address) {
-  return resolve(address, AI_NUMERICHOST) != nullptr;
-}
-
-TcpWatch::TcpWatch(int fd) : fd_(fcntl(fd, F_DUPFD_CLOEXEC, 0)) {}
-
-TcpWatch::~TcpWatch() {
-  if (fd_ >= 0) close(fd_);
-}
-
-bool TcpWatch::stands() const {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  return info.tcpi_state == TCP_ESTABLISHED || info.tcpi_state == TCP_SYN_SENT;
-}
-
-Duration round_trip_of(int fd) {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return {};
-  return microseconds(info.tcpi_rtt);
-}
-
 void tune_connection(int fd) { prepare(fd); }
 
 int port_of_listener(int fd) {
@@ -134,48 +106,6 @@ std::vector<std::string> numbers_of(const std::string& address) {
     numbers.push_back(text_of(each->ai_addr, each->ai_addrlen));
   }
   return numbers;
-}
-
-Result<std::unique_ptr<TcpListener>> TcpListener::start(const std::string& address, Accept accept) {
-  const auto listener = listen_at(address);
-  if (!listener.ok()) return listener.error();
-  const int waker = eventfd(0, EFD_CLOEXEC);
-  SHOAL_CHECK(waker >= 0, "no descriptor is left");
-  return std::unique_ptr<TcpListener>(new TcpListener(*listener, waker, std::move(accept)));
-}
-
-TcpListener::TcpListener(int listener, int waker, Accept accept)
-    : listener_(listener),
-      waker_(waker),
-      port_(port_of_listener(listener)),
-      accept_(std::move(accept)),
-      thread_([this] { run(); }) {}
-
-TcpListener::~TcpListener() {
-  const std::uint64_t one = 1;
-  SHOAL_CHECK(write(waker_, &one, sizeof one) == sizeof one);
-  thread_.join();
-  close(listener_);
-  close(waker_);
-}
-
-void TcpListener::run() {
-  std::array<pollfd, 2> waits = {pollfd{waker_, POLLIN, 0}, pollfd{listener_, POLLIN, 0}};
-  for (;;) {
-    poll(waits.data(), waits.size(), -1);  // the destructor wakes it
-    if (waits[0].revents != 0) return;
-    if (waits[1].revents != 0) take();
-  }
-}
-
-void TcpListener::take() {
-  const int fd = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  if (fd >= 0) {
-    prepare(fd);
-    return accept_(fd);
-  }
-  pollfd pause{waker_, POLLIN, 0};  // it went away again, or there are no descriptors for a while
-  poll(&pause, 1, kPauseMs);
 }
 
 }  // namespace shoal::wire

@@ -65,10 +65,12 @@ void Agent::State::attached_again(const TrainerAttached& input) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   trainer.attached = true;
   trainer.releasing = trainer.unresponsive = false;  // what it holds, it says
+  trainer.hears_relays = input.ready.hears_relays;
   if (trainer.state == TrainerState::kStopping) {
     return emit(SendTrainer{trainer_id(slot), StopTrainer{}});
   }
   trainer.due.reset();
+  tell_relays(slot);
   const auto& held = input.ready.holds;
   if (held) adopt(slot, *held);
   for (auto& [id, replica] : replicas) {

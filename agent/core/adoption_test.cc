@@ -55,6 +55,20 @@ TEST_F(AdoptionTest, TheFirstHelloNamesWhatLeftTrainersHold) {
   EXPECT_EQ(agent_.view().replicas[0].state, ReplicaState::kServing);
 }
 
+// The agent that left it has told what it had refused by then.
+TEST_F(AdoptionTest, WhatALeftTrainerHasRefusedCountsFromNowOn) {
+  boot_with({left(0, 0), left(1, 1)});
+  attach_again(0, std::nullopt);
+  attach_again(1, std::nullopt);
+  link_ = one<OpenLink>().link;
+  connect();
+  trainer_says(0, PortRefusals{{{RefusalReason::kForeign, 70}}}, 4);
+  trainer_says(0, PortRefusals{{{RefusalReason::kForeign, 72}}}, 4);
+  advance(seconds(2));
+  EXPECT_THAT(said<Heartbeat>().at(0).refusals,
+              ElementsAre(RefusalCount{RefusalReason::kForeign, 2}));
+}
+
 TEST_F(AdoptionTest, DevicesWithoutALeftTrainerGetOneAtOnce) {
   boot_with({left(1, 1)});
   ASSERT_THAT(all<StartTrainer>(), SizeIs(1));

@@ -24,6 +24,7 @@ void add_to(Digester& digester, const Trainer& trainer) {
       .add(trainer.releasing)
       .add(trainer.unresponsive)
       .add(trainer.left)
+      .add(trainer.hears_relays)
       .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)
       .add(trainer.device.gflops)
@@ -177,7 +178,7 @@ void Agent::step(Instant now, const Input& input, Effects& out) {
                  [&](const CheckpointUploadMoved& i) { s.upload_moved(i); },
                  [&](const CheckpointUploadDone& i) { s.upload_done(i.part); },
                  [&](const CheckpointUploadFailed& i) { s.upload_failed(i); },
-                 [&](const MemoryMeasured& i) { s.resident = i.resident; },
+                 [&](const HostMeasured& i) { s.measured_host = i; },
                  [&](const StopRequested&) { s.stop(); },
                  [&](const HandOverRequested&) { s.hand_over(); },
                  [&](const Tick&) {},
@@ -199,7 +200,13 @@ Digest Agent::digest() const {
       .add(ns_of(s.drain_due));
   digester.add(static_cast<std::int32_t>(s.link)).add(s.link_id.n).add(ns_of(s.link_due));
   digester.add(ns_of(s.heartbeat_due)).add(s.link_backoff.attempts()).add(s.heartbeats);
-  digester.add(s.welcome.agent.n).add(s.welcome.incarnation.n).add(s.resident.count());
+  digester.add(s.welcome.agent.n)
+      .add(s.welcome.incarnation.n)
+      .add(s.measured_host.resident.count());
+  if (s.measured_host.relay) digester.add(s.measured_host.relay->carried.count());
+  for (const std::string& relay : s.relays.value_or(std::vector<std::string>()))
+    digester.add(relay);
+  for (const std::int64_t each : s.refused.by_reason) digester.add(each);
   s.outbox.add_to(digester);
   for (const auto& trainer : s.trainers) add_to(digester, trainer);
   for (const auto& [id, replica] : s.replicas) {

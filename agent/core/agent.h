@@ -21,6 +21,8 @@
 //    before the first Hello, with what they work on; one that does not come is killed. One whose
 //    stream broke may come again, too; then the session is opened anew, so that the coordinator
 //    repeats what the trainer may have missed.
+//  * Relays. What the coordinator tells of them is told to every trainer, at once and when it
+//    attaches.
 //  * Memory. A replica that does not fit beside those that its device holds is refused
 //    (kOutOfMemory) before anything is loaded.
 //  * Replicas. Assign of a known or released one is a no-op; one whose trainer is not ready, or
@@ -59,6 +61,7 @@ struct Options {
   std::string name, version, host;
   std::vector<std::pair<std::string, std::string>> labels;
   std::vector<Device> devices;  // devices[i].index == i
+  bool only_relays = false;     // no device, and no trainer
   std::string data_dir;         // checkpoint folders are named below it
   std::uint64_t seed = 1;       // of the jitter
 

@@ -28,7 +28,7 @@ TEST_F(AgentTest, BootOpensTheLinkAndStartsATrainerPerDevice) {
 TEST_F(AgentTest, HeartbeatsFollowTheWelcome) {
   boot();
   connect();
-  step(MemoryMeasured{Bytes(55)});
+  step(HostMeasured{Bytes(55)});
   advance(seconds(2));
   EXPECT_THAT(said<Heartbeat>(), ElementsAre(Heartbeat{1, Bytes(55)}));
   advance(milliseconds(1999));
@@ -246,7 +246,7 @@ TEST_F(AgentTest, EqualInputsGiveEqualDigests) {
     EXPECT_EQ(agent_.next_deadline(), other.next_deadline());
   }
   const Digest before = agent_.digest();
-  step(MemoryMeasured{Bytes(1)});
+  step(HostMeasured{Bytes(1)});
   EXPECT_NE(agent_.digest(), before);
 }
 

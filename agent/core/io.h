@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -121,9 +122,11 @@ struct CheckpointUploadFailed {
   Error error;
 };
 
-struct MemoryMeasured {
+// For the heartbeats: memory of agent and trainers, and what the relay does, where there is one.
+struct HostMeasured {
   Bytes resident;
-};                            // of agent and trainers, for the heartbeats
+  std::optional<RelayFigures> relay = {};
+};
 struct StopRequested {};      // first: drain; second: now
 struct HandOverRequested {};  // end at once, and leave the trainers to the next start of the daemon
 struct Tick {};               // a deadline has passed
@@ -132,7 +135,7 @@ using Input = std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAtt
                            TrainerDetached, TrainerExited, CheckpointFetched, CheckpointFetchMoved,
                            CheckpointFetchFailed, CheckpointHashed, CheckpointHashFailed,
                            CheckpointUploadMoved, CheckpointUploadDone, CheckpointUploadFailed,
-                           MemoryMeasured, StopRequested, HandOverRequested, Tick>;
+                           HostMeasured, StopRequested, HandOverRequested, Tick>;
 
 // ---- effects
 

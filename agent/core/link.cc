@@ -25,7 +25,8 @@ void Agent::State::open_link() {
               .incarnation = welcome.incarnation,
               .version = options.version,
               .host = options.host,
-              .labels = options.labels};
+              .labels = options.labels,
+              .hears_relays = true};
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     hello.devices.push_back(trainers[i].device);
   }
@@ -88,6 +89,22 @@ void Agent::State::welcomed(const Welcome& message) {
   }
   for (FromAgent& kept : outbox.say_all(now)) say(std::move(kept));
   retry_uploads();
+  take_relays(message.relays);
+}
+
+void Agent::State::take_relays(const std::vector<std::string>& addresses) {
+  if (relays == addresses) return;
+  relays = addresses;
+  for (std::size_t slot = 0; slot < trainers.size(); ++slot) {
+    tell_relays(static_cast<std::int32_t>(slot));
+  }
+}
+
+void Agent::State::tell_relays(std::int32_t slot) {
+  const Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  const bool listens = trainer.state == TrainerState::kReady && trainer.attached;
+  if (relays && listens && trainer.hears_relays)
+    emit(SendTrainer{trainer_id(slot), Relays{*relays}});
 }
 
 void Agent::State::refused(const Error& error, std::string sentence) {
@@ -106,6 +123,7 @@ void Agent::State::obey(const ToAgent& message) {
     void operator()(const Refused& m) { s.refused_by_coordinator(m.error); }
     void operator()(const Assign& m) { s.assign(m); }
     void operator()(const Release& m) { s.release(m); }
+    void operator()(const Relays& m) { s.take_relays(m.addresses); }
     void operator()(const ForgetCheckpoint& m) { s.forget_checkpoint(m.checkpoint); }
     void operator()(const ToReplica<WriteCheckpoint>& m) { s.write_checkpoint(m.replica, m.body); }
     void operator()(const ToReplica<PipelineView>& m) { s.forward(m.replica, m); }
@@ -128,7 +146,7 @@ void Agent::State::obey(const ToAgent& message) {
 }
 
 void Agent::State::beat() {
-  say(Heartbeat{++heartbeats, resident});
+  say(Heartbeat{++heartbeats, measured_host.resident, to_list(refused), measured_host.relay});
   heartbeat_due = now + welcome.heartbeat_every;
 }
 

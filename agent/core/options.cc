@@ -13,7 +13,9 @@ void check_identity(const Options& options, std::vector<FieldError>& errors) {
   if (!is_uid(options.uid)) errors.push_back({"/uid", "must be 32 lower-case hex characters"});
   if (options.name.empty()) errors.push_back({"/name", "must not be empty"});
   if (options.data_dir.empty()) errors.push_back({"/data_dir", "must not be empty"});
-  if (options.devices.empty()) errors.push_back({"/devices", "must name at least one device"});
+  if (options.devices.empty() != options.only_relays)
+    errors.push_back(
+        {"/devices", "must name at least one device, and none where the host only relays"});
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     if (options.devices[i].index != static_cast<std::int32_t>(i)) {
       errors.push_back({"/devices", "must be numbered 0, 1, … in order"});

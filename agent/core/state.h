@@ -28,8 +28,11 @@ struct Trainer {
   bool attached = false;       // its stream is open
   bool releasing = false;      // it has yet to let go of a replica; `due` says until when
   bool unresponsive = false;   // it said nothing for so long that the coordinator was told
+  bool hears_relays = false;   // of the process that is attached
   bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
   Backoff backoff{seconds(1), seconds(1)};
+  // By its port, as it said last; none: it was left, and has not said yet.
+  std::optional<RefusalCounts> refused;
   std::string killed_because;  // by us; empty: it ended by itself
   std::string last_exit;       // for the sentence about a replica that waited in vain
 };
@@ -88,7 +91,9 @@ struct Agent::State {
   std::vector<ReplicaId> hello_replicas;
   std::vector<Device> hello_devices;
   std::int64_t heartbeats = 0;
-  Bytes resident;
+  HostMeasured measured_host;
+  std::optional<std::vector<std::string>> relays;  // of the cluster; none: not told yet
+  RefusalCounts refused;                           // by the ports of all trainers that there were
   Outbox<FromAgent> outbox;
 
   std::vector<Trainer> trainers;  // by slot; those of further replicas are made when one comes
@@ -128,6 +133,8 @@ struct Agent::State {
   void hear(const CoordinatorSaid& input);
   void greet(const ToAgent& message);
   void welcomed(const Welcome& message);
+  void take_relays(const std::vector<std::string>& addresses);
+  void tell_relays(std::int32_t slot);
   void refused(const Error& error, std::string sentence);
   void refused_by_coordinator(const Error& error);
   void obey(const ToAgent& message);
@@ -145,6 +152,7 @@ struct Agent::State {
   void detached(const TrainerDetached& input);
   void exited(const TrainerExited& input);
   void trainer_said(const TrainerSaid& input);
+  void port_refused(std::int32_t slot, const RefusalCounts& counts);
   void kill_trainer(std::int32_t slot, std::string because);
   void trainer_due(std::int32_t slot);
   void silenced(std::int32_t slot);

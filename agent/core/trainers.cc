@@ -65,6 +65,7 @@ void Agent::State::start_trainer(std::int32_t slot) {
   trainer.due = now + options.attach_limit;
   trainer.attached = trainer.releasing = trainer.unresponsive = false;
   trainer.killed_because.clear();
+  trainer.refused = RefusalCounts();
   const auto beside = std::count_if(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
   });
@@ -78,11 +79,13 @@ void Agent::State::attached(const TrainerAttached& input) {
   move(trainer->state, TrainerEvent::kAttached);
   trainer->attached = true;
   trainer->left = false;
+  trainer->hears_relays = input.ready.hears_relays;
   trainer->due.reset();
   if (input.ready.protocol != kProtocolVersion) {
     return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
   }
   if (is_first(input.trainer.slot)) measured(input);
+  tell_relays(input.trainer.slot);
   if (input.ready.holds) adopt(input.trainer.slot, *input.ready.holds);
   load_what_is_ready();
 }
@@ -175,6 +178,7 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     void operator()(const PipelineStats& m) {
       if (known(m.replica) && !s.say(m)) s.drop();
     }
+    void operator()(const PortRefusals& m) { s.port_refused(slot, to_counts(m.refusals)); }
     void operator()(const FromReplica<RoundReport>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<Vote>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<ReduceFailed>& m) { keep(m.replica, m); }
@@ -188,6 +192,13 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     void operator()(const CheckpointFailed& m) { s.checkpoint_failed(m); }
   } visitor{*this, input.trainer.slot};
   std::visit(visitor, input.message);
+}
+
+// What a trainer that was left has refused before was told by the agent that left it.
+void Agent::State::port_refused(std::int32_t slot, const RefusalCounts& counts) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (trainer.refused) refused += counts.since(*trainer.refused);
+  trainer.refused = counts;
 }
 
 void Agent::State::kill_trainer(std::int32_t slot, std::string because) {

@@ -45,6 +45,30 @@ TEST_F(TrainersTest, ATrainerThatLivedLongStartsItsBackoffAnew) {
   EXPECT_LE(now_ - died, milliseconds(500));
 }
 
+// Sums over trainers and their starts; a heartbeat says them.
+TEST_F(TrainersTest, WhatTheirPortsRefuseIsTold) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  const auto foreign = [](std::int64_t count) {
+    return std::vector<RefusalCount>{{RefusalReason::kForeign, count}};
+  };
+  trainer_says(0, PortRefusals{foreign(2)});
+  trainer_says(0, PortRefusals{foreign(5)});
+  trainer_says(1, PortRefusals{foreign(1)});
+  advance(seconds(2));
+  EXPECT_EQ(said<Heartbeat>().at(0).refusals, foreign(6));
+  step(TrainerExited{{0, 1}, {1, 0, ""}});
+  while (all<StartTrainer>().empty() && wake()) {
+  }
+  attach(0, 2);
+  trainer_says(0, PortRefusals{foreign(2)}, 2);
+  while (said<Heartbeat>().empty() && wake()) {
+  }
+  EXPECT_EQ(said<Heartbeat>().at(0).refusals, foreign(8));
+}
+
 TEST_F(TrainersTest, ATrainerThatDoesNotAttachIsKilled) {
   boot();
   connect();

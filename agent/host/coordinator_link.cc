@@ -83,8 +83,11 @@ Error error_of(const grpc::Status& status, const std::string& address) {
 class CoordinatorLink::Session
     : public grpc::ClientBidiReactor<v1::AgentMessage, v1::CoordinatorMessage> {
  public:
-  Session(LinkId id, std::string address, Post post)
-      : id_(id), address_(std::move(address)), post_(std::move(post)) {}
+  Session(LinkId id, std::string address, Post post, Revoked revoked)
+      : id_(id),
+        address_(std::move(address)),
+        post_(std::move(post)),
+        revoked_(std::move(revoked)) {}
 
   static void start(const std::shared_ptr<Session>& self,
                     const std::shared_ptr<grpc::Channel>& channel, const Hello& hello) {
@@ -140,6 +143,7 @@ class CoordinatorLink::Session
     note_heard();
     auto message = proto::read(incoming_);
     if (message.ok()) {
+      tell_revoked();
       post(CoordinatorSaid{id_, std::move(message).value()});
     } else {
       unreadable_ = message.error();
@@ -192,6 +196,12 @@ class CoordinatorLink::Session
     post(LinkUp{id_});
   }
 
+  void tell_revoked() {
+    std::vector<AgentId> agents;
+    for (const std::uint64_t id : incoming_.revoked()) agents.emplace_back(id);
+    if (!agents.empty()) revoked_(agents);
+  }
+
   void note_heard() SHOAL_EXCLUDES(mutex_) {
     const MutexLock guard(mutex_);
     heard_ = true;
@@ -208,6 +218,7 @@ class CoordinatorLink::Session
   const LinkId id_;
   const std::string address_;
   const Post post_;
+  const Revoked revoked_;
   std::unique_ptr<v1::AgentService::Stub> stub_;
   grpc::ClientContext context_;
   v1::CoordinatorMessage incoming_;
@@ -230,10 +241,11 @@ class CoordinatorLink::Session
 };
 
 CoordinatorLink::CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello,
-                                 Post post)
+                                 Post post, Revoked revoked)
     : id_(id),
       channel_(open_channel(endpoint)),
-      session_(std::make_shared<Session>(id, endpoint.address, std::move(post))) {
+      session_(
+          std::make_shared<Session>(id, endpoint.address, std::move(post), std::move(revoked))) {
   wire::hold_callback_queue();
   Session::start(session_, channel_, hello);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <grpcpp/grpcpp.h>
 
@@ -31,9 +32,13 @@ Error error_of(const grpc::Status& status, const std::string& address);
 class CoordinatorLink {
  public:
   using Post = std::function<void(Input)>;  // any thread
+  // Agents of which trainers are to believe nothing any more, told before what came with it. Any
+  // thread.
+  using Revoked = std::function<void(const std::vector<AgentId>&)>;
 
   // Begins at once; LinkUp, CoordinatorSaid and at last LinkDown are posted.
-  CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello, Post post);
+  CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello, Post post,
+                  Revoked revoked);
   // Says what was sent before and waits for the end, a second at most; then breaks off. At once
   // when nothing was ever heard. Posts nothing more.
   ~CoordinatorLink();

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "agent/core/agent.h"
 #include "agent/host/coordinator_link.h"
 #include "agent/host/network.h"
+#include "agent/host/relay_host.h"
 #include "data/data_roots.h"
 
 namespace shoal::agent {
@@ -27,6 +29,7 @@ struct HostOptions {
   Duration trainer_ping = seconds(2);    // one hangs after two of these and detach_limit
   Duration orphan_limit = seconds(600);  // trainers without an agent end then; 0: at once
   PortRange peer_ports;
+  std::optional<RelaySettings> relay;  // none: this agent does not relay
   // Called by the thread that decides, whenever it turns, and that is at least every 5 s.
   std::function<void()> on_turn;
 };

@@ -92,6 +92,12 @@ Status Membership::load() {
   return {};
 }
 
+std::optional<Membership::Believed> Membership::believes() const {
+  const auto known = held();
+  if (!known) return std::nullopt;
+  return Believed{known->name.cluster, known->trusted};
+}
+
 Result<Membership::Held> Membership::read_held(const std::string& chain,
                                                const std::string& roots) const {
   auto certificates = identity::Certificate::parse_chain(chain);

@@ -53,6 +53,13 @@ class Membership {
   // other end dislikes ours, it asks for a new one, and is told how far the clocks are apart.
   std::optional<Error> fault();
 
+  // What this machine believes of its cluster; none: it has not joined yet.
+  struct Believed {
+    identity::ClusterName cluster;
+    identity::Roots roots;
+  };
+  std::optional<Believed> believes() const;
+
   static constexpr Duration kCallLimit = seconds(5);
 
  private:

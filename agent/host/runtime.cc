@@ -47,6 +47,9 @@ class Runtime::Impl {
         core_(core_options()),
         checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator,
                                                         options_.core.transfer_limit, poster())) {
+    if (options_.relay && membership_) {
+      relay_ = std::make_unique<RelayHost>(*options_.relay, membership_);
+    }
     trainers_ = std::make_unique<TrainerProcesses>(
         options_, *folder_,
         TrainerProcesses::Outside{
@@ -138,7 +141,9 @@ class Runtime::Impl {
 
   void measure_memory() {
     measure_at_ = clock_.now() + kMemoryEvery;
-    step(MemoryMeasured{resident_bytes("self") + trainers_->resident()});
+    if (relay_) (void)relay_->refresh();  // it runs; opening a link tells when it cannot
+    step(HostMeasured{resident_bytes("self") + trainers_->resident(),
+                      relay_ ? relay_->figures() : std::nullopt});
   }
 
   // To the terminal and to the journal.
@@ -260,8 +265,15 @@ class Runtime::Impl {
       if (Status member = membership_->ensure(); !member.ok())
         return inputs_->post(LinkDown{effect.link, member.error()});
     }
-    link_ = std::make_unique<CoordinatorLink>(options_.coordinator, effect.link, effect.hello,
-                                              poster());
+    Hello hello = effect.hello;
+    if (relay_ != nullptr) {
+      if (Status relays = relay_->refresh(); !relays.ok())
+        return inputs_->post(LinkDown{effect.link, relays.error()});
+      hello.relay = relay_->address();
+    }
+    link_ = std::make_unique<CoordinatorLink>(
+        options_.coordinator, effect.link, hello, poster(),
+        [this](const std::vector<AgentId>& agents) { server_->revoke(agents); });
   }
   void perform(const CloseLink& effect) {
     if (link_ == nullptr || link_->id() != effect.link) return;
@@ -302,6 +314,7 @@ class Runtime::Impl {
   const HostOptions options_;
   const std::unique_ptr<DataFolder> folder_;
   const std::shared_ptr<Membership> membership_;  // null: a test brings credentials
+  std::unique_ptr<RelayHost> relay_;              // null: this agent does not relay
   const UnixClock clock_;
   Journal journal_{folder_->journal_path(), [this] { return clock_.now(); }};
   const std::shared_ptr<InputQueue> inputs_;
@@ -323,9 +336,12 @@ Runtime::Runtime(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Runtime::~Runtime() = default;
 
 Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
-  if (access(options.trainer.c_str(), X_OK) != 0) {
+  if (!options.core.only_relays && access(options.trainer.c_str(), X_OK) != 0) {
     return Error{Code::kNotFound, "there is no program " + options.trainer, "--trainer",
                  "give the path of shoal-trainer"};
+  }
+  if (options.relay) {
+    if (Status relay = check_relay(*options.relay); !relay.ok()) return relay.error();
   }
   auto folder = DataFolder::open(options.data_dir);
   if (!folder.ok()) return folder.error();

@@ -184,6 +184,11 @@ void TrainerServer::certify_over(std::shared_ptr<grpc::Channel> channel) {
   coordinator_ = std::move(channel);
 }
 
+void TrainerServer::revoke(const std::vector<AgentId>& agents) {
+  const MutexLock guard(mutex_);
+  revoked_ = agents;
+}
+
 grpc::Status TrainerServer::may_ask(const std::string& nonce, ReplicaId replica) {
   const MutexLock guard(mutex_);
   for (const auto& [number, slot] : slots_) {
@@ -240,7 +245,10 @@ void TrainerServer::send(TrainerId trainer, const ToTrainer& message) {
   const bool known = slot != slots_.end() && slot->second.generation == trainer.generation;
   const auto* load = std::get_if<LoadReplica>(&message);
   if (known && load != nullptr) slot->second.replica = load->assign.replica;
-  if (known && slot->second.stream != nullptr) slot->second.stream->send(proto::to_wire(message));
+  if (!known || slot->second.stream == nullptr) return;
+  v1::TrainerCommand command = proto::to_wire(message);
+  for (const AgentId agent : revoked_) command.add_revoked(agent.n);
+  slot->second.stream->send(std::move(command));
 }
 
 }  // namespace shoal::agent

@@ -41,6 +41,8 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   // Where certificates of replicas come from: the channel of a session with the coordinator. Null:
   // there is none, and who asks is told to ask again.
   void certify_over(std::shared_ptr<grpc::Channel> channel);
+  // Agents whose replicas are believed no more: trainers are told with their next command.
+  void revoke(const std::vector<AgentId>& agents);
 
  private:
   class Stream;
@@ -66,6 +68,7 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   Mutex mutex_;  // taken before a stream's own
   std::map<std::int32_t, Slot> slots_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::Channel> coordinator_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<AgentId> revoked_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

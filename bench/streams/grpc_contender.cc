@@ -1,4 +1,4 @@
-// gRPC as peers use it today (wire/peer_channel.h), without TLS, with its own, or with a pump below
+// gRPC as peers used it before they had streams, without TLS, with its own, or with a pump below
 // it. Messages stay in gRPC's slices: nobody copies them to where they belong.
 #include <chrono>
 #include <map>
@@ -16,20 +16,52 @@
 #include <unistd.h>
 
 #include "bench/streams/contender.h"
+#include "bench/streams/tcp_listener.h"
 #include "bench/streams/tls_pump.h"
 #include "threads/mutex.h"
-#include "wire/peer_channel.h"
 #include "wire/tcp_socket.h"
 
 namespace shoal::bench {
 namespace {
 
 constexpr char kMethod[] = "/shoal.Bench/Talk", kPurpose[] = "shoal-purpose";
-constexpr Duration kKeepalive = seconds(4);
+constexpr int kKeepaliveMs = 4000, kMessageMax = (4 << 20) + 4096;
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr int kPatienceMs = 10'000;
 // What the dialling pump says of the connection: who speaks HTTP/2 as the client on it.
 constexpr std::byte kDiallerCalls{0}, kAcceptorCalls{1};
+
+// Keep-alive that notices a frozen peer, HTTP/2 frames and read buffers large enough that a message
+// of 1 MiB passes in few pieces.
+void set_common(const std::function<void(const char*, int)>& set) {
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kKeepaliveMs / 2);
+  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, (1 << 24) - 1);
+  set(GRPC_ARG_HTTP2_WRITE_BUFFER_SIZE, 2 << 20);
+  set(GRPC_ARG_TCP_READ_CHUNK_SIZE, 1 << 20);
+  set(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 64 << 10);
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 2 << 20);
+}
+
+grpc::ChannelArguments channel_arguments() {
+  grpc::ChannelArguments arguments;
+  set_common([&](const char* name, int value) { arguments.SetInt(name, value); });
+  arguments.SetMaxReceiveMessageSize(kMessageMax);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return arguments;
+}
+
+void configure(grpc::ServerBuilder& builder) {
+  set_common([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.SetMaxReceiveMessageSize(kMessageMax);
+}
 
 grpc::ByteBuffer lend(std::span<const std::byte> message) {
   const grpc::Slice slice(message.data(), message.size(), grpc::Slice::STATIC_SLICE);
@@ -158,7 +190,7 @@ class GrpcContender final : public Contender {
 
   Result<std::string> listen() override {
     grpc::ServerBuilder builder;
-    wire::configure_peer_server(builder, kKeepalive, false);
+    configure(builder);
     builder.RegisterCallbackGenericService(&service_);
     int port = 0;
     if (way_ != GrpcWay::kPump) {
@@ -167,8 +199,7 @@ class GrpcContender final : public Contender {
     server_ = builder.BuildAndStart();
     if (!server_) return Error{Code::kUnavailable, "gRPC does not start", "", ""};
     if (way_ == GrpcWay::kPump) {
-      auto listener =
-          wire::TcpListener::start(place_.host + ":0", [this](int fd) { accept_pump(fd); });
+      auto listener = TcpListener::start(place_.host + ":0", [this](int fd) { accept_pump(fd); });
       if (!listener.ok()) return listener.error();
       listener_ = std::move(listener).value();
       port = listener_->port();
@@ -230,7 +261,7 @@ class GrpcContender final : public Contender {
 
   std::shared_ptr<grpc::Channel> dial(int peer) {
     const std::string& address = addresses_.at(static_cast<std::size_t>(peer));
-    grpc::ChannelArguments arguments = wire::peer_channel_arguments(kKeepalive);
+    grpc::ChannelArguments arguments = channel_arguments();
     arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 1);
     if (way_ == GrpcWay::kTls) {
       arguments.SetSslTargetNameOverride("localhost");
@@ -282,7 +313,7 @@ class GrpcContender final : public Contender {
     }
     const auto peer = pump->hear();
     if (!peer.ok()) return;
-    grpc::ChannelArguments arguments = wire::peer_channel_arguments(kKeepalive);
+    grpc::ChannelArguments arguments = channel_arguments();
     auto channel = grpc::CreateCustomInsecureChannelFromFd("peer", pump->take_plain(), arguments);
     run(std::move(pump));
     keep(std::to_integer<int>(*peer), std::move(channel));
@@ -310,7 +341,7 @@ class GrpcContender final : public Contender {
   std::map<int, std::shared_ptr<grpc::Channel>> channels_ SHOAL_GUARDED_BY(mutex_);
   Service service_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<wire::TcpListener> listener_;
+  std::unique_ptr<TcpListener> listener_;
 };
 
 }  // namespace

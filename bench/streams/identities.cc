@@ -21,8 +21,8 @@ wire::stream::TlsContexts contexts_of(const identity::Authority& ca,
   const auto trust =
       std::make_shared<const identity::Trust>(identity::Beliefs{ca.roots(unix_now()), {}});
   const identity::ExpectedPeer any{.cluster = ca.cluster()};
-  auto server = identity::make_tls_context(identity::MutualServer{own, trust, any}, now);
-  auto client = identity::make_tls_context(identity::Client{own, trust, any}, now);
+  auto server = identity::make_tls_context(identity::MutualServer{own, trust, any}, unix_now);
+  auto client = identity::make_tls_context(identity::Client{own, trust, any}, unix_now);
   return {std::move(server).value(), std::move(client).value()};
 }
 

@@ -13,12 +13,13 @@ int main() {
   const auto index = agent_channel::environment_number("SHOAL_TRAINER_DEVICE", 0, 0, 4095);
   if (!index) return replica::complain(kProgram, index.error());
   bench::TimedHost host({.step = milliseconds(*step)});
-  return replica::serve(kProgram, host, [&](TrainerReady& ready) {
+  const auto measure = [&](TrainerReady& ready) {
     ready.device.index = *index;
     ready.device.name = "a clock";
     ready.device.memory = mebibytes(std::int64_t{1} << 20);
     ready.device.gflops = 1e4 / *step;
     ready.libraries = "none: it waits";
     return replica::MaybeFailure();
-  });
+  };
+  return replica::serve({kProgram, host, measure});
 }

@@ -87,6 +87,8 @@ void show(const Json& agent, const std::string& work) {
   text += line("violations", violations_text(agent));
   text += line("availability", fixed(100 * number_at(agent, "availability", 0), 1) + " %");
   text += line("host", text_at(agent, "host"));
+  if (const std::string relay = text_at(agent, "relay", ""); !relay.empty())
+    text += line("relays at", relay);
   text += line("version", text_at(agent, "version"));
   for (const Json& device : agent.at("devices")) {
     text += line("device " + text_at(device, "index"), device_text(agent, device));

@@ -50,6 +50,8 @@ Result<int> agent_get(const Context& context, const std::string& agent);
 Result<int> agent_command(const Context& context, const std::string& agent, const std::string& verb,
                           const WaitOptions& options);
 Result<int> network(const Context& context);
+// Says what cannot be reached, from where, and what to open. kExitFailure: something cannot.
+Result<int> agent_doctor(const Context& context);
 // Shows the version of this binary, and of the coordinator if it answers.
 Result<int> version(const Context& context, const std::string& own);
 Result<int> round_ls(const Context& context, const std::string& job);

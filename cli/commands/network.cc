@@ -1,7 +1,9 @@
-// shoal network: the lines between agents, as they were measured.
+// shoal network: the lines between agents, as they were measured. shoal agent doctor: what is wrong
+// with them.
 #include <map>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/doctor_text.h"
 #include "cli/commands/network_text.h"
 #include "cli/terminal.h"
 
@@ -31,6 +33,17 @@ Result<int> network(const Context& context) {
     say("No line has been measured yet: trainers measure lines in the first rounds of a job.");
   print(text);
   return kExitOk;
+}
+
+Result<int> agent_doctor(const Context& context) {
+  auto agents = context.api.list("/agents");
+  if (!agents) return agents.error();
+  auto found = context.api.get("/network");
+  if (!found) return found.error();
+  const std::vector<Finding> findings = diagnose(agents->at("items"), found->at("items"));
+  print(context.json ? to_json(findings).dump(2) + "\n" : to_text(findings));
+  if (findings.empty()) say("Nothing is wrong with the lines that are known.");
+  return !findings.empty() && findings.front().is_fault() ? kExitFailure : kExitOk;
 }
 
 }  // namespace shoal::cli

@@ -24,6 +24,14 @@ std::string round_trip_of(const Json& link) {
   return seconds > 0 ? fixed(seconds * 1e3, 1) + " ms" : "-";
 }
 
+// An older coordinator says only whether it was reached.
+std::string way_of(const Json& link) {
+  const std::string way = text_at(link, "way", "");
+  if (way.empty() || way == "unknown")
+    return text_at(link, "reached") == "false" ? "unreachable" : "-";
+  return way;
+}
+
 bool is_before(const Line& one, const Line& other) {
   return one.from != other.from ? comes_before(one.from, other.from)
                                 : comes_before(one.to, other.to);
@@ -43,10 +51,9 @@ std::string network_text(const Json& links, const std::map<std::string, std::str
     lines.push_back({name_of(link, "from"), name_of(link, "to"), &link});
   }
   std::sort(lines.begin(), lines.end(), is_before);
-  Table table({"FROM", "TO", ">BANDWIDTH", ">ROUND TRIP", ">MEASURED"});
+  Table table({"FROM", "TO", "WAY", ">BANDWIDTH", ">ROUND TRIP", ">MEASURED"});
   for (const Line& line : lines) {
-    const bool reached = text_at(*line.link, "reached") == "true";
-    table.add({line.from, line.to, reached ? rate_of(*line.link) : "not reached",
+    table.add({line.from, line.to, way_of(*line.link), rate_of(*line.link),
                round_trip_of(*line.link),
                human_duration(number_at(*line.link, "age_s", 0)) + " ago"});
   }

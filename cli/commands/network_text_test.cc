@@ -12,19 +12,20 @@ using testing::Not;
 const std::map<std::string, std::string> kNames = {
     {"agt_1", "agent-1"}, {"agt_2", "agent-2"}, {"agt_9", "agent-10"}};
 
-Json line(const char* from, const char* to, bool reached = true) {
-  return {{"from", from},         {"to", to},   {"reached", reached}, {"bytes_per_second", 25e6},
+Json line(const char* from, const char* to, const char* way = "direct") {
+  return {{"from", from},         {"to", to},   {"way", way}, {"bytes_per_second", 25e6},
           {"round_trip_s", 0.02}, {"age_s", 60}};
 }
 
 TEST(NetworkText, NamesTheAgentsInTheirOrder) {
   const std::string text = network_text(
-      Json::array({line("agt_1", "agt_9"), line("agt_1", "agt_2"), line("agt_2", "agt_1", false)}),
+      Json::array({line("agt_1", "agt_9"), line("agt_1", "agt_2"),
+                   line("agt_2", "agt_1", "unreachable"), line("agt_9", "agt_1", "relayed")}),
       kNames, false);
   EXPECT_LT(text.find("agent-2 "), text.find("agent-10")) << text;
   EXPECT_THAT(text, HasSubstr("200 Mbit/s"));
   EXPECT_THAT(text, HasSubstr("20.0 ms"));
-  EXPECT_THAT(text, HasSubstr("not reached"));
+  for (const char* way : {"direct", "unreachable", "relayed"}) EXPECT_THAT(text, HasSubstr(way));
 }
 
 // An agent with two devices: its trainers measure each other.

@@ -4,6 +4,7 @@
 
 #include "coordinator/core/absence.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/relays.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -91,14 +92,18 @@ std::optional<Error> refusal(const State& state, const Hello& hello, const Agent
   return std::nullopt;
 }
 
-void take_connection(Transaction& tx, AgentId agent, ConnectionId connection) {
+void take_connection(Transaction& tx, AgentId agent, const AgentHello& said) {
+  const ConnectionId connection = said.connection;
   VolatileState& state = tx.volatile_state();
   Presence& presence = state.presence[agent];
   if (presence.connected) {
     state.by_connection.erase(presence.connection);
     tx.disconnect(presence.connection);
   }
-  presence = {.connection = connection, .connected = true, .last_seen = tx.now()};
+  presence = {.connection = connection,
+              .connected = true,
+              .last_seen = tx.now(),
+              .hears_relays = said.hello.hears_relays};
   state.by_connection.put(connection, agent);
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }
@@ -118,6 +123,7 @@ void describe(AgentRecord& agent, const Hello& hello) {
   agent.name = hello.name;
   agent.version = hello.version;
   agent.host = hello.host;
+  agent.relay = hello.relay;
   agent.labels = hello.labels;
   // A measured speed outlives the reconnect of the same device.
   for (Device device : hello.devices) {
@@ -145,8 +151,9 @@ void welcome(Transaction& tx, AgentId agent, ConnectionId connection,
   const Options& options = tx.options();
   std::vector<ReplicaId> all = claimed;
   all.insert(all.end(), keep.begin(), keep.end());
-  tx.send_to(connection, Welcome{agent, tx.state().agents.at(agent).incarnation,
-                                 options.heartbeat_every, options.lease, std::move(all)});
+  tx.send_to(connection,
+             Welcome{agent, tx.state().agents.at(agent).incarnation, options.heartbeat_every,
+                     options.lease, std::move(all), living_relays(tx.state())});
 }
 
 const HeldReplica* find_held(const Hello& hello, const ReplicaRecord& replica) {
@@ -236,6 +243,7 @@ void lose(Transaction& tx, AgentId agent, AgentGone gone, const std::string& why
     state.presence.erase(agent);
   }
   transition(tx, agent, AgentState::kGone, gone);
+  tell_relays(tx);
   for (const ReplicaId replica : replicas_of(tx.state(), agent)) {
     if (!is_live(tx.state(), replica)) continue;
     if (gone == AgentGone::kLost && can_be_absent(tx.state(), replica)) {
@@ -351,6 +359,7 @@ void on_booted(Transaction& tx, const Booted& booted) {
   }
   tx.event(Severity::kInfo, event_kind::kCoordinatorStarted, {},
            "coordinator started, boot " + std::to_string(epoch));
+  process.relays = living_relays(state);
   begin_restoring(tx, booted.found);
 }
 
@@ -373,7 +382,7 @@ void on_hello(Transaction& tx, const AgentHello& said) {
   const bool same_process =
       hello.incarnation.n != 0 && hello.incarnation == tx.state().agents.at(id).incarnation;
   const bool stayed = tx.state().agents.at(id).state != AgentState::kGone;
-  take_connection(tx, id, connection);
+  take_connection(tx, id, said);
   describe(tx.agent(id), hello);
   if (!same_process) {
     AgentRecord& agent = tx.agent(id);
@@ -384,6 +393,7 @@ void on_hello(Transaction& tx, const AgentHello& said) {
   if (!same_process || !stayed) begin_stay(tx, id);
   say_who_came(tx, id, hello, same_process);
   resume(tx, id, connection, hello, same_process);
+  tell_relays(tx);
 }
 
 void on_hung_up(Transaction& tx, ConnectionId connection) {

@@ -1,7 +1,7 @@
-// Who may call on the port for agents. The certificate of a machine is demanded in the handshake,
-// before any HTTP/2 is parsed; each call is then held against the registry, which knows who was
-// revoked. gRPC takes the coordinator's certificate, key and roots from files
-// (machines/server_files.h) and looks for new ones every second.
+// Who may call on the port for agents. The certificate of a machine is demanded and judged in the
+// handshake, before any HTTP/2 is parsed; each call is then held against the registry, which knows
+// who was revoked. Whoever is refused is counted. gRPC takes the coordinator's certificate, key and
+// roots from files (machines/server_files.h) and looks for new ones every second.
 //
 // Threads: all methods may be called by any thread.
 #pragma once
@@ -12,6 +12,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "coordinator/service/machines/machines.h"
+#include "coordinator/service/people/refusals.h"
 
 namespace shoal::coordinator {
 
@@ -27,7 +28,7 @@ class AgentDoor {
                               const std::string& name) = 0;
 };
 
-// `machines` must outlive it.
-std::shared_ptr<AgentDoor> make_agent_door(Machines& machines);
+// Both must outlive it.
+std::shared_ptr<AgentDoor> make_agent_door(Machines& machines, Refusals& refusals);
 
 }  // namespace shoal::coordinator

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/service/grpc_log.h"
 #include "coordinator/service/service_test_util.h"
+#include "threads/clock.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -15,9 +17,12 @@ class AgentDoorTest : public ::testing::Test {
  protected:
   AgentDoorTest() {
     store_ = std::move(Store::open(registry_folder_.path())).value();
-    machines_ = std::move(Machines::open({.folder = registry_folder_.path()}, *store_)).value();
+    machines_ = std::move(Machines::open(
+                              {.folder = registry_folder_.path(), .clock = [this] { return now_; }},
+                              *store_))
+                    .value();
     AgentServiceOptions service;
-    service.door = make_agent_door(*machines_);
+    service.door = make_agent_door(*machines_, refusals_);
     coordinator_ = std::make_unique<TestCoordinator>(folder_.path(), Options(), service);
     machines_->on_revoked(
         [this](AgentId machine) { coordinator_->agents().end_sessions_of(machine); });
@@ -29,6 +34,7 @@ class AgentDoorTest : public ::testing::Test {
     SHOAL_CHECK(issued.ok(), issued.ok() ? "" : to_string(issued.error()));
     return std::move(issued).value();
   }
+  std::int64_t refused(RefusalReason why) const { return refusals_.counts(Port::kAgents)[why]; }
   std::shared_ptr<grpc::Channel> channel(const grpc::SslCredentialsOptions& tls) {
     grpc::ChannelArguments arguments;
     arguments.SetSslTargetNameOverride(kServerName);
@@ -41,9 +47,13 @@ class AgentDoorTest : public ::testing::Test {
   }
 
   TemporaryFolder registry_folder_, folder_;
+  // Of the coordinator: a while ago, so that it can go forward. Clients know the system's.
+  Instant now_ = UnixClock().now() - identity::kAgentLife * 2;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Machines> machines_;
+  Refusals refusals_;
   std::unique_ptr<TestCoordinator> coordinator_;
+  const GrpcLog grpc_log_{refusals_};
   const identity::PrivateKey key_ = identity::PrivateKey::make();
   const Hello hello_ = TestAgent::hello("one");
 };
@@ -65,6 +75,8 @@ TEST_F(AgentDoorTest, WithoutACertificateOrTlsNobodyIsHeard) {
   TestAgent plain(coordinator_->channel());
   plain.say(hello_);
   EXPECT_EQ(plain.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_GE(refused(RefusalReason::kNoCertificate), 1);  // a channel tries more than once
+  EXPECT_GE(refused(RefusalReason::kMalformed), 1);
   EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
 }
 
@@ -78,6 +90,30 @@ TEST_F(AgentDoorTest, ACertificateOfAForeignCaIsRefused) {
   agent.say(hello_);
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+  EXPECT_GE(refused(RefusalReason::kForeign), 1);
+}
+
+TEST_F(AgentDoorTest, ACertificateThatHasExpiredIsRefused) {
+  const auto issued = join(key_, hello_.uid);
+  now_ = now_ + identity::kAgentLife * 2;
+  TestAgent agent(channel_of(issued, key_));
+  agent.say(hello_);
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_GE(refused(RefusalReason::kExpired), 1);
+  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+}
+
+// Its key is a trainer's, which a user's code may hold.
+TEST_F(AgentDoorTest, ACertificateOfAReplicaIsRefused) {
+  const auto issued = join(key_, hello_.uid);
+  const identity::ReplicaName replica{issued.machine, JobId(1), 0, 0, ReplicaId(1)};
+  const auto certified = machines_->certify(replica, identity::make_request(key_));
+  ASSERT_TRUE(certified.ok());
+  TestAgent agent(channel_of(*certified, key_));
+  agent.say(hello_);
+  EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_GE(refused(RefusalReason::kOtherMember), 1);
+  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
 }
 
 TEST_F(AgentDoorTest, AHelloOfAnotherFolderIsRefused) {
@@ -87,6 +123,7 @@ TEST_F(AgentDoorTest, AHelloOfAnotherFolderIsRefused) {
   const grpc::Status status = agent.finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
   EXPECT_THAT(status.error_message(), HasSubstr(to_string(issued.machine)));
+  EXPECT_EQ(refused(RefusalReason::kOtherMember), 1);
 }
 
 TEST_F(AgentDoorTest, ARevocationEndsTheSessionAndRefusesTheNext) {
@@ -101,6 +138,7 @@ TEST_F(AgentDoorTest, ARevocationEndsTheSessionAndRefusesTheNext) {
   const grpc::Status status = again.finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_THAT(status.error_message(), HasSubstr("revoked"));
+  EXPECT_EQ(refused(RefusalReason::kRevoked), 1);
 }
 
 }  // namespace

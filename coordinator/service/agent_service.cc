@@ -267,7 +267,13 @@ void AgentService::end_sessions_of(AgentId machine) {
 }
 
 void AgentService::send(ConnectionId connection, const ToAgent& message) {
-  if (const auto session = impl_->find(connection)) session->send(proto::to_wire(message));
+  const auto session = impl_->find(connection);
+  if (!session) return;
+  v1::CoordinatorMessage wire = proto::to_wire(message);
+  if (impl_->options.revoked) {
+    for (const AgentId agent : impl_->options.revoked()) wire.add_revoked(agent.n);
+  }
+  session->send(std::move(wire));
 }
 
 void AgentService::disconnect(ConnectionId connection) {

@@ -24,9 +24,11 @@ using Certify = std::function<Result<IssuedCertificate>(const identity::ReplicaN
                                                         const std::string& request)>;
 
 struct AgentServiceOptions {
-  std::string bind = "127.0.0.1:7071";               // port 0 picks a free one
-  std::shared_ptr<AgentDoor> door;                   // who may call
-  Certify certify = nullptr;                         // none: replicas get no certificates
+  std::string bind = "127.0.0.1:7071";  // port 0 picks a free one
+  std::shared_ptr<AgentDoor> door;      // who may call
+  Certify certify = nullptr;            // none: replicas get no certificates
+  // Agents whose replicas are to be believed no more: told with everything that is sent.
+  std::function<std::vector<AgentId>()> revoked = nullptr;
   std::chrono::milliseconds hello_limit{10'000};     // open stream until Hello
   std::chrono::milliseconds log_limit{5'000};        // question about logs until its answer
   std::chrono::milliseconds transfer_limit{60'000};  // files in which nothing moves

@@ -48,6 +48,16 @@ TEST_F(AgentServiceTest, AnIncompatibleProtocolIsRefusedWithTheSideToUpgrade) {
   EXPECT_FALSE(agent.finish().ok());
 }
 
+TEST_F(AgentServiceTest, WhoWasRevokedIsToldWithEverything) {
+  AgentServiceOptions service;
+  service.revoked = [] { return std::vector{AgentId(5), AgentId(9)}; };
+  TestCoordinator coordinator(folder_.path(), {}, std::move(service));
+  TestAgent agent(coordinator.channel());
+  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
+  ASSERT_TRUE(agent.hear_a<Welcome>());
+  EXPECT_THAT(agent.revoked, ::testing::ElementsAre(5U, 9U));
+}
+
 TEST_F(AgentServiceTest, TheFirstMessageMustBeHello) {
   TestCoordinator coordinator(folder_.path());
   TestAgent agent(coordinator.channel());

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ struct AgentLive {
   Health health = Health::kRed;
   Instant last_seen;
   Bytes resident;
-  std::int32_t replicas = 0;  // that have not ended
+  std::optional<RelayFigures> relay;  // of an agent that relays
+  std::int32_t replicas = 0;          // that have not ended
 };
 
 // The newest Progress of each replica, and how old it is.
@@ -75,6 +77,7 @@ struct LiveView {
   FlatMap<ReplicaId, PipelineLive> pipeline;  // stages > 1 only
   FlatMap<ReplicaId, LoadLive> loads;         // that have moved
   FlatMap<ReplicaId, CopyLive> copies;        // by copy
+  RefusalCounts refused_by_peers;             // on the ports of trainers, since this process began
 };
 
 // Why the coordinator cannot serve right now; empty: ready.
@@ -93,13 +96,11 @@ struct RuntimeStats {  // for /metrics, since the process started
 // Events that an operator may want to be told of; counted from zero, so that the first one is an
 // increase.
 inline constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected,    event_kind::kAgentGone,
-    event_kind::kAgentRefused,         event_kind::kAgentQuarantined,
-    event_kind::kJobRolledBack,        event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,         event_kind::kRoundAborted,
-    event_kind::kRoundStragglers,      event_kind::kMomentumLost,
-    event_kind::kCheckpointFailed,     event_kind::kReplicaAbsent,
-    event_kind::kJobRestored,          event_kind::kMemberDistrusted,
+    event_kind::kAgentDisconnected,    event_kind::kAgentGone,        event_kind::kAgentRefused,
+    event_kind::kAgentQuarantined,     event_kind::kJobRolledBack,    event_kind::kReplicaFailed,
+    event_kind::kRoundAttempt,         event_kind::kRoundAborted,     event_kind::kRoundStragglers,
+    event_kind::kMomentumLost,         event_kind::kCheckpointFailed, event_kind::kReplicaAbsent,
+    event_kind::kJobRestored,          event_kind::kMemberDistrusted, event_kind::kAgentRevoked,
     event_kind::kStageRestoredFromCopy};
 
 // Counted as it became durable, since the process started (durable_counters.h).

@@ -45,7 +45,11 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
     : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
   for (const AgentRecord& agent : snapshot.agents) {
     if (agent.state == AgentState::kGone) continue;
-    agents_.put(agent.id, {.connection = {}, .last_seen = agent.updated_at, .resident = {}});
+    agents_.put(agent.id, {.connection = {},
+                           .last_seen = agent.updated_at,
+                           .resident = {},
+                           .relay = {},
+                           .refused = {}});
   }
   const MutexLock guard(mutex_);
   for (const JobRecord& job : snapshot.jobs) note(job);
@@ -105,14 +109,20 @@ void LiveBoard::note(const LoadProgress& progress, Instant now) {
                      round == nullptr ? 0 : *round});
 }
 
+void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
+  agent.resident = heartbeat.resident;
+  const RefusalCounts refused = to_counts(heartbeat.refusals);
+  refused_by_peers_ += refused.since(agent.refused);
+  agent.refused = refused;
+}
+
 bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& message) {
   const MutexLock guard(mutex_);
   const AgentId* id = by_connection_.find(connection);
   if (id == nullptr) return false;
   Agent& agent = agents_.at(*id);
   agent.last_seen = now;
-  if (const auto* heartbeat = std::get_if<Heartbeat>(&message))
-    agent.resident = heartbeat->resident;
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) note(agent, *heartbeat);
   const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
     const ReplicaPlace* place = held_.find(replica);
     return place != nullptr && place->agent == id;
@@ -200,7 +210,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   for (const auto& [id, agent] : agents_) {
     const Health heard = now - agent.last_seen > late_after_ ? Health::kYellow : Health::kGreen;
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
-    fresh->agents.put(id, {health, agent.last_seen, agent.resident, 0});
+    fresh->agents.put(id, {health, agent.last_seen, agent.resident, agent.relay, 0});
   }
   for (const auto& [replica, place] : held_) {
     if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;
@@ -208,6 +218,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;
   fresh->copies = copies_;
+  fresh->refused_by_peers = refused_by_peers_;
   for (const auto& [id, load] : loads_) {
     if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});
   }

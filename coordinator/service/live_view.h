@@ -36,6 +36,8 @@ class LiveBoard {
     ConnectionId connection;  // zero: none
     Instant last_seen;
     Bytes resident;
+    std::optional<RelayFigures> relay;
+    RefusalCounts refused;  // as its last heartbeat said
   };
   struct Load {
     JobId job;
@@ -44,6 +46,7 @@ class LiveBoard {
 
   void note(const JobRecord& job) SHOAL_REQUIRES(mutex_);
   void note(const ReplicaRecord& replica) SHOAL_REQUIRES(mutex_);
+  void note(Agent& agent, const Heartbeat& heartbeat) SHOAL_REQUIRES(mutex_);
   void note(const LoadProgress& progress, Instant now) SHOAL_REQUIRES(mutex_);
   void note_copies(const ReplicaRecord& keeper) SHOAL_REQUIRES(mutex_);
   void note(ReplicaId keeper, const CopiesHeld& held) SHOAL_REQUIRES(mutex_);
@@ -59,6 +62,7 @@ class LiveBoard {
   FlatMap<ReplicaId, ReplicaPlace> held_ SHOAL_GUARDED_BY(mutex_);  // that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);         // of replicas that load
   FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);
+  RefusalCounts refused_by_peers_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };
 

@@ -14,6 +14,21 @@ using ::testing::UnorderedElementsAre;
 constexpr Instant kStart{1'000'000'000'000};
 constexpr ConnectionId kStream{5};
 
+// Agents tell sums; one that begins again begins at zero.
+TEST(LiveBoard, RefusalsOfPeersAreSummed) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(4));
+  Instant now = kStart;
+  const auto beat = [&](std::int64_t foreign) {
+    now = now + seconds(2);
+    board.said(now, kStream, Heartbeat{.refusals = {{RefusalReason::kForeign, foreign}}});
+    return board.view(now)->refused_by_peers[RefusalReason::kForeign];
+  };
+  EXPECT_EQ(beat(3), 3);
+  EXPECT_EQ(beat(5), 5);
+  EXPECT_EQ(beat(1), 6);
+}
+
 TEST(LiveBoard, HealthFollowsTheHeartbeats) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));

@@ -111,10 +111,12 @@ class TestAgent {
   std::optional<ToAgent> hear() {
     v1::CoordinatorMessage wire;
     if (!stream_->Read(&wire)) return std::nullopt;
+    revoked.assign(wire.revoked().begin(), wire.revoked().end());
     auto message = proto::read(wire);
     SHOAL_CHECK(message.ok(), message.ok() ? "" : to_string(message.error()));
     return std::move(message).value();
   }
+  std::vector<std::uint64_t> revoked;  // as the last message said
   // The next message of one kind, skipping others.
   template <typename Body>
   std::optional<Body> hear_a() {

@@ -237,7 +237,7 @@ Result<LinkEstimate> probe_link(wire::stream::Pair& pair, ReplicaId self, Replic
   if (!to.ok()) return to.error();
   const auto from = pull_rate(pair, gate, stop);
   if (!from.ok()) return from.error();
-  return LinkEstimate{peer, *trip, *to, *from, true};
+  return LinkEstimate{peer, *trip, *to, *from, true, PeerWay::kUnknown};
 }
 
 LinkProber::LinkProber(ProbeGate& gate, Dial dial, Found found)
@@ -278,10 +278,11 @@ void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_t
 
 Result<LinkEstimate> LinkProber::dial_and_probe(ReplicaId self, const PeerAddress& peer,
                                                 std::stop_token stop) {
-  const auto pair = dial_(peer);
-  if (!pair.ok()) return pair.error();
-  auto found = probe_link(**pair, self, peer.replica, gate_, stop);
-  (*pair)->close();
+  const auto reached = dial_(peer, stop);
+  if (!reached.ok()) return reached.error();
+  auto found = probe_link(*reached->pair, self, peer.replica, gate_, stop);
+  reached->let_go();
+  if (found.ok()) found->way = reached->way;
   return found;
 }
 
@@ -294,7 +295,7 @@ bool LinkProber::try_one(ReplicaId self, const PeerAddress& peer, std::stop_toke
   const Code code = found.error().code;
   const bool again = code == Code::kResourceExhausted || code == Code::kCancelled;
   if (code == Code::kUnavailable && !stop.stop_requested() && !gate_.in_reduce()) {
-    found_({peer.replica, {}, 0, 0, false});
+    found_({peer.replica, {}, 0, 0, false, PeerWay::kUnreachable});
   }
   return !again;
 }

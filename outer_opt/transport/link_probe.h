@@ -17,6 +17,7 @@
 
 #include "base/result.h"
 #include "outer_opt/core/round/round.h"
+#include "outer_opt/transport/ways.h"
 #include "threads/clock.h"
 #include "threads/mutex.h"
 #include "wire/stream/blocking_stream.h"
@@ -59,7 +60,8 @@ Result<LinkEstimate> probe_link(wire::stream::Pair& pair, ReplicaId self, Replic
 // Thread-safe.
 class LinkProber {
  public:
-  using Dial = std::function<Result<std::shared_ptr<wire::stream::Pair>>(const PeerAddress& peer)>;
+  // Ends early when it is stopped.
+  using Dial = std::function<Result<Reached>(const PeerAddress& peer, const std::stop_token& stop)>;
 
   // `gate` and what the functions refer to outlive the prober; they are called from its thread.
   LinkProber(ProbeGate& gate, Dial dial, Found found);
@@ -67,7 +69,7 @@ class LinkProber {
 
   // Takes the place of what is still to be measured.
   void start(ReplicaId self, std::vector<PeerAddress> peers);
-  void stop();  // waits, at most for a handshake
+  void stop();  // waits for little
 
  private:
   void run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop);

@@ -187,16 +187,17 @@ v1::FetchMomentumRequest request_for(const MomentumHolder& holder, const RoundKe
 // One try, on a connection of its own.
 Status try_once(const DialHolder& dial, const v1::FetchMomentumRequest& request, Duration silence,
                 Assembler& assembler, const std::stop_token& stop) {
-  const auto pair = dial();
-  if (!pair.ok()) return error_of(pair.error());
-  const auto stream = wire::stream::BlockingStream::open(**pair, kMomentumPurpose, kTransferLimit);
+  const auto reached = dial();
+  if (!reached.ok()) return error_of(reached.error());
+  const auto stream =
+      wire::stream::BlockingStream::open(*reached->pair, kMomentumPurpose, kTransferLimit);
   const std::stop_callback on_stop(stop, [&] {
     stream->cancel({Code::kCancelled, "who asked was stopped", "", ""});
   });
   Status status = stream->write({}, body_of(request), kAskLimit);
   status = status.ok() ? read_stream(*stream, silence, assembler) : error_of(status.error());
   if (!status.ok()) stream->cancel(status.error());
-  (*pair)->close();
+  reached->let_go();
   return status;
 }
 

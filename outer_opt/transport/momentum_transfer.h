@@ -14,6 +14,7 @@
 #include <stop_token>
 
 #include "outer_opt/transport/peer_node.h"
+#include "outer_opt/transport/ways.h"
 #include "wire/stream/blocking_stream.h"
 
 namespace shoal::outer_opt {
@@ -25,7 +26,7 @@ inline constexpr char kMomentumPurpose[] = "momentum";
 Status serve_momentum(const MomentumHandler& handler, wire::stream::BlockingStream& stream);
 
 // The other side; blocks. `dial` is asked for a pair at the first try and after each break.
-using DialHolder = std::function<Result<std::shared_ptr<wire::stream::Pair>>()>;
+using DialHolder = std::function<Result<Reached>()>;
 Status fetch_momentum_from(const DialHolder& dial, const MomentumHolder& holder,
                            const RoundKey& key, const FetchPatience& patience, std::span<float> out,
                            std::stop_token stop);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "identity/names.h"
+#include "identity/tls_context.h"
 #include "wire/stream/node.h"
 
 namespace shoal::outer_opt {
@@ -11,6 +12,7 @@ struct PeerIdentity {
   identity::ClusterName cluster;
   identity::ReplicaName own;
   wire::stream::TlsContexts contexts;
+  identity::Credentials credentials;  // what relays ask for (wire/relay)
 };
 
 }  // namespace shoal::outer_opt

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "outer_opt/core/reduce/make_session.h"
+#include "outer_opt/transport/reduce_link.h"
 #include "outer_opt/transport/reduce_test_util.h"
 #include "wire/stream/stream_test_util.h"
 
@@ -15,8 +17,9 @@ constexpr NodeKind kHosts{.local_sockets = false, .certificates = true};
 
 std::shared_ptr<const PeerIdentity> identity_of(const TestCluster& cluster,
                                                 const identity::ReplicaName& who) {
+  const auto own = cluster.credentials_of(who);
   return std::make_shared<const PeerIdentity>(
-      PeerIdentity{cluster.name(), who, cluster.contexts_of(cluster.credentials_of(who))});
+      PeerIdentity{cluster.name(), who, cluster.contexts_of(own), own});
 }
 
 void identify(Swarm& swarm, const TestCluster& cluster, std::size_t i) {
@@ -87,6 +90,88 @@ TEST(PeerIdentity, AnotherClusterAndNobodyAreRefused) {
   swarm.plan.members[1].address = swarm.nodes[1]->address();
   ++swarm.plan.attempt;
   EXPECT_FALSE(swarm.reduce_all()[0].ok);
+}
+
+// A member that opens streams for rounds which nobody has announced pushes out its own only.
+TEST(PeerIdentity, AHostilePeerDisplacesNobody) {
+  constexpr std::int64_t kOpened = 60;
+  const TestCluster cluster;
+  Swarm swarm = identified(cluster, 2);
+  wire::stream::Host hostile({.tls = cluster.contexts(9), .local_sockets = false});
+  const auto pair = hostile.dial({.address = swarm.nodes[1]->address()});
+  ASSERT_TRUE(pair.ok()) << to_string(pair.error());
+  std::vector<std::shared_ptr<wire::stream::Recorder>> opened;
+  const auto open_for = [&](std::int64_t round) {
+    const StreamName name{ReplicaId(9), {{JobId(1), 0, round}, 1}, ""};
+    opened.push_back(wire::stream::open(**pair, to_purpose(name)));
+  };
+  auto honest = swarm.start(0);  // for round 3, which the second is not told of yet
+  EXPECT_EQ(honest.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+  for (std::int64_t round = 4; round < kOpened; ++round) open_for(round);
+  for (std::int64_t i = 0; i < std::ssize(opened) - 4; ++i) EXPECT_TRUE(opened[i]->wait_closed());
+  for (std::int64_t i = std::ssize(opened) - 4; i < std::ssize(opened); ++i) {
+    EXPECT_FALSE(opened[i]->is_closed()) << i;
+  }
+  const ReduceResult second = swarm.reduce(1);
+  expect_equal(swarm, {honest.get(), second});
+}
+
+// Nor does it fill the memory of one that does not know its attempt.
+TEST(PeerIdentity, AnEarlyStreamThatSaysTooMuchIsCancelled) {
+  const TestCluster cluster;
+  Swarm swarm = identified(cluster, 2);
+  wire::stream::Host hostile({.tls = cluster.contexts(9), .local_sockets = false});
+  const auto pair = hostile.dial({.address = swarm.nodes[1]->address()});
+  ASSERT_TRUE(pair.ok()) << to_string(pair.error());
+  const ReduceInput input{swarm.inputs[0], {}};
+  auto session = make_session(swarm.plan, ReplicaId(1), kFrame, input, swarm.averages[0]).value();
+  const auto frame = session->next_frame(1, FrameKind::kContribution).value();
+  const OutgoingMessage message = message_of(*session, frame, {}, {});
+  const auto say = [&](std::int64_t round, int frames) {
+    const StreamName name{ReplicaId(9), {{JobId(1), 0, round}, 1}, ""};
+    auto stream = wire::stream::open(**pair, to_purpose(name));
+    for (int i = 0; i < frames; ++i) stream->stream->send({message.head, {message.body}, nullptr});
+    return stream;
+  };
+  const auto modest = say(3, kEarlyFrames), greedy = say(4, kEarlyFrames + 1);
+  EXPECT_TRUE(greedy->wait_closed());
+  EXPECT_FALSE(modest->is_closed());
+}
+
+TEST(PeerIdentity, ARevokedAgentsReplicaIsTurnedAway) {
+  const TestCluster cluster;
+  Swarm swarm = identified(cluster, 3);
+  expect_equal(swarm, swarm.reduce_all());
+  for (const std::size_t i : {0u, 1u}) swarm.nodes[i]->revoke({AgentId(3)});
+  ++swarm.plan.key.round;
+  swarm.plan.time_limit = seconds(5);
+  for (const ReduceResult& result : swarm.reduce_all()) EXPECT_FALSE(result.ok);
+  EXPECT_GE(swarm.nodes[0]->refusals()[RefusalReason::kRevoked], 1);
+  swarm.nodes.pop_back();  // the others go on without it
+  swarm.plan.members.pop_back();
+  ++swarm.plan.attempt;
+  swarm.plan.time_limit = seconds(30);
+  assign_parts(swarm.plan, {1, 1});
+  expect_equal(swarm, swarm.reduce_all());
+}
+
+// What a peer asks for in the name of another one is counted, and where it went wrong.
+TEST(PeerIdentity, StreamsThatNobodyTakesAreCounted) {
+  const TestCluster cluster;
+  Swarm swarm = identified(cluster, 1);
+  wire::stream::Host stranger({.tls = cluster.contexts(9), .local_sockets = false});
+  const auto pair = stranger.dial({.address = swarm.nodes[0]->address()});
+  ASSERT_TRUE(pair.ok()) << to_string(pair.error());
+  const auto refused = [&](const std::string& purpose, RefusalReason as) {
+    const RefusalCounts before = swarm.nodes[0]->refusals();
+    EXPECT_TRUE(wire::stream::open(**pair, purpose)->wait_closed());
+    return swarm.nodes[0]->refusals().since(before)[as] == 1;
+  };
+  EXPECT_TRUE(refused("everything", RefusalReason::kMalformed));
+  EXPECT_TRUE(
+      refused(to_purpose({ReplicaId(1), {{JobId(1), 0, 3}, 1}, ""}), RefusalReason::kOtherMember));
+  EXPECT_TRUE(
+      refused(to_purpose({ReplicaId(9), {{JobId(1), 4, 3}, 1}, ""}), RefusalReason::kOtherMember));
 }
 
 // A stream ends when both ends have said all; what it sends last must stay until then.

@@ -1,31 +1,34 @@
 // The peer node: streams and pairs with peers, and the attempts that run. Streams of an attempt
-// that this replica has not been told of wait here; the number of such attempts is bounded, the
-// oldest give way, and a waiting stream ends with its caller's deadline.
+// that this replica has not been told of wait here, a bounded number of each peer
+// (early_streams.h), and end with their caller's deadline.
 #include "outer_opt/transport/peer_node.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <iostream>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
 #include "outer_opt/core/reduce/make_session.h"
 #include "outer_opt/core/round/link_estimates.h"
+#include "outer_opt/transport/early_streams.h"
+#include "outer_opt/transport/kept_pairs.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/momentum_transfer.h"
+#include "outer_opt/transport/peer_guard.h"
 #include "outer_opt/transport/peer_identity.h"
 #include "outer_opt/transport/reduce_call.h"
 #include "outer_opt/transport/state_join.h"
 #include "outer_opt/transport/stream_servers.h"
 #include "outer_opt/transport/workers.h"
 #include "threads/mutex.h"
+#include "threads/refusal_counter.h"
 
 namespace shoal::outer_opt {
 namespace {
 
-constexpr std::size_t kStreamsPerAttemptMax = 1024;
 // A stream for an attempt that ended here this recently is a late one; later, the attempt is
 // unknown.
 constexpr auto kRemember = std::chrono::seconds(10);
@@ -48,7 +51,8 @@ wire::stream::PeerReplica named(ReplicaId replica, const RoundKey& key) {
 
 class PeerNodeImpl final : public PeerNode {
  public:
-  explicit PeerNodeImpl(PeerNodeOptions options) : options_(std::move(options)) {}
+  explicit PeerNodeImpl(PeerNodeOptions options)
+      : options_(std::move(options)), guard_(options_.certificates), early_(options_.early) {}
   ~PeerNodeImpl() override;
 
   Status listen();
@@ -58,7 +62,13 @@ class PeerNodeImpl final : public PeerNode {
                     wire::stream::Node::Dialled dialled) override;
   bool is_replica(const wire::stream::Pair& pair, const wire::stream::PeerReplica& peer) override;
   std::string address() const override { return address_; }
-  void set_identity(std::shared_ptr<const PeerIdentity> identity) override SHOAL_EXCLUDES(mutex_);
+  void set_identity(std::shared_ptr<const PeerIdentity> identity) override;
+  void revoke(const std::vector<AgentId>& agents) override;
+  RefusalCounts refusals() const override { return node_->refusals() += streams_.counts(); }
+  void set_relays(std::vector<std::string> relays) override {
+    ways_->set_relays(std::move(relays));
+  }
+  std::size_t waits_at() const override { return ways_->waits_at(); }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
                       std::span<float> average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
@@ -87,54 +97,42 @@ class PeerNodeImpl final : public PeerNode {
   }
   std::shared_ptr<wire::stream::StreamEvents> accept(std::shared_ptr<wire::stream::Stream> stream,
                                                      std::string_view purpose);
+  std::nullptr_t refuse(RefusalReason reason);
   wire::stream::NodeOptions node_options();
   StateAnswer answer_ask(const StateAsk& ask, const wire::stream::BlockingStream& joiner);
   void let_reduces_pass(const StateAsk& ask, const wire::stream::BlockingStream& joiner)
       SHOAL_EXCLUDES(mutex_);
-  std::shared_ptr<const PeerIdentity> identity() SHOAL_EXCLUDES(mutex_);
   // Of one of the same job; a zero replica may be any of it.
   wire::stream::DialOptions to_peer(const PeerAddress& peer, std::optional<std::int64_t> epoch)
       SHOAL_EXCLUDES(mutex_);
-  // Whether the other end has shown who it is; whoever is of this host need not.
-  bool is_of_job(const wire::stream::Pair& pair) SHOAL_EXCLUDES(mutex_);
   wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
-  // The one way to a peer.
-  void reach(wire::stream::DialOptions to, wire::stream::Node::Dialled dialled) {
-    node_->dial(std::move(to), std::move(dialled));
-  }
-  Result<PairPtr> dial_pair(const PeerAddress& peer);
+  Result<Reached> reach(const PeerAddress& peer, const std::stop_token& stop);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
-  PairPtr known_pair(const std::string& address, int lanes) SHOAL_EXCLUDES(mutex_);
-  void keep(const wire::stream::DialOptions& dialled, PairPtr pair) SHOAL_EXCLUDES(mutex_);
+  PairPtr known_pair(const PeerAddress& peer, const wire::stream::DialOptions& to)
+      SHOAL_EXCLUDES(mutex_);
+  void keep(const PeerAddress& peer, int lanes, const Reached& reached) SHOAL_EXCLUDES(mutex_);
   void dial(const ReducePlan& plan, int peer, ReplicaId self,
             const std::shared_ptr<ReduceCall>& call) SHOAL_EXCLUDES(mutex_);
-  void retire_pairs(const ReducePlan& plan, const ReduceResult& result) SHOAL_REQUIRES(mutex_);
   ReduceResult run(const ReducePlan& plan, ReplicaId self, const std::shared_ptr<ReduceCall>& call,
                    std::stop_token stop) SHOAL_EXCLUDES(mutex_);
 
   const PeerNodeOptions options_;
+  PeerGuard guard_;
   std::string address_;
   std::stop_source closing_;
 
   Mutex mutex_;
   CondVar idle_;
   std::map<AttemptKey, std::shared_ptr<ReduceCall>> running_ SHOAL_GUARDED_BY(mutex_);
-  std::map<AttemptKey, std::vector<LinkPtr>> waiting_ SHOAL_GUARDED_BY(mutex_);
+  EarlyStreams early_ SHOAL_GUARDED_BY(mutex_);
   struct Ended {
     Clock::time_point when;
     StreamEnd end;  // what a late stream is told
   };
   std::map<AttemptKey, Ended> ended_ SHOAL_GUARDED_BY(mutex_);
-  // For the next round; by address, with the connections that were asked for.
-  struct Known {
-    PairPtr pair;
-    int lanes = 1;
-  };
-  std::map<std::string, Known> pairs_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<PairPtr> retired_ SHOAL_GUARDED_BY(mutex_);  // closed when nothing runs any more
-  std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
+  KeptPairs pairs_ SHOAL_GUARDED_BY(mutex_);
   StateHandler state_handler_ SHOAL_GUARDED_BY(mutex_);
   MomentumHandler momentum_handler_ SHOAL_GUARDED_BY(mutex_);
   std::map<std::string, wire::stream::AcceptStream, std::less<>> others_ SHOAL_GUARDED_BY(mutex_);
@@ -142,38 +140,39 @@ class PeerNodeImpl final : public PeerNode {
   Bytes sent_ SHOAL_GUARDED_BY(mutex_);
   Bytes received_ SHOAL_GUARDED_BY(mutex_);
   LinkEstimates links_ SHOAL_GUARDED_BY(mutex_);
+  RefusalCounter streams_;  // that peers opened and nobody took
   ProbeGate gate_;
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
-  LinkProber prober_{gate_, [this](const PeerAddress& peer) { return dial_pair(peer); },
-                     [this](const LinkEstimate& found) {
-                       const MutexLock lock(mutex_);
-                       links_.probed(steady_now(), found);
-                     }};
+  std::shared_ptr<Ways> ways_;
+  LinkProber prober_{
+      gate_,
+      [this](const PeerAddress& peer, const std::stop_token& stop) { return reach(peer, stop); },
+      [this](const LinkEstimate& found) {
+        const MutexLock lock(mutex_);
+        links_.probed(steady_now(), found);
+      }};
 };
 
 // ---- who is who
 
 void PeerNodeImpl::set_identity(std::shared_ptr<const PeerIdentity> identity) {
-  bool anew = false;
-  {
-    const MutexLock lock(mutex_);
-    anew = identity_ && identity_->own.replica != identity->own.replica;
-    identity_ = identity;
-  }
+  const bool anew = guard_.set(identity);
   node_->set_tls(identity->contexts, anew);
+  ways_->set_identity(std::move(identity), anew);
 }
 
-std::shared_ptr<const PeerIdentity> PeerNodeImpl::identity() {
-  const MutexLock lock(mutex_);
-  return identity_;
+void PeerNodeImpl::revoke(const std::vector<AgentId>& agents) {
+  if (!guard_.revoke(agents)) return;
+  node_->end_pairs([this](const wire::stream::Pair& pair) { return guard_.is_revoked(pair); },
+                   {Code::kUnauthenticated, "the agent of this peer was revoked", "", ""});
 }
 
 wire::stream::DialOptions PeerNodeImpl::to_peer(const PeerAddress& peer,
                                                 std::optional<std::int64_t> epoch) {
   wire::stream::DialOptions to{.address = peer.address};
-  const auto own = identity();
+  const auto own = guard_.identity();
   if (!own) return to;
   to.expected = identity::ExpectedPeer{.cluster = own->cluster};
   to.expected->job = own->own.job;
@@ -182,33 +181,25 @@ wire::stream::DialOptions PeerNodeImpl::to_peer(const PeerAddress& peer,
   return to;
 }
 
-bool PeerNodeImpl::is_of_job(const wire::stream::Pair& pair) {
-  if (!options_.certificates || pair.is_local()) return true;
-  const auto own = identity();
-  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
-  return own && peer != nullptr && peer->job == own->own.job;
-}
-
-bool PeerNodeImpl::is_replica(const wire::stream::Pair& pair,
-                              const wire::stream::PeerReplica& expected) {
-  if (!options_.certificates || pair.is_local()) return true;
-  const auto* peer = pair.peer() ? std::get_if<identity::ReplicaName>(&pair.peer()->who) : nullptr;
-  return peer != nullptr &&
-         wire::stream::PeerReplica{peer->job, peer->epoch, peer->replica} == expected;
-}
-
 // ---- streams that peers open
 
 std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
   using wire::stream::BlockingStream;
-  if (!is_of_job(*stream->pair())) return nullptr;
+  if (const auto why = guard_.why_not(*stream->pair())) return refuse(*why);
   const auto serve = [&](StreamServers::Serve answer) {
-    return servers_.take(std::move(stream), std::move(answer));
+    auto taken = servers_.take(std::move(stream), std::move(answer));
+    if (!taken) streams_.count(RefusalReason::kLimits);
+    return taken;
   };
   if (purpose == kProbePurpose) {
     return serve([this](BlockingStream& asker) {
       return serve_probe(gate_, asker, [this](const LinkEstimate& found) { answered(found); });
+    });
+  }
+  if (purpose.starts_with(kWayPurpose)) {
+    return serve([this, pair = stream->pair(), words = std::string(purpose)](BlockingStream&) {
+      return ways_->serve(pair, words);
     });
   }
   if (purpose == kStatePurpose) {
@@ -222,11 +213,24 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
   }
   if (const auto other = others(purpose)) return other(std::move(stream), purpose);
   const auto name = parse_purpose(purpose);
-  if (!name || !is_replica(*stream->pair(), named(name->from, name->key.key))) return nullptr;
+  if (!name) return refuse(RefusalReason::kMalformed);
+  if (!guard_.is_replica(*stream->pair(), named(name->from, name->key.key))) {
+    return refuse(RefusalReason::kOtherMember);
+  }
   const auto link =
       std::make_shared<Link>(std::move(stream), *name, [this](const Link& each) { forget(each); });
   workers_.post([this, link] { arrived(link); });
   return link;
+}
+
+std::nullptr_t PeerNodeImpl::refuse(RefusalReason reason) {
+  streams_.count(reason);
+  return nullptr;
+}
+
+bool PeerNodeImpl::is_replica(const wire::stream::Pair& pair,
+                              const wire::stream::PeerReplica& peer) {
+  return guard_.is_replica(pair, peer);
 }
 
 void PeerNodeImpl::set_accept(const std::string& word, wire::stream::AcceptStream accept) {
@@ -278,6 +282,7 @@ Status PeerNodeImpl::listen() {
       });
   if (!node.ok()) return node.error();
   node_ = std::move(*node);
+  ways_ = std::make_shared<Ways>(*node_, options_.ways);
   address_ = node_->address();
   return {};
 }
@@ -294,6 +299,7 @@ PeerNodeImpl::~PeerNodeImpl() {
   }
   servers_.stop();
   workers_.stop();
+  if (ways_) ways_->close();
   node_.reset();
 }
 
@@ -301,7 +307,7 @@ PeerNodeImpl::~PeerNodeImpl() {
 
 void PeerNodeImpl::arrived(const LinkPtr& link) {
   std::shared_ptr<ReduceCall> call;
-  std::vector<LinkPtr> refused;
+  LinkPtr refused;
   std::optional<StreamEnd> late;
   {
     const MutexLock lock(mutex_);
@@ -311,31 +317,23 @@ void PeerNodeImpl::arrived(const LinkPtr& link) {
       call = it->second;
     } else if (const auto over = ended_.find(key); over != ended_.end()) {
       late = over->second.end;
-    } else if (auto& links = waiting_[key];
-               closing_.stop_requested() || links.size() >= kStreamsPerAttemptMax) {
-      refused.push_back(link);
-      if (links.empty()) waiting_.erase(key);
+    } else if (closing_.stop_requested()) {
+      refused = link;
     } else if (!link->is_closed()) {  // after this, forget() finds it
-      links.push_back(link);
-    }
-    if (waiting_.size() > static_cast<std::size_t>(options_.sessions_max)) {
-      refused.insert(refused.end(), waiting_.begin()->second.begin(),
-                     waiting_.begin()->second.end());
-      waiting_.erase(waiting_.begin());
+      refused = early_.add(link);
     }
   }
   if (call) call->join(link);
   if (late) link->refuse(*late);
-  for (const LinkPtr& each : refused) each->refuse({false, {}, "too many attempts wait here"});
+  if (!refused) return;
+  streams_.count(RefusalReason::kLimits);
+  refused->refuse({false, {}, "too many attempts of this member wait here"});
 }
 
 // It is over before its attempt was known here.
 void PeerNodeImpl::forget(const Link& link) {
   const MutexLock lock(mutex_);
-  const auto it = waiting_.find(link.name().key);
-  if (it == waiting_.end()) return;
-  std::erase_if(it->second, [&](const LinkPtr& each) { return each.get() == &link; });
-  if (it->second.empty()) waiting_.erase(it);
+  early_.forget(link);
 }
 
 // ---- reduce
@@ -346,10 +344,7 @@ bool PeerNodeImpl::begin(const AttemptKey& key, const std::shared_ptr<ReduceCall
   if (closing_.stop_requested() || !running_.emplace(key, call).second) return false;
   ended_.erase(key);
   gate_.begin_reduce();
-  if (const auto it = waiting_.find(key); it != waiting_.end()) {
-    waiting = std::move(it->second);
-    waiting_.erase(it);
-  }
+  waiting = early_.take(key);
   return true;
 }
 
@@ -368,44 +363,25 @@ void PeerNodeImpl::end(const ReducePlan& plan, ReduceCall& call, ReduceResult& r
   }
   ended_[key] = {Clock::now(), {false, result.error.lost, "the attempt is over here"}};
   running_.erase(key);
-  retire_pairs(plan, result);
+  pairs_.retire(plan, result);
+  if (running_.empty()) pairs_.let_go();
   idle_.notify_all();
 }
 
-// A pair has as many connections as it was dialled with.
-PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const std::string& address, int lanes) {
-  const MutexLock lock(mutex_);
-  const auto known = pairs_.find(address);
-  if (known == pairs_.end() || known->second.pair->is_over()) return nullptr;
-  return known->second.lanes >= lanes ? known->second.pair : nullptr;
+PeerNodeImpl::PairPtr PeerNodeImpl::known_pair(const PeerAddress& peer,
+                                               const wire::stream::DialOptions& to) {
+  Reached known;
+  {
+    const MutexLock lock(mutex_);
+    known = pairs_.find(peer, to.lanes);
+  }
+  return known.pair && ways_->is_best(peer, to, known.way) ? known.pair : nullptr;
 }
 
-void PeerNodeImpl::keep(const wire::stream::DialOptions& dialled, PairPtr pair) {
+void PeerNodeImpl::keep(const PeerAddress& peer, int lanes, const Reached& reached) {
   const MutexLock lock(mutex_);
-  Known& known = pairs_[dialled.address];
-  if (known.pair) retired_.push_back(std::move(known.pair));
-  known = {std::move(pair), dialled.lanes};
-}
-
-// Pairs stay for the next round with the same members; not the one with a member that was lost.
-// Another attempt may use what goes, so it is closed when none runs.
-void PeerNodeImpl::retire_pairs(const ReducePlan& plan, const ReduceResult& result) {
-  std::set<std::string> unwanted;
-  for (const auto& [address, known] : pairs_) {
-    if (result.ok || known.pair->is_over()) unwanted.insert(address);
-  }
-  for (const ReduceMember& member : plan.members) {
-    if (result.ok) unwanted.erase(member.address);
-    if (!result.ok && member.replica == result.error.lost) unwanted.insert(member.address);
-  }
-  for (const std::string& address : unwanted) {
-    const auto known = pairs_.find(address);
-    if (known == pairs_.end()) continue;
-    retired_.push_back(std::move(known->second.pair));
-    pairs_.erase(known);
-  }
-  if (!running_.empty()) return;
-  for (const PairPtr& pair : std::exchange(retired_, {})) pair->close();
+  pairs_.keep(peer, lanes, reached);
+  links_.reached(steady_now(), peer.replica, reached.way);
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
@@ -446,7 +422,8 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   const auto link = std::make_shared<Link>(call, peer);
   if (!call->attach(link)) return;
   const ReduceMember& member = plan.members[peer];
-  wire::stream::DialOptions to = to_peer({member.replica, member.address}, plan.key.epoch);
+  const PeerAddress address{member.replica, member.address};
+  wire::stream::DialOptions to = to_peer(address, plan.key.epoch);
   {
     const MutexLock lock(mutex_);
     to.lanes = links_.connections(member.replica);
@@ -457,19 +434,21 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         if (pair.process() > 0) name.memory = call->memory_token();
         link->open(pair, name, limit);
       };
-  const PairPtr known = known_pair(to.address, to.lanes);
   const wire::stream::PeerReplica expected = named(member.replica, plan.key);
+  const PairPtr known = known_pair(address, to);
   if (known && is_replica(*known, expected)) return open(*known);
-  reach(to, [this, link, to, open, expected](Result<PairPtr> pair) mutable {
-    if (!pair.ok()) return link->not_dialled(pair.error());
-    if (!is_replica(**pair, expected)) {
-      (*pair)->close();
-      return link->not_dialled(
-          {Code::kPermissionDenied, "somebody else answers for " + to_string(expected.replica)});
-    }
-    keep(to, *pair);
-    open(**pair);
-  });
+  ways_->reach(
+      address, to, true,
+      [this, link, address, lanes = to.lanes, open, expected](Result<Reached> reached) mutable {
+        if (!reached.ok()) return link->not_dialled(reached.error());
+        if (!is_replica(*reached->pair, expected)) {
+          reached->let_go();
+          return link->not_dialled({Code::kPermissionDenied,
+                                    "somebody else answers for " + to_string(expected.replica)});
+        }
+        keep(address, lanes, *reached);
+        open(*reached->pair);
+      });
 }
 
 ReduceResult PeerNodeImpl::run(const ReducePlan& plan, ReplicaId self,
@@ -524,25 +503,28 @@ void PeerNodeImpl::let_reduces_pass(const StateAsk& ask,
 }
 
 // A connection of its own each time: what is wrong with the last one is not known.
-Result<PeerNodeImpl::PairPtr> PeerNodeImpl::dial_pair(const PeerAddress& peer) {
-  return wire::stream::wait_for_pair([&](wire::stream::Node::Dialled dialled) {
-    reach(to_peer(peer, std::nullopt), std::move(dialled));
-  });
+Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer, const std::stop_token& stop) {
+  return ways_->reach_and_wait(peer, to_peer(peer, std::nullopt), stop);
 }
 
 void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
                                 wire::stream::Node::Dialled dialled) {
-  wire::stream::DialOptions to = to_peer({peer.replica, address}, peer.epoch);
-  if (to.expected) to.expected->job = peer.job;
-  reach(std::move(to), std::move(dialled));
+  const PeerAddress to{peer.replica, address};
+  wire::stream::DialOptions options = to_peer(to, peer.epoch);
+  if (options.expected) options.expected->job = peer.job;
+  ways_->reach(to, std::move(options), false,
+               [dialled = std::move(dialled)](Result<Reached> reached) {
+                 if (!reached.ok()) return dialled(reached.error());
+                 dialled(std::move(reached->pair));
+               });
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
-  drive.dial = [this](const std::string& address, wire::stream::Node::Dialled dialled) {
-    reach(to_peer({{}, address}, std::nullopt), std::move(dialled));
+  drive.dial = [this](const PeerAddress& source, Ways::Done dialled) {
+    ways_->reach(source, to_peer(source, std::nullopt), false, std::move(dialled));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };
@@ -563,7 +545,7 @@ Status PeerNodeImpl::fetch_momentum(const MomentumHolder& holder, const RoundKey
                                     std::span<float> out, std::stop_token stop) {
   return fetch_momentum_from(
       [&] {
-        return dial_pair({holder.replica, holder.address});
+        return reach({holder.replica, holder.address}, stop);
       },
       holder, key, options_.momentum_patience, out, stop);
 }

@@ -16,10 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "base/refusals.h"
 #include "base/result.h"
 #include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/step/fragments.h"
+#include "outer_opt/transport/early_streams.h"
+#include "outer_opt/transport/ways.h"
 #include "wire/stream/peers.h"
 
 namespace shoal::wire {
@@ -28,8 +31,7 @@ class EmulatedLine;
 
 namespace shoal::outer_opt {
 
-class JoinNews;       // state_join.h
-struct PeerIdentity;  // peer_identity.h
+class JoinNews;  // state_join.h
 
 // How long a fetch of sharded momentum is gone on with. A holder may have to finish a step of
 // training before the first value comes, so a silent stream is waited for longer than a line that
@@ -43,11 +45,12 @@ struct PeerNodeOptions {
   std::string bind = "127.0.0.1:0";  // host:port, port 0 takes a free one
   std::string advertise_host;        // what peers dial; empty: the host of `bind`
   Duration keepalive = seconds(4);   // a frozen peer is noticed after about two of these
-  int sessions_max = 8;              // attempts that peers may open before we know them
+  EarlyBounds early;                 // streams of attempts that we do not know yet
   FetchPatience momentum_patience;
   bool local_sockets = true;                 // also reachable by a Unix socket from the same host
   bool certificates = false;                 // other hosts need set_identity(), and show one, too
   std::shared_ptr<wire::EmulatedLine> line;  // all connections go over it; none: the real line
+  WaysOptions ways;
 };
 
 // Answers what a joiner asks, from any thread; waits a few seconds at most.
@@ -90,6 +93,16 @@ class PeerNode : public wire::stream::Peers {
   // Peers must be replicas of the same job; members of a round those that its plan names, of its
   // epoch. Without `certificates` it is not asked for.
   virtual void set_identity(std::shared_ptr<const PeerIdentity> identity) = 0;
+  // The relays of the cluster, host:port: this process waits at two of them, and reaches over one
+  // whom it cannot reach otherwise (ways.h). May wait for the name service.
+  virtual void set_relays(std::vector<std::string> relays) = 0;
+  virtual std::size_t waits_at() const = 0;  // so many relays at the moment
+
+  // Replicas of these agents are refused from now on, and pairs with them end. What a handshake
+  // says of them is set_identity()'s business.
+  virtual void revoke(const std::vector<AgentId>& agents) = 0;
+  // Who was turned away on the port since the start, by connection and by stream. Any thread.
+  virtual RefusalCounts refusals() const = 0;
 
   // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has
   // plan.value_count values, and is complete and the same on every member on success. Ends early

@@ -91,8 +91,6 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   Buffer take_buffer() SHOAL_EXCLUDES(mutex_);
 
  private:
-  // Before the other end knows the attempt: it keeps what comes.
-  static constexpr int kEarlyFrames = 2;
   // That one stream has to send at a time: the next are made while some are on their way. The
   // pieces of a message wait for the slowest connection, so there are more of both.
   static int sends_max(const Link& link);

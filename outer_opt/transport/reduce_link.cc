@@ -144,6 +144,12 @@ void Link::tell(Event event) {
     early_.push_back(std::move(event));
 }
 
+// Before there is a call, a dialler has not been answered.
+bool Link::says_too_much() {
+  const MutexLock lock(mutex_);
+  return !call_ && ++early_frames_ > kEarlyFrames;
+}
+
 Buffer Link::buffer_of(std::size_t size) {
   std::shared_ptr<ReduceCall> call;
   {
@@ -162,6 +168,7 @@ std::optional<std::span<std::byte>> Link::place(std::span<const std::byte> head,
     });
     return std::nullopt;
   }
+  if (says_too_much()) return std::nullopt;
   if (size == 0) return std::span<std::byte>();
   Buffer body = buffer_of(size);
   const auto where = std::span(body).first(size);

@@ -4,7 +4,8 @@
 // (frame_message.h). A cancel says who is to blame.
 //
 // A stream that a peer opens may come before its attempt is known here. Then it waits, with what
-// has come of it: little, because the dialling end sends kEarlyFrames before it has the answer.
+// has come of it: at most kEarlyFrames, and one that sends more before it has the answer is
+// cancelled.
 #pragma once
 
 #include <chrono>
@@ -33,6 +34,7 @@ struct AttemptKey {
 };
 
 inline constexpr char kReducePurpose[] = "reduce";
+inline constexpr int kEarlyFrames = 2;
 inline constexpr Duration kStreamGrace = seconds(5);  // that a stream outlives its attempt at most
 
 // What a stream says of itself when it is opened.
@@ -113,12 +115,14 @@ class Link final : public wire::stream::StreamEvents, public std::enable_shared_
   void ended() override;
   void closed(const std::optional<Error>& error) override;
   void tell(Event event);
+  bool says_too_much();
   Buffer buffer_of(std::size_t size);
 
   std::shared_ptr<wire::stream::Stream> stream_;  // set before anything is sent or comes
   const StreamName name_;
   const std::function<void(Link&)> forget_;
   std::map<const std::byte*, Buffer> placed_;                  // I/O thread
+  int early_frames_ = 0;                                       // I/O thread
   mutable Mutex mutex_;                                        // taken before the call's
   std::shared_ptr<ReduceCall> call_ SHOAL_GUARDED_BY(mutex_);  // until the end
   std::vector<Event> early_ SHOAL_GUARDED_BY(mutex_);          // until there is a call

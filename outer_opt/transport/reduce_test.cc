@@ -8,12 +8,12 @@
 
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/sparse2.h"
+#include "outer_opt/transport/kernel_bytes_test_util.h"
 #include "outer_opt/transport/link_probe.h"
 #include "outer_opt/transport/peer_node.h"
 #include "outer_opt/transport/reduce_link.h"
 #include "outer_opt/transport/reduce_test_util.h"
 #include "wire/emulated_line.h"
-#include "wire/socket_counter.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -93,21 +93,13 @@ TEST(Reduce, ConnectionsServeRoundAfterRound) {
   }
 }
 
-// Bytes that the kernel counted on this node's connections, sent and received.
-std::int64_t kernel_bytes(wire::SocketCounter& counter) {
-  const wire::SocketTotals total = counter.take();
-  return total.sent.count() + total.received.count();
-}
-
 TEST(Reduce, BytesAreThoseOfTheSocketsToHalfAPercent) {
   Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly, {.local_sockets = false});
-  wire::SocketCounter counter(wire::port_of(swarm.nodes[0]->address()));
   const auto results = swarm.reduce_all();
   expect_equal(swarm, results);
-  // Both ends are in this process, and the counter knows the connection to the first node by the
-  // ends that it accepted: half of what the node itself moved, the other half being its own dial.
+  // The first node has accepted half of what it moved; the other half is on what it dialled.
   const ReduceStats& stats = results[0].outcome.stats;
-  const auto kernel = static_cast<double>(kernel_bytes(counter));
+  const auto kernel = static_cast<double>(kernel_bytes(swarm.nodes[0]->address()));
   EXPECT_NEAR(static_cast<double>((stats.sent + stats.received).count()) / 2, kernel, kernel / 200);
   EXPECT_GT(kernel, 4'000'000);
   EXPECT_GT(stats.reduce_s, 0);
@@ -299,23 +291,26 @@ TEST(Reduce, WhoIsNoMemberIsRefused) {
   expect_equal(swarm, {running.get(), second});
 }
 
+// Of a peer's attempts the oldest gives way, whether its round is the lower or the higher one.
 TEST(Reduce, TooManyEarlyAttemptsGiveWay) {
-  PeerNodeOptions options;
-  options.sessions_max = 1;
-  auto narrow = PeerNode::start(options);
-  ASSERT_TRUE(narrow.ok());
-  Swarm swarm(2, 5000, CodecKind::kFp32);
-  swarm.plan.members[1].address = (*narrow)->address();
-  auto old = swarm.start(0);
-  ASSERT_EQ(old.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
-  Swarm newer(2, 5000, CodecKind::kFp32);
-  newer.plan.key.round = 4;
-  newer.plan.members[1].address = (*narrow)->address();
-  std::stop_source stop;
-  auto fresh = newer.start(0, stop.get_token());
-  EXPECT_EQ(old.get().error.failure, ReduceFailure::kPeerLost);
-  stop.request_stop();
-  EXPECT_FALSE(fresh.get().ok);
+  for (const auto& [first_round, second_round] : {std::pair(3, 4), std::pair(4, 3)}) {
+    PeerNodeOptions options;
+    options.early.per_peer = 1;
+    auto narrow = PeerNode::start(options);
+    ASSERT_TRUE(narrow.ok());
+    Swarm older(2, 5000, CodecKind::kFp32), newer(2, 5000, CodecKind::kFp32);
+    older.plan.key.round = first_round;
+    newer.plan.key.round = second_round;
+    older.plan.members[1].address = newer.plan.members[1].address = (*narrow)->address();
+    auto old = older.start(0);
+    ASSERT_EQ(old.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+    std::stop_source stop;
+    auto fresh = newer.start(0, stop.get_token());
+    EXPECT_EQ(old.get().error.failure, ReduceFailure::kPeerLost);
+    EXPECT_EQ(fresh.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    stop.request_stop();
+    EXPECT_FALSE(fresh.get().ok);
+  }
 }
 
 TEST(Reduce, DestroyedNodeIsNamed) {

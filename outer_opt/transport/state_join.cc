@@ -24,9 +24,13 @@ using wire::stream::ByteVector;
 using wire::stream::Pair;
 using wire::stream::Stream;
 
+// By its number, too: behind two routers there may be the same address.
+using SourceKey = std::pair<ReplicaId, std::string>;
+
 struct Call {
   JoinSession::AskId id = 0;
-  std::string address;
+  PeerAddress from;
+  SourceKey key() const { return {from.replica, from.address}; }
   std::shared_ptr<const ByteVector> request;
   std::shared_ptr<Stream> stream;  // once the source is dialled
   ByteVector raw;                  // the answer as it came
@@ -39,17 +43,17 @@ using CallPtr = std::shared_ptr<Call>;
 class CallNews {
  public:
   struct Dialled {
-    std::string address;
-    Result<std::shared_ptr<Pair>> pair;
+    SourceKey source;
+    Result<Reached> reached;
   };
   void ended(CallPtr call) {
     const MutexLock lock(mutex_);
     ended_.push_back(std::move(call));
     changed_.notify_all();
   }
-  void dialled(const std::string& address, Result<std::shared_ptr<Pair>> pair) {
+  void dialled(const SourceKey& source, Result<Reached> reached) {
     const MutexLock lock(mutex_);
-    dialled_.push_back({address, std::move(pair)});
+    dialled_.push_back({source, std::move(reached)});
     changed_.notify_all();
   }
   // Until there is either, for at most so long.
@@ -119,7 +123,7 @@ class Calls {
   explicit Calls(const JoinDrive& drive) : drive_(drive) {}
   ~Calls() {
     for (const auto& [id, call] : running_) stop(*call);
-    for (const auto& pair : pairs_) pair->close();
+    for (const Reached& each : reached_) each.let_go();
   }
 
   void send(const JoinSession::Ask& ask) {
@@ -127,17 +131,16 @@ class Calls {
     to_wire(ask.ask, is_slow_, request);
     const auto call = std::make_shared<Call>();
     call->id = ask.id;
-    call->address = ask.source.address;
+    call->from = ask.source;
     call->request = body_of(request);
     running_[call->id] = call;
-    Source& source = sources_[call->address];
+    Source& source = sources_[call->key()];
     if (source.pair) return start(call, *source.pair);
     source.waiting.push_back(call);
     if (std::exchange(source.is_dialled, true)) return;
-    drive_.dial(call->address,
-                [news = news_, address = call->address](Result<std::shared_ptr<Pair>> pair) {
-                  news->dialled(address, std::move(pair));
-                });
+    drive_.dial(call->from, [news = news_, key = call->key()](Result<Reached> reached) {
+      news->dialled(key, std::move(reached));
+    });
   }
   void cancel(JoinSession::AskId id) {
     const auto call = running_.find(id);
@@ -145,13 +148,13 @@ class Calls {
   }
   // The next one that ended, if one does in time.
   CallPtr ended(std::chrono::nanoseconds limit) {
-    for (auto& [address, pair] : news_->wait(limit)) dialled(address, std::move(pair));
+    for (const auto& each : news_->wait(limit)) dialled(each.source, each.reached);
     const CallPtr call = news_->take_ended();
     if (!call) return nullptr;
     running_.erase(call->id);
     call->stream.reset();
     if (!call->raw.empty()) call->answer = read(call->raw);
-    if (!call->answer.ok()) sources_.erase(call->address);
+    if (!call->answer.ok()) sources_.erase(call->key());
     count(static_cast<double>(call->bytes));
     return call;
   }
@@ -169,17 +172,17 @@ class Calls {
     return from_wire(answer);
   }
 
-  void dialled(const std::string& address, Result<std::shared_ptr<Pair>> pair) {
-    if (pair.ok()) pairs_.push_back(*pair);
-    const auto source = sources_.find(address);
+  void dialled(const SourceKey& key, const Result<Reached>& reached) {
+    if (reached.ok()) reached_.push_back(*reached);
+    const auto source = sources_.find(key);
     if (source == sources_.end()) return;
     const std::vector<CallPtr> waiting = std::exchange(source->second.waiting, {});
-    if (pair.ok()) source->second.pair = *pair;
+    if (reached.ok()) source->second.pair = reached->pair;
     for (const CallPtr& call : waiting) {
-      if (pair.ok()) {
-        start(call, **pair);
+      if (reached.ok()) {
+        start(call, *reached->pair);
       } else {
-        call->answer = pair.error();
+        call->answer = reached.error();
         news_->ended(call);
       }
     }
@@ -201,7 +204,7 @@ class Calls {
   // It ends all the same, at once if it has not begun.
   void stop(Call& call) {
     if (call.stream) return call.stream->cancel({Code::kCancelled, "not wanted any more", "", ""});
-    Source& source = sources_[call.address];
+    Source& source = sources_[call.key()];
     const auto waits = std::ranges::find_if(
         source.waiting, [&](const CallPtr& each) { return each.get() == &call; });
     if (waits == source.waiting.end()) return;
@@ -223,8 +226,8 @@ class Calls {
   const JoinDrive& drive_;
   const std::shared_ptr<CallNews> news_ = std::make_shared<CallNews>();
   std::map<JoinSession::AskId, CallPtr> running_;
-  std::map<std::string, Source> sources_;
-  std::vector<std::shared_ptr<Pair>> pairs_;  // all that were dialled
+  std::map<SourceKey, Source> sources_;
+  std::vector<Reached> reached_;  // all that were dialled
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   double bytes_ = 0;
   bool is_slow_ = false;
@@ -236,7 +239,8 @@ void hand_over(const Call& call, JoinSession& session) {
   Error error = call.answer.error();
   if (error.code != Code::kDataLoss) {
     error = {Code::kUnavailable,
-             "the state could not be fetched from " + call.address + ": " + error.message, "", ""};
+             "the state could not be fetched from " + call.from.address + ": " + error.message, "",
+             ""};
   }
   session.failed(call.id, error, now);
 }

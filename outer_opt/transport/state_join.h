@@ -13,6 +13,7 @@
 
 #include "base/time.h"
 #include "outer_opt/core/joining/join_session.h"
+#include "outer_opt/transport/ways.h"
 #include "threads/mutex.h"
 #include "wire/stream/blocking_stream.h"
 
@@ -34,7 +35,7 @@ class JoinNews {
 struct JoinDrive {
   // A new connection to a source, begun for its first ask and after an ask that failed. Must not
   // block; `dialled` comes from any thread.
-  std::function<void(const std::string& address, wire::stream::Node::Dialled dialled)> dial;
+  std::function<void(const PeerAddress& source, Ways::Done dialled)> dial;
   std::function<void(const JoinSession&)> moved;  // after each answer
   std::function<void(const std::string&)> complain;
 };

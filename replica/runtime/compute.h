@@ -75,7 +75,9 @@ class Compute : public LocalParameters {
   virtual MaybeFailure seed(const std::filesystem::path& checkpoint) = 0;
 
   // ---- the inner optimizer's moments
-  // `m` has value_count() values, `v` second_moment_count(), which may be fewer.
+  // `m` has first_moment_count() values, `v` second_moment_count(), which may be fewer; none where
+  // the optimizer is not AdamW's kin, whose state is the Compute's own affair.
+  virtual std::int64_t first_moment_count() const { return value_count(); }
   virtual std::int64_t second_moment_count() const = 0;
   virtual void read_adam(std::span<float> m, std::span<float> v) const = 0;
   virtual void write_adam(std::span<const float> m, std::span<const float> v,

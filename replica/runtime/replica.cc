@@ -71,7 +71,7 @@ MaybeFailure Replica::reduce_ended(const ReduceEnded& event) {
 void Replica::moments_wanted() {
   if (!participant_ || loop_->state().shares_adam()) return;
   auto copy = std::make_shared<outer_opt::MomentsCopy>();
-  copy->first.resize(static_cast<std::size_t>(compute_->value_count()));
+  copy->first.resize(static_cast<std::size_t>(compute_->first_moment_count()));
   copy->second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   compute_->read_adam(copy->first, copy->second);
   copy->step = compute_->adam_step();

@@ -16,7 +16,7 @@ bool Replica::checkpoint_due(RoundNumber round) const {
 
 Replica::CutMoments Replica::read_moments(const RoundKey& key) const {
   CutMoments cut{key, compute_->adam_step(), {}, {}};
-  cut.m.resize(static_cast<std::size_t>(compute_->value_count()));
+  cut.m.resize(static_cast<std::size_t>(compute_->first_moment_count()));
   cut.v.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   compute_->read_adam(cut.m, cut.v);
   return cut;

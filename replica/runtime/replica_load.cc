@@ -116,7 +116,7 @@ void Replica::start_join() {
   joining_ = std::make_unique<Joining>();
   outer_opt::MomentsCopy& moments = joining_->moments;
   if (fetches_moments()) {
-    moments.first.resize(state.anchor.size());
+    moments.first.resize(static_cast<std::size_t>(compute_->first_moment_count()));
     moments.second.resize(static_cast<std::size_t>(compute_->second_moment_count()));
   }
   joining_->target = std::make_unique<OuterStateTarget>(*loading_->algorithm, state, moments);

@@ -24,13 +24,6 @@ MakeRuntime runtimes_of(swarm::PipelineService& service, EventQueue& queue) {
   };
 }
 
-struct Process {  // what this one was started for
-  const std::string& program;
-  ComputeHost& host;
-  const std::function<MaybeFailure(TrainerReady&)>& measure;
-  int slot = 0;
-};
-
 void give_to_joiners(outer_opt::PeerNode& node, StateServer& state_server) {
   node.set_state_handler(
       [&state_server](const outer_opt::StateAsk& ask) { return state_server.answer(ask); });
@@ -40,38 +33,54 @@ void give_to_joiners(outer_opt::PeerNode& node, StateServer& state_server) {
   });
 }
 
-int run_attached(const Process& process, outer_opt::PeerNode& node,
-                 swarm::PipelineService& pipeline, const agent_channel::ControlOptions& line) {
+struct Place {  // of this process at its agent
+  int slot = 0;
+  agent_channel::ControlOptions line;
+};
+
+Result<WorkerEnd> run_attached(const TrainerProgram& program, const Place& place,
+                               outer_opt::PeerNode& node, swarm::PipelineService& pipeline) {
   EventQueue queue(kCommandsMax);
   agent_channel::ReplicaIdentity identity(
-      line, [&](auto certificate) { node.set_identity(std::move(certificate)); },
+      place.line, [&](auto certificate) { node.set_identity(std::move(certificate)); },
       [&](const std::string& complaint) {
-        std::cerr << process.program << ": " << complaint << std::endl;
+        std::cerr << program.name << ": " << complaint << std::endl;
       });
-  auto control =
-      agent_channel::Control::dial(line, {.command =
-                                              [&](ToTrainer command) {
-                                                identity.heard(command);
-                                                return queue.push_command(std::move(command));
-                                              },
-                                          .ended = [&] { queue.push(StreamEnded{}); },
-                                          .closing = [&] { queue.close(); }});
-  if (!control) return complain(process.program, control.error());
+  auto control = agent_channel::Control::dial(
+      place.line, {.command =
+                       [&](ToTrainer command) {
+                         identity.heard(command);
+                         if (const auto* told = std::get_if<Relays>(&command))
+                           node.set_relays(told->addresses);
+                         return queue.push_command(std::move(command));
+                       },
+                   .ended = [&] { queue.push(StreamEnded{}); },
+                   .closing = [&] { queue.close(); },
+                   .revoked =
+                       [&](const std::vector<AgentId>& agents) {
+                         identity.revoke(agents);
+                         node.revoke(agents);
+                       },
+                   .refusals = [&] { return node.refusals(); }});
+  if (!control) return control.error();
   StateServer state_server([&queue] { queue.push(MomentsWanted{}); });
   give_to_joiners(node, state_server);
-  TrainerReady ready{
-      .slot = process.slot, .device = {}, .peer_address = node.address(), .libraries = {}};
-  if (const auto failure = process.measure(ready)) {
-    return complain(process.program, {Code::kUnavailable, failure->detail, "",
-                                      "look at the device with nvidia-smi"});
+  TrainerReady ready{.slot = place.slot,
+                     .device = {},
+                     .peer_address = node.address(),
+                     .libraries = {},
+                     .hears_relays = true};
+  if (const auto failure = program.measure(ready)) {
+    return Error{Code::kUnavailable, failure->detail, "", "look at the device with nvidia-smi"};
   }
   (*control)->start(ready);
-  Worker worker({process.host, queue, node, state_server, runtimes_of(pipeline, queue),
+  Worker worker({program.host, queue, node, state_server, runtimes_of(pipeline, queue),
                  [&](const FromTrainer& message) { (*control)->say(message); }, ready});
+  const std::stop_callback stopped(program.stop, [&queue] { queue.push(StreamEnded{}); });
   const WorkerEnd end = worker.run();
   node.set_state_handler({});
   node.set_momentum_handler({});
-  return end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
+  return end;
 }
 
 }  // namespace
@@ -81,22 +90,27 @@ int complain(const std::string& program, const Error& error) {
   return kExitBadEnvironment;
 }
 
-int serve(const std::string& program, ComputeHost& host,
-          const std::function<MaybeFailure(TrainerReady&)>& measure) {
+Result<WorkerEnd> attend(const TrainerProgram& program) {
+  auto line = agent_channel::control_options(program.name);
+  if (!line) return line.error();
+  const auto slot = agent_channel::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotMax);
+  if (!slot) return slot.error();
+  auto options = agent_channel::peer_options();
+  if (!options) return options.error();
+  wire::let_siblings_read_memory();
+  auto node = outer_opt::PeerNode::start(*options);
+  if (!node) return node.error();
+  const auto pipeline = swarm::PipelineService::create(**node);
+  return run_attached(program, {*slot, std::move(*line)}, **node, *pipeline);
+}
+
+int serve(const TrainerProgram& program) {
   // Ctrl-C on a terminal reaches every process of it; the agent decides when its trainers end.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
-  const auto line = agent_channel::control_options(program);
-  if (!line) return complain(program, line.error());
-  const auto slot = agent_channel::environment_number("SHOAL_TRAINER_SLOT", 0, 0, kSlotMax);
-  if (!slot) return complain(program, slot.error());
-  auto options = agent_channel::peer_options();
-  if (!options) return complain(program, options.error());
-  wire::let_siblings_read_memory();
-  auto node = outer_opt::PeerNode::start(*options);
-  if (!node) return complain(program, node.error());
-  const auto pipeline = swarm::PipelineService::create(**node);
-  return run_attached({program, host, measure, *slot}, **node, *pipeline, *line);
+  const auto end = attend(program);
+  if (!end) return complain(program.name, end.error());
+  return *end == WorkerEnd::kDeviceLost ? kExitDeviceLost : 0;
 }
 
 }  // namespace shoal::replica

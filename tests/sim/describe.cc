@@ -25,6 +25,7 @@ struct Describe {
   std::string operator()(const Progress&) { return {}; }
   std::string operator()(const LoadProgress&) { return {}; }
   std::string operator()(const PipelineStats&) { return {}; }
+  std::string operator()(const PortRefusals&) { return {}; }
   std::string operator()(const DeviceMeasured&) { return "device measured"; }
   std::string operator()(const TrainerReady&) { return "ready"; }
   std::string operator()(const Goodbye& m) { return "goodbye"; }
@@ -124,6 +125,7 @@ struct Describe {
   std::string operator()(const WriteCheckpoint& m) {
     return "write " + to_string(m.checkpoint) + " " + to_text(m.key);
   }
+  std::string operator()(const Relays& m) { return "relays: " + number(std::ssize(m.addresses)); }
   std::string operator()(const ForgetCheckpoint& m) { return "forget " + to_string(m.checkpoint); }
   template <typename Body>
   std::string operator()(const ToReplica<Body>& m) {

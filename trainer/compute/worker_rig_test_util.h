@@ -39,6 +39,10 @@ class LoneNode : public outer_opt::PeerNode {
   bool is_replica(const wire::stream::Pair&, const wire::stream::PeerReplica&) override {
     return false;
   }
+  void set_relays(std::vector<std::string>) override {}
+  std::size_t waits_at() const override { return 0; }
+  RefusalCounts refusals() const override { return {}; }
+  void revoke(const std::vector<AgentId>&) override {}
   outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
                                  std::span<float> average, std::stop_token) override {
     std::fill(average.begin(), average.end(), others);

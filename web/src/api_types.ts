@@ -282,7 +282,7 @@ export interface Contribution {
   agent: string | null;
   stage?: number;
   group?: number | null;
-  role?: 'trainer' | 'reducer';
+  role?: 'trainer' | 'reducer' | 'relay';
   state: 'training' | 'reported' | 'member' | 'voted' | 'committed' | 'kept' | 'rejected' | 'late' | 'followed' | 'served' | 'lost' | 'moved';
   reject_reason: 'none' | 'non_finite' | 'no_tokens' | 'not_reported' | 'joiner' | 'outlier' | 'excluded' | 'false_norm' | 'false_average' | 'unverified' | null;
   tokens: number | null;
@@ -456,10 +456,11 @@ export interface Agent {
   name: string;
   version: string;
   host: string;
+  relay?: string;
   incarnation: number;
   state: 'joining' | 'idle' | 'syncing' | 'active' | 'draining' | 'gone';
   gone_reason: 'none' | 'left' | 'lost' | null;
-  role?: 'trainer' | 'reducer';
+  role?: 'trainer' | 'reducer' | 'relay';
   cordoned?: boolean;
   drained?: boolean;
   quarantine?: {
@@ -551,6 +552,7 @@ export interface NetworkLink {
   from: string;
   to: string;
   reached: boolean;
+  way?: 'unknown' | 'direct' | 'reverse' | 'relayed' | 'unreachable';
   round_trip_s: number | null;
   bytes_per_second: number | null;
   measured_at: string;

@@ -11,14 +11,14 @@ describe('pairsOf', () => {
       { from: 'rep_1', to: 'rep_4', bytes_per_second: 5, round_trip_s: 0.1 },
     ];
     const one = { stages: [], replicas, links } as unknown as Topology;
-    const unmeasured = { from: 'agt_1', to: 'agt_2', line_per_second: null, reached: true, age_s: null };
+    const unmeasured = { from: 'agt_1', to: 'agt_2', line_per_second: null, way: 'unknown', age_s: null };
     expect(pairsOf([], [one])).toEqual([{ ...unmeasured, round_trip_s: 0.1, bytes_per_second: 15 }]);
     expect(pairsOf([], [{ ...one, links: [{ ...links[0]!, round_trip_s: null, bytes_per_second: null }] }])).toEqual([{ ...unmeasured, round_trip_s: null, bytes_per_second: 0 }]);
     const within = { from: 'rep_2', to: 'rep_3', bytes_per_second: 7, round_trip_s: 0.1 };
     expect(pairsOf([], [{ ...one, links: [within] } as unknown as Topology])).toEqual([]); // both of agt_2
-    const line: NetworkLink = { from: 'agt_1', to: 'agt_2', reached: true, round_trip_s: 0.05, bytes_per_second: 25e6, measured_at: '2026-01-01T00:00:00Z', age_s: 9 };
+    const line: NetworkLink = { from: 'agt_1', to: 'agt_2', reached: true, way: 'relayed', round_trip_s: 0.05, bytes_per_second: 25e6, measured_at: '2026-01-01T00:00:00Z', age_s: 9 };
     expect(pairsOf([line], [])[0]!.bytes_per_second).toBe(null); // nobody sends over it, as far as is known
-    expect(pairsOf([line], [one])).toEqual([{ from: 'agt_1', to: 'agt_2', line_per_second: 25e6, reached: true, age_s: 9, round_trip_s: 0.05, bytes_per_second: 15 }]);
+    expect(pairsOf([line], [one])).toEqual([{ from: 'agt_1', to: 'agt_2', line_per_second: 25e6, way: 'relayed', age_s: 9, round_trip_s: 0.05, bytes_per_second: 15 }]);
   });
 });
 

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 
+#include "base/refusals.h"
 #include "base/result.h"
 #include "identity/names.h"
 #include "identity/peer.h"
@@ -43,6 +44,8 @@ class Carrier {
   // the same bytes, wherever they lie by then.
   virtual Step write(std::span<const std::span<const std::byte>> parts) = 0;
   virtual Error why() const = 0;
+  // As which refusal it counts that the handshake failed; none: the other end refused us.
+  virtual std::optional<RefusalReason> refusal() const { return RefusalReason::kMalformed; }
   // Who the other end has proven to be; nothing without TLS.
   virtual std::optional<identity::PeerName> peer() const = 0;
 };

@@ -67,7 +67,7 @@ TEST(Hostile, WhoSaysNothingIsSentAway) {
   Host server(options);
   const Raw silent(server.node().address());
   EXPECT_TRUE(silent.is_closed());
-  EXPECT_TRUE(eventually([&] { return server.node().refusals().handshake == 1; }));
+  EXPECT_TRUE(eventually([&] { return server.node().refusals()[RefusalReason::kLimits] == 1; }));
 }
 
 TEST(Hostile, HandshakesHaveAQuotaPerHost) {
@@ -78,7 +78,7 @@ TEST(Hostile, HandshakesHaveAQuotaPerHost) {
   const Raw one(address), two(address), three(address);
   const Raw late(address);
   EXPECT_TRUE(late.is_closed());
-  EXPECT_TRUE(eventually([&] { return server.node().refusals().quota == 1; }));
+  EXPECT_TRUE(eventually([&] { return server.node().refusals()[RefusalReason::kLimits] == 1; }));
   one.say_hello({1, 1});  // it leaves the handshake, and another one may come
   EXPECT_TRUE(one.hears_something());
   const Raw next(address);
@@ -128,6 +128,7 @@ TEST(Hostile, ABreachEndsThePairAndItsStreams) {
   EXPECT_TRUE(liar.is_closed());
   ASSERT_TRUE(user->wait_closed());
   EXPECT_EQ(user->error()->field, "frame.length");
+  EXPECT_EQ(server.node().refusals()[RefusalReason::kMalformed], 1);
 }
 
 // Who sends half a message and goes leaves nothing behind.

@@ -36,6 +36,7 @@ void Lane::greet(const std::optional<Hello>& hello, Duration limit, Greeted gree
   limit_.expires_after(std::chrono::nanoseconds(limit.ns));
   limit_.async_wait([self = shared_from_this(), limit](const ErrorCode& error) {
     if (error || self->state_ >= State::kIdle) return;
+    self->refusal_ = RefusalReason::kLimits;
     self->fail({Code::kDeadlineExceeded,
                 "the handshake took longer than " + std::to_string(limit.ms()) + " ms", "address",
                 "is this the right address and port? Try again"});
@@ -57,7 +58,10 @@ void Lane::shake() {
     state_ = State::kShaking;
   }
   const Step step = carrier_->handshake();
-  if (step.wait == Wait::kOver) return fail(carrier_->why());
+  if (step.wait == Wait::kOver) {
+    refusal_ = carrier_->refusal();
+    return fail(carrier_->why());
+  }
   if (step.wait != Wait::kNothing) return wait(step.wait, &Lane::shake);
   state_ = State::kGreeting;
   if (to_say_) say(*to_say_);

@@ -66,6 +66,8 @@ class Lane : public std::enable_shared_from_this<Lane> {
   bool is_local = false;     // over a Unix socket, to a process of the same user
   pid_t process = 0;         // at the other end of a Unix socket; 0: unknown
   std::optional<identity::PeerName> peer() const { return carrier_->peer(); }
+  // As which refusal it counts that greet() failed; none: the other end refused us.
+  std::optional<RefusalReason> refusal() const { return refusal_; }
   int fd() const { return fd_; }
   bool is_over() const { return state_ == State::kOver; }
 
@@ -105,6 +107,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
   State state_ = State::kConnecting;
   std::optional<Hello> to_say_;
   Greeted greeted_;
+  std::optional<RefusalReason> refusal_ = RefusalReason::kMalformed;
   LaneUser* user_ = nullptr;
   std::uint32_t message_max_ = kMessageMax;
 

@@ -40,6 +40,12 @@ PairId new_pair_id() {
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
+// Of a hello that does not join.
+RefusalReason reason_of(Code code) {
+  if (code == Code::kResourceExhausted) return RefusalReason::kLimits;
+  return code == Code::kPermissionDenied ? RefusalReason::kOtherMember : RefusalReason::kMalformed;
+}
+
 Error closing() { return {Code::kCancelled, "this node ends", "", ""}; }
 
 Error wrong(const char* field, const std::string& rule, std::int64_t given) {
@@ -170,8 +176,9 @@ bool Node::is_full(const std::string& host) const {
 
 void Node::accepted(int fd, bool is_local) {
   const std::string host = is_local ? kThisHost : host_of(number_of_peer(fd));
-  if (is_full(host) || (is_local && !process_behind(fd))) {
-    ++refused_by_quota_;
+  const bool full = is_full(host), is_foreign = is_local && !process_behind(fd);
+  if (full || is_foreign) {
+    refusals_.count(full ? RefusalReason::kLimits : RefusalReason::kForbidden);
     ::close(fd);
     return;
   }
@@ -180,7 +187,7 @@ void Node::accepted(int fd, bool is_local) {
 
 void Node::greet(int fd, bool is_local, const std::string& host) {
   if (lacks_tls(is_local)) {  // the peer tries again
-    ++failed_handshakes_;
+    refusals_.count(RefusalReason::kLimits);
     ::close(fd);
     return;
   }
@@ -189,7 +196,7 @@ void Node::greet(int fd, bool is_local, const std::string& host) {
   lane->greet(std::nullopt, options_.handshake_limit, [this, lane, host](Result<Hello> hello) {
     shaking_.erase(lane);
     if (hello.ok()) return join(lane, *hello, host);
-    ++failed_handshakes_;
+    if (const auto reason = lane->refusal()) refusals_.count(*reason);
   });
 }
 
@@ -197,7 +204,7 @@ void Node::adopt(int fd) {
   net::post(*io_, [this, fd] {
     const std::string host = host_of(number_of_peer(fd));
     if (!is_over_ && !is_full(host)) return greet(fd, false, host);
-    if (!is_over_) ++refused_by_quota_;
+    if (!is_over_) refusals_.count(RefusalReason::kLimits);
     ::close(fd);
   });
 }
@@ -232,7 +239,7 @@ void Node::join(const LanePtr& lane, const Hello& hello, const std::string& host
     joined = known->second.pair->add(hello, lane);
   }
   if (joined.ok()) return;
-  ++refused_by_quota_;
+  refusals_.count(reason_of(joined.error().code));
   lane->close();
 }
 
@@ -288,7 +295,8 @@ Pair::Options Node::options_for(Side side, const Hello& own, const Lane& first) 
           options_.beat,
           options_.stream_limit,
           accept_,
-          [this, id = own.pair](Pair&) { pairs_.erase(id); }};
+          [this, id = own.pair](Pair&) { pairs_.erase(id); },
+          [this](RefusalReason reason) { refusals_.count(reason); }};
 }
 
 void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
@@ -339,17 +347,28 @@ void Node::set_tls(TlsContexts contexts, bool anew) {
   net::post(*io_, [this, contexts = std::move(contexts), anew] {
     tls_ = contexts;
     if (is_over_) return;
-    std::vector<PairPtr> others;
-    for (const auto& [id, kept] : pairs_) {
-      if (anew && !kept.pair->is_local()) others.push_back(kept.pair);
-    }
-    for (const PairPtr& pair : others) {
-      pair->shut({Code::kCancelled, "this process is another replica now", "", ""});
+    if (anew) {
+      shut_pairs([](const Pair& pair) { return !pair.is_local(); },
+                 {Code::kCancelled, "this process is another replica now", "", ""});
     }
     for (auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
       begin_dial(waiting.fd, dialling);
     }
   });
+}
+
+void Node::end_pairs(std::function<bool(const Pair&)> which, Error why) {
+  net::post(*io_, [this, which = std::move(which), why = std::move(why)] {
+    if (!is_over_) shut_pairs(which, why);
+  });
+}
+
+void Node::shut_pairs(const std::function<bool(const Pair&)>& which, const Error& why) {
+  std::vector<PairPtr> those;
+  for (const auto& [id, kept] : pairs_) {
+    if (which(*kept.pair)) those.push_back(kept.pair);
+  }
+  for (const PairPtr& pair : those) pair->shut(why);
 }
 
 void Node::tell(DiallingPtr dialling, Result<PairPtr> result) {

@@ -12,7 +12,6 @@
 // a pair one, streams one, and a stream its window. A frozen peer is noticed after four beats.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,6 +25,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "identity/peer.h"
+#include "threads/refusal_counter.h"
 #include "wire/emulated_line.h"
 #include "wire/stream/pair.h"
 
@@ -65,11 +65,6 @@ struct DialOptions {
   MakeConnection make = nullptr;                   // each connection; the address is its name only
 };
 
-// How many connections were turned away, and why.
-struct Refusals {
-  std::uint64_t quota = 0, handshake = 0;
-};
-
 class Node {
  public:
   using Dialled = std::function<void(Result<std::shared_ptr<Pair>>)>;
@@ -94,9 +89,12 @@ class Node {
   // keep the certificates they have; `anew` ends those with other hosts, because this node is
   // somebody else from now on.
   void set_tls(TlsContexts contexts, bool anew);
+  // Ends those pairs, soon. `which` is called by the I/O thread.
+  void end_pairs(std::function<bool(const Pair&)> which, Error why);
   // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
-  Refusals refusals() const { return {refused_by_quota_, failed_handshakes_}; }
+  // Connections that were turned away, and pairs that ended because the peer broke a rule.
+  RefusalCounts refusals() const { return refusals_.counts(); }
 
  private:
   struct Listener {
@@ -144,6 +142,7 @@ class Node {
   Hello hello_for(PairId id, std::uint16_t lane, int lanes) const;
   Pair::Options options_for(Side side, const Hello& own, const Lane& first);
   void keep(PairId id, const PairPtr& pair, std::string peer);
+  void shut_pairs(const std::function<bool(const Pair&)>& which, const Error& why);
   void shut_all();
 
   const NodeOptions options_;
@@ -151,7 +150,7 @@ class Node {
   const std::shared_ptr<net::io_context> io_;
   net::executor_work_guard<net::io_context::executor_type> work_;
   std::string address_;
-  std::atomic<std::uint64_t> refused_by_quota_{0}, failed_handshakes_{0};
+  RefusalCounter refusals_;
 
   // I/O thread.
   std::optional<TlsContexts> tls_;

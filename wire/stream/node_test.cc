@@ -233,7 +233,7 @@ TEST(Node, WhoSaysNothingIsNotWaitedForLong) {
   options.handshakes_max = 1;
   Host server(options);
   const int mute = begin_connect(server.node().address());
-  EXPECT_TRUE(eventually([&] { return server.node().refusals().handshake == 1; }));
+  EXPECT_TRUE(eventually([&] { return server.node().refusals()[RefusalReason::kLimits] == 1; }));
   ::close(mute);
   Host client(plain());
   EXPECT_TRUE(client.dial({.address = server.node().address()}).ok());

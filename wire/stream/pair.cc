@@ -210,6 +210,12 @@ Status Pair::word(const FrameHeader& header, std::span<const std::byte> words) {
   return mux_.control(header, words);
 }
 
-void Pair::over(Lane&, const Error& why) { shut(why); }
+void Pair::over(Lane&, const Error& why) {
+  const bool is_limit = why.code == Code::kResourceExhausted;
+  if (options_.refused && (is_limit || why.code == Code::kInvalidArgument)) {
+    options_.refused(is_limit ? RefusalReason::kLimits : RefusalReason::kMalformed);
+  }
+  shut(why);
+}
 
 }  // namespace shoal::wire::stream

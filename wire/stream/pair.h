@@ -84,6 +84,7 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
     Duration stream_limit;  // of streams that the peer opens
     AcceptStream accept;
     std::function<void(Pair&)> over;  // once, from the I/O thread, after all streams are closed
+    std::function<void(RefusalReason)> refused;  // the peer broke a rule, which ends the pair
   };
   Pair(std::shared_ptr<net::io_context> io, Options options);
 

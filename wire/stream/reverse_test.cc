@@ -51,7 +51,37 @@ TEST(Identity, AStrangerIsRefused) {
   EXPECT_FALSE(plain.dial({.address = server.node().address()}).ok());
   Host member({.tls = cluster.contexts(3), .local_sockets = false});
   EXPECT_TRUE(member.dial({.address = server.node().address()}).ok());
-  EXPECT_TRUE(eventually([&] { return server.node().refusals().handshake >= 1; }));
+  EXPECT_TRUE(eventually([&] { return server.node().refusals().total() >= 2; }));
+}
+
+// Each kind of stranger is counted by its own word.
+TEST(Identity, RefusalsAreCounted) {
+  const TestCluster cluster, foreign("atoll");
+  const auto refused = [&](const TlsContexts& client, RefusalReason as) {
+    Host server({.tls = cluster.contexts(1), .local_sockets = false});
+    Host stranger({.tls = client, .local_sockets = false});
+    (void)stranger.dial({.address = server.node().address()});
+    const bool counted = eventually([&] { return server.node().refusals()[as] == 1; });
+    return counted && server.node().refusals().total() == 1;
+  };
+  // One that believes whoever it dials, so that only the server refuses.
+  const auto with = [&](identity::Credentials own) {
+    TlsContexts contexts = cluster.contexts(2);
+    const auto clock = [] { return kNow; };
+    const identity::ExpectedPeer any{.cluster = cluster.name()};
+    contexts.client =
+        *identity::make_tls_context(identity::Client{std::move(own), cluster.trust(), any}, clock);
+    return contexts;
+  };
+  EXPECT_TRUE(refused(with(foreign.credentials(2)), RefusalReason::kForeign));
+  EXPECT_TRUE(
+      refused(with(cluster.credentials(2, 1, kNow - identity::kDay)), RefusalReason::kExpired));
+  EXPECT_TRUE(refused(with(cluster.agent(2)), RefusalReason::kOtherMember));
+  TlsContexts nobody = cluster.contexts(2);
+  nobody.client = *identity::make_tls_context(
+      identity::Client{std::nullopt, cluster.trust(), {.cluster = cluster.name()}},
+      [] { return kNow; });
+  EXPECT_TRUE(refused(nobody, RefusalReason::kNoCertificate));
 }
 
 }  // namespace

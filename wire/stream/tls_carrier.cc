@@ -111,6 +111,10 @@ class TlsCarrier final : public Carrier {
     return *over_;
   }
 
+  std::optional<RefusalReason> refusal() const override {
+    return identity::refusal_of(ssl_, error_);
+  }
+
   std::optional<identity::PeerName> peer() const override {
     const identity::PeerVerdict verdict = identity::verdict_of(ssl_);
     return verdict.ok() ? verdict.name : std::nullopt;
@@ -153,13 +157,13 @@ class TlsCarrier final : public Carrier {
       case SSL_ERROR_WANT_WRITE:
         return {0, Wait::kWrite};
       default:
-        over_ = reason(system_error);
+        error_ = ERR_peek_last_error();
+        over_ = reason(error_, system_error);
         return {0, Wait::kOver};
     }
   }
 
-  Error reason(int system_error) const {
-    const unsigned long error = ERR_peek_last_error();
+  Error reason(unsigned long error, int system_error) const {
     const bool is_refusal =
         error != 0 && ERR_GET_REASON(error) != SSL_R_UNEXPECTED_EOF_WHILE_READING;
     if (is_refusal || SSL_is_init_finished(ssl_) != 1) {
@@ -176,6 +180,7 @@ class TlsCarrier final : public Carrier {
   std::array<std::byte, kRecord> record_;
   std::size_t pending_ = 0;  // of a record that waits to be sent
   std::optional<Error> over_;
+  unsigned long error_ = 0;  // OpenSSL's, with which it ended
 };
 
 }  // namespace

@@ -111,6 +111,7 @@ static_assert(lists_every_field<Uptime>());
 struct AgentRecord {
   AgentId id;
   std::string uid, name, version, host;
+  std::string relay;  // host:port where it relays; empty: it does not
   Incarnation incarnation;
   AgentState state = AgentState::kJoining;
   AgentGone gone = AgentGone::kNone;
@@ -125,13 +126,14 @@ struct AgentRecord {
 };
 constexpr auto fields_of(Of<AgentRecord>) {
   using T = AgentRecord;
-  return fields(
-      field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
-      field<&T::version>("version"), field<&T::host>("host"), field<&T::incarnation>("incarnation"),
-      field<&T::state>("state"), field<&T::gone>("gone"), field<&T::cordoned>("cordoned"),
-      field<&T::devices>("devices"), field<&T::labels>("labels"), field<&T::joined_at>("joined_at"),
-      field<&T::updated_at>("updated_at"), field<&T::health_record>("health_record", flat()),
-      field<&T::refusals>("refusals"), field<&T::uptime>("uptime", flat()));
+  return fields(field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
+                field<&T::version>("version"), field<&T::host>("host"), field<&T::relay>("relay"),
+                field<&T::incarnation>("incarnation"), field<&T::state>("state"),
+                field<&T::gone>("gone"), field<&T::cordoned>("cordoned"),
+                field<&T::devices>("devices"), field<&T::labels>("labels"),
+                field<&T::joined_at>("joined_at"), field<&T::updated_at>("updated_at"),
+                field<&T::health_record>("health_record", flat()), field<&T::refusals>("refusals"),
+                field<&T::uptime>("uptime", flat()));
 }
 static_assert(lists_every_field<AgentRecord>());
 

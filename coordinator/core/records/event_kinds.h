@@ -16,6 +16,7 @@ inline constexpr const char* kAgentDraining = "agent_draining";
 inline constexpr const char* kAgentDrained = "agent_drained";
 inline constexpr const char* kAgentQuarantined = "agent_quarantined";
 inline constexpr const char* kAgentQuarantineEnded = "agent_quarantine_ended";
+inline constexpr const char* kAgentRevoked = "agent_revoked";
 inline constexpr const char* kAgentForgotten = "agent_forgotten";
 inline constexpr const char* kDeviceTooSmall = "device_too_small";
 inline constexpr const char* kJobSubmitted = "job_submitted";

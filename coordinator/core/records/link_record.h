@@ -4,23 +4,17 @@
 #include "base/fields.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "outer_opt/core/round/round_parts.h"
 
 namespace shoal::coordinator {
 
 using shoal::to_string;
 
-// Whether `from` could dial `to`. A line is measured both ways by who dials.
-enum class Dialled { kNever, kYes, kInVain };
-constexpr auto enumerators_of(Of<Dialled>) {
-  using enum Dialled;
-  return enumerators<Dialled>({{kNever, "never"}, {kYes, "yes"}, {kInVain, "in_vain"}});
-}
-
 struct LinkRecord {
   AgentId from, to;
-  Duration round_trip;     // zero: not measured
-  double bytes_per_s = 0;  // 0: not measured
-  Dialled dialled = Dialled::kNever;
+  Duration round_trip;              // zero: not measured
+  double bytes_per_s = 0;           // 0: not measured
+  PeerWay way = PeerWay::kUnknown;  // in which `from` reaches `to`, as `from` says
   Instant measured_at;
   bool operator==(const LinkRecord&) const = default;
 };
@@ -28,7 +22,7 @@ constexpr auto fields_of(Of<LinkRecord>) {
   using T = LinkRecord;
   return fields(field<&T::from>("from_agent"), field<&T::to>("to_agent"),
                 field<&T::round_trip>("round_trip"), field<&T::bytes_per_s>("bytes_per_s"),
-                field<&T::dialled>("dialled"), field<&T::measured_at>("measured_at"));
+                field<&T::way>("way"), field<&T::measured_at>("measured_at"));
 }
 static_assert(lists_every_field<LinkRecord>());
 

@@ -99,6 +99,11 @@ void on_command_agent(Transaction& tx, const CommandAgent& command) {
     const Error error{Code::kNotFound, "there is no " + to_string(command.agent), "agent", ""};
     return tx.reply(command.request, error);
   }
+  if (command.verb == AgentVerb::kRevoked) {
+    tx.event(Severity::kWarning, event_kind::kAgentRevoked, {.agent = agent->id},
+             "agent " + agent->name + " is revoked: neither it nor its replicas are believed");
+    return tx.reply(command.request, JobId());
+  }
   if (agent->state == AgentState::kGone) {
     const Error error{Code::kConflict, "agent " + agent->name + " is gone", "agent",
                       "it can be cordoned when it has joined again"};
@@ -115,7 +120,8 @@ void on_command_agent(Transaction& tx, const CommandAgent& command) {
       drain(tx, command.agent);
       break;
     case AgentVerb::kForget:
-      break;  // above: it is for agents that are gone
+    case AgentVerb::kRevoked:
+      break;  // above: they are for agents that are gone, too
   }
   tx.reply(command.request, JobId());
 }

@@ -47,6 +47,22 @@ TEST(Drain, OfAnAgentWithoutWorkIsDoneAtOnce) {
   EXPECT_EQ(told(), 1) << "it was done before";
 }
 
+// The service refuses it from then on; people are told, also of one that is gone.
+TEST(Drain, ARevocationIsAnEvent) {
+  Three rig;
+  const auto told = [&] {
+    return std::count_if(rig.events.begin(), rig.events.end(), [](const EventRecord& event) {
+      return event.kind == std::string(event_kind::kAgentRevoked);
+    });
+  };
+  rig.command(AgentVerb::kRevoked, 3);
+  EXPECT_EQ(told(), 1);
+  EXPECT_TRUE(rig.replies.back().result.ok());
+  rig.command(AgentVerb::kRevoked, 9);
+  EXPECT_EQ(told(), 1);
+  EXPECT_EQ(rig.replies.back().result.error().code, Code::kNotFound);
+}
+
 TEST(Drain, LetsAReplicaGoWhenItsRoundCommits) {
   Three rig;
   rig.command(AgentVerb::kDrain, 3);

@@ -105,9 +105,9 @@ TEST(Forgetting, IsRefusedWhileItMayHoldWhatNobodyElseDoes) {
 TEST(Forgetting, TakesItsLinesAlong) {
   Trained rig;
   Snapshot tables = rig.snapshot();
-  tables.links = {{rig.agent_a, rig.agent_b, milliseconds(20), 25e6, Dialled::kYes, rig.now},
-                  {rig.agent_b, rig.agent_a, milliseconds(20), 25e6, Dialled::kYes, rig.now},
-                  {rig.agent_b, AgentId(7), milliseconds(20), 25e6, Dialled::kYes, rig.now}};
+  tables.links = {{rig.agent_a, rig.agent_b, milliseconds(20), 25e6, PeerWay::kDirect, rig.now},
+                  {rig.agent_b, rig.agent_a, milliseconds(20), 25e6, PeerWay::kDirect, rig.now},
+                  {rig.agent_b, AgentId(7), milliseconds(20), 25e6, PeerWay::kDirect, rig.now}};
   rig.restore(tables);
   rig.b = rig.join("b", rig.state().agents.at(rig.agent_b).incarnation, {rig.rep_b});
   for (int i = 0; i < 60; ++i) rig.wait(seconds(2)), rig.say(rig.b, Heartbeat{});

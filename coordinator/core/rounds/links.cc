@@ -11,7 +11,7 @@ constexpr Duration kWriteAgain = seconds(60);  // that the age of a record may b
 
 bool says_nothing_new(const LinkRecord& known, const LinkRecord& fresh) {
   const bool same_kind =
-      known.dialled == fresh.dialled && (known.round_trip.ns > 0) == (fresh.round_trip.ns > 0);
+      known.way == fresh.way && (known.round_trip.ns > 0) == (fresh.round_trip.ns > 0);
   return same_kind && fresh.measured_at - known.measured_at < kWriteAgain &&
          std::fabs(fresh.bytes_per_s - known.bytes_per_s) <= kSame * known.bytes_per_s;
 }
@@ -19,7 +19,11 @@ bool says_nothing_new(const LinkRecord& known, const LinkRecord& fresh) {
 void note(Transaction& tx, LinkRecord fresh) {
   const LinkRecord* known = tx.state().links.find({fresh.from, fresh.to});
   if (known != nullptr && fresh.round_trip.ns == 0) fresh.round_trip = known->round_trip;
-  if (known != nullptr && fresh.dialled == Dialled::kNever) fresh.dialled = known->dialled;
+  if (known != nullptr && fresh.way == PeerWay::kUnknown) fresh.way = known->way;
+  // Reached, but not measured anew.
+  const bool is_there = fresh.way != PeerWay::kUnreachable;
+  if (known != nullptr && is_there && fresh.bytes_per_s == 0)
+    fresh.bytes_per_s = known->bytes_per_s;
   fresh.measured_at = tx.now();
   if (known == nullptr || !says_nothing_new(*known, fresh)) tx.add(fresh);
 }
@@ -39,8 +43,8 @@ FlatMap<AgentId, Line> lines_of(const State& state, Instant now) {
     from.up = std::max(from.up, link.bytes_per_s);
     Line& to = lines[link.to];
     to.down = std::max(to.down, link.bytes_per_s);
-    to.reached |= link.dialled == Dialled::kYes;
-    to.missed |= link.dialled == Dialled::kInVain;
+    to.reached |= link.way != PeerWay::kUnknown && link.way != PeerWay::kUnreachable;
+    to.missed |= link.way == PeerWay::kUnreachable;
   }
   return lines;
 }
@@ -59,12 +63,12 @@ bool is_known(const State& state, Instant now, AgentId from, AgentId to) {
   const LinkRecord* known = state.links.find({from, to});
   if (known == nullptr || now - known->measured_at > kMeasureAgain) return false;
   // Traffic alone shows what the line carried at least: nobody has measured it yet.
-  return known->round_trip.ns > 0 || known->dialled == Dialled::kInVain;
+  return known->round_trip.ns > 0 || known->way == PeerWay::kUnreachable;
 }
 
 bool was_in_vain(const State& state, Instant now, AgentId from, AgentId to) {
   const LinkRecord* known = state.links.find({from, to});
-  return known != nullptr && known->dialled == Dialled::kInVain &&
+  return known != nullptr && known->way == PeerWay::kUnreachable &&
          now - known->measured_at <= kMeasureAgain;
 }
 
@@ -77,7 +81,7 @@ bool is_wanted(const State& state, Instant now, const ReplicaRecord& from,
 
 // The fellows that the one at `at` asks: the half of the circle that follows it, because a probe
 // measures both ways. Of two that face each other the first asks, so that they do not find each
-// other busy; the second does where the first dialled it in vain.
+// other busy; the second does where the first found no way to it.
 std::vector<ReplicaId> next_half(const State& state, Instant now,
                                  const std::vector<ReplicaId>& fellows, std::size_t at) {
   std::vector<ReplicaId> half;
@@ -91,6 +95,12 @@ std::vector<ReplicaId> next_half(const State& state, Instant now,
   return half;
 }
 
+// Trainers of earlier versions say only whether they could dial.
+PeerWay way_of(const LinkEstimate& link) {
+  if (!link.reached) return PeerWay::kUnreachable;
+  return link.way == PeerWay::kUnknown && link.to_per_s > 0 ? PeerWay::kDirect : link.way;
+}
+
 }  // namespace
 
 void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstimate>& links) {
@@ -99,12 +109,12 @@ void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstima
   for (const LinkEstimate& link : links) {
     const ReplicaRecord* to = tx.state().replicas.find(link.peer);
     if (to == nullptr || to->agent == from->agent) continue;
-    if (link.to_per_s > 0 || !link.reached) {
-      const Dialled dialled = link.reached ? Dialled::kYes : Dialled::kInVain;
-      note(tx, {from->agent, to->agent, link.round_trip, link.to_per_s, dialled, {}});
+    const PeerWay way = way_of(link);
+    if (way != PeerWay::kUnknown) {
+      note(tx, {from->agent, to->agent, link.round_trip, link.to_per_s, way, {}});
     }
     if (link.from_per_s > 0) {
-      note(tx, {to->agent, from->agent, link.round_trip, link.from_per_s, Dialled::kNever, {}});
+      note(tx, {to->agent, from->agent, link.round_trip, link.from_per_s, PeerWay::kUnknown, {}});
     }
   }
 }

@@ -20,7 +20,7 @@ inline constexpr Duration kLinkFresh = seconds(1800), kMeasureAgain = seconds(60
 void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstimate>& links);
 
 // In the order of `members`. The speed of a member's line is the best that was measured from it or
-// to it, the lower of the two; who is dialled in vain by all that tried is not reachable.
+// to it, the lower of the two; to whom nobody that tried found a way is not reachable.
 std::vector<outer_opt::LinkedMember> links_of(const State& state, Instant now,
                                               const std::vector<ReplicaId>& members);
 

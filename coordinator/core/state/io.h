@@ -77,7 +77,9 @@ struct ChangeJob {
   JobId job;
   double outer_lr = 0;
 };
-enum class AgentVerb { kCordon, kUncordon, kDrain, kForget };
+// kRevoked: its certificate counts no more, which is known elsewhere (service/machines/); here it
+// is an event.
+enum class AgentVerb { kCordon, kUncordon, kDrain, kForget, kRevoked };
 // Answered like a job's command; a good answer carries no job.
 struct CommandAgent {
   RequestId request;

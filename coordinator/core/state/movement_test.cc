@@ -207,7 +207,7 @@ TEST(Movement, AnAttemptHasTheTimeThatTheSlowestLineTakes) {
   EXPECT_DOUBLE_EQ(time_limit(), 20 + bytes / 1e6);
   State state = rig.state();
   const AgentId from = state.replicas.at(rig.rep_a).agent, to = state.replicas.at(rig.rep_b).agent;
-  state.links.put({from, to}, {from, to, milliseconds(50), 400, Dialled::kYes, rig.now});
+  state.links.put({from, to}, {from, to, milliseconds(50), 400, PeerWay::kDirect, rig.now});
   const RoundRecord& round = state.rounds.at(rig.key(1));
   EXPECT_DOUBLE_EQ(attempt_time_limit(state, round, 0).seconds(), 20 + bytes / 100);
 }

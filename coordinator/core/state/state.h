@@ -29,6 +29,7 @@ struct Presence {
   bool connected = false;
   Instant last_seen;
   Instant hung_up_at, lost_at;  // while not connected
+  bool hears_relays = false;    // as its hello says
 };
 
 // The running attempt of one reduce.
@@ -136,6 +137,7 @@ struct VolatileState {
   FlatMap<DeviceKey, Instant> resting_until;     // after a failed replica
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
+  std::vector<std::string> relays;             // that agents know (relays.h)
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
   std::optional<Instant> next_lease_scan;
   LostTime lost_time;

@@ -501,6 +501,7 @@ LiveView fill_tables(Tables& tables, JobId job) SHOAL_EXCLUDES(tables.mutex) {
   tables.jobs[8] = finished_job();
 
   LiveView live;
+  live.refused_by_peers[RefusalReason::kForeign] = 4;
   live.now = kNow;
   live.boot_epoch = 3;
   fill_members(tables, job, live);
@@ -509,9 +510,9 @@ LiveView fill_tables(Tables& tables, JobId job) SHOAL_EXCLUDES(tables.mutex) {
   tables.series["train_loss"] = {
       {ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}, {100.5, 101}}};
   tables.links = {
-      {AgentId(1), AgentId(2), milliseconds(20), 25e6, Dialled::kYes, kNow - seconds(60)},
-      {AgentId(2), AgentId(1), {}, 0, Dialled::kInVain, kNow - seconds(60)},
-      {AgentId(1), AgentId(99), milliseconds(20), 25e6, Dialled::kYes, kNow}};
+      {AgentId(1), AgentId(2), milliseconds(20), 25e6, PeerWay::kDirect, kNow - seconds(60)},
+      {AgentId(2), AgentId(1), {}, 0, PeerWay::kUnreachable, kNow - seconds(60)},
+      {AgentId(1), AgentId(99), milliseconds(20), 25e6, PeerWay::kDirect, kNow}};
   return live;
 }
 

@@ -11,6 +11,7 @@
 #include "coordinator/service/http/gate.h"
 #include "coordinator/service/http/guard.h"
 #include "coordinator/service/http/problem.h"
+#include "coordinator/service/http/refusal.h"
 #include "coordinator/service/http/stream.h"
 #include "coordinator/service/http/url.h"
 
@@ -92,6 +93,8 @@ void Connection::detect() {
   stream_->detect(machines == nullptr ? nullptr : machines->open_tls(), buffer_,
                   [self = shared_from_this()](ErrorCode error) {
                     self->idle_ = false;
+                    if (error.category() == net::error::get_ssl_category())
+                      self->service_.refusals().count(Port::kHttp, RefusalReason::kMalformed);
                     if (error) return self->close();
                     self->read_next();
                   });
@@ -164,7 +167,13 @@ void Connection::refuse_unread(ErrorCode error) {
   const bool malformed = error.category() == make_error_code(http::error::body_limit).category() &&
                          error != http::error::end_of_stream &&
                          error != http::error::partial_message;
-  if (!too_large && !header && !malformed) return close();
+  if (!too_large && !header && !malformed) {
+    const bool slow = error == beast::error::timeout;
+    if (parser_->got_some())
+      service_.refusals().count(Port::kHttp,
+                                slow ? RefusalReason::kLimits : RefusalReason::kMalformed);
+    return close();
+  }
   const auto limit = too_large ? service_.options.body_max : service_.options.header_max;
   const std::string at_most = "at most " + std::to_string(limit.count()) + " bytes are accepted";
   if (too_large) return refuse_head(Problem::kBodyTooLarge, at_most);
@@ -381,6 +390,7 @@ void Connection::respond(Response response) {
     response = problem_response(Problem::kOverloaded, *request_,
                                 "this client has as many event streams as it may");
   }
+  note_refusal(service_.refusals(), route_, *request_, response, client());
   service_.metrics.request_done(verb_, route_ != nullptr ? route_->path : "unmatched",
                                 response.status);
   if (response.stream && !head_only_) return start_stream(std::move(response));
@@ -390,6 +400,12 @@ void Connection::respond(Response response) {
     file_ = std::move(response.file);
   }
   write(std::move(text), &Connection::on_written);
+}
+
+std::string Connection::client() const {
+  ErrorCode error;
+  const auto end = stream_->socket().remote_endpoint(error);
+  return client_of(end.address().to_string(), stream_->is_from_this_host());
 }
 
 void Connection::start_stream(Response response) {

@@ -48,6 +48,7 @@ class Connection : public Peer, public std::enable_shared_from_this<Connection> 
   void on_answer(std::uint64_t number, Response response);
   void on_answer_late(std::uint64_t number);
   void respond(Response response);
+  std::string client() const;  // client_of() it
   void start_stream(Response response);
   std::string head_of(const Response& response, bool closing) const;
   void write_file_chunk();

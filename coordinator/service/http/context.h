@@ -11,8 +11,9 @@
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator {
+class Refusals;      // people/refusals.h
 struct HttpOptions;  // server.h
-}
+}  // namespace shoal::coordinator
 
 namespace shoal::coordinator::rest {
 
@@ -22,6 +23,7 @@ struct Context {
   const HttpOptions& options;
   Cluster& cluster;
   Metrics& metrics;
+  const Refusals& refusals;
   std::unique_ptr<Reader> reader;  // null on an I/O thread
 
   // Runs the job on a worker later, from any thread, even after the server is gone (then it is

@@ -53,11 +53,11 @@ struct StreamStart {
   std::function<bool()> may_go_on = {};  // false: the login of who reads has ended; null: always
 };
 
-// What the audit trail says of a request that changed something (audit.h). The rest follows from
-// the route and the principal.
+// What the audit trail says of a request that changed something (audit.h) or was refused
+// (refusal.h). The rest follows from the route and the principal.
 struct Audited {
-  std::string object;  // id of what was changed; empty: the parts of the path
-  std::string before, after;
+  std::string object;            // id of what was changed; empty: the parts of the path
+  std::string before, after;     // of a refused one `after` is the reason
   std::string principal, token;  // empty: those of the request
 };
 

@@ -252,6 +252,25 @@ void add_runtime(Families& out, const RuntimeStats& stats) {
 }
 
 template <typename Families>
+void add_relay(Families& out, const std::string& agent, const RelayFigures& relay) {
+  const auto value = [](std::int64_t count) { return static_cast<double>(count); };
+  out.gauge("shoal_relay_waiting", "Replicas that wait at the relay of an agent.",
+            {{"agent", agent}}, value(relay.waiting));
+  out.gauge("shoal_relay_joined", "Connections between replicas that a relay carries.",
+            {{"agent", agent}}, value(relay.joined));
+  out.counter("shoal_relay_joined_total", "Connections that a relay has carried.",
+              {{"agent", agent}}, value(relay.joined_total));
+  out.counter("shoal_relay_bytes_total", "Bytes that a relay has carried, both ways together.",
+              {{"agent", agent}}, value(relay.carried.count()));
+  for (const auto& [reason, count] :
+       {std::pair("identity", relay.refused_identity), std::pair("asks", relay.refused_asks),
+        std::pair("handshakes", relay.refused_handshakes)}) {
+    out.counter("shoal_relay_refused_total", "Connections that a relay has refused, by reason.",
+                {{"agent", agent}, {"reason", reason}}, value(count));
+  }
+}
+
+template <typename Families>
 void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live) {
   for (const auto& [failure, word] : kEnumerators<ReduceFailure>) {
     out.counter("shoal_reduce_failures_total",
@@ -267,6 +286,19 @@ void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live)
                 "Gradients added of microbatches that were sent again after a loss; at most so "
                 "many count in two replicas of the stage.",
                 {{"replica", to_string(replica)}}, static_cast<double>(pipeline.stats.added_again));
+  }
+}
+
+template <typename Families>
+void add_refusals(Families& out, const Refusals& refusals, const LiveView& live) {
+  for (const auto& [port, port_word] : kEnumerators<Port>) {
+    const RefusalCounts counts =
+        port == Port::kPeers ? live.refused_by_peers : refusals.counts(port);
+    for (const auto& [reason, word] : kEnumerators<RefusalReason>) {
+      out.counter("shoal_refused_total",
+                  "Connections, requests and streams that a port turned away, by reason.",
+                  {{"port", port_word}, {"reason", word}}, static_cast<double>(counts[reason]));
+    }
   }
 }
 
@@ -323,6 +355,7 @@ void add_events(Families& out, const Counts& counts) {
                 {{"kind", kind}}, static_cast<double>(count));
 }
 
+template <typename Families>
 void add_webhook(Families& out, const WebhookCounts& counts) {
   for (const auto& [result, count] :
        {std::pair("taken", counts.taken), {"dropped", counts.dropped}})
@@ -383,6 +416,7 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
       if (now == nullptr || now->last_seen.ns == 0) continue;
       out.gauge("shoal_agent_last_seen_timestamp_seconds", "When an agent was heard last.",
                 {{"agent", id}}, unix_s(now->last_seen));
+      if (now->relay) add_relay(out, id, *now->relay);
     }
     if (!agents.value().next) break;
     page.after = *agents.value().next;
@@ -397,7 +431,8 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
   return Status();
 }
 
-Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Webhook* webhook) {
+Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
+                                    const Webhook* webhook) {
   const auto live = cluster.live();
   const Counts counts = cluster.counts();
   Families out;
@@ -416,11 +451,12 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Webh
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
   }
   add_events(out, counts);
-  if (webhook != nullptr) add_webhook(out, webhook->counts());
+  add_webhook(out, webhook != nullptr ? webhook->counts() : WebhookCounts());
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());
   add_reduces(out, cluster.stats(), *live);
+  add_refusals(out, refusals, *live);
 
   std::vector<MetricFamily> families = out.take();
   for (MetricFamily& own : registry_.Collect()) families.push_back(std::move(own));

@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/people/refusals.h"
 #include "coordinator/service/webhooks/webhook.h"
 #include "threads/mutex.h"
 
@@ -38,7 +39,8 @@ class Metrics {
   void stream_dropped(std::string_view reason);
 
   // Prometheus text format 0.0.4.
-  Result<std::string> scrape(Cluster& cluster, Reader& reader, const Webhook* webhook = nullptr);
+  Result<std::string> scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
+                             const Webhook* webhook = nullptr);
 
  private:
   struct JobSample;

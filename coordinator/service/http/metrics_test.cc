@@ -63,6 +63,8 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
         "shoal_heartbeats_total 42\n",
         "shoal_reduce_failures_total{reason=\"bad_frame\"} 6\n",
         "shoal_reduce_failures_total{reason=\"plan_mismatch\"} 0\n",
+        "shoal_refused_total{port=\"http\",reason=\"malformed\"} 0\n",
+        "shoal_refused_total{port=\"peers\",reason=\"foreign\"} 4\n",
         "shoal_coordinator_boot_epoch 3\n",
         "shoal_db_commits_total 12\n",
         "route=\"/api/v1/jobs\"",

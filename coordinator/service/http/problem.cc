@@ -80,7 +80,7 @@ Response problem_response(Problem problem, const Request& request, std::string d
   json["type"] = "/problems/" + std::string(kind.slug);
   json["title"] = kind.title;
   json["status"] = kind.status;
-  json["detail"] = std::move(detail);
+  json["detail"] = detail;
   json["instance"] = request.path;
   json["code"] = kind.slug;
   json["request_id"] = request.id;
@@ -89,6 +89,7 @@ Response problem_response(Problem problem, const Request& request, std::string d
 
   Response response = json_response(json, kind.status);
   response.content_type = "application/problem+json";
+  response.audited.after = std::move(detail);
   if (kind.status == 503) response.headers.emplace_back("Retry-After", "2");
   if (kind.status == 429) response.headers.emplace_back("Retry-After", "1");
   return response;

@@ -140,6 +140,7 @@ void HttpServer::Impl::on_accept(ErrorCode error, tcp::socket socket) {
     service->track(connection);
     connection->run();
   } else if (!error) {
+    service->refusals().count(Port::kHttp, RefusalReason::kLimits);
     ErrorCode ignored;
     socket.non_blocking(true, ignored);
     socket.write_some(net::buffer(full_response()), ignored);

@@ -24,6 +24,7 @@
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
 #include "coordinator/service/people/people.h"
+#include "coordinator/service/people/refusals.h"
 #include "coordinator/service/webhooks/webhook.h"
 #include "data/data_roots.h"
 
@@ -62,6 +63,9 @@ struct HttpOptions {
 
   // What gets events outside, for the metrics. Must outlive the server; null: nobody does.
   const Webhook* webhook = nullptr;
+
+  // Whom this port and others have turned away. Must outlive the server; null: one of its own.
+  Refusals* refusals = nullptr;
 };
 
 // Empty when the options can work together.

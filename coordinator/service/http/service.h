@@ -55,6 +55,8 @@ class Service : public std::enable_shared_from_this<Service> {
   bool wait_until_empty(Duration limit);  // true: nobody is connected any more
   std::string next_request_id();
 
+  Refusals& refusals() { return options.refusals != nullptr ? *options.refusals : own_refusals_; }
+
   const HttpOptions options;
   Cluster& cluster;
   Metrics metrics;
@@ -72,6 +74,7 @@ class Service : public std::enable_shared_from_this<Service> {
   void on_events(std::int64_t seq);
   void tell_streams();
 
+  Refusals own_refusals_;
   Mutex mutex_;
   CondVar emptied_;
   std::vector<std::weak_ptr<Peer>> peers_ SHOAL_GUARDED_BY(mutex_);

@@ -403,6 +403,7 @@ std::optional<QuarantineAnswer> quarantine_of(const HealthRecord& health_record)
 }
 
 AgentRole role_of(const AgentRecord& agent) {
+  if (agent.devices.empty()) return AgentRole::kRelay;
   const bool reduces = std::any_of(agent.devices.begin(), agent.devices.end(),
                                    [](const auto& d) { return d.kind == DeviceKind::kReducer; });
   return reduces ? AgentRole::kReducer : AgentRole::kTrainer;
@@ -416,6 +417,7 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
                      .name = agent.name,
                      .version = agent.version,
                      .host = agent.host,
+                     .relay = agent.relay,
                      .incarnation = agent.incarnation,
                      .state = agent.state,
                      .gone_reason = known_if(agent.state == AgentState::kGone, agent.gone),

@@ -87,16 +87,18 @@ Result<Admission> decide_enrolment(const Registry& registry, const identity::Roo
 
 Result<Caller> decide_caller(const Registry& registry, const identity::Certificate& certificate,
                              const identity::Roots& roots, const identity::ClusterName& cluster,
-                             Instant now) {
+                             Instant now, RefusalReason* why) {
   const identity::ExpectedPeer expected{.cluster = cluster, .kind = identity::PeerKind::kAgent};
   const auto verdict =
       identity::verify_peer({certificate}, roots, registry.revoked(), now, expected);
+  if (why != nullptr) *why = identity::reason_of(verdict.fault);
   if (!verdict.ok()) return identity::to_error(verdict, expected);
   Caller caller{
       identity::agent_of(*verdict.name), identity::to_hex(certificate.key_fingerprint()), {}};
   const auto known = registry.machines.find(caller.machine);
   if (known == registry.machines.end()) return caller;
   if (known->second.key_hash != caller.key_hash) {
+    if (why != nullptr) *why = RefusalReason::kRevoked;
     return refused("another machine is " + to_string(caller.machine) +
                        " since this cluster was restored from a backup",
                    "certificate");

@@ -62,10 +62,11 @@ struct Caller {
   std::string uid;       // of its folder; empty: the registry does not know the machine
 };
 // Errors: those of verify_peer(); unauthenticated, field "certificate": revoked, or another machine
-// has its id, which happens after the state was restored from a backup.
+// has its id, which happens after the state was restored from a backup. `why`, if given, is set
+// with an error.
 Result<Caller> decide_caller(const Registry& registry, const identity::Certificate& certificate,
                              const identity::Roots& roots, const identity::ClusterName& cluster,
-                             Instant now);
+                             Instant now, RefusalReason* why = nullptr);
 
 // A session's Hello names the folder that its certificate was given for. Code permission_denied,
 // field "uid".

@@ -39,7 +39,7 @@ class AdmissionTest : public ::testing::Test {
   }
   Result<Caller> call(const identity::PrivateKey& key, AgentId id, Instant now = kNoon) {
     const auto certificate = ca_.issue_agent(request_of(key), id, kNoon);
-    return decide_caller(registry_, *certificate, ca_.roots(now), cluster_, now);
+    return decide_caller(registry_, *certificate, ca_.roots(now), cluster_, now, &why_);
   }
   std::string why(const Result<Admission>& refused) {
     EXPECT_FALSE(refused.ok());
@@ -129,6 +129,7 @@ TEST_F(AdmissionTest, ARevokedMachineIsRefused) {
   const auto caller = call(key_, AgentId(7));
   ASSERT_FALSE(caller.ok());
   EXPECT_THAT(to_string(caller.error()), HasSubstr("was revoked"));
+  EXPECT_EQ(why_, RefusalReason::kRevoked);
 }
 
 TEST_F(AdmissionTest, AnExpiredCertificateSaysSinceWhen) {
@@ -136,6 +137,7 @@ TEST_F(AdmissionTest, AnExpiredCertificateSaysSinceWhen) {
   const auto caller = call(key_, AgentId(7), kNoon + identity::kAgentLife + seconds(7200));
   ASSERT_FALSE(caller.ok());
   EXPECT_THAT(to_string(caller.error()), HasSubstr("expired 2 h ago"));
+  EXPECT_EQ(why_, RefusalReason::kExpired);
 }
 
 TEST_F(AdmissionTest, AnIdThatABackupGaveOutTwiceIsRefused) {

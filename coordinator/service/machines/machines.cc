@@ -294,7 +294,10 @@ Result<IssuedCertificate> Machines::renew(const Renewal& asked) {
   return issue(*request, std::move(machine), {});
 }
 
-Result<Caller> Machines::admit(const std::string& certificate) const {
+Result<Caller> Machines::admit(const std::string& certificate, RefusalReason* why) const {
+  if (why != nullptr) {
+    *why = certificate.empty() ? RefusalReason::kNoCertificate : RefusalReason::kMalformed;
+  }
   if (certificate.empty()) {
     return Error{Code::kUnauthenticated, "this agent shows no certificate", "certificate",
                  "upgrade shoal-agent on its host, and let it join with --join-token"};
@@ -302,7 +305,7 @@ Result<Caller> Machines::admit(const std::string& certificate) const {
   const auto parsed = identity::Certificate::parse(certificate);
   if (!parsed) return parsed.error();
   const MutexLock guard(mutex_);
-  return decide_caller(registry_, *parsed, authority_.roots(now()), cluster_, now());
+  return decide_caller(registry_, *parsed, authority_.roots(now()), cluster_, now(), why);
 }
 
 Status Machines::admit_folder(const Caller& caller, const std::string& uid,
@@ -345,6 +348,21 @@ bool Machines::is_revoked(AgentId machine) const {
   const MutexLock guard(mutex_);
   const auto found = registry_.machines.find(machine);
   return found != registry_.machines.end() && found->second.revoked_at.ns != 0;
+}
+
+std::vector<AgentId> Machines::recently_revoked() const {
+  const MutexLock guard(mutex_);
+  const Instant since = now() - identity::kReplicaLife - identity::kBackdate;
+  std::vector<const MachineRecord*> revoked;
+  for (const auto& [id, machine] : registry_.machines) {
+    if (machine.revoked_at > since) revoked.push_back(&machine);
+  }
+  std::ranges::sort(revoked, std::ranges::greater(), &MachineRecord::revoked_at);
+  std::vector<AgentId> ids;
+  for (const MachineRecord* machine : revoked) {
+    if (ids.size() < kRevokedMost) ids.push_back(machine->id);
+  }
+  return ids;
 }
 
 // ---- CAs

@@ -33,6 +33,7 @@ struct MachinesOptions {
   std::function<Instant()> clock;                    // null: the system's
 };
 
+inline constexpr std::size_t kRevokedMost = 1'000;
 inline constexpr std::size_t kTokensMost = 1'000;  // that still work
 // Of the token for this host's own agents, which is made anew in time.
 inline constexpr Duration kLocalTokenLife = identity::kJoinLifeMost;
@@ -84,14 +85,17 @@ class Machines {
   // For a replica that this machine trains: short, and not kept. Errors: field "csr".
   Result<IssuedCertificate> certify(const identity::ReplicaName& replica,
                                     const std::string& request) const;
-  // Of a certificate in PEM, as the handshake saw it.
-  Result<Caller> admit(const std::string& certificate) const;
+  // Of a certificate in PEM, as the handshake saw it; empty: it showed none. `why`, if given, is
+  // set with an error.
+  Result<Caller> admit(const std::string& certificate, RefusalReason* why = nullptr) const;
   // The folder of a session is the one of its certificate. A machine that the store has forgotten
   // (it was restored from a backup) is known again from here on.
   Status admit_folder(const Caller& caller, const std::string& uid, const std::string& name);
   // not_found: it has no certificate; conflict: it is revoked already.
   Status revoke(AgentId machine);
   bool is_revoked(AgentId machine) const;
+  // Those of whose replicas a certificate may still run: the newest kRevokedMost.
+  std::vector<AgentId> recently_revoked() const;
 
   // ---- CAs
   Status rotate();  // conflict while the rotation before is not over

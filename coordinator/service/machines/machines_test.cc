@@ -119,6 +119,16 @@ TEST_F(MachinesTest, ARevokedAgentIsOutAndItsSessionsEnd) {
   EXPECT_FALSE(machines_->admit(leaf_of(*issued)).ok()) << "also after a start";
 }
 
+TEST_F(MachinesTest, ARevokedAgentIsToldOfUntilTheCertificatesOfItsReplicasHaveEnded) {
+  const auto issued = enrol(*machines_->create_token(1, seconds(600)), key_);
+  EXPECT_TRUE(machines_->recently_revoked().empty());
+  ASSERT_TRUE(machines_->revoke(issued->machine).ok());
+  now_ = now_ + identity::kReplicaLife;
+  EXPECT_THAT(machines_->recently_revoked(), ::testing::ElementsAre(issued->machine));
+  now_ = now_ + seconds(600);
+  EXPECT_TRUE(machines_->recently_revoked().empty());
+}
+
 TEST_F(MachinesTest, ACertificateIsRenewedOnTheLineAndAfterAnOutage) {
   const auto issued = enrol(*machines_->create_token(1, seconds(600)), key_);
   now_ = now_ + seconds(1800);

@@ -114,10 +114,24 @@ void JoinSession::take_moments(const Pending& pending, const StateAnswer& answer
     return complain(pending.source, "its moments have another size or step");
   }
   adam_step_ = answer.adam_step;
+  if (!answer.digests.empty()) moments_digest_ = answer.digests.front();
   Run& run = moments_[pending.first];
   if (run.was_here) fetched_again_ += Bytes(std::ssize(answer.values) * 4);
   run.here = run.was_here = true;
+  run.fetched = digest_of(std::span<const float>(answer.values));
   target_.place_moments(pending.ask.run.first, answer.values);
+  check_moments(pending.source);
+}
+
+// They are the source's own, so nobody else knows them: what is checked is that all of them are of
+// one copy, and came whole.
+void JoinSession::check_moments(std::size_t source) {
+  if (!moments_digest_ || !std::ranges::all_of(moments_, &Run::here)) return;
+  std::vector<Digest> pieces;
+  for (const Run& run : moments_) pieces.push_back(run.fetched);
+  if (digest_of_moments(pieces) != *moments_digest_) {
+    complain(source, "its moments are not those that it announced");
+  }
 }
 
 // ---- beginning anew
@@ -133,6 +147,7 @@ void JoinSession::forget_moments() {
   for (Run& run : moments_) run.here = false;
   moments_from_.reset();
   adam_step_ = 0;
+  moments_digest_.reset();
   ++moments_epoch_;
 }
 

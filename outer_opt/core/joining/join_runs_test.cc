@@ -1,4 +1,6 @@
 // What answers do to the runs of a joiner.
+#include <optional>
+
 #include "outer_opt/core/joining/join_session.h"
 #include "outer_opt/core/joining/joining_test_util.h"
 
@@ -53,6 +55,25 @@ TEST(JoinRuns, TakesTheMomentsOfOneCopyLast) {
   EXPECT_EQ(harness.target.moments[0], 1.5f);
   EXPECT_EQ(harness.target.moments[80'006], 2.5f);
   EXPECT_GT(harness.session->adam_step(), 10);
+}
+
+// One value of one run, as a copy that changes while it is read, or a damaged memory, would have.
+TEST(JoinRuns, MomentsThatAreNotThoseAnnouncedAreTakenFromAnotherSource) {
+  JoinHarness harness({.sources = 2}, {.moments = 80'007}, small_runs(), kSlow);
+  std::optional<ReplicaId> liar;
+  harness.fate = [&](std::uint64_t, const JoinSession::Ask& ask) {
+    const bool is_second = ask.ask.kind == AskKind::kMoments && ask.ask.run.first == 4096;
+    if (is_second && !liar) liar = ask.source.replica;
+    return is_second && ask.source.replica == liar ? Fate::kSpoiled : Fate::kAnswered;
+  };
+  harness.spoil = [](StateAnswer& answer) { answer.values[7] += 1; };
+  harness.run(seconds(240));
+  ASSERT_TRUE(harness.level());
+  EXPECT_TRUE(harness.equal());
+  EXPECT_EQ(harness.target.moments[4096 + 7], 1.5f);
+  const auto complaints = harness.session->take_complaints();
+  ASSERT_EQ(complaints.size(), 1u);
+  EXPECT_NE(complaints[0].find("announced"), std::string::npos) << complaints[0];
 }
 
 TEST(JoinRuns, SaysHowFarItIs) {

@@ -205,7 +205,8 @@ std::optional<JoinSession::Pending> JoinSession::fetch_moments(std::size_t sourc
   pending.count = 1;
   const auto begin = static_cast<std::int64_t>(pending.first) * options_.run_values;
   const ValueRange range{begin, std::min(options_.run_values, shape_.moments - begin)};
-  pending.ask = {sources_[source].is.replica, key_, AskKind::kMoments, range, false, adam_step_};
+  pending.ask = {sources_[source].is.replica, key_, AskKind::kMoments, range, false, adam_step_,
+                 options_.run_values};
   return pending;
 }
 

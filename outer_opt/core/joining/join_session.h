@@ -139,7 +139,7 @@ class JoinSession {
     std::uint64_t givers = 0;  // sources of its state and of what it followed by, a bit each
     std::optional<std::size_t> only_from;  // what differed is taken from who was compared with
     RoundNumber fetched_round = -1;        // in doubt: of what replaced it, and that
-    Digest fetched;
+    Digest fetched;                        // likewise; of moments: always
   };
   // A run that differed from what another source has, and who alone gave it.
   struct Suspicion {
@@ -198,6 +198,7 @@ class JoinSession {
   void complain(std::size_t source, const std::string& what);
   void leave_alone(std::size_t source);
   void begin_anew();
+  void check_moments(std::size_t source);
   void forget_moments();
   void go_without_moments();
   void measure(Source& source, Instant asked_at, std::size_t bytes, Instant now);
@@ -222,6 +223,7 @@ class JoinSession {
   std::optional<std::size_t> only_;  // likewise: its source
   std::optional<std::size_t> moments_from_;
   std::int64_t adam_step_ = 0;
+  std::optional<Digest> moments_digest_;     // of the whole copy, as its source says
   int state_epoch_ = 0, moments_epoch_ = 0;  // of what is fetched since the last new beginning
   std::optional<std::size_t> witness_;  // in doubt: whose runs are compared, the first compared_
   std::size_t compared_ = 0;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/digest.h"
@@ -45,8 +46,10 @@ struct StateAsk {
   // negative round pins the newest one.
   bool pinned = false;
   std::int64_t adam_step = 0;  // kMoments: of the copy that was begun with; 0: of any
-  std::int64_t piece = 0;      // kDigests: values of one; the last one may be shorter
-  bool stays = false;          // who asks follows every round from now on
+  // kDigests: values of one; the last one may be shorter. kMoments: of the pieces that the digest
+  // of the copy is made of; 0: none is wanted.
+  std::int64_t piece = 0;
+  bool stays = false;  // who asks follows every round from now on
   bool operator==(const StateAsk&) const = default;
 };
 
@@ -87,10 +90,15 @@ struct StateAnswer {
   std::vector<float> values;         // kState: each vector's run, one after the other; kMoments
   std::vector<AverageSlice> rounds;  // kAverages: key.round + 1 and on, without a gap
   std::int64_t adam_step = 0;        // kMoments
-  std::vector<Digest> digests;       // kDigests: of each piece, in order
+  // kDigests: of each piece, in order. kMoments: one, of the whole copy, in each answer; none where
+  // another joiner began with other pieces.
+  std::vector<Digest> digests;
 };
 
 inline constexpr std::int64_t kPiecesMax = 64;  // of one ask for digests
+
+// What a copy of moments is known by: the digests of its pieces, in order.
+Digest digest_of_moments(std::span<const Digest> pieces);
 
 // What one piece of a state is known by: the run of each vector that the job uses, one after the
 // other.

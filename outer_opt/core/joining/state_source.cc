@@ -39,7 +39,23 @@ void append(std::span<const float> from, std::vector<float>& to) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// A run of first and second moments, one behind the other.
+void append(const MomentsCopy& moments, const ValueRange& run, std::vector<float>& to) {
+  const std::size_t firsts = moments.first.size();
+  const auto begin = static_cast<std::size_t>(run.first);
+  const std::size_t end = begin + static_cast<std::size_t>(run.count);
+  const std::size_t middle = std::clamp(firsts, begin, end);
+  append(std::span(moments.first).subspan(std::min(begin, firsts), middle - begin), to);
+  append(std::span(moments.second).subspan(middle - std::min(middle, firsts), end - middle), to);
+}
+
 }  // namespace
+
+Digest digest_of_moments(std::span<const Digest> pieces) {
+  Digester digest;
+  for (const Digest& piece : pieces) digest.add(piece);
+  return digest.finish();
+}
 
 Digest digest_of_piece(std::span<const std::span<const float>> vectors, const ValueRange& piece) {
   Digester digest;
@@ -79,6 +95,7 @@ void StateSource::withdraw() {
 void StateSource::provide_moments(std::shared_ptr<const MomentsCopy> moments, Instant now) {
   if (moments_ && now - moments_used_at_ < kWanted) return;  // somebody continues with that one
   moments_ = std::move(moments);
+  moments_digest_.reset();
   moments_used_at_ = now;
 }
 
@@ -166,21 +183,32 @@ std::optional<StateAnswer> StateSource::give_moments(const StateAsk& ask, Instan
     return refused(StateRefusal::kGone, held);
   }
   moments_used_at_ = now;
-  const std::size_t firsts = moments_->first.size();
-  if (!within(ask.run, firsts + moments_->second.size())) {
+  if (!within(ask.run, moments_->first.size() + moments_->second.size())) {
     return refused(StateRefusal::kNotHere, held);
   }
   StateAnswer answer;
   answer.held = held;
   answer.adam_step = moments_->step;
-  const auto begin = static_cast<std::size_t>(ask.run.first);
-  const std::size_t end = begin + static_cast<std::size_t>(ask.run.count);
-  const std::size_t middle = std::clamp(firsts, begin, end);
-  append(std::span(moments_->first).subspan(std::min(begin, firsts), middle - begin),
-         answer.values);
-  append(std::span(moments_->second).subspan(middle - std::min(middle, firsts), end - middle),
-         answer.values);
+  append(*moments_, ask.run, answer.values);
+  give_digest_of_moments(ask, answer);
   return answer;
+}
+
+void StateSource::give_digest_of_moments(const StateAsk& ask, StateAnswer& answer) {
+  const auto size = static_cast<std::int64_t>(moments_->first.size() + moments_->second.size());
+  if (!moments_digest_ && ask.piece > 0) {
+    std::vector<Digest> pieces;
+    std::vector<float> piece;
+    for (std::int64_t at = 0; at < size; at += ask.piece) {
+      piece.clear();
+      append(*moments_, {at, std::min(ask.piece, size - at)}, piece);
+      pieces.push_back(digest_of(std::span<const float>(piece)));
+    }
+    moments_digest_ = {ask.piece, digest_of_moments(pieces)};
+  }
+  if (moments_digest_ && moments_digest_->piece == ask.piece) {
+    answer.digests = {moments_digest_->digest};
+  }
 }
 
 }  // namespace shoal::outer_opt

@@ -67,6 +67,7 @@ class StateSource {
   StateAnswer give_averages(const StateAsk& ask) const;
   StateAnswer give_digests(const StateAsk& ask) const;
   std::optional<StateAnswer> give_moments(const StateAsk& ask, Instant now);
+  void give_digest_of_moments(const StateAsk& ask, StateAnswer& answer);
   const HeldState* pinned(const StateAsk& ask, Instant now);
 
   ReplicaId replica_;
@@ -79,6 +80,12 @@ class StateSource {
   std::vector<Pin> pins_;
   std::shared_ptr<const MomentsCopy> moments_;
   Instant moments_used_at_;
+  // Of that copy, in the pieces that were asked for first: reckoned once, whoever asks for what.
+  struct MomentsDigest {
+    std::int64_t piece;
+    Digest digest;
+  };
+  std::optional<MomentsDigest> moments_digest_;
 };
 
 }  // namespace shoal::outer_opt

@@ -1,5 +1,7 @@
 #include "outer_opt/core/joining/state_source.h"
 
+#include <array>
+
 #include "outer_opt/core/joining/joining_test_util.h"
 
 namespace shoal::outer_opt {
@@ -101,6 +103,15 @@ TEST_F(StateSourceTest, SharesOneCopyOfTheMoments) {
   const StateAnswer both = answer(moments);
   EXPECT_EQ(both.values, (std::vector<float>{2, 3, 4}));
   EXPECT_EQ(both.adam_step, 8);
+  EXPECT_TRUE(both.digests.empty());
+  moments.piece = 3;
+  const std::array<float, 3> front = {1, 2, 3};
+  const std::array<float, 1> back = {4};
+  const std::array pieces = {digest_of(std::span<const float>(front)),
+                             digest_of(std::span<const float>(back))};
+  EXPECT_EQ(answer(moments).digests, std::vector{digest_of_moments(pieces)});
+  moments.piece = 2;  // is not reckoned for everybody
+  EXPECT_TRUE(answer(moments).digests.empty());
   moments.adam_step = 7;
   EXPECT_EQ(answer(moments).refusal, StateRefusal::kGone);
   moments.adam_step = 0;

@@ -67,7 +67,7 @@ void add(Digester& d, const RoundReport& report) {
   add(d, report.unused);
   for (const LinkEstimate& link : report.links) {
     d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
-    d.add(link.reached);
+    d.add(link.reached).add(static_cast<std::int32_t>(link.way));
   }
 }
 

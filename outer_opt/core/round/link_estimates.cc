@@ -15,7 +15,8 @@ bool is_news(double now, double told) {
 
 // Only a probe changes to_per_s, and it is news anyway.
 bool is_news(const LinkEstimate& now, const LinkEstimate& told) {
-  return now.reached != told.reached || is_news(now.from_per_s, told.from_per_s);
+  return now.reached != told.reached || now.way != told.way ||
+         is_news(now.from_per_s, told.from_per_s);
 }
 
 }  // namespace
@@ -68,6 +69,12 @@ void LinkEstimates::answered(Instant now, const LinkEstimate& found) {
   line.reached = true;
   line.round_trip = found.round_trip;
   line.from_per_s = found.from_per_s;
+}
+
+void LinkEstimates::reached(Instant now, ReplicaId peer, PeerWay way) {
+  LinkEstimate& line = entry(now, peer).now;
+  line.reached = true;
+  line.way = way;
 }
 
 void LinkEstimates::carried(Instant now, ReplicaId peer, Bytes received, Duration spent) {

@@ -35,6 +35,8 @@ class LinkEstimates {
   void probed(Instant now, const LinkEstimate& found);
   // What the answering side of a probe learns: the round trip and the flow from the peer.
   void answered(Instant now, const LinkEstimate& found);
+  // The peer was reached this way.
+  void reached(Instant now, ReplicaId peer, PeerWay way);
   // `received` bytes came from `peer` within `spent`; what was sent is known to its receiver, here
   // it may still lie in a buffer. Little traffic says nothing of a line.
   void carried(Instant now, ReplicaId peer, Bytes received, Duration spent);

@@ -60,19 +60,32 @@ constexpr auto fields_of(Of<MomentumHolder>) {
 }
 static_assert(lists_every_field<MomentumHolder>());
 
+// How a trainer reaches another one: it dials it, uses a connection that the other one dialled, or
+// goes over a relay.
+enum class PeerWay { kUnknown, kDirect, kReverse, kRelayed, kUnreachable };
+constexpr auto enumerators_of(Of<PeerWay>) {
+  using enum PeerWay;
+  return enumerators<PeerWay>({{kUnknown, "unknown"},
+                               {kDirect, "direct"},
+                               {kReverse, "reverse"},
+                               {kRelayed, "relayed"},
+                               {kUnreachable, "unreachable"}});
+}
+
 // What one trainer knows of its line to another; zero: not measured.
 struct LinkEstimate {
   ReplicaId peer;
   Duration round_trip;
   double to_per_s = 0, from_per_s = 0;  // bytes, to the peer and from it
-  bool reached = true;                  // false: it could not be dialled; nothing else is known
+  bool reached = true;                  // false: there was no way to it; nothing else is known
+  PeerWay way = PeerWay::kUnknown;      // to the peer
   bool operator==(const LinkEstimate&) const = default;
 };
 constexpr auto fields_of(Of<LinkEstimate>) {
   using T = LinkEstimate;
   return fields(field<&T::peer>("peer"), field<&T::round_trip>("round_trip"),
                 field<&T::to_per_s>("to_per_s"), field<&T::from_per_s>("from_per_s"),
-                field<&T::reached>("reached"));
+                field<&T::reached>("reached"), field<&T::way>("way", or_none()));
 }
 static_assert(lists_every_field<LinkEstimate>());
 

@@ -9,12 +9,14 @@ import { agentName } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
+export type Way = NonNullable<NetworkLink['way']>;
+
 export interface Pair {
   from: string; // agents
   to: string;
   round_trip_s: number | null; // the least: what the line can do
   line_per_second: number | null; // what it carries alone, in bytes
-  reached: boolean; // false: from could not dial to
+  way: Way; // in which from reaches to, as from says
   age_s: number | null; // of the measurement
   bytes_per_second: number | null; // what pipelines send over it now; null: none do
 }
@@ -29,9 +31,9 @@ const least = (one: number | null | undefined, other: number | null | undefined)
 
 export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
   const found = new Map<string, Pair>();
-  for (const { from, to, reached, round_trip_s, bytes_per_second, age_s } of lines) {
+  for (const { from, to, reached, way, round_trip_s, bytes_per_second, age_s } of lines) {
     if (from === to) continue;
-    found.set(`${from} ${to}`, { from, to, reached, round_trip_s, line_per_second: bytes_per_second, age_s, bytes_per_second: null });
+    found.set(`${from} ${to}`, { from, to, way: way ?? (reached ? 'unknown' : 'unreachable'), round_trip_s, line_per_second: bytes_per_second, age_s, bytes_per_second: null });
   }
   for (const topology of topologies) {
     const agent = new Map(topology.replicas.map((one) => [one.id, one.agent]));
@@ -43,7 +45,7 @@ export function pairsOf(lines: NetworkLink[], topologies: Topology[]): Pair[] {
         from, to,
         round_trip_s: least(known?.round_trip_s, link.round_trip_s),
         line_per_second: known?.line_per_second ?? null,
-        reached: known?.reached ?? true,
+        way: known?.way ?? 'unknown',
         age_s: known?.age_s ?? null,
         bytes_per_second: (known?.bytes_per_second ?? 0) + (link.bytes_per_second ?? 0),
       });
@@ -57,6 +59,8 @@ export function inOrder(pairs: Pair[], agents: Agent[]): Pair[] {
   const named = (id: string) => ({ name: agentName(id, agents) });
   return [...pairs].sort((a, b) => byName(named(a.from), named(b.from)) || byName(named(a.to), named(b.to)));
 }
+
+const over = (way: Way) => (way === 'relayed' ? ', over a relay' : way === 'reverse' ? ', over a connection of the other end' : '');
 
 const kMostAgents = 80, kNamedColumns = 12;
 
@@ -82,10 +86,10 @@ function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: Sha
         {pairs.map((pair) => {
           const x = at.get(pair.to), y = at.get(pair.from), value = pair[by];
           if (x === undefined || y === undefined) return null;
-          const text = !pair.reached ? 'not reached' : value === null ? 'not measured' : by === 'round_trip_s' ? duration(value) : lineRate(value);
+          const text = pair.way === 'unreachable' ? 'unreachable' : value === null ? 'not measured' : by === 'round_trip_s' ? duration(value) : lineRate(value);
           return (
             <rect key={`${pair.from} ${pair.to}`} class={value === null ? 'unknown' : `heat heat-${step(value, most)}`} x={left + x * cell} y={top + y * high} width={cell - 2} height={high - 2}>
-              <title>{`${agentName(pair.from, agents)} to ${agentName(pair.to, agents)}: ${text}`}</title>
+              <title>{`${agentName(pair.from, agents)} to ${agentName(pair.to, agents)}: ${text}${over(pair.way)}`}</title>
             </rect>
           );
         })}
@@ -99,8 +103,9 @@ function columns(agents: Agent[]): Column<Pair>[] {
   return [
     { name: 'From', show: (one) => link(one.from), value: (one) => agentName(one.from, agents) },
     { name: 'To', show: (one) => link(one.to), value: (one) => agentName(one.to, agents) },
+    { name: 'Way', show: (one) => (one.way === 'unknown' ? '–' : one.way), value: (one) => one.way },
     { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
-    { name: 'Bandwidth', numeric: true, show: (one) => (!one.reached ? 'not reached' : lineRate(one.line_per_second)), value: (one) => one.line_per_second },
+    { name: 'Bandwidth', numeric: true, show: (one) => lineRate(one.line_per_second), value: (one) => one.line_per_second },
     { name: 'Measured', numeric: true, show: (one) => (one.age_s === null ? '–' : `${duration(one.age_s)} ago`), value: (one) => one.age_s },
     { name: 'Pipeline traffic', numeric: true, show: (one) => lineRate(one.bytes_per_second), value: (one) => one.bytes_per_second },
   ];

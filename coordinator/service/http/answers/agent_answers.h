@@ -30,6 +30,7 @@ struct AgentAnswer {
   std::string name;
   std::string version;
   std::string host;
+  std::string relay;
   Incarnation incarnation;
   AgentState state = AgentState::kJoining;
   std::optional<AgentGone> gone_reason;
@@ -53,7 +54,8 @@ constexpr auto fields_of(Of<AgentAnswer>) {
   using T = AgentAnswer;
   return fields(
       field<&T::id>("id"), field<&T::uid>("uid"), field<&T::name>("name"),
-      field<&T::version>("version"), field<&T::host>("host"), field<&T::incarnation>("incarnation"),
+      field<&T::version>("version"), field<&T::host>("host"),
+      field<&T::relay>("relay", added_later()), field<&T::incarnation>("incarnation"),
       field<&T::state>("state"), field<&T::gone_reason>("gone_reason"),
       field<&T::role>("role", added_later()), field<&T::cordoned>("cordoned", added_later()),
       field<&T::drained>("drained", added_later()),

@@ -28,10 +28,10 @@ constexpr auto fields_of(Of<ContributionPhasesAnswer>) {
 static_assert(lists_every_field<ContributionPhasesAnswer>());
 constexpr const char* schema_name(Of<ContributionPhasesAnswer>) { return "ContributionPhases"; }
 
-enum class AgentRole { kTrainer, kReducer };
+enum class AgentRole { kTrainer, kReducer, kRelay };
 constexpr auto enumerators_of(Of<AgentRole>) {
   using enum AgentRole;
-  return enumerators<AgentRole>({{kTrainer, "trainer"}, {kReducer, "reducer"}});
+  return enumerators<AgentRole>({{kTrainer, "trainer"}, {kReducer, "reducer"}, {kRelay, "relay"}});
 }
 
 struct ContributionAnswer {

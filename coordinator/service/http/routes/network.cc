@@ -11,7 +11,8 @@ Json link_json(const LinkRecord& link, Instant now) {
   Json json;
   json["from"] = to_string(link.from);
   json["to"] = to_string(link.to);
-  json["reached"] = link.dialled != Dialled::kInVain;
+  json["reached"] = link.way != PeerWay::kUnreachable;
+  json["way"] = to_string(link.way);
   json["round_trip_s"] = measured(link.round_trip.seconds());
   json["bytes_per_second"] = measured(link.bytes_per_s);
   json["measured_at"] = rfc3339(link.measured_at);

@@ -1,0 +1,92 @@
+// Whom the ports of a cluster turn away: counted for /metrics, and where it matters told in the
+// audit trail: tokens, logins and hosts that were refused. A stranger decides how often that
+// happens, so what is written is bounded: one row for each source and action in a while, and so
+// many an hour in all. A row says how many it stands for; the counters miss nothing.
+//
+// Thread-safe; never waits for a disk.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/enumerators.h"
+#include "base/time.h"
+#include "coordinator/store/people_rows.h"
+#include "threads/mutex.h"
+#include "threads/refusal_counter.h"
+
+namespace shoal::coordinator {
+
+enum class Port {
+  kHttp,    // REST and the dashboard
+  kJoin,    // on the same port: hosts that join, or renew their certificate
+  kAgents,  // gRPC
+  kPeers,   // of all trainers and reducers, as their agents tell
+};
+constexpr auto enumerators_of(Of<Port>) {
+  using enum Port;
+  return enumerators<Port>(
+      {{kHttp, "http"}, {kJoin, "join"}, {kAgents, "agents"}, {kPeers, "peers"}});
+}
+
+// Words of the audit trail for what was refused; who it was is not known, so `principal` is
+// kStranger, and the object is where it came from.
+inline constexpr const char* kStranger = "(stranger)";
+inline constexpr const char* kRefusedLogin = "refused_login";
+inline constexpr const char* kRefusedToken = "refused_token";
+inline constexpr const char* kRefusedJoin = "refused_join";
+inline constexpr const char* kRefusedRenewal = "refused_renewal";
+inline constexpr const char* kRefusedAgent = "refused_agent";
+
+struct RefusalNoteLimits {
+  Duration quiet = seconds(600);       // between two rows of one source and action
+  double per_hour = 30, at_once = 60;  // rows of all sources; at_once: after a pause
+  std::size_t sources_max = 1'000;     // that are remembered; the one noted longest ago goes
+};
+
+class Refusals {
+ public:
+  using Note = std::function<void(AuditRecord)>;  // must not block
+
+  // `note` null: only counted.
+  Refusals(Note note, std::function<Instant()> clock, RefusalNoteLimits limits = {});
+  Refusals() : Refusals(nullptr, nullptr) {}
+
+  void count(Port port, RefusalReason reason) { counters_[index(port)].count(reason); }
+  RefusalCounts counts(Port port) const { return counters_[index(port)].counts(); }
+
+  // For the audit trail. `why` is for people, and may hold what the stranger has written.
+  void tell(std::string_view action, const std::string& source, std::string_view why)
+      SHOAL_EXCLUDES(mutex_);
+
+ private:
+  struct Source {
+    Instant noted_at;
+    std::int64_t untold = 0;  // refusals since
+  };
+  using Sources = std::map<std::pair<std::string, std::string>, Source>;
+
+  static std::size_t index(Port port) { return static_cast<std::size_t>(port); }
+  bool take_row(Instant now) SHOAL_REQUIRES(mutex_);
+  Source* find(std::string_view action, const std::string& source, Instant now)
+      SHOAL_REQUIRES(mutex_);
+
+  const Note note_;
+  const std::function<Instant()> clock_;
+  const RefusalNoteLimits limits_;
+  std::array<RefusalCounter, enumerator_count<Port>()> counters_;
+
+  Mutex mutex_;
+  Sources sources_ SHOAL_GUARDED_BY(mutex_);
+  double rows_ SHOAL_GUARDED_BY(mutex_) = 0;  // that may still be written
+  Instant refilled_at_ SHOAL_GUARDED_BY(mutex_);
+  std::int64_t unnoted_ SHOAL_GUARDED_BY(mutex_) = 0;  // for want of rows
+};
+
+}  // namespace shoal::coordinator

@@ -1,0 +1,31 @@
+// Counts of refusals (base/refusals.h) as they travel: from a trainer to its agent, and with
+// heartbeats to the coordinator. They are sums since a process began, so that a message that is
+// lost loses nothing.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/refusals.h"
+
+namespace shoal {
+
+// How many a port has turned away for one reason since its process began.
+struct RefusalCount {
+  RefusalReason reason = RefusalReason::kMalformed;
+  std::int64_t count = 0;
+  bool operator==(const RefusalCount&) const = default;
+};
+constexpr auto fields_of(Of<RefusalCount>) {
+  using T = RefusalCount;
+  return fields(field<&T::reason>("reason"), field<&T::count>("count"));
+}
+static_assert(lists_every_field<RefusalCount>());
+
+// One entry for each reason that has occurred; of several entries the last counts.
+inline constexpr std::size_t kRefusalReasonsMax = enumerator_count<RefusalReason>();
+std::vector<RefusalCount> to_list(const RefusalCounts& counts);
+RefusalCounts to_counts(const std::vector<RefusalCount>& list);
+
+}  // namespace shoal

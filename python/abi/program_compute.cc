@@ -1,0 +1,225 @@
+#include "python/abi/program_compute.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "proto/job_spec_text.h"
+#include "python/abi/checkpoint_head.h"
+
+namespace shoal::python {
+namespace {
+
+constexpr std::int64_t kValuesMax = std::int64_t{1} << 40;
+
+shoal_order order_of(std::int32_t kind) {
+  shoal_order order = {};
+  order.kind = kind;
+  return order;
+}
+
+shoal_order order_of(std::int32_t kind, std::span<const float> values) {
+  shoal_order order = order_of(kind);
+  order.values = const_cast<float*>(values.data());  // SHOAL_WRITE only reads them
+  order.value_count = std::ssize(values);
+  return order;
+}
+
+replica::Failure refusal(const std::string& why) { return {ReplicaFailure::kInternal, why}; }
+
+MaybeFailure check_spec(const replica::ComputeOrder& order) {
+  if (order.cut.size() > 1) {
+    return refusal("swarm.stages: a Python program trains whole models, and the job has " +
+                   std::to_string(order.cut.size()) + " stages (set it to 1)");
+  }
+  if (order.spec.sync.algorithm() == SyncAlgorithm::kDdp) {
+    return refusal(
+        "sync.algorithm: a Python program takes its own inner steps, which ddp does not allow "
+        "(choose diloco, local_sgd, async or none)");
+  }
+  if (order.spec.train.join == JoinMoments::kMoments) {
+    return refusal(
+        "train.join: the moments of a Python program's optimizer stay with their replica (leave it "
+        "out, or set it to \"fresh\")");
+  }
+  return std::nullopt;
+}
+
+MaybeFailure check_tensors(const std::vector<NamedTensor>& tensors) {
+  std::int64_t all = 0;
+  for (const NamedTensor& tensor : tensors) {
+    if (tensor.values < 1 || tensor.values > kValuesMax - all) {
+      return refusal("the parameter " + tensor.name + " has " + std::to_string(tensor.values) +
+                     " values");
+    }
+    all += tensor.values;
+  }
+  if (all > 0) return std::nullopt;
+  return refusal("no parameter of the model requires gradients: there is nothing to train");
+}
+
+class ProgramCompute final : public replica::Compute {
+ public:
+  ProgramCompute(Orders& orders, const JobSpec& spec, Answer model)
+      : orders_(orders), spec_(spec), model_(std::move(model)) {
+    for (const NamedTensor& tensor : model_.tensors) value_count_ += tensor.values;
+  }
+  ~ProgramCompute() override { orders_.end(""); }
+
+  std::int64_t value_count() const override { return value_count_; }
+  void read_parameters(std::span<float> out) const override {
+    orders_.ask(order_of(SHOAL_READ, out));
+  }
+  void write_parameters(std::span<const float> in) override {
+    orders_.ask(order_of(SHOAL_WRITE, in));
+  }
+  // Of ddp, which check_spec() refuses.
+  void read_gradient(std::span<float> out) const override { std::ranges::fill(out, 0.0f); }
+  void clear_gradient() override {}
+
+  outer_opt::StageSizes sizes() const override {
+    outer_opt::StageSizes sizes;
+    sizes.blocks = block_sizes(model_.tensors);
+    return sizes;
+  }
+  std::vector<outer_opt::DecayRange> decay_ranges() const override {
+    return {{0, value_count_, false}};
+  }
+  Digest data() const override { return model_.data; }
+  void seed() override { orders_.ask(order_of(SHOAL_SEED)); }
+
+  std::int64_t first_moment_count() const override { return 0; }
+  std::int64_t second_moment_count() const override { return 0; }
+  void read_adam(std::span<float>, std::span<float>) const override {}
+  void write_adam(std::span<const float>, std::span<const float>, std::int64_t) override {}
+  std::int64_t adam_step() const override { return 0; }
+
+  // The program takes its step before anybody sees the loss: one that is not finite shows in the
+  // parameters, and the boundary finds it there.
+  MaybeFailure train_step(Steps step, std::int64_t first, replica::StepResult& out) override {
+    shoal_order order = order_of(SHOAL_TRAIN);
+    order.step = step.count();
+    order.first_sequence = first;
+    order.sequences = spec_.train.batch;
+    const Answer answer = orders_.ask(order);
+    out = {answer.loss, 0, answer.lr, std::isfinite(answer.loss)};
+    return std::nullopt;
+  }
+  MaybeFailure evaluate_batch(std::int64_t index, std::int64_t batches,
+                              replica::EvalSum& sum) override {
+    shoal_order order = order_of(SHOAL_EVALUATE);
+    order.index = index;
+    order.count = batches;
+    order.sequences = spec_.train.batch;
+    const Answer answer = orders_.ask(order);
+    const Tokens tokens(spec_.train.batch * spec_.model.context);
+    if (std::isnan(answer.loss)) return std::nullopt;  // the program has no such batch
+    sum.loss_sum += answer.loss * static_cast<double>(tokens.count());
+    sum.tokens += tokens;
+    return std::nullopt;
+  }
+  MaybeFailure next_logits(std::span<const std::int64_t>, std::vector<float>&) override {
+    return refusal("a Python program writes no samples");
+  }
+  std::vector<std::int64_t> prompt() const override { return {}; }
+  std::unique_ptr<swarm::StageCompute> make_stage() override {
+    SHOAL_CHECK(false, "a Python program trains whole models");
+    return nullptr;
+  }
+
+ private:
+  Orders& orders_;
+  const JobSpec spec_;
+  const Answer model_;
+  std::int64_t value_count_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::int64_t> block_sizes(const std::vector<NamedTensor>& tensors) {
+  const auto block_of = [](const std::string& name) {
+    const auto digit = name.find_first_of("0123456789");
+    const auto end = name.find('.', digit == std::string::npos ? 0 : digit);
+    return digit == std::string::npos || end == std::string::npos ? name : name.substr(0, end);
+  };
+  std::vector<std::int64_t> sizes;
+  std::string block;
+  for (const NamedTensor& tensor : tensors) {
+    const std::string own = block_of(tensor.name);
+    if (sizes.empty() || own != block) sizes.push_back(0);
+    sizes.back() += tensor.values;
+    block = own;
+  }
+  return sizes;
+}
+
+MaybeFailure ProgramHost::make(const replica::ComputeOrder& order,
+                               std::unique_ptr<replica::Compute>& out) {
+  if (used_) {
+    return refusal("the program has trained its replica, and each replica starts one of its own");
+  }
+  if (auto failure = check_spec(order)) return failure;
+  used_ = true;
+  const std::string spec = proto::spec_to_json(order.spec).dump();
+  shoal_order question = order_of(SHOAL_MODEL);
+  question.text = spec.c_str();
+  Answer answer = orders_.ask(question);
+  if (auto failure = check_tensors(answer.tensors)) return failure;
+  auto compute = std::make_unique<ProgramCompute>(orders_, order.spec, std::move(answer));
+  value_count_ = compute->value_count();
+  out = std::move(compute);
+  return std::nullopt;
+}
+
+MaybeFailure ProgramHost::guarded(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const OrderFailed& failed) {
+    return failed.failure();
+  } catch (const std::exception& problem) {
+    return refusal(problem.what());
+  }
+  return std::nullopt;
+}
+
+Status ProgramHost::write_checkpoint(const std::filesystem::path& folder,
+                                     const replica::CheckpointContent& content) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{Code::kUnavailable, "cannot create " + folder.string() + ": " + error.message(),
+                 "", "let this user write there, on a disk with room"};
+  }
+  const std::string path = folder.string();
+  shoal_order order = order_of(SHOAL_WRITE_CHECKPOINT, content.anchor);
+  order.momentum = const_cast<float*>(content.momentum.data());  // only read
+  order.momentum_count = std::ssize(content.momentum);
+  order.text = path.c_str();
+  orders_.ask(order);
+  return write_checkpoint_head(folder, content);
+}
+
+Result<replica::Checkpoint> ProgramHost::read_checkpoint(const std::filesystem::path& folder,
+                                                         StageIndex) {
+  auto head = read_checkpoint_head(folder);
+  if (!head) return head.error();
+  if (head->value_count != value_count_) {
+    return Error{Code::kIncompatible,
+                 "the checkpoint has " + std::to_string(head->value_count) +
+                     " trainable values and the program's model has " +
+                     std::to_string(value_count_),
+                 "", "train with the model that wrote it"};
+  }
+  replica::Checkpoint& checkpoint = head->checkpoint;
+  checkpoint.anchor.resize(static_cast<std::size_t>(value_count_));
+  checkpoint.momentum.resize(static_cast<std::size_t>(head->momentum_count));
+  const std::string path = folder.string();
+  shoal_order order = order_of(SHOAL_READ_CHECKPOINT, checkpoint.anchor);
+  order.momentum = checkpoint.momentum.data();
+  order.momentum_count = head->momentum_count;
+  order.text = path.c_str();
+  orders_.ask(order);
+  if (Status read = check_digests(*head); !read) return read.error();
+  return std::move(checkpoint);
+}
+
+}  // namespace shoal::python

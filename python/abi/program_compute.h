@@ -1,0 +1,41 @@
+// Compute by a program behind the C interface: every question becomes an order (orders.h). A whole
+// model only; the inner optimizer, its moments and the files of its tensors are the program's own.
+//
+// A process serves one replica. When that is released, the program's orders end.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "python/abi/orders.h"
+#include "replica/runtime/compute.h"
+
+namespace shoal::python {
+
+using replica::MaybeFailure;
+
+// Tensors that share a name up to its first number ("blocks.3.") are a block, the others one each:
+// what sync.fragments deals out.
+std::vector<std::int64_t> block_sizes(const std::vector<NamedTensor>& tensors);
+
+class ProgramHost final : public replica::ComputeHost {
+ public:
+  explicit ProgramHost(Orders& orders) : orders_(orders) {}  // outlives this
+
+  MaybeFailure make(const replica::ComputeOrder& order,
+                    std::unique_ptr<replica::Compute>& out) override;
+  MaybeFailure guarded(const std::function<void()>& work) override;
+  Status write_checkpoint(const std::filesystem::path& folder,
+                          const replica::CheckpointContent& content) override;
+  Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
+                                              StageIndex stage) override;
+
+ private:
+  Orders& orders_;
+  bool used_ = false;
+  std::int64_t value_count_ = 0;
+};
+
+}  // namespace shoal::python

@@ -1,0 +1,192 @@
+#include "python/abi/program_compute.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "job/job_options.h"
+
+namespace shoal::python {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A program of two tensors, which keeps checkpoints in its memory.
+class Program {
+ public:
+  explicit Program(Orders& orders) : orders_(orders) {
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
+  std::vector<float> values{1, 2, 3};
+  std::vector<NamedTensor> tensors{{"blocks.0.weight", 2}, {"head", 1}};
+  double loss = 1.5;
+
+ private:
+  void run(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto order = orders_.next(milliseconds(5));
+      if (order.ok() && *order && (*order)->kind != SHOAL_END) obey(**order);
+    }
+  }
+  void obey(const shoal_order& order) {
+    const std::span given(order.values, static_cast<std::size_t>(order.value_count));
+    const std::span momentum(order.momentum, static_cast<std::size_t>(order.momentum_count));
+    switch (order.kind) {
+      case SHOAL_MODEL:
+        EXPECT_TRUE(orders_.answer(order.kind, {tensors, {7, 8}, 0, 0}).ok());
+        return;
+      case SHOAL_TRAIN:
+        EXPECT_TRUE(orders_.answer(order.kind, {.loss = loss, .lr = 0.5}).ok());
+        return;
+      case SHOAL_EVALUATE:
+        EXPECT_TRUE(orders_.answer(order.kind, {.loss = loss}).ok());
+        return;
+      case SHOAL_READ:
+        std::ranges::copy(values, given.begin());
+        break;
+      case SHOAL_WRITE:
+        values.assign(given.begin(), given.end());
+        break;
+      case SHOAL_WRITE_CHECKPOINT:
+        anchor_.assign(given.begin(), given.end());
+        momentum_.assign(momentum.begin(), momentum.end());
+        break;
+      case SHOAL_READ_CHECKPOINT:
+        std::ranges::copy(anchor_, given.begin());
+        std::ranges::copy(momentum_, momentum.begin());
+        break;
+    }
+    EXPECT_TRUE(orders_.answer(0, {}).ok());
+  }
+
+  Orders& orders_;
+  std::vector<float> anchor_, momentum_;
+  std::jthread thread_;
+};
+
+JobSpec spec_of_job() {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  spec.name = "job";
+  spec.data.train = "/data/text";
+  spec.train.batch = 2;
+  spec.model.context = 8;
+  return with_derived_fields(spec);
+}
+
+struct Rig {
+  Orders orders{seconds(10)};
+  ProgramHost host{orders};
+  Program program{orders};
+  JobSpec spec = spec_of_job();
+  std::vector<UnitRange> cut{{0, 6}};
+  std::unique_ptr<replica::Compute> compute;
+
+  MaybeFailure make() { return host.make({spec, cut, 0}, compute); }
+};
+
+TEST(ProgramCompute, IsWhatTheProgramSays) {
+  Rig rig;
+  ASSERT_FALSE(rig.make().has_value());
+  EXPECT_EQ(rig.compute->value_count(), 3);
+  EXPECT_EQ(rig.compute->sizes().blocks, (std::vector<std::int64_t>{2, 1}));
+  EXPECT_EQ(rig.compute->data(), (Digest{7, 8}));
+  std::vector<float> read(3);
+  rig.compute->read_parameters(read);
+  EXPECT_EQ(read, (std::vector<float>{1, 2, 3}));
+  rig.compute->write_parameters(std::vector<float>{4, 5, 6});
+  EXPECT_EQ(rig.program.values, (std::vector<float>{4, 5, 6}));
+}
+
+TEST(ProgramCompute, CountsLossPerTokenAndLeavesOutMissingBatches) {
+  Rig rig;
+  ASSERT_FALSE(rig.make().has_value());
+  replica::StepResult step;
+  ASSERT_FALSE(rig.compute->train_step(Steps(1), 0, step).has_value());
+  EXPECT_EQ(step.loss, 1.5);
+  EXPECT_EQ(step.lr, 0.5);
+  replica::EvalSum sum;
+  ASSERT_FALSE(rig.compute->evaluate_batch(0, 2, sum).has_value());
+  EXPECT_EQ(sum.loss_sum, 1.5 * 16);
+  rig.program.loss = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_FALSE(rig.compute->evaluate_batch(1, 2, sum).has_value());
+  EXPECT_EQ(sum.tokens, Tokens(16));
+}
+
+TEST(ProgramCompute, TheOrdersEndWithTheReplicaAndThereIsNoSecondOne) {
+  Rig rig;
+  ASSERT_FALSE(rig.make().has_value());
+  rig.compute.reset();
+  const auto last = rig.orders.next(seconds(10));
+  ASSERT_TRUE(last.ok() && *last);
+  EXPECT_EQ((*last)->kind, SHOAL_END);
+  EXPECT_TRUE(rig.make().has_value());
+}
+
+TEST(ProgramCompute, RefusesWhatAProgramCannotDoByTheNameOfTheField) {
+  const std::map<std::string, std::function<void(Rig&)>> bad = {
+      {"swarm.stages",
+       [](Rig& rig) {
+         rig.cut = {{0, 3}, {3, 6}};
+       }},
+      {"sync.algorithm", [](Rig& rig) { rig.spec.sync = default_spec(SyncAlgorithm::kDdp).sync; }},
+      {"train.join", [](Rig& rig) { rig.spec.train.join = JoinMoments::kMoments; }},
+      {"no parameter", [](Rig& rig) { rig.program.tensors.clear(); }},
+      {"the parameter head", [](Rig& rig) { rig.program.tensors.back().values = 0; }}};
+  for (const auto& [name, spoil] : bad) {
+    Rig rig;
+    spoil(rig);
+    const auto failure = rig.make();
+    ASSERT_TRUE(failure.has_value()) << name;
+    EXPECT_NE(failure->detail.find(name), std::string::npos) << failure->detail;
+  }
+}
+
+class Checkpoints : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "shoal-python-XXXXXX").string();
+    folder_ = mkdtemp(pattern.data());
+    ASSERT_FALSE(rig_.make().has_value());
+    const replica::CheckpointContent content{
+        rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), anchor_, momentum_, {}, {}, 0};
+    ASSERT_TRUE(rig_.host.write_checkpoint(folder_, content).ok());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Rig rig_;
+  fs::path folder_;
+  std::vector<float> anchor_{1, 2, 3}, momentum_{4, 5, 6};
+};
+
+TEST_F(Checkpoints, ComeBackAsTheyWere) {
+  const auto read = rig_.host.read_checkpoint(folder_, 0);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->anchor, anchor_);
+  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(read->spec, rig_.spec);
+  EXPECT_EQ(read->key, (RoundKey{JobId(3), 1, 4}));
+  EXPECT_EQ(read->step, Steps(40));
+  EXPECT_EQ(read->cut, rig_.cut);
+}
+
+TEST_F(Checkpoints, OtherValuesAndDamagedHeadsAreFound) {
+  const replica::CheckpointContent other{
+      rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), momentum_, momentum_, {}, {}, 0};
+  const fs::path elsewhere = folder_ / "other";
+  ASSERT_TRUE(rig_.host.write_checkpoint(elsewhere, other).ok());
+  EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kDataLoss);
+  std::ofstream(folder_ / "shoal.json") << R"({"format": "python-1"})";
+  EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kDataLoss);
+  std::ofstream(folder_ / "shoal.json") << R"({"format": 2})";
+  EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kIncompatible);
+  fs::remove(folder_ / "shoal.json");
+  EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace shoal::python

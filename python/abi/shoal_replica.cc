@@ -1,0 +1,130 @@
+// The C interface (shoal_replica.h) over the library of every trainer.
+#include "python/abi/shoal_replica.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "agent_channel/environment.h"
+#include "base/prng.h"
+#include "python/abi/orders.h"
+#include "python/abi/program_compute.h"
+#include "replica/runtime/serve.h"
+
+using namespace shoal;
+
+namespace {
+
+thread_local std::string last_error;
+
+int refuse(std::string why) {
+  last_error = std::move(why);
+  return -1;
+}
+
+int result_of(const Status& status) { return status ? 0 : refuse(to_string(status.error())); }
+
+replica::Failure failure_of(std::int32_t kind, const char* detail) {
+  constexpr ReplicaFailure kKinds[] = {ReplicaFailure::kInternal, ReplicaFailure::kOutOfMemory,
+                                       ReplicaFailure::kDataInvalid,
+                                       ReplicaFailure::kDigestMismatch};
+  const bool known = kind >= 0 && static_cast<std::size_t>(kind) < std::size(kKinds);
+  return {known ? kKinds[kind] : ReplicaFailure::kInternal, detail};
+}
+
+}  // namespace
+
+struct shoal_replica {
+  shoal_replica(const shoal_process& process, int device)
+      : orders(seconds_f(process.order_limit_s)), host(orders) {
+    about.device.index = device;
+    about.device.name = process.device_name;
+    about.device.memory = Bytes(process.memory_bytes);
+    about.device.gflops = process.gflops;
+    about.libraries = process.libraries;
+    thread = std::jthread([this](const std::stop_token& stop) { attend(stop); });
+  }
+
+  void attend(const std::stop_token& stop) {
+    const auto measure = [this](TrainerReady& ready) {
+      ready.device = about.device;
+      ready.libraries = about.libraries;
+      return replica::MaybeFailure();
+    };
+    const auto end = replica::attend({"shoal", host, measure, stop});
+    orders.end(end.ok() ? "" : to_string(end.error()));
+  }
+
+  python::Orders orders;
+  python::ProgramHost host;
+  TrainerReady about;
+  std::jthread thread;  // last: it uses the others
+};
+
+int32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
+
+const char* shoal_last_error(void) { return last_error.c_str(); }
+
+int shoal_join(const shoal_process* process, shoal_replica** out) {
+  if (!(process->order_limit_s > 0 && process->order_limit_s <= 86'400)) {
+    return refuse("order_limit_s must be above 0 and at most 86400 seconds");
+  }
+  const auto device = agent_channel::environment_number("SHOAL_TRAINER_DEVICE", 0, 0, 4095);
+  if (!device) return refuse(to_string(device.error()));
+  *out = new shoal_replica(*process, *device);
+  return 0;
+}
+
+int shoal_next(shoal_replica* replica, int64_t wait_ms, shoal_order* out) {
+  const auto order = replica->orders.next(milliseconds(wait_ms));
+  if (!order) return refuse(to_string(order.error()));
+  if (*order) *out = **order;
+  return *order ? 1 : 0;
+}
+
+int shoal_answer_model(shoal_replica* replica, const shoal_tensor* tensors, int64_t tensor_count,
+                       const uint64_t* data) {
+  python::Answer answer;
+  for (int64_t i = 0; i < tensor_count; ++i) {
+    answer.tensors.push_back({tensors[i].name, tensors[i].value_count});
+  }
+  answer.data = {data[0], data[1]};
+  return result_of(replica->orders.answer(SHOAL_MODEL, std::move(answer)));
+}
+
+int shoal_answer_step(shoal_replica* replica, double loss, double lr) {
+  return result_of(replica->orders.answer(SHOAL_TRAIN, {.loss = loss, .lr = lr}));
+}
+
+int shoal_answer_loss(shoal_replica* replica, double mean_loss) {
+  return result_of(replica->orders.answer(SHOAL_EVALUATE, {.loss = mean_loss}));
+}
+
+int shoal_answer(shoal_replica* replica) { return result_of(replica->orders.answer(0, {})); }
+
+int shoal_answer_failed(shoal_replica* replica, int32_t failure, const char* detail) {
+  replica->orders.fail(failure_of(failure, detail), false);
+  return 0;
+}
+
+void shoal_leave(shoal_replica* replica, const char* failure) {
+  const char* why = failure != nullptr ? failure : "the program has ended its work";
+  replica->orders.fail({ReplicaFailure::kInternal, why}, true);
+  replica->thread.request_stop();
+  delete replica;  // waits for its thread
+}
+
+int64_t shoal_permuted(int64_t size, uint64_t seed, int64_t index) {
+  return static_cast<int64_t>(
+      Permutation(static_cast<std::uint64_t>(size), seed)(static_cast<std::uint64_t>(index)));
+}
+
+void shoal_digest(const void* bytes, int64_t count, uint64_t* digest) {
+  const Digest before{digest[0], digest[1]};
+  const std::span all(static_cast<const std::byte*>(bytes), static_cast<std::size_t>(count));
+  const Digest after = Digester().add(before).add(all).finish();
+  digest[0] = after.high;
+  digest[1] = after.low;
+}

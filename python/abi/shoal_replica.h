@@ -1,0 +1,116 @@
+/* The C interface of a replica (libshoal_replica.so), for programs that compute in another language
+ * than C++. The library has no tensors: it knows a model as one flat vector of float32, made of the
+ * program's tensors in the order in which they were named. Everything else that a trainer does is
+ * in it: the agent, the rounds, the peers, joining, the moments of checkpoints.
+ *
+ * The library works in threads of its own and asks the program by orders. A program
+ *
+ *   1. calls shoal_join(), which reads SHOAL_* of its environment, as its agent set them;
+ *   2. takes orders with shoal_next() and answers each one, in the same thread, until SHOAL_END;
+ *   3. calls shoal_leave().
+ *
+ * An order that is not answered within the limit of shoal_join() fails the replica. Between
+ * SHOAL_TRAIN and its answer the library touches neither parameters nor memory of the program.
+ *
+ * Functions return 0, or -1 and a sentence in shoal_last_error(). One thread at a time per handle.
+ * Texts are UTF-8. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SHOAL_ABI_VERSION 1
+#define SHOAL_PUBLIC __attribute__((visibility("default")))
+
+typedef struct shoal_replica shoal_replica;
+
+/* What is said to the agent of the device, and how long an order may take. */
+typedef struct {
+  const char* device_name; /* "AMD EPYC 7763", "NVIDIA H100" */
+  const char* libraries;   /* "PyTorch 2.4.0, 8 threads" */
+  int64_t memory_bytes;    /* that a replica may use; 0: as the agent probed */
+  double gflops;           /* measured, of a float32 matrix product */
+  double order_limit_s;    /* above 0 */
+} shoal_process;
+
+enum {
+  /* The program is given its job: answer with shoal_answer_model(). `text`: the spec as JSON. */
+  SHOAL_MODEL = 1,
+  /* Take the job's initial parameters. */
+  SHOAL_SEED = 2,
+  /* Fill `values` with the parameters. */
+  SHOAL_READ = 3,
+  /* Take the parameters from `values`. */
+  SHOAL_WRITE = 4,
+  /* One inner step, `step` of the job, on `sequences` sequences from `first_sequence` on of the
+   * seeded order: answer with shoal_answer_step(). */
+  SHOAL_TRAIN = 5,
+  /* Batch `index` of `count` held-out ones, of `sequences` each: answer with shoal_answer_loss().
+   */
+  SHOAL_EVALUATE = 6,
+  /* Write `values` (the anchor) and `momentum` to the folder `text`, synced. */
+  SHOAL_WRITE_CHECKPOINT = 7,
+  /* Read them from there. */
+  SHOAL_READ_CHECKPOINT = 8,
+  /* There will be no more. `text`: why, or empty when the agent has released the replica or stopped
+   * the process. Needs no answer. */
+  SHOAL_END = 9,
+};
+
+typedef struct {
+  int32_t kind;
+  int32_t reserved;
+  int64_t step;
+  int64_t first_sequence;
+  int64_t sequences;
+  int64_t index;
+  int64_t count;
+  float* values; /* valid until the answer, as are the others */
+  int64_t value_count;
+  float* momentum;
+  int64_t momentum_count;
+  const char* text;
+} shoal_order;
+
+/* One tensor of the model whose values travel. */
+typedef struct {
+  const char* name; /* "blocks.0.attn.weight" */
+  int64_t value_count;
+} shoal_tensor;
+
+/* Why an order failed; the names are those of replica_failed events. */
+enum { SHOAL_FAILED = 0, SHOAL_OUT_OF_MEMORY = 1, SHOAL_DATA_INVALID = 2, SHOAL_DATA_LOST = 3 };
+
+SHOAL_PUBLIC int32_t shoal_abi_version(void);
+SHOAL_PUBLIC const char* shoal_last_error(void); /* of this thread; valid until its next call */
+
+/* Does not wait for the agent. What goes wrong with it is the text of SHOAL_END. */
+SHOAL_PUBLIC int shoal_join(const shoal_process* process, shoal_replica** out);
+
+/* 1: `out` is an order. 0: none came within `wait_ms`. -1: the last one was not answered. */
+SHOAL_PUBLIC int shoal_next(shoal_replica* replica, int64_t wait_ms, shoal_order* out);
+
+/* -1: nothing was asked, the answer came too late, or is not of this order. `data`: two words of a
+ * digest of the training data, equal on all agents; zeros: none. */
+SHOAL_PUBLIC int shoal_answer_model(shoal_replica* replica, const shoal_tensor* tensors,
+                                    int64_t tensor_count, const uint64_t* data);
+SHOAL_PUBLIC int shoal_answer_step(shoal_replica* replica, double loss, double lr);
+SHOAL_PUBLIC int shoal_answer_loss(shoal_replica* replica, double mean_loss);
+SHOAL_PUBLIC int shoal_answer(shoal_replica* replica);
+SHOAL_PUBLIC int shoal_answer_failed(shoal_replica* replica, int32_t failure, const char* detail);
+
+/* Ends the work and frees the handle. `failure`: why the program ends before SHOAL_END, said to
+ * people; NULL: it does not. Takes a few seconds at most. */
+SHOAL_PUBLIC void shoal_leave(shoal_replica* replica, const char* failure);
+
+/* Where index comes in a seeded order of 0 … size - 1. */
+SHOAL_PUBLIC int64_t shoal_permuted(int64_t size, uint64_t seed, int64_t index);
+/* Adds bytes to a digest of two words. */
+SHOAL_PUBLIC void shoal_digest(const void* bytes, int64_t count, uint64_t* digest);
+
+#ifdef __cplusplus
+}
+#endif

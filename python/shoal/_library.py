@@ -1,0 +1,140 @@
+"""The C interface of a replica (python/abi/shoal_replica.h) through ctypes. No torch here."""
+
+import ctypes
+import os
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
+
+ABI_VERSION = 1
+LIBRARY = "libshoal_replica.so"
+
+MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
+FAILED, OUT_OF_MEMORY, DATA_INVALID, DATA_LOST = range(4)
+
+
+class Error(RuntimeError):
+    """What Shoal refuses or cannot do: one sentence, with the remedy."""
+
+
+class Process(ctypes.Structure):
+    _fields_ = [
+        ("device_name", c_char_p),
+        ("libraries", c_char_p),
+        ("memory_bytes", c_int64),
+        ("gflops", c_double),
+        ("order_limit_s", c_double),
+    ]
+
+
+class Order(ctypes.Structure):
+    _fields_ = [
+        ("kind", c_int32),
+        ("reserved", c_int32),
+        ("step", c_int64),
+        ("first_sequence", c_int64),
+        ("sequences", c_int64),
+        ("index", c_int64),
+        ("count", c_int64),
+        ("values", c_void_p),
+        ("value_count", c_int64),
+        ("momentum", c_void_p),
+        ("momentum_count", c_int64),
+        ("text", c_char_p),
+    ]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value_count", c_int64)]
+
+
+_SIGNATURES = {
+    "shoal_abi_version": (c_int32, []),
+    "shoal_last_error": (c_char_p, []),
+    "shoal_join": (c_int, [POINTER(Process), POINTER(c_void_p)]),
+    "shoal_next": (c_int, [c_void_p, c_int64, POINTER(Order)]),
+    "shoal_answer_model": (c_int, [c_void_p, POINTER(Tensor), c_int64, POINTER(c_uint64)]),
+    "shoal_answer_step": (c_int, [c_void_p, c_double, c_double]),
+    "shoal_answer_loss": (c_int, [c_void_p, c_double]),
+    "shoal_answer": (c_int, [c_void_p]),
+    "shoal_answer_failed": (c_int, [c_void_p, c_int32, c_char_p]),
+    "shoal_leave": (None, [c_void_p, c_char_p]),
+    "shoal_permuted": (c_int64, [c_int64, c_uint64, c_int64]),
+    "shoal_digest": (None, [c_void_p, c_int64, POINTER(c_uint64)]),
+}
+
+
+def _load():
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), LIBRARY)
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as problem:
+        raise Error(f"{path} cannot be loaded: {problem} (install the package of this host's "
+                    "architecture, or build it with `./dev build`)") from None
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    if library.shoal_abi_version() != ABI_VERSION:
+        raise Error(f"{path} has version {library.shoal_abi_version()} of the interface and this "
+                    f"package version {ABI_VERSION} (install both of one version)")
+    return library
+
+
+_library = _load()
+
+
+def permuted(size, seed, index):
+    return _library.shoal_permuted(size, seed, index)
+
+
+class Digest:
+    """Two words over bytes, the same on every host."""
+
+    def __init__(self):
+        self.words = (c_uint64 * 2)()
+
+    def add(self, data):
+        _library.shoal_digest(data, len(data), self.words)
+
+
+class Link:
+    """A process's line to its agent: takes orders and answers them. One thread."""
+
+    WAIT_MS = 200  # between two of them Python handles signals
+
+    def __init__(self, process):
+        self._handle = c_void_p()
+        self._check(_library.shoal_join(byref(process), byref(self._handle)))
+
+    @staticmethod
+    def _check(result):
+        if result < 0:
+            raise Error(_library.shoal_last_error().decode())
+        return result
+
+    def next(self):
+        """The next order; its text and vectors are valid until its answer."""
+        order = Order()
+        while self._check(_library.shoal_next(self._handle, self.WAIT_MS, byref(order))) == 0:
+            pass
+        return order
+
+    def answer(self):
+        self._check(_library.shoal_answer(self._handle))
+
+    def answer_model(self, tensors, digest):
+        array = (Tensor * len(tensors))(*[(name.encode(), count) for name, count in tensors])
+        self._check(
+            _library.shoal_answer_model(self._handle, array, len(tensors), digest.words))
+
+    def answer_step(self, loss, lr):
+        self._check(_library.shoal_answer_step(self._handle, loss, lr))
+
+    def answer_loss(self, loss):
+        self._check(_library.shoal_answer_loss(self._handle, loss))
+
+    def answer_failed(self, failure, detail):
+        _library.shoal_answer_failed(self._handle, failure, detail.encode())
+
+    def leave(self, failure=None):
+        handle, self._handle = self._handle, None
+        if handle:
+            _library.shoal_leave(handle, failure.encode() if failure else None)

@@ -1,0 +1,108 @@
+"""Which items of a dataset are which sequences of a job's seeded order.
+
+Training reads sequence 0, 1, 2, ... of an order that is a function of the job's seed and the
+dataset's length only; every one is leased to exactly one replica. Each epoch has an order of its
+own.
+"""
+
+import os
+
+import torch
+from torch.utils.data import default_collate
+
+from shoal._library import Digest, Error, permuted
+
+_SAMPLES = 16
+
+
+def beneath_roots(path, roots):
+    """`path` is absolute or ROOT:PATH; `roots` is what the agent says, [NAME=]FOLDER in lines."""
+    folders = []
+    for line in roots.splitlines():
+        name, _, folder = line.rpartition("=")
+        folders.append((name, folder))
+        if name and path.startswith(name + ":"):
+            path = os.path.join(folder, path[len(name) + 1:])
+    real = os.path.realpath(path)
+    for _, folder in folders:
+        if os.path.commonpath([real, os.path.realpath(folder)]) == os.path.realpath(folder):
+            return real
+    raise Error(f"data.train: {path} is beneath no data root of this agent "
+                f"({', '.join(f for _, f in folders) or 'it has none'}; start it with --data-root)")
+
+
+class Tokens:
+    """Windows of `context` tokens and the same shifted by one, from a vector of tokens.
+
+    `tokens`: a one-dimensional tensor, or anything that slices to what torch.as_tensor takes, such
+    as a numpy.memmap.
+    """
+
+    def __init__(self, tokens, context):
+        if len(tokens) <= context:
+            raise Error(f"{len(tokens)} tokens are too few for one window of {context} and its "
+                        "targets (use a longer text or a shorter context)")
+        self.tokens, self.context = tokens, context
+
+    def __len__(self):
+        return (len(self.tokens) - 1) // self.context
+
+    def __getitem__(self, index):
+        first = index * self.context
+        window = self.tokens[first:first + self.context + 1]
+        window = torch.as_tensor(window).to(torch.long)
+        return window[:-1], window[1:]
+
+
+def item_of(sequence, length, seed):
+    """The item that is read as sequence number `sequence`, and its epoch."""
+    epoch, place = divmod(sequence, length)
+    return permuted(length, (seed * 0x9E3779B97F4A7C15 + epoch) % 2**64, place), epoch
+
+
+def training_batch(dataset, first, count, seed, collate):
+    items = [item_of(first + i, len(dataset), seed)[0] for i in range(count)]
+    return collate([dataset[item] for item in items])
+
+
+def held_out_batch(dataset, index, batches, count, collate):
+    """Batch `index` of `batches`, evenly spaced and the same every time; None: there are fewer."""
+    wanted = min(batches * count, len(dataset))
+    places = range(index * count, (index + 1) * count)
+    if places.stop > wanted:
+        return None
+    return collate([dataset[place * len(dataset) // wanted] for place in places])
+
+
+def check_dataset(dataset):
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise Error(f"{type(dataset).__name__} has no length and no items by number: sequences are "
+                    "leased by number, so a dataset must have both (shoal.Tokens makes one of a "
+                    "vector of tokens)")
+    if len(dataset) == 0:
+        raise Error("the dataset is empty")
+
+
+def _add(digest, item):
+    if isinstance(item, torch.Tensor):
+        digest.add(repr((item.dtype, tuple(item.shape))).encode())
+        digest.add(repr(item.tolist()).encode())
+    elif isinstance(item, (tuple, list)):
+        for part in item:
+            _add(digest, part)
+    elif isinstance(item, dict):
+        for key in sorted(item):
+            digest.add(str(key).encode())
+            _add(digest, item[key])
+    else:
+        digest.add(repr(item).encode())
+
+
+def digest_of(dataset):
+    """Of the length and a few items, evenly spaced: whether two hosts read the same data."""
+    digest = Digest()
+    digest.add(str(len(dataset)).encode())
+    samples = min(_SAMPLES, len(dataset))
+    for i in range(samples):
+        _add(digest, dataset[i * (len(dataset) - 1) // max(1, samples - 1)])
+    return digest

@@ -1,0 +1,134 @@
+"""The files of a checkpoint that hold tensors, in the safetensors format.
+
+    model.safetensors      the anchor, under the names of the model's parameters
+    outer.safetensors      outer momentum, flat
+    optimizer.safetensors  state of the inner optimizer of the replica that wrote it
+
+Nothing in them is code: a checkpoint of another host can be read without trust.
+"""
+
+import ctypes
+import json
+import math
+import os
+import struct
+
+import torch
+
+from shoal._library import Error
+from shoal.vectors import view_of
+
+_TYPES = {
+    torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16",
+    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
+}
+_DTYPES = {name: dtype for dtype, name in _TYPES.items()}
+_HEADER_MAX = 100 << 20
+
+
+def _bytes_of(tensor):
+    count = tensor.numel() * tensor.element_size()
+    return (ctypes.c_char * count).from_address(tensor.data_ptr()) if count else b""
+
+
+def write_tensors(path, tensors, metadata=None):
+    """Writes and syncs [(name, tensor)]."""
+    header, end = {"__metadata__": {"format": "pt", **(metadata or {})}}, 0
+    tensors = [(name, tensor.detach().cpu().contiguous()) for name, tensor in tensors]
+    for name, tensor in tensors:
+        begin, end = end, end + tensor.numel() * tensor.element_size()
+        header[name] = {"dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for _, tensor in tensors:
+            file.write(_bytes_of(tensor))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read_header(path, file):
+    size = os.fstat(file.fileno()).st_size
+    start = file.read(8)
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
+    if length > min(size - 8, _HEADER_MAX):
+        raise Error(f"{path} is cut or no safetensors file (take another copy)")
+    try:
+        header = json.loads(file.read(length))
+        return header.pop("__metadata__", {}), header, size - 8 - length
+    except (ValueError, AttributeError):
+        raise Error(f"{path} has a damaged header (take another copy)") from None
+
+
+def read_tensors(path):
+    """The tensors by name, and the metadata."""
+    with open(path, "rb") as file:
+        metadata, header, data_size = _read_header(path, file)
+        data_start, tensors = file.tell(), {}
+        for name, entry in header.items():
+            dtype, shape = _DTYPES.get(entry["dtype"]), entry["shape"]
+            begin, end = entry["data_offsets"]
+            if dtype is None:
+                raise Error(f"{path}: the tensor {name} is of the unknown type {entry['dtype']}")
+            tensor = torch.empty(shape, dtype=dtype)
+            wanted = math.prod(shape) * tensor.element_size()
+            if end - begin != wanted or not 0 <= begin <= end <= data_size:
+                raise Error(f"{path}: the tensor {name} is cut (take another copy)")
+            file.seek(data_start + begin)
+            if wanted:
+                file.readinto(_bytes_of(tensor))
+            tensors[name] = tensor
+        return tensors, metadata
+
+
+def _difference(there, wanted):
+    """What of a checkpoint does not fit the model, up to ten sentences."""
+    lines = [f"{n} is missing" for n in wanted if n not in there]
+    lines += [f"{n} is not in the model" for n in there if n not in wanted]
+    lines += [f"{n} has shape {list(there[n].shape)}, the model's has {shape}"
+              for n, shape in wanted.items() if n in there and list(there[n].shape) != shape]
+    return lines[:10] + (["and more"] if len(lines) > 10 else [])
+
+
+def _optimizer_tensors(optimizer):
+    tensors, numbers = [], {}
+    for index, state in optimizer.state_dict()["state"].items():
+        for key, value in state.items():
+            if isinstance(value, torch.Tensor):
+                tensors.append((f"{index}.{key}", value))
+            elif value is None or isinstance(value, (bool, int, float, str)):
+                numbers[f"{index}.{key}"] = value
+    return tensors, {"numbers": json.dumps(numbers)}
+
+
+def _restore_optimizer(optimizer, tensors, metadata):
+    state = {}
+    for name, value in [*tensors.items(), *json.loads(metadata.get("numbers", "{}")).items()]:
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def write_checkpoint(order, vectors, optimizer):
+    folder = order.text.decode()
+    anchor = view_of(order.values, order.value_count)
+    momentum = view_of(order.momentum, order.momentum_count)
+    write_tensors(os.path.join(folder, "model.safetensors"), list(vectors.split(anchor)))
+    write_tensors(os.path.join(folder, "outer.safetensors"), [("outer_momentum", momentum)])
+    write_tensors(os.path.join(folder, "optimizer.safetensors"), *_optimizer_tensors(optimizer))
+
+
+def read_checkpoint(order, vectors, optimizer):
+    folder = order.text.decode()
+    model, _ = read_tensors(os.path.join(folder, "model.safetensors"))
+    wrong = _difference(model, dict(vectors.shapes()))
+    if wrong:
+        raise Error("the checkpoint is of another model: " + "; ".join(wrong))
+    for name, values in vectors.split(view_of(order.values, order.value_count)):
+        values.copy_(model[name])
+    outer, _ = read_tensors(os.path.join(folder, "outer.safetensors"))
+    view_of(order.momentum, order.momentum_count).copy_(outer["outer_momentum"])
+    _restore_optimizer(optimizer, *read_tensors(os.path.join(folder, "optimizer.safetensors")))

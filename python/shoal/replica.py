@@ -1,0 +1,134 @@
+"""Joins the cluster from a process that an agent started."""
+
+import atexit
+import json
+import os
+import random
+import sys
+import time
+
+import torch
+
+from shoal import _library
+from shoal._library import Error, Link
+from shoal.data import beneath_roots
+from shoal.run import Run
+
+_EARLY = ("the program ended before its job: let the loop over run.batches() come to its own end, "
+          "which is that of the job")
+
+_OutOfMemory = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
+
+
+def _measured_gflops(device):
+    size, rounds = 512, 4
+    a = torch.ones(size, size, device=device)
+    torch.mm(a, a).sum().item()
+    start = time.perf_counter()
+    for _ in range(rounds):
+        torch.mm(a, a)
+    a.sum().item()
+    return 2e-9 * size**3 * rounds / max(time.perf_counter() - start, 1e-6)
+
+
+def _device():
+    if os.environ.get("SHOAL_TRAINER_KIND", "cpu") != "cuda":
+        return torch.device("cpu")
+    if not torch.cuda.is_available():
+        raise Error("this agent's device is a GPU, and PyTorch finds none (install a PyTorch for "
+                    "it, or start the agent with --devices cpu)")
+    return torch.device("cuda", int(os.environ.get("SHOAL_TRAINER_DEVICE", "0")))
+
+
+def _process(device, order_limit_s):
+    threads = int(os.environ.get("SHOAL_TRAINER_THREADS", "1"))
+    torch.set_num_threads(threads)
+    name, memory = "CPU", 0
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+        memory = torch.cuda.get_device_properties(device).total_memory
+    return _library.Process(
+        device_name=name.encode(),
+        libraries=f"PyTorch {torch.__version__}, {threads} threads".encode(),
+        memory_bytes=memory,
+        gflops=_measured_gflops(device),
+        order_limit_s=order_limit_s)
+
+
+def join(order_limit_s=600.0):
+    """Waits for a job from the agent that started this process.
+
+    Seeds Python's and PyTorch's generators with the job's train.seed, so that every replica builds
+    the same model. `order_limit_s`: how long one inner step may take.
+    """
+    if not os.environ.get("SHOAL_TRAINER_SOCKET"):
+        raise Error("SHOAL_TRAINER_SOCKET is not set: the program is started by shoal-agent "
+                    "(docs/python.md)")
+    device = _device()
+    return Replica(Link(_process(device, order_limit_s)), device)
+
+
+class Replica:
+    """One replica of a job. `job`: the spec, as the job file has it; `device`: where to train."""
+
+    def __init__(self, link, device):
+        self.device, self._link, self._pid = device, link, os.getpid()
+        self.over = False  # the agent wants nothing more of this process
+        atexit.register(self._at_exit)
+        order = self.next_order()
+        if order is None:  # stopped before there was a job
+            self.leave()
+            sys.exit(0)
+        self.job = json.loads(order.text)
+        seed = self.job["train"]["seed"]
+        random.seed(seed)
+        torch.manual_seed(seed)
+
+    def diloco(self, model, optimizer):
+        """The model as it is now is the job's beginning; only what requires gradients travels."""
+        return Run(self, model, optimizer)
+
+    @property
+    def data_path(self):
+        """Path of the job's data.train on this host, beneath a data root of the agent."""
+        return beneath_roots(self.job["data"]["train"], os.environ.get("SHOAL_DATA_ROOTS", ""))
+
+    # ---- of the package
+
+    @property
+    def link(self):
+        return self._link
+
+    def next_order(self):
+        """None: there will be no more."""
+        order = self._link.next()
+        if order.kind != _library.END:
+            return order
+        self.over = True
+        if order.text:
+            raise Error(order.text.decode())
+        return None
+
+    def leave(self, failure=None):
+        atexit.unregister(self._at_exit)
+        self._link.leave(failure)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if not self.over and (kind is None or kind is SystemExit):
+            self.leave(_EARLY)
+            raise Error(_EARLY)
+        if kind is not None and issubclass(kind, _OutOfMemory):
+            self._link.answer_failed(_library.OUT_OF_MEMORY, str(value))
+        self.leave(f"{kind.__name__}: {value}" if kind is not None and not self.over else None)
+
+    def _at_exit(self):
+        if os.getpid() != self._pid:  # a child of a data loader
+            return
+        over = self.over
+        self.leave(None if over else _EARLY)
+        if not over:
+            print(f"shoal: {_EARLY}", file=sys.stderr, flush=True)
+            os._exit(1)

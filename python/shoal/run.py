@@ -1,0 +1,131 @@
+"""The training of one replica, as the program's own loop sees it."""
+
+import os
+import time
+
+import torch
+from torch.utils.data import default_collate
+
+from shoal import _library, data, files
+from shoal._library import Error
+from shoal.vectors import Vectors, view_of
+
+NO_LOSS = float("nan")
+
+
+def _moved(batch, device):
+    if isinstance(batch, torch.Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, (tuple, list)):
+        return type(batch)(_moved(part, device) for part in batch)
+    if isinstance(batch, dict):
+        return {key: _moved(part, device) for key, part in batch.items()}
+    return batch
+
+
+class Run:
+    """Made by Replica.diloco(). `step_number`: the inner step of the job that is being taken, for
+    learning-rate schedules; `epoch`: how often the dataset was read before."""
+
+    def __init__(self, replica, model, optimizer):
+        self._replica, self._model, self._optimizer = replica, model, optimizer
+        self._vectors = Vectors(model)
+        self._collate = default_collate
+        self._held_out = self._loss_of = None
+        self._training = False  # a batch was given out, and its step is awaited
+        self._slowdown = 1 / float(os.environ.get("SHOAL_TRAINER_SPEED", "1")) - 1
+        self.step_number, self.epoch = 0, 0
+
+    # ---- the program's side
+
+    def evaluate(self, dataset, loss_of):
+        """Says how the job's evaluations are computed: `loss_of(*batch)` is the mean loss of a batch
+        of `dataset`. Called before batches(); they run between inner steps, on the anchor."""
+        data.check_dataset(dataset)
+        self._held_out, self._loss_of = dataset, loss_of
+
+    def batches(self, dataset, collate=None):
+        """Batches of train.batch items on the replica's device, until the job ends; each of the
+        dataset's items once per epoch over all replicas. After each one comes step()."""
+        data.check_dataset(dataset)
+        self._collate = collate or default_collate
+        self._replica.link.answer_model(self._vectors.sizes(), data.digest_of(dataset))
+        seed = self._replica.job["train"]["seed"]
+        while True:
+            order = self._next_step()
+            if order is None:
+                return
+            self.step_number = order.step
+            self.epoch = order.first_sequence // len(dataset)
+            batch = data.training_batch(dataset, order.first_sequence, order.sequences, seed,
+                                        self._collate)
+            self._training, self._begun = True, time.perf_counter()
+            yield _moved(batch, self._replica.device)
+
+    def step(self, loss):
+        """The optimizer has taken its step on the batch, whose mean loss this is. Returns at once."""
+        if not self._training:
+            raise Error("run.step(loss) was called twice for one batch, or outside of the loop over "
+                        "run.batches()")
+        loss = float(loss.detach()) if isinstance(loss, torch.Tensor) else float(loss)
+        if self._slowdown > 0:  # shoal-agent --speed
+            time.sleep(self._slowdown * (time.perf_counter() - self._begun))
+        self._training = False
+        self._replica.link.answer_step(loss, float(self._optimizer.param_groups[0]["lr"]))
+
+    def log(self, values):
+        """Writes numbers to the replica's log (`shoal logs`)."""
+        text = " ".join(f"{name}={value:g}" for name, value in values.items())
+        print(f"info: log step={self.step_number} {text}", flush=True)
+
+    # ---- orders
+
+    def _next_step(self):
+        """Does what is asked between two steps; the order of the next one, or None at the end."""
+        if self._training:
+            raise Error("run.step(loss) was not called for the last batch: call it once for each, "
+                        "after optimizer.step()")
+        while True:
+            order = self._replica.next_order()
+            if order is None or order.kind == _library.TRAIN:
+                return order
+            try:
+                self._perform(order)
+            except Exception as problem:
+                self._replica.link.answer_failed(
+                    _library.FAILED, f"{type(problem).__name__}: {problem}")
+                raise
+
+    def _perform(self, order):
+        link, vectors = self._replica.link, self._vectors
+        if order.kind == _library.EVALUATE:
+            return link.answer_loss(self._evaluated(order))
+        if order.kind == _library.READ:
+            vectors.read_into(view_of(order.values, order.value_count))
+        elif order.kind == _library.WRITE:
+            vectors.write_from(view_of(order.values, order.value_count))
+        elif order.kind == _library.WRITE_CHECKPOINT:
+            files.write_checkpoint(order, vectors, self._optimizer)
+        elif order.kind == _library.READ_CHECKPOINT:
+            files.read_checkpoint(order, vectors, self._optimizer)
+        elif order.kind != _library.SEED:  # the model has just been built: nothing to do
+            raise Error(f"the library gave the unknown order {order.kind} (install both of one "
+                        "version)")
+        return link.answer()
+
+    @torch.no_grad()
+    def _evaluated(self, order):
+        if self._loss_of is None:
+            return NO_LOSS
+        batch = data.held_out_batch(self._held_out, order.index, order.count, order.sequences,
+                                    self._collate)
+        if batch is None:
+            return NO_LOSS
+        batch = _moved(batch, self._replica.device)
+        was_training = self._model.training
+        self._model.eval()
+        try:
+            loss = self._loss_of(*batch) if isinstance(batch, (tuple, list)) else self._loss_of(batch)
+        finally:
+            self._model.train(was_training)
+        return float(loss)

@@ -1,0 +1,162 @@
+"""The parts of the package that need no agent."""
+
+import difflib
+import os
+import tempfile
+import unittest
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("this Python has no torch") from None
+
+import shoal
+from shoal import data, files
+from shoal.vectors import Vectors
+
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = torch.nn.Embedding(4, 2)
+        self.frozen = torch.nn.Linear(2, 2)
+        self.frozen.requires_grad_(False)
+        self.norm = torch.nn.BatchNorm1d(2)
+        self.head = torch.nn.Linear(2, 4, bias=False)
+        self.head.weight = self.embedding.weight
+
+
+class VectorsTest(unittest.TestCase):
+    def test_only_what_is_trained_travels_and_a_tied_weight_once(self):
+        names = [name for name, _ in Vectors(Tied()).sizes()]
+        self.assertEqual(names, ["embedding.weight", "norm.weight", "norm.bias"])
+
+    def test_values_go_and_come_back_also_in_half_precision(self):
+        model = Tied()
+        model.norm.bfloat16()
+        vectors = Vectors(model)
+        flat = torch.arange(12, dtype=torch.float32)
+        vectors.write_from(flat)
+        self.assertEqual(model.head.weight[1].tolist(), [2, 3])
+        self.assertEqual(model.norm.bias.tolist(), [10, 11])
+        back = torch.zeros(12)
+        vectors.read_into(back)
+        self.assertEqual(back.tolist(), flat.tolist())
+
+    def test_a_model_without_anything_to_train_is_refused(self):
+        with self.assertRaisesRegex(shoal.Error, "requires gradients"):
+            Vectors(Tied().requires_grad_(False))
+        with self.assertRaisesRegex(shoal.Error, "complex"):
+            Vectors(torch.nn.ParameterDict({"c": torch.nn.Parameter(torch.zeros(1).cfloat())}))
+
+
+class DataTest(unittest.TestCase):
+    def test_each_item_is_read_once_per_epoch_and_epochs_differ(self):
+        first = [data.item_of(i, 10, 1) for i in range(10)]
+        second = [data.item_of(i, 10, 1) for i in range(10, 20)]
+        self.assertEqual(sorted(item for item, _ in first), list(range(10)))
+        self.assertEqual(sorted(item for item, _ in second), list(range(10)))
+        self.assertEqual({epoch for _, epoch in second}, {1})
+        self.assertNotEqual([item for item, _ in first], [item for item, _ in second])
+
+    def test_held_out_batches_are_spread_and_end(self):
+        def of(index, batches):
+            return data.held_out_batch(range(100), index, batches, 2, list)
+        self.assertEqual(of(0, 2), [0, 25])
+        self.assertEqual(of(1, 2), [50, 75])
+        self.assertIsNone(data.held_out_batch(range(3), 1, 2, 2, list))
+
+    def test_windows_of_tokens(self):
+        tokens = shoal.Tokens(torch.arange(9, dtype=torch.uint8), 4)
+        self.assertEqual(len(tokens), 2)
+        x, y = tokens[1]
+        self.assertEqual((x.tolist(), y.tolist()), ([4, 5, 6, 7], [5, 6, 7, 8]))
+        with self.assertRaisesRegex(shoal.Error, "too few"):
+            shoal.Tokens(torch.arange(4), 4)
+
+    def test_a_digest_tells_data_apart(self):
+        def of(values):
+            return list(data.digest_of(shoal.Tokens(torch.tensor(values), 2)).words)
+        self.assertEqual(of([1, 2, 3]), of([1, 2, 3]))
+        self.assertNotEqual(of([1, 2, 3]), of([1, 2, 4]))
+        self.assertNotEqual(of([1, 2, 3]), [0, 0])
+
+    def test_paths_stay_beneath_the_data_roots(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = os.path.realpath(folder)
+            self.assertEqual(data.beneath_roots("text:a", f"text={folder}"), folder + "/a")
+            self.assertEqual(data.beneath_roots(folder + "/a", folder), folder + "/a")
+            self.assertEqual(data.beneath_roots("/etc/hosts", "/"), os.path.realpath("/etc/hosts"))
+            for path in (folder + "/../x", "text:../x", "other:a", "/etc/hosts"):
+                with self.assertRaisesRegex(shoal.Error, "beneath no data root"):
+                    data.beneath_roots(path, f"text={folder}")
+
+    def test_a_stream_is_refused(self):
+        with self.assertRaisesRegex(shoal.Error, "no length"):
+            data.check_dataset(iter([1]))
+
+
+class ExampleTest(unittest.TestCase):
+    def test_shoal_takes_ten_changed_lines_at_most(self):
+        folder = os.path.join(os.path.dirname(__file__), "../../examples/python")
+        lines = []
+        for name in ("plain.py", "train.py"):
+            with open(os.path.join(folder, name)) as file:
+                lines.append([line for line in file.read().split('"""', 2)[2].splitlines() if line])
+        added = [line for line in difflib.ndiff(*lines) if line.startswith("+ ")]
+        self.assertGreater(len(added), 3)
+        self.assertLessEqual(len(added), 10, "\n".join(added))
+
+
+class FilesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "t.safetensors")
+
+    def test_tensors_of_any_type_come_back(self):
+        given = [("a", torch.tensor([[1.5, 2]]).bfloat16()), ("b", torch.tensor(7)),
+                 ("none", torch.empty(0))]
+        files.write_tensors(self.path, given, {"key": "value"})
+        tensors, metadata = files.read_tensors(self.path)
+        self.assertEqual(metadata["key"], "value")
+        for name, tensor in given:
+            self.assertEqual(tensors[name].dtype, tensor.dtype)
+            self.assertEqual(tensors[name].tolist(), tensor.tolist())
+
+    def test_a_cut_file_is_refused(self):
+        files.write_tensors(self.path, [("a", torch.ones(100))])
+        whole = os.path.getsize(self.path)
+        for size in (4, 20, whole - 1):
+            os.truncate(self.path, size)
+            with self.assertRaisesRegex(shoal.Error, "take another copy"):
+                files.read_tensors(self.path)
+            files.write_tensors(self.path, [("a", torch.ones(100))])
+
+    def test_an_optimizer_continues_where_it_was(self):
+        def trained(model, optimizer, steps):
+            for _ in range(steps):
+                model(torch.ones(1, 2)).sum().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            return model.weight.tolist()
+        torch.manual_seed(1)
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        trained(model, optimizer, 3)
+        copy = torch.nn.Linear(2, 1)
+        copy.load_state_dict(model.state_dict())
+        files.write_tensors(self.path, *files._optimizer_tensors(optimizer))
+        other = torch.optim.AdamW(copy.parameters(), lr=0.1)
+        files._restore_optimizer(other, *files.read_tensors(self.path))
+        self.assertEqual(trained(copy, other, 2), trained(model, optimizer, 2))
+
+    def test_another_model_is_told_by_its_tensors(self):
+        there = {"a": torch.zeros(2), "c": torch.zeros(1)}
+        self.assertEqual(files._difference(there, {"a": [3], "b": [1]}),
+                         ["b is missing", "c is not in the model",
+                          "a has shape [2], the model's has [3]"])
+
+
+if __name__ == "__main__":
+    unittest.main()
