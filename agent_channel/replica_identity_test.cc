@@ -52,11 +52,12 @@ class Agent final : public v1::TrainerHost::Service {
     const auto key = identity::PrivateKey::make();
     const auto csr = identity::SigningRequest::parse(identity::make_request(key));
     const identity::ReplicaName who{agent, JobId(1), 0, 0, ReplicaId(agent.n)};
-    const identity::Credentials own{key, *ca_.issue_replica(*csr, who, now()), {}};
-    const auto trust = std::make_shared<identity::Trust>(identity::Beliefs{ca_.roots(now()), {}});
+    const identity::Credentials own{key, *ca_.issue_replica(*csr, who, unix_now()), {}};
+    const auto trust =
+        std::make_shared<identity::Trust>(identity::Beliefs{ca_.roots(unix_now()), {}});
     const identity::ExpectedPeer any{.cluster = {"reef"}};
-    return {*identity::make_tls_context(identity::MutualServer{own, trust, any}, now),
-            *identity::make_tls_context(identity::Client{own, trust, any}, now)};
+    return {*identity::make_tls_context(identity::MutualServer{own, trust, any}, unix_now),
+            *identity::make_tls_context(identity::Client{own, trust, any}, unix_now)};
   }
   std::vector<std::string> nonces() {
     const MutexLock lock(mutex_);

@@ -74,12 +74,6 @@ void check(Reader& reader, const Relays& relays) {
   }
 }
 
-void check(Reader& reader, const Welcome& welcome) {
-  for (const std::string& address : welcome.relays) {
-    reader.require(is_host_port_text(address), "relays", kHostPort);
-  }
-}
-
 void check(Reader& reader, const Device& device) {
   reader.require(is_plain_text(device.name, kNameMax), "name", kPlain);
 }
@@ -116,6 +110,9 @@ void check(Reader& reader, const Welcome& welcome) {
   reader.require(welcome.incarnation.n != 0, "incarnation", "must not be 0");
   reader.require(welcome.heartbeat_every.ns > 0, "heartbeat_every_ns", "must be above 0");
   reader.require(welcome.lease.ns > 0, "lease_ns", "must be above 0");
+  for (const std::string& address : welcome.relays) {
+    reader.require(is_host_port_text(address), "relays", kHostPort);
+  }
 }
 
 void check(Reader& reader, const StateSource& source) {

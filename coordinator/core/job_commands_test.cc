@@ -1,6 +1,8 @@
 // What people ask of jobs, and what they are answered.
 #include "coordinator/core/job_commands.h"
 
+#include <iterator>
+
 #include <gmock/gmock.h>
 
 #include "coordinator/core/pause_test_util.h"
@@ -105,7 +107,7 @@ struct WithCheckpoint : PairRig {
   CheckpointId train(RoundNumber round) {
     report(a, rep_a, key(round)), report(b, rep_b, key(round));
     finish(round);
-    const CheckpointId stored = state().checkpoints.rbegin()->first;
+    const CheckpointId stored = std::prev(state().checkpoints.end())->first;
     upload(stored, 0);
     return stored;
   }

@@ -36,6 +36,11 @@ MaybeFailure check_spec(const replica::ComputeOrder& order) {
         "sync.algorithm: a Python program takes its own inner steps, which ddp does not allow "
         "(choose diloco, local_sgd, async or none)");
   }
+  if (!order.spec.model.init.empty()) {
+    return refusal(
+        "model.init: a Python program loads its own weights before it calls replica.diloco() "
+        "(leave it out)");
+  }
   if (order.spec.train.join == JoinMoments::kMoments) {
     return refusal(
         "train.join: the moments of a Python program's optimizer stay with their replica (leave it "
@@ -85,7 +90,10 @@ class ProgramCompute final : public replica::Compute {
     return {{0, value_count_, false}};
   }
   Digest data() const override { return model_.data; }
-  void seed() override { orders_.ask(order_of(SHOAL_SEED)); }
+  MaybeFailure seed(const std::filesystem::path&) override {
+    orders_.ask(order_of(SHOAL_SEED));
+    return std::nullopt;
+  }
 
   std::int64_t first_moment_count() const override { return 0; }
   std::int64_t second_moment_count() const override { return 0; }

@@ -134,6 +134,7 @@ TEST(ProgramCompute, RefusesWhatAProgramCannotDoByTheNameOfTheField) {
          rig.cut = {{0, 3}, {3, 6}};
        }},
       {"sync.algorithm", [](Rig& rig) { rig.spec.sync = default_spec(SyncAlgorithm::kDdp).sync; }},
+      {"model.init", [](Rig& rig) { rig.spec.model.init = "hf:/models/llama"; }},
       {"train.join", [](Rig& rig) { rig.spec.train.join = JoinMoments::kMoments; }},
       {"no parameter", [](Rig& rig) { rig.program.tensors.clear(); }},
       {"the parameter head", [](Rig& rig) { rig.program.tensors.back().values = 0; }}};

@@ -1,5 +1,5 @@
 // The frames of a pipeline stream: a fixed little-endian header, then tokens (u32 each), then a
-// tensor. The stream (proto/pipeline.proto) says which replicas speak; the header says what about.
+// tensor. The stream (stream.h) says which replicas speak; the header says what about.
 // A frame begins with a message and continues over as many as it needs.
 //
 //   offset  size  field

@@ -48,8 +48,9 @@ struct Station {
     service = PipelineService::create(*node);
   }
   void show(const wire::stream::TestCluster& cluster, const identity::ReplicaName& who) {
-    node->set_identity(std::make_shared<const outer_opt::PeerIdentity>(outer_opt::PeerIdentity{
-        cluster.name(), who, cluster.contexts_of(cluster.credentials_of(who))}));
+    const identity::Credentials own = cluster.credentials_of(who);
+    node->set_identity(std::make_shared<const outer_opt::PeerIdentity>(
+        outer_opt::PeerIdentity{cluster.name(), who, cluster.contexts_of(own), own}));
   }
   ~Station() { leave(); }
 

@@ -120,7 +120,9 @@ class Refusals : public testing::Test {
       request.body = body.dump();
       const auto answer = cli::send(request);
       EXPECT_TRUE(answer.ok()) << to_string(answer.error());
-      if (answer.ok()) EXPECT_GE(answer->status, 400) << answer->body;
+      if (answer.ok()) {
+        EXPECT_GE(answer->status, 400) << answer->body;
+      }
       return answer.ok() && answer->status >= 400 && answer->status < 500 &&
              answer->body.find("BEGIN CERTIFICATE") == std::string::npos;
     };

@@ -33,6 +33,19 @@ export interface JobSpec {
     context: number;
     vocab: number;
     tie_embeddings: boolean | null;
+    head_dim: number;
+    qkv_bias: boolean;
+    norm_eps: number;
+    rope: {
+      [key: string]: SpecValue;
+      theta: number;
+      scaling: 'none' | 'linear' | 'llama3';
+      factor: number;
+      low_freq_factor: number;
+      high_freq_factor: number;
+      original_context: number;
+    };
+    init: string;
   };
   data: {
     [key: string]: SpecValue;

@@ -49,7 +49,7 @@ TEST_F(RefusalTest, ATokenThatDoesNotWorkIsCountedAndToldOnce) {
 
 TEST_F(RefusalTest, WhoShowsNothingIsCountedOnly) {
   start_counted();
-  login_line() = "";
+  testing::login_line() = "";
   EXPECT_EQ(ask("GET", "/api/v1/jobs", "").status, 401);
   EXPECT_EQ(refused(RefusalReason::kUnauthenticated), 1);
   EXPECT_THAT(rows_, SizeIs(0));
