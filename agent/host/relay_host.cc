@@ -32,14 +32,24 @@ Status check_relay(const RelaySettings& settings) {
   return {};
 }
 
+void RelayHost::revoke(const std::vector<AgentId>& agents) {
+  const MutexLock lock(mutex_);
+  revoked_ = {agents.begin(), agents.end()};
+}
+
+identity::Beliefs RelayHost::beliefs(identity::Roots roots) const {
+  const MutexLock lock(mutex_);
+  return {std::move(roots), {.agents = revoked_, .serials = {}}};
+}
+
 Status RelayHost::refresh() {
   const auto believed = membership_->believes();
   if (!believed) return {};
   if (relay_) {
-    trust_->set({believed->roots, {}});
+    trust_->set(beliefs(believed->roots));
     return {};
   }
-  trust_ = std::make_shared<identity::Trust>(identity::Beliefs{believed->roots, {}});
+  trust_ = std::make_shared<identity::Trust>(beliefs(believed->roots));
   auto relay = wire::relay::Relay::start(settings_.options, believed->cluster, trust_, system_now);
   if (!relay.ok()) return of_flag(relay.error());
   relay_ = std::move(relay).value();

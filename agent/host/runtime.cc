@@ -271,9 +271,11 @@ class Runtime::Impl {
         return inputs_->post(LinkDown{effect.link, relays.error()});
       hello.relay = relay_->address();
     }
-    link_ = std::make_unique<CoordinatorLink>(
-        options_.coordinator, effect.link, hello, poster(),
-        [this](const std::vector<AgentId>& agents) { server_->revoke(agents); });
+    link_ = std::make_unique<CoordinatorLink>(options_.coordinator, effect.link, hello, poster(),
+                                              [this](const std::vector<AgentId>& agents) {
+                                                server_->revoke(agents);
+                                                if (relay_ != nullptr) relay_->revoke(agents);
+                                              });
   }
   void perform(const CloseLink& effect) {
     if (link_ == nullptr || link_->id() != effect.link) return;
