@@ -107,6 +107,10 @@ class PeerNodeImpl final : public PeerNode {
       SHOAL_EXCLUDES(mutex_);
   wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
   Result<Reached> reach(const PeerAddress& peer, const std::stop_token& stop);
+  void note_way(ReplicaId peer, PeerWay way) {
+    const MutexLock lock(mutex_);
+    links_.reached(steady_now(), peer, way);
+  }
   void reach_source(const PeerAddress& source, Ways::Done dialled);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
@@ -517,11 +521,13 @@ void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::
   const PeerAddress to{peer.replica, address};
   wire::stream::DialOptions options = to_peer(to, peer.epoch);
   if (options.expected) options.expected->job = peer.job;
-  ways_->reach(to, std::move(options), false,
-               [dialled = std::move(dialled)](Result<Reached> reached) {
-                 if (!reached.ok()) return dialled(reached.error());
-                 dialled(std::move(reached->pair));
-               });
+  ways_->reach(
+      to, std::move(options), false,
+      [this, replica = peer.replica, dialled = std::move(dialled)](Result<Reached> reached) {
+        if (!reached.ok()) return dialled(reached.error());
+        note_way(replica, reached->way);
+        dialled(std::move(reached->pair));
+      });
 }
 
 // A copy of another stage has a number that no replica has: whoever of the job is there keeps it.
