@@ -146,9 +146,7 @@ void Link::tell(Event event) {
 }
 
 // Before it has been answered. After that it may say more at once, before there is a call here.
-bool Link::says_too_much() {
-  return !dialled && !has_answered_ && ++early_frames_ > kEarlyFrames;
-}
+bool Link::says_too_much() { return !dialled && !has_answered_ && ++early_frames_ > kEarlyFrames; }
 
 Buffer Link::buffer_of(std::size_t size) {
   std::shared_ptr<ReduceCall> call;
