@@ -15,6 +15,7 @@
 #include "identity/tls_context.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "proto/logs.grpc.pb.h"
 #include "threads/clock.h"
 #include "wire/tcp_socket.h"
 
