@@ -170,13 +170,19 @@ void Control::greet() {
 
 void Control::write_all() {
   RefusalCounts told;  // on this stream: an agent that is new is told all
+  auto next_count = Clock::now() + wait_of(kCountEvery);
   const MutexLock lock(mutex_);
   for (;;) {
     const auto has_work = [this]() SHOAL_REQUIRES(mutex_) {
       return !attached_ || closing_ || !queue_.empty();
     };
-    while (!changed_.wait_for(mutex_, wait_of(kCountEvery), has_work)) tell_refusals(told);
+    (void)changed_.wait_until(mutex_, next_count, has_work);
+    if (Clock::now() >= next_count) {  // also while there is always something to say
+      tell_refusals(told);
+      next_count = Clock::now() + wait_of(kCountEvery);
+    }
     if (!attached_ || (closing_ && queue_.empty())) return;
+    if (queue_.empty()) continue;
     const FromTrainer message = std::move(queue_.front());
     queue_.pop_front();
     writing_ = true;

@@ -202,6 +202,7 @@ inline std::vector<FromTrainer> messages_of_trainers() {
       ReplicaFailed{kReplica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       progress(),
       stats(),
+      PortRefusals{refusals()},
       FromReplica<RoundReport>{
           kReplica, {kKey, Tokens(5), Steps(6), 2.25, 0.5, 0.25, 3, 1.5, Tokens(4), 0.5, {}, 7}},
       FromReplica<Vote>{kReplica, vote()},

@@ -99,7 +99,12 @@ class RandomMessages {
     hello.name = plain(hello.name) + "node";
     hello.version = plain(hello.version);
     hello.host = prng_.chance(0.5) ? "gpu-3.example" : "";
+    hello.relay = address();
     for (auto& [key, value] : hello.labels) key = plain(key), value = plain(value);
+  }
+  void mend(Relays& relays) { mend(relays.addresses); }
+  static void mend(std::vector<std::string>& addresses) {
+    std::ranges::fill(addresses, "10.0.0.9:7200");
   }
   void mend(Device& device) { device.name = plain(device.name); }
   void mend(TrainerReady& ready) {
@@ -128,6 +133,7 @@ class RandomMessages {
     if (loaded.value_count > 1) loaded.fragments = {1, loaded.value_count - 1};
   }
   void mend(Welcome& welcome) {
+    mend(welcome.relays);
     welcome.heartbeat_every.ns = 1 + prng_.range(0, 1000);
     welcome.lease.ns = 1 + prng_.range(0, 1000);
   }

@@ -125,7 +125,8 @@ class Joined final : public ManyAgents {
         options.coordinator, [joined = member->membership] { return joined->credentials(); }};
     member->link = std::make_unique<agent::CoordinatorLink>(
         endpoint, agent::LinkId{1}, hello,
-        [hearer](const agent::Input& input) { hearer->hear(input); });
+        [hearer](const agent::Input& input) { hearer->hear(input); },
+        [](const std::vector<AgentId>&) {});  // it has no trainers that would have to know
     Status welcomed = member->wait_for_welcome(options.welcome_limit);
     if (welcomed.ok()) {
       times.welcome_ms.push_back(ms_since(begin));

@@ -24,7 +24,7 @@ class TimedComputeTest : public testing::Test {
   std::unique_ptr<replica::Compute> make(const std::vector<UnitRange>& cut, StageIndex stage) {
     std::unique_ptr<replica::Compute> compute;
     EXPECT_FALSE(host_.make({spec_, cut, stage}, compute));
-    compute->seed();
+    EXPECT_FALSE(compute->seed({}));
     return compute;
   }
   static std::vector<float> values_of(const replica::Compute& compute) {

@@ -99,6 +99,7 @@ TEST(JobCommands, ATakenNameIsSaidBesideTheOtherMistakes) {
 struct WithCheckpoint : PairRig {
   static JobSpec spec() {
     JobSpec spec = small_job("old");
+    spec.swarm.max_replicas = 2;
     spec.checkpoint.every_rounds = 1;
     spec.checkpoint.keep = 1;
     return spec;

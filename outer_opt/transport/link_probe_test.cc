@@ -68,7 +68,7 @@ TEST(LinkProbe, WhoDoesNotAnswerIsNotReached) {
   here->measure(ReplicaId(1), {address});
   const auto found = await_links(*here, 1);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0], (LinkEstimate{ReplicaId(3), {}, 0, 0, false}));
+  EXPECT_EQ(found[0], (LinkEstimate{ReplicaId(3), {}, 0, 0, false, PeerWay::kUnreachable}));
 }
 
 TEST(ProbeGate, OneAtATimeAndNoneBesideAReduce) {

@@ -557,6 +557,7 @@ void fill_pipeline(MemoryCluster& cluster) {
   PipelineLive said{stats, kNow - seconds(1), 4, {}};
   said.links.put(ReplicaId(12), {1000, 500});
   live.pipeline.put(ReplicaId(11), said);
+  live.agents[AgentId(1)].relay = RelayFigures{.waiting = 2, .joined = 1};
   cluster.set_live(std::move(live));
 }
 
