@@ -99,6 +99,7 @@ TEST(JobCommands, ATakenNameIsSaidBesideTheOtherMistakes) {
 struct WithCheckpoint : PairRig {
   static JobSpec spec() {
     JobSpec spec = small_job("old");
+    spec.train.steps = Steps(1000);
     spec.swarm.max_replicas = 2;
     spec.checkpoint.every_rounds = 1;
     spec.checkpoint.keep = 1;
@@ -142,6 +143,7 @@ TEST(JobCommands, WhatAJobBeginsFromIsKept) {
   EXPECT_TRUE(rig.state().checkpoints.contains(rig.checkpoint));
   EXPECT_EQ(rig.state().checkpoints.size(), 2u) << "keep is 1";
   rig.input(CancelJob{RequestId{9}, next});
+  ASSERT_EQ(rig.job(next).phase, JobPhase::kCancelled);
   rig.train(4);
   EXPECT_FALSE(rig.state().checkpoints.contains(rig.checkpoint));
 }

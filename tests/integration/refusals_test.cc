@@ -74,6 +74,10 @@ class Refusals : public testing::Test {
     const std::string name =
         "shoal_refused_total{port=\"" + port + "\",reason=\"" + reason + "\"} ";
     const std::size_t at = metrics.ok() ? metrics->body.find(name) : std::string::npos;
+    EXPECT_TRUE(metrics.ok()) << to_string(metrics.error());
+    if (metrics.ok()) {
+      EXPECT_EQ(metrics->status, 200) << metrics->body;
+    }
     return at == std::string::npos ? -1 : std::stod(metrics->body.substr(at + name.size()));
   }
   // Runs them, and waits until as many as there were are counted by their words.
@@ -216,7 +220,7 @@ std::vector<Probe> Refusals::strangers_at_rest() {
          return heard.closed && heard.bytes.find("400") != std::string::npos;
        }},
       {"http", "bytes that begin as TLS", "malformed",
-       [this] { return say_raw(http_, "\x16\x03\x01\x00\x05hello").closed; }},
+       [this] { return say_raw(http_, std::string("\x16\x03\x01\x00\x05hello", 10)).closed; }},
   };
 }
 
@@ -349,7 +353,9 @@ std::vector<Probe> Refusals::handshakes_of_peers() {
       {"peers", "connection with an agent's certificate", "other_member",
        peer(forger_->agent(own, name_of(1).agent))},
       {"peers", "replica of a revoked agent", "revoked",
-       peer(forger_->replica(own, name_of(replica_of(3))))},
+       [probe = peer(forger_->replica(own, name_of(replica_of(3))))] {
+         return eventually(10, probe);  // trainers hear of it with the next round
+       }},
       {"peers", "replay of a recorded handshake with a peer", "malformed",
        [=, this] {
          Tape tape(address);
