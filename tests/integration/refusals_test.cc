@@ -393,8 +393,7 @@ std::vector<Probe> Refusals::streams_of_peers() {
       {"peers", "reduce of another epoch", other, peer(second, reduce(1, 5))},
       {"peers", "reduce with the certificate of another epoch", other,
        peer(of_other_epoch, reduce(1, 0))},
-      {"peers", "exchange of a pipeline that is not served", other,
-       peer(second, "pipeline 1 1 0")},
+      {"peers", "exchange of a pipeline that is not served", other, peer(second, "pipeline 1 1 0")},
       {"peers", "purpose that nobody knows", "malformed", peer(second, "give up")},
   };
 }
