@@ -29,6 +29,14 @@ def cpu_s(pid):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def told(stream):
+    """The next line of JSON; what agents log comes between."""
+    for line in stream:
+        if line.startswith("{"):
+            return json.loads(line)
+    sys.exit("the agents did not join")
+
+
 def measure(cluster, options):
     cluster.start_coordinator()
     made = cluster.shoal("token", "create", "--join", "--uses", str(options.agents), "--ttl", "1h", "--json")
@@ -41,16 +49,14 @@ def measure(cluster, options):
              cluster.join_at, "--join-token", token, "--agents", options.agents]
     with subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as agents:
-        joined = agents.stdout.readline()
-        if not joined:
-            sys.exit("the agents did not join")
+        joined = told(agents.stdout)
         time.sleep(SETTLE_S)
         begun, before = time.monotonic(), cpu_s(cluster.coordinator.pid)
         time.sleep(options.seconds)
         used, took = cpu_s(cluster.coordinator.pid) - before, time.monotonic() - begun
         agents.stdin.close()
-        ended = agents.stdout.readline()
-    return {**json.loads(joined), **json.loads(ended), "agents": options.agents, "core": used / took}
+        ended = told(agents.stdout)
+    return {**joined, **ended, "agents": options.agents, "core": used / took}
 
 
 def main():

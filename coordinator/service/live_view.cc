@@ -111,6 +111,7 @@ void LiveBoard::note(const LoadProgress& progress, Instant now) {
 
 void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
   agent.resident = heartbeat.resident;
+  agent.relay = heartbeat.relay;
   const RefusalCounts refused = to_counts(heartbeat.refusals);
   refused_by_peers_ += refused.since(agent.refused);
   agent.refused = refused;

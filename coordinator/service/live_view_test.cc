@@ -42,6 +42,14 @@ TEST(LiveBoard, HealthFollowsTheHeartbeats) {
   EXPECT_TRUE(board.view(kStart + seconds(8))->agents.empty());
 }
 
+TEST(LiveBoard, FiguresOfARelayAreThoseOfTheLastHeartbeat) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  board.said(kStart, kStream, Heartbeat{.relay = RelayFigures{.waiting = 3}});
+  ASSERT_TRUE(board.view(kStart)->agents.at(AgentId(1)).relay);
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).relay->waiting, 3);
+}
+
 TEST(LiveBoard, WhateverAnAgentSaysShowsThatItIsThere) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));
