@@ -134,19 +134,38 @@ class Tree {
   void add_submit_options(CLI::App* command) {
     command->add_option("FILE", submit_.file, "job file (TOML; .json works too), - for stdin")
         ->required();
-    command
-        ->add_option("--name", submit_.changes.name, "use this name instead of the one in the file")
+    take_changes(command, submit_.changes, "use this name instead of the one in the file");
+    command->add_option("--from", submit_.from,
+                        "begin from the weights of a checkpoint, or a job's newest one");
+  }
+
+  static void take_changes(CLI::App* command, JobFileChanges& changes, const char* name_help) {
+    command->add_option("--name", changes.name, name_help)
         ->check(CLI::Validator(
             [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
             ""));
-    command->add_option("--from", submit_.from,
-                        "begin from the weights of a checkpoint, or a job's newest one");
     command
-        ->add_option("--set", submit_.changes.sets,
+        ->add_option("--set", changes.sets,
                      "change one field, any number of times: train.lr=0.0005")
         ->take_all()
         ->expected(1)
         ->allow_extra_args(false);
+  }
+
+  void add_jobs_again(CLI::App* job) {
+    CLI::App* clone = leaf(job, "clone", "start a new job from the text of another one",
+                           [this] { return job_clone(common_.context(), again_); });
+    clone->add_option("JOB", again_.job, "name or id")->required();
+    take_changes(clone, again_.changes, "of the new job [JOB-2, or the next that is free]");
+    CLI::App* restart =
+        leaf(job, "restart", "start a new job from the text and a checkpoint of one that has ended",
+             [this] { return job_restart(common_.context(), again_); });
+    restart->add_option("JOB", again_.job, "name or id")->required();
+    restart->add_option("--from", again_.from, "a checkpoint, or another job [JOB's newest]");
+    take_changes(restart, again_.changes, "of the new job [that of JOB]");
+    take_name(leaf(job, "rm", "remove one that has ended, with its checkpoints and its history",
+                   [this] { return job_rm(common_.context(), name_); }),
+              "JOB");
   }
 
   void add_jobs() {
@@ -195,6 +214,7 @@ class Tree {
     add_wait(leaf(job, "resume", "continue from the committed round",
                   [this] { return job_resume(common_.context(), name_, wait_); }),
              "JOB", "until it trains");
+    add_jobs_again(job);
   }
 
   void add_wait(CLI::App* leaf, const char* shown, const char* help) {
@@ -330,9 +350,24 @@ class Tree {
 
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
-    take_name(leaf(checkpoint, "ls", "all checkpoints of a job",
-                   [this] { return checkpoint_ls(common_.context(), name_); }),
-              "JOB");
+    leaf(checkpoint, "ls", "all checkpoints, or those of a job", [this] {
+      return checkpoint_ls(common_.context(), name_);
+    })->add_option("JOB", name_, "name or id [all jobs]");
+    const auto take_checkpoint = [this](CLI::App* command) {
+      command->add_option("CHECKPOINT", name_, "id of a checkpoint")->required();
+      return command;
+    };
+    take_checkpoint(leaf(checkpoint, "pin", "keep it: no rule deletes it",
+                         [this] { return checkpoint_pin(common_.context(), name_); }));
+    take_checkpoint(leaf(checkpoint, "unpin", "let the rules decide about it again",
+                         [this] { return checkpoint_unpin(common_.context(), name_); }));
+    take_checkpoint(leaf(checkpoint, "rm", "delete it; says what that would break", [this] {
+      return checkpoint_rm(common_.context(), name_, force_);
+    }))->add_flag("--force", force_, "although somebody needs it");
+    leaf(checkpoint, "verify", "read its files again: are they what was recorded",
+         [this] { return checkpoint_verify(common_.context(), name_); })
+        ->add_option("CHECKPOINT|JOB", name_, "id of a checkpoint, or a job: its newest one")
+        ->required();
     CLI::App* download =
         leaf(checkpoint, "download", "fetch one, verified; continues where it was interrupted",
              [this] { return checkpoint_download(common_.context(), name_, folder_); });
@@ -482,6 +517,7 @@ class Tree {
   Action action_;
   UpOptions up_;
   SubmitOptions submit_;
+  AgainOptions again_;
   EventsOptions events_;
   LogsOptions logs_;
   BackupOptions backup_;
@@ -491,7 +527,7 @@ class Tree {
   GenerateOptions generate_;
   ExportOptions export_;
   std::string name_, folder_, round_;
-  bool with_gone_ = false;
+  bool with_gone_ = false, force_ = false;
   double outer_lr_ = 0;
   WaitOptions wait_;
 };

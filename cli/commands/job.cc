@@ -41,25 +41,29 @@ Result<int> wait_for(const Context& context, const std::string& job, const std::
 
 }  // namespace
 
+Result<Json> send_job(const Context& context, const JobFile& file, bool dry_run) {
+  const auto post = [&](bool dry) {
+    const std::string path = "/jobs?folder=" + url_escape(file.folder());
+    return context.api.post(path + (dry ? "&dry_run=true" : ""), file.text(), file.media_type(),
+                            [&](const std::string& pointer) { return file.locate(pointer); });
+  };
+  // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
+  if (!context.api.is_loopback()) return post(dry_run);
+  const Status here = file.check_data_is_here();
+  auto checked = post(true);
+  if (!checked) return here.ok() ? checked : with_refusal(checked.error(), here.error());
+  if (!here.ok()) return here.error();
+  if (const Status good = file.check_data(*checked); !good.ok()) return good.error();
+  return dry_run ? checked : post(false);
+}
+
 Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
   auto file = JobFile::load(options.file, options.changes);
   if (!file) return file.error();
   if (!options.from.empty()) {
     if (auto begun = begin_from(context.api, options.from, *file); !begun) return begun.error();
   }
-  const auto post = [&](bool dry) {
-    const std::string path = "/jobs?folder=" + url_escape(file->folder());
-    return context.api.post(path + (dry ? "&dry_run=true" : ""), file->text(), file->media_type(),
-                            [&](const std::string& pointer) { return file->locate(pointer); });
-  };
-  // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
-  if (!context.api.is_loopback()) return post(dry_run);
-  const Status here = file->check_data_is_here();
-  auto checked = post(true);
-  if (!checked) return here.ok() ? checked : with_refusal(checked.error(), here.error());
-  if (!here.ok()) return here.error();
-  if (const Status good = file->check_data(*checked); !good.ok()) return good.error();
-  return dry_run ? checked : post(false);
+  return send_job(context, *file, dry_run);
 }
 
 Result<int> job_validate(const Context& context, const SubmitOptions& options) {
