@@ -178,7 +178,7 @@ function makeEvents(options, data) {
 function makeCheckpoints(options, data) {
   const files = Array.from({ length: options.stages }, (_, i) => `model-0000${i + 1}-of-0000${options.stages}.safetensors`);
   return [1, 2, 3].map((n) => ({
-    id: `ckpt_${n}`, job: 'job_1', epoch: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
+    id: `ckpt_${n}`, job: 'job_1', epoch: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, pinned: n === 3, job_name: 'large', owner: 'ana', step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
     anchor_digest: 'ab'.repeat(16), momentum_digest: 'ac'.repeat(16), writer: 'rep_1', detail: '', bytes: 13e9,
     sample: n === 2 ? '' : options.hostile ? kMarkup + kLong : 'Call me Ishmael. Some years ago, never mind how long precisely,\nI thought I would sail about a little.',
     files: ['config.json', 'model.safetensors.index.json', ...files].map((path, i) => ({ path, size: i < 2 ? 700 : 1.6e9, sha256: String(i).repeat(64).slice(0, 64) })),
@@ -286,6 +286,7 @@ function answer(world, url, path) {
     if (agent[2] === 'drain') one.state = 'draining';
     return [200, one];
   }
+  if (path === '/checkpoints') return [200, pageOf(world.checkpoints.filter((one) => one.state !== 'deleted'), url, true)];
   const checkpoint = /^\/checkpoints\/([^/]+)(\/verify)?$/.exec(path);
   const kept = checkpoint && world.checkpoints.find((entry) => entry.id === checkpoint[1]);
   if (kept && checkpoint[2]) return [200, { checkpoint: kept.id, ok: true, files: kept.files.map((file) => ({ ...file, ok: true, problem: null })) }];

@@ -69,7 +69,7 @@ export function proofIn(pasted: string): Proof | string {
 
 const kDoing: Record<Action, string> = {
   view_cluster: 'see this cluster', read_logs: 'read the logs of jobs', read_agent_logs: 'read the logs of agents', read_metrics: 'read the metrics',
-  submit_job: 'submit jobs', control_job: 'pause, resume or cancel jobs', download_checkpoint: 'download checkpoints',
+  submit_job: 'submit jobs', control_job: 'control jobs and their checkpoints', download_checkpoint: 'download checkpoints',
   control_agent: 'take agents out of work or put them back', create_join_token: 'let hosts join', read_audit: 'read the audit trail',
   manage_tokens: 'manage tokens',
 };

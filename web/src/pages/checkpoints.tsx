@@ -1,7 +1,7 @@
 // Checkpoints of one job or of all; each has a page with its files.
 import { Link } from 'wouter-preact';
-import { askSome, type Checkpoint, type ClusterEvent, type Job } from '../api';
-import { bytes, number, short } from '../format';
+import { askAll, type Checkpoint, type ClusterEvent } from '../api';
+import { bytes, kNone, number, short } from '../format';
 import { JobTitle } from '../job_title';
 import type { Watch } from '../live';
 import { Digest, JobLinks, Missing, State, Time, useWatch } from '../parts';
@@ -16,8 +16,9 @@ export const fileHref = (checkpoint: Checkpoint, path: string) =>
   `/api/v1/checkpoints/${checkpoint.id}/files/${path.split('/').map(encodeURIComponent).join('/')}`;
 
 const kColumns: Column<Checkpoint>[] = [
-  { name: 'Checkpoint', show: (one) => <><Link href={`/checkpoints/${one.id}`}>{one.id}</Link>{one.final && <b> final</b>}</>, value: (one) => one.id },
-  { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job}</Link>, value: (one) => one.job },
+  { name: 'Checkpoint', show: (one) => <><Link href={`/checkpoints/${one.id}`}>{one.id}</Link>{one.final && <b> final</b>}{one.pinned && <b> pinned</b>}</>, value: (one) => one.id },
+  { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job_name || one.job}</Link>, value: (one) => one.job },
+  { name: 'Owner', show: (one) => one.owner || kNone, value: (one) => one.owner ?? '' },
   { name: 'State', show: (one) => <State tone={checkpointTone(one.state)} text={one.state} />, value: (one) => one.state },
   { name: 'Round', numeric: true, show: (one) => number(one.round), value: (one) => one.round },
   { name: 'Step', numeric: true, show: (one) => number(one.step), value: (one) => one.step },
@@ -28,16 +29,10 @@ const kColumns: Column<Checkpoint>[] = [
   { name: 'Files', numeric: true, show: (one) => (one.state === 'stored' ? number(one.files.length) : one.detail), value: (one) => one.files.length },
 ];
 
-// There is no list over all jobs; the newest twenty jobs have theirs asked for.
+// Newest first.
 const ofAllJobs: Watch<Checkpoint[]> = {
-  load: async () => {
-    const jobs = await askSome<Job>('/jobs', { limit: 20 });
-    const lists = await Promise.all(
-      jobs.map((job) => askSome<Checkpoint>(`/jobs/${job.id}/checkpoints`, { limit: 50, order: 'desc' })),
-    );
-    return lists.flat();
-  },
-  concerns: (event: ClusterEvent) => event.kind.startsWith('checkpoint_'),
+  load: () => askAll<Checkpoint>('/checkpoints'),
+  concerns: (event: ClusterEvent) => event.kind.startsWith('checkpoint_') || event.kind === 'job_removed',
 };
 
 export function CheckpointsPage({ id }: { id?: string }) {
@@ -59,7 +54,7 @@ export function CheckpointsPage({ id }: { id?: string }) {
           empty="No checkpoint yet: they are taken at round boundaries, as the job's [checkpoint] table says."
         />
       )}
-      {id === undefined && <p class="muted">Checkpoints of the twenty newest jobs.</p>}
+      {shown.length > 0 && <p class="muted">They take {bytes(shown.reduce((sum, one) => sum + one.bytes, 0))}.</p>}
     </>
   );
 }
