@@ -114,7 +114,7 @@ void add_span(CLI::App& app, const std::string& flag, Duration& value, const std
       ->default_str(shown);
 }
 
-void describe_space(CLI::App& app, Options& options) {
+void describe_space(CLI::App& app, Options& options, HistoryRules& history) {
   add_gib(app, "--copies-max-gib", options.copies_max, 1e5,
           "Memory of each agent for copies of other stages (checkpoint.buddies); 0: none");
   add_gib(app, "--checkpoints-max-gib", options.checkpoints_max, 1e9,
@@ -123,6 +123,10 @@ void describe_space(CLI::App& app, Options& options) {
   add_span(app, "--keep-ended", options.keep_ended, "0",
            "How long an ended job keeps checkpoints beside its final and newest one: 12h, 30d; 0: "
            "for ever");
+  add_span(app, "--history", history.keep, "365d",
+           "How long events are kept, and rounds and series of jobs that have ended; 0: for ever");
+  add_span(app, "--history-full", history.full, "30d",
+           "How long every round and point is kept, then one round in ten; 0: for ever");
 }
 
 // "8" is for every owner that is not named, "ada=16" for one.
@@ -223,7 +227,7 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
               "How long a job waits for late agents once it could start");
   describe_quotas(app, quotas);
   describe_limits(app, config.core);
-  describe_space(app, config.core);
+  describe_space(app, config.core, config.history);
 }
 
 // Before anything is started that would have to be stopped again.

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/records/event_record.h"
+#include "coordinator/store/store.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
@@ -30,6 +31,7 @@ struct Config {
   std::string log_format = "text";              // text, json
   bool check_only = false;                      // --check-config
   bool check_store = false;
+  HistoryRules history = {.keep = seconds(365 * 86'400), .full = seconds(30 * 86'400)};
   Options core;
 
   std::string token_file() const { return data_dir + "/join_token"; }
