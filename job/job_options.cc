@@ -407,9 +407,8 @@ std::vector<FieldError> validate(const JobOptions& options) {
 }
 
 JobSpec spec_of(const JobOptions& options) {
-  return {options.name,       options.model,       options.data,
-          options.train,      parse_sync(options), options.swarm,
-          options.checkpoint, options.eval,        program ? options.trainer : TrainerSpec{}};
+  return {options.name,  options.model,      options.data, options.train,  parse_sync(options),
+          options.swarm, options.checkpoint, options.eval, options.trainer};
 }
 
 JobOptions options_of(const JobSpec& spec) {

@@ -23,7 +23,8 @@
 //    repeats what the trainer may have missed.
 //  * Relays. What the coordinator tells of them is told to every trainer, at once and when it
 //    attaches.
-//  * Programs. A job with trainer.kind = "python" is worked on by a process of its own: it takes the
+//  * Programs. A job with trainer.kind = "python" is worked on by a process of its own: it takes
+//  the
 //    place of the device's trainer, serves one replica, and is told to stop when that has ended;
 //    then the trainer comes back. One that ends before fails its replica.
 //  * Memory. A replica that does not fit beside those that its device holds is refused

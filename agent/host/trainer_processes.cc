@@ -21,7 +21,7 @@ std::string python_package_path() {
   std::error_code error;
   const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
   const fs::path built = prefix / "python";
-  return fs::exists(built / "shoal", error) ? built.string() : prefix / "lib/shoal/python";
+  return (fs::exists(built / "shoal", error) ? built : prefix / "lib/shoal/python").string();
 }
 
 }  // namespace
