@@ -340,21 +340,43 @@ bool is_relative_path(std::string_view path) {
   return parts.find("/../") == std::string::npos;
 }
 
-void check_trainer(const JobOptions& options, FieldChecker& checker) {
-  const std::string& entry = options.trainer.entry;
-  if (options.trainer.kind != TrainerKind::kPython) {
-    if (entry.empty()) return;
-    return checker.refuse(
+bool is_code(std::string_view code) {
+  if (!code.starts_with(kCodePrefix)) return false;
+  code.remove_prefix(kCodePrefix.size());
+  return code.size() == kCodeHashLength &&
+         code.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+void check_program(const TrainerSpec& trainer, FieldChecker& checker) {
+  if (!is_relative_path(trainer.entry)) {
+    checker.refuse(
         "/trainer/entry",
-        "is a program of trainer.kind = 'python'; set that, or leave it out, got " + quoted(entry));
+        "must be the path of a Python program within the code of the job, or beneath the "
+        "agents' --trainer-root, e.g. 'train.py', without '..', got " +
+            quoted(trainer.entry));
   }
+  if (!trainer.code.empty() && !is_code(trainer.code)) {
+    checker.refuse(
+        "/trainer/code",
+        "must be 'sha256:' and the 64 hex characters of an uploaded bundle, as `shoal job "
+        "submit FILE --code FOLDER` fills in, got " +
+            quoted(trainer.code));
+  }
+}
+
+// Only a program has these.
+void check_no_program(const TrainerSpec& trainer, FieldChecker& checker) {
+  const std::string why = "is of trainer.kind = 'python'; set that, or leave it out, got ";
+  if (!trainer.entry.empty()) checker.refuse("/trainer/entry", why + quoted(trainer.entry));
+  if (!trainer.code.empty()) checker.refuse("/trainer/code", why + quoted(trainer.code));
+}
+
+void check_trainer(const JobOptions& options, FieldChecker& checker) {
+  if (options.trainer.kind != TrainerKind::kPython) {
+    return check_no_program(options.trainer, checker);
+  }
+  check_program(options.trainer, checker);
   const std::string with = " with trainer.kind = 'python'";
-  if (!is_relative_path(entry)) {
-    checker.refuse("/trainer/entry",
-                   "must be the path of a Python program beneath the agents' --trainer-root, e.g. "
-                   "'train.py', without '..', got " +
-                       quoted(entry));
-  }
   checker.require(options.swarm.stages == 1, "/swarm/stages",
                   "must be 1" + with + ": a program trains whole models", options.swarm.stages);
   if (options.sync.algorithm == SyncAlgorithm::kDdp) {

@@ -407,6 +407,20 @@ TEST(JobOptions, AProgramIsAPathBeneathARootAndTrainsWholeModels) {
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/stages"});
 }
 
+TEST(JobOptions, TheCodeOfAProgramIsTheHashOfABundle) {
+  JobOptions options = good();
+  options.trainer = {TrainerKind::kPython, "train.py", "sha256:" + std::string(64, '0')};
+  EXPECT_THAT(validate(options), testing::IsEmpty());
+  for (const std::string& code :
+       {std::string("code"), std::string(64, '0'), "sha256:" + std::string(63, '0'),
+        "sha256:" + std::string(64, 'G'), "sha512:" + std::string(64, '0')}) {
+    options.trainer.code = code;
+    EXPECT_EQ(pointers(options), std::vector<std::string>{"/trainer/code"}) << code;
+  }
+  options.trainer = {TrainerKind::kBuiltin, "", "sha256:" + std::string(64, '0')};
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/trainer/code"});
+}
+
 TEST(JobOptions, OnlyAProgramHasAnEntry) {
   JobOptions options = good();
   options.trainer.entry = "train.py";

@@ -117,6 +117,7 @@ export interface JobSpec {
     [key: string]: SpecValue;
     kind: 'builtin' | 'python';
     entry: string;
+    code: string;
   };
 }
 
