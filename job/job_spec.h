@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fields.h"
@@ -173,6 +174,23 @@ constexpr auto fields_of(Of<EvalSpec>) {
 }
 static_assert(lists_every_field<EvalSpec>());
 
+inline constexpr std::string_view kCodePrefix = "sha256:";
+inline constexpr std::size_t kCodeHashLength = 64;
+
+struct TrainerSpec {
+  TrainerKind kind = TrainerKind::kBuiltin;
+  // Of kPython: the program, a path within the code of the job, or, where it has none, beneath the
+  // agents' --trainer-root.
+  std::string entry;
+  std::string code;  // of kPython: "sha256:" and 64 hex characters, of an uploaded bundle
+  bool operator==(const TrainerSpec&) const = default;
+};
+constexpr auto fields_of(Of<TrainerSpec>) {
+  using T = TrainerSpec;
+  return fields(field<&T::kind>("kind"), field<&T::entry>("entry"), field<&T::code>("code"));
+}
+static_assert(lists_every_field<TrainerSpec>());
+
 struct JobSpec {
   std::string name;  // DNS label: lower case, digits, '-'; unique in the cluster
   ModelSpec model;
@@ -182,6 +200,7 @@ struct JobSpec {
   SwarmSpec swarm;
   CheckpointSpec checkpoint;
   EvalSpec eval;
+  TrainerSpec trainer;
   bool operator==(const JobSpec&) const = default;
 };
 

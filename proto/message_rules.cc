@@ -65,6 +65,9 @@ void check(Reader& reader, const Hello& hello) {
     reader.require(fits, "labels", kPlain);
   }
   reader.require(hello.replicas.size() <= kReplicasMax, "replicas", "must be at most 1024");
+  for (const std::string& owner : hello.code_from) {
+    reader.require(!owner.empty() && is_plain_text(owner, kNameMax), "code_from", kPlain);
+  }
   reader.require(hello.relay.empty() || is_host_port_text(hello.relay), "relay", kHostPort);
 }
 
@@ -124,6 +127,7 @@ void check(Reader& reader, const StateSource& source) {
 }
 
 void check(Reader& reader, const Assign& assign) {
+  reader.require(is_plain_text(assign.owner, kNameMax), "owner", kPlain);
   check_cut(reader, assign.cut, assign.spec, assign.stage);
 }
 

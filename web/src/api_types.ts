@@ -113,6 +113,12 @@ export interface JobSpec {
     every_rounds: number;
     batches: number;
   };
+  trainer: {
+    [key: string]: SpecValue;
+    kind: 'builtin' | 'python';
+    entry: string;
+    code: string;
+  };
 }
 
 export interface JobProgress {
