@@ -109,6 +109,11 @@ void check(Reader& reader, const Loaded& loaded) {
   reader.require(left == 0, "fragments", "must add up to value_count");
 }
 
+// A name is a key of the store, and stands in queries and charts.
+void check(Reader& reader, const LoggedValue& logged) {
+  reader.require(is_logged_name(logged.name), "name", kLoggedNameRule);
+}
+
 void check(Reader& reader, const Welcome& welcome) {
   reader.require(welcome.incarnation.n != 0, "incarnation", "must not be 0");
   reader.require(welcome.heartbeat_every.ns > 0, "heartbeat_every_ns", "must be above 0");
