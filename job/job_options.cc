@@ -160,6 +160,20 @@ void check_model(const JobOptions& options, FieldChecker& checker) {
   check_init(model.init, checker);
 }
 
+void check_tokenizer_file(const DataSpec& data, FieldChecker& checker) {
+  const std::string& path = data.tokenizer_file;
+  if (path.empty()) return;
+  if (path.size() > kMaxPathLength || path.find('\0') != std::string::npos) {
+    return checker.refuse("/data/tokenizer_file",
+                          "must be a path of at most 4096 characters without NUL");
+  }
+  if (data.tokenizer == Tokenizer::kBytes) {
+    checker.refuse("/data/tokenizer_file",
+                   "must be left out with data.tokenizer = 'bytes', whose text needs no file; or "
+                   "set data.tokenizer to the width of the tokens, such as 'uint16'");
+  }
+}
+
 void check_data(const DataSpec& data, FieldChecker& checker) {
   if (data.train.empty()) {
     checker.refuse("/data/train",
@@ -169,6 +183,7 @@ void check_data(const DataSpec& data, FieldChecker& checker) {
   }
   checker.require(data.val_fraction > 0 && data.val_fraction < 1, "/data/val_fraction",
                   "must be above 0 and below 1", data.val_fraction);
+  check_tokenizer_file(data, checker);
 }
 
 void check_batch(const TrainSpec& train, FieldChecker& checker) {

@@ -99,6 +99,10 @@ const Refusal kModelRefusals[] = {
     {"/data/val_fraction", "above 0 and below 1, got 0",
      [](JobOptions& s) { s.data.val_fraction = 0; }},
     {"/data/val_fraction", "got 1", [](JobOptions& s) { s.data.val_fraction = 1; }},
+    {"/data/tokenizer_file", "at most 4096 characters",
+     [](JobOptions& s) { s.data.tokenizer_file = std::string(4097, 'x'); }},
+    {"/data/tokenizer_file", "left out with data.tokenizer = 'bytes'",
+     [](JobOptions& s) { s.data.tokenizer_file = "corpus:tokenizer.json"; }},
 };
 
 const Refusal kTrainRefusals[] = {

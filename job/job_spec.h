@@ -92,12 +92,17 @@ struct DataSpec {
   std::string train;  // path of one file on every agent's host
   Tokenizer tokenizer = Tokenizer::kBytes;
   double val_fraction = 0.1;  // contiguous tail of the file, held out
+  // The tokenizer.json or SentencePiece model that made the tokens, beneath a data root of each
+  // agent's host; empty: the tokens are bytes, or numbers without a text. With it samples are text,
+  // and checkpoints carry a copy.
+  std::string tokenizer_file;
   bool operator==(const DataSpec&) const = default;
 };
 constexpr auto fields_of(Of<DataSpec>) {
   using T = DataSpec;
   return fields(field<&T::train>("train"), field<&T::tokenizer>("tokenizer"),
-                field<&T::val_fraction>("val_fraction"));
+                field<&T::val_fraction>("val_fraction"),
+                field<&T::tokenizer_file>("tokenizer_file"));
 }
 static_assert(lists_every_field<DataSpec>());
 

@@ -30,6 +30,7 @@ vocab = 300
 train = "/data/kjv.txt"
 tokenizer = "uint16"
 val_fraction = 0.05
+tokenizer_file = "corpus:tokenizer.json"
 [train]
 steps = 2000
 batch = 12
@@ -75,7 +76,7 @@ JobSpec full() {
   JobSpec spec;
   spec.name = "kjv";
   spec.model = {ModelFamily::kGpt2, 5, 96, 3, 3, 200, 64, 300};
-  spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05};
+  spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05, "corpus:tokenizer.json"};
   spec.train = {Steps(2000), 12,   4,         Optimizer::kMuon,  JoinMoments::kMoments,
                 2e-3,        1e-5, Steps(10), Schedule::kCosine, 0.2,
                 0.8,         0.99, 2.0,       Precision::kBf16,  42};

@@ -52,6 +52,7 @@ export interface JobSpec {
     train: string;
     tokenizer: 'bytes' | 'uint16';
     val_fraction: number;
+    tokenizer_file: string;
   };
   train: {
     [key: string]: SpecValue;
