@@ -70,9 +70,9 @@ class Tree {
     const Result<int> done = action_();
     if (done.ok()) return *done;
     const Error& error = done.error();
-    const bool colour = terminal().stderr_colour;
+    const bool color = terminal().stderr_color;
     const bool calm = error.code == Code::kCancelled;
-    say(paint(calm ? "shoal: " : "error: ", calm ? Colour::kNone : Colour::kRed, colour) +
+    say(paint(calm ? "shoal: " : "error: ", calm ? Color::kNone : Color::kRed, color) +
         (error.field.empty() ? "" : error.field + ": ") + error.message);
     if (!error.remedy.empty()) say("hint: " + error.remedy);
     return exit_code_of(error.code);
@@ -453,14 +453,14 @@ class Tree {
       if (!next) return refuse_command(*at, word, names);
       at = next;
     }
-    say(paint("error: ", Colour::kRed, terminal().stderr_colour) + error.what());
+    say(paint("error: ", Color::kRed, terminal().stderr_color) + error.what());
     say("hint: see `" + full_name(*at) + " --help`");
     return kExitUsage;
   }
 
   int refuse_command(const CLI::App& at, const std::string& word,
                      const std::vector<std::string>& names) {
-    say(paint("error: ", Colour::kRed, terminal().stderr_colour) + full_name(at) +
+    say(paint("error: ", Color::kRed, terminal().stderr_color) + full_name(at) +
         " has no command '" + word + "'");
     const auto meant = command_meant(word, names);
     say(meant ? "hint: did you mean `" + full_name(at) + " " + *meant + "`?"

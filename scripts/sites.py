@@ -3,11 +3,11 @@
 
     sudo ./dev sites [--stages N]
 
-In a network of its own: a coordinator, two agents that relay and do nothing else, an agent that can be dialled, and
+In a network of its own: a coordinator, two agents that relay and do nothing else, an agent that can be dialed, and
 two agents in private networks with the same addresses, each behind a router that masquerades (nftables) and lets
 nothing in. Seen is, step by step:
 
- 1. the open agent and one hidden one train a model, in two stages unless --stages says 1; nothing goes over a relay, because one of them can be dialled;
+ 1. the open agent and one hidden one train a model, in two stages unless --stages says 1; nothing goes over a relay, because one of them can be dialed;
  2. the agent of the other private network joins the job and takes part; the two hidden ones reach each other over a
     relay, and `shoal network` says for each pair which way it takes;
  3. the relay that carries is killed: the rounds go on with all three, over the other relay;
@@ -191,7 +191,7 @@ def open_and_hidden(cluster):
     spent = rounds_of(cluster, 2)
     carried = cluster.metric("shoal_relay_bytes_total")
     if len(carried) != 2 or any(carried.values()):
-        raise Trouble(f"a relay carried bytes although one end can be dialled: {carried}")
+        raise Trouble(f"a relay carried bytes although one end can be dialed: {carried}")
     say(f"1. south and hidden-east train, {spent:.1f} s a round; the relays carried 0 bytes")
 
 

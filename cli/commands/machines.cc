@@ -27,7 +27,7 @@ Result<int> show_authorities(const Context& context, const Json& answer) {
                issues != nullptr && *issues == true ? "yes" : "no", text_at(one, "machines"),
                text_at(one, "since"), in(text_at(one, "trusted_until"))});
   }
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 
@@ -80,7 +80,7 @@ Result<int> token_ls(const Context& context) {
     table.add({text_at(token, "id"), text_at(token, "name") + ", " + text_at(token, "scope"),
                text_at(token, "state"), in(text_at(token, "expires_at"))});
   }
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 

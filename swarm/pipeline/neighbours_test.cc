@@ -226,7 +226,7 @@ TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
   pair.second.leave();
   pair.first.expect<Lost>();
   pair.second.enter(kSecond, 1);
-  pair.first.expect<Connected>();  // dialled again by itself
+  pair.first.expect<Connected>();  // dialed again by itself
   pair.second.expect<Connected>();
   pair.first.neighbours->dial({});
   pair.first.expect<Lost>();
@@ -234,7 +234,7 @@ TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
   EXPECT_LT(Clock::now() - before, 5s);
 }
 
-TEST(Neighbours, AnAddressWhereNobodyIsIsDialledAgain) {
+TEST(Neighbours, AnAddressWhereNobodyIsIsDialedAgain) {
   auto second = std::make_unique<Station>();
   const std::string address = second->node->address();
   second.reset();
@@ -464,8 +464,8 @@ TEST(Neighbours, ReplicasOfOtherHostsShowWhoTheyAre) {
   second.expect<ArrivedForward>();
 }
 
-// Whoever shows the certificate of another replica, job or epoch gets no stream, dialled or
-// dialling.
+// Whoever shows the certificate of another replica, job or epoch gets no stream, dialed or
+// dialing.
 TEST(Neighbours, TheCertificateOfAnotherReplicaIsRefused) {
   const wire::stream::TestCluster cluster;
   const identity::ReplicaName right = named(cluster, kFirst);

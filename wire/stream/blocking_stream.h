@@ -76,7 +76,7 @@ class BlockingStream final : public StreamEvents,
 };
 
 // A pair that `dial` asks a node for, waited for; the handshake's limit bounds it.
-Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialled dialled)>& dial);
+Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialed dialed)>& dial);
 Result<std::shared_ptr<Pair>> dial_and_wait(Node& node, DialOptions options);
 
 ByteVector to_bytes(std::string_view text);

@@ -135,7 +135,7 @@ TEST(Momentum, WithAnotherMemberPartsFollowTheLines) {
   EXPECT_NE(parts_of(plan), before);
 }
 
-TEST(Momentum, WhoCannotBeDialledAnyMoreKeepsNoPart) {
+TEST(Momentum, WhoCannotBeDialedAnyMoreKeepsNoPart) {
   Sharded s(3);
   s.commit_all(1);
   RoundReport body{.key = s.key(2), .tokens = Tokens(1280), .steps = Steps(10)};

@@ -49,7 +49,7 @@ FlatMap<AgentId, Line> lines_of(const State& state, Instant now) {
   return lines;
 }
 
-// Live ones of the same job and of this stage that can be dialled, in the order of their ids.
+// Live ones of the same job and of this stage that can be dialed, in the order of their ids.
 std::vector<ReplicaId> fellows_of(const State& state, const ReplicaRecord& self, StageIndex stage) {
   std::vector<ReplicaId> fellows;
   for (const auto& [id, replica] : state.replicas) {
