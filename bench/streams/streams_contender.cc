@@ -1,5 +1,5 @@
-// Our own streams, over TLS, plain TCP or Unix sockets. Of two processes the later one dials; both
-// open streams on what it has dialed.
+// Our own streams, over TLS, plain TCP or Unix sockets. The later of two processes dials; both
+// open streams on that connection.
 #include <chrono>
 #include <future>
 #include <map>

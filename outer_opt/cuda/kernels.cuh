@@ -146,8 +146,8 @@ __device__ void for_each_chunk(const float* in, std::size_t n, std::byte* out, U
   }
 }
 
-// Nine blocks at a time: while the first warps of some are at work alone, others read. Of larger
-// blocks as many threads.
+// Nine blocks at a time: while the first warps of some are at work alone, others read. With larger
+// blocks, as many threads.
 constexpr unsigned sparse_blocks(unsigned size) { return size < 128 ? 9 : 9 * 128 / size; }
 template <unsigned kSize>
 __global__ void __launch_bounds__(kSize, sparse_blocks(kSize))

@@ -51,14 +51,14 @@ TEST(PeerIdentity, ACertificateMayComeALittleLater) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   identify(swarm, cluster, 0);
   const ReduceResult one = first.get(), other = second.get();
-  // Who dialed the one that had none yet has lost it, and tries again in the next attempt.
+  // A replica that dialed one without a certificate has lost it, and tries again next time.
   if (!one.ok || !other.ok) {
     ++swarm.plan.attempt;
     expect_equal(swarm, swarm.reduce_all());
   }
 }
 
-// Whoever shows the certificate of another replica, job or epoch is lost to the others.
+// A replica that shows the certificate of another replica, job or epoch is lost to the others.
 TEST(PeerIdentity, OnlyTheMemberThatThePlanNamesCounts) {
   const TestCluster cluster;
   const identity::ReplicaName right = cluster.replica(2);
@@ -189,7 +189,7 @@ TEST(PeerIdentity, TheLastFramesOverTcpStayWhole) {
   }
 }
 
-// Of one host and one user: they could read each other's memory in any case.
+// Processes of one host and one user, which could read each other's memory in any case.
 TEST(PeerIdentity, ProcessesOfOneHostNeedNone) {
   Swarm swarm(2, 20'001, CodecKind::kInt8, {}, Topology::kButterfly, {.certificates = true});
   expect_equal(swarm, swarm.reduce_all());

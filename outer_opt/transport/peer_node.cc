@@ -102,7 +102,7 @@ class PeerNodeImpl final : public PeerNode {
   StateAnswer answer_ask(const StateAsk& ask, const wire::stream::BlockingStream& joiner);
   void let_reduces_pass(const StateAsk& ask, const wire::stream::BlockingStream& joiner)
       SHOAL_EXCLUDES(mutex_);
-  // Of one of the same job; a zero replica may be any of it.
+  // The peer must be of the same job; a zero replica means any of it.
   wire::stream::DialOptions to_peer(const PeerAddress& peer, std::optional<std::int64_t> epoch)
       SHOAL_EXCLUDES(mutex_);
   wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);

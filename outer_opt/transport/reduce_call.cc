@@ -179,7 +179,7 @@ bool ReduceCall::opened(Link& link, bool expanded, ReceivedFrame frame, const St
     return true;
   }
   link.broken = true;
-  // Of a stream that is over nobody will tell any more whose fault it was.
+  // Once a stream has ended, nothing will tell any more whose fault it was.
   if (status.error().code == Code::kNotFound || link.over) {
     lost(link.peer, name_of(link) + ": " + status.error().message);
   }
@@ -405,7 +405,7 @@ void ReduceCall::bad_frame(const Link& link, const Error& why) {
   session_->fail({ReduceFailure::kBadFrame, link.peer, name_of(link) + ": " + why.message});
 }
 
-// Who is told to go without a sender does so, whomever that sender blames.
+// If the plan tolerates losing the sender, drop it regardless of whom it blames.
 void ReduceCall::blame(const Link& link, const StreamEnd& end) {
   const std::string how = end.ok ? "it broke off its stream" : end.detail;
   const std::string detail = name_of(link) + ": " + how;

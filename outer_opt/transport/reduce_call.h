@@ -4,8 +4,8 @@
 // send, end a stream) and leaves the lock for the arithmetic and for calls into streams, so several
 // of them work at the same time. The thread that called reduce() only watches the time.
 //
-// Who is lost: a connection that breaks tells it; and a peer that gives up says with its cancel
-// which member was the cause.
+// Losses: a broken connection means that its member is lost; a peer that gives up names with its
+// cancel the member that caused it.
 //
 // Cross-memory attach: two members on one host that may read each other's memory leave payloads
 // that are resident where they are. The dialing end offers it with the stream's opening, the

@@ -194,7 +194,7 @@ void Link::ended() {
   tell([self = shared_from_this()](ReduceCall& call) { call.on_ended(self); });
 }
 
-// Whoever waits for an attempt is forgotten; a call lets go of us by itself.
+// Streams that wait for an attempt are dropped; a call releases this link by itself.
 void Link::closed(const std::optional<Error>& error) {
   placed_.clear();
   const auto self = shared_from_this();

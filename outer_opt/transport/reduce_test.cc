@@ -291,7 +291,7 @@ TEST(Reduce, WhoIsNoMemberIsRefused) {
   expect_equal(swarm, {running.get(), second});
 }
 
-// Of a peer's attempts the oldest gives way, whether its round is the lower or the higher one.
+// The oldest attempt of a peer is dropped, whether its round is the lower or the higher one.
 TEST(Reduce, TooManyEarlyAttemptsGiveWay) {
   for (const auto& [first_round, second_round] : {std::pair(3, 4), std::pair(4, 3)}) {
     PeerNodeOptions options;

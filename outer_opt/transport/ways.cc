@@ -443,7 +443,7 @@ void Ways::in_vain(const AttemptPtr& attempt) {
   finish(attempt, std::move(why));
 }
 
-// Whoever cannot be dialed may still dial. Little goes over the relay then.
+// A peer that cannot be dialed may still dial. Then little goes over the relay.
 void Ways::ask_back(const AttemptPtr& attempt) {
   wait(attempt, options_.back_limit, &Ways::not_back);
   say(*attempt->over_relay, kBack + std::to_string(attempt->to.lanes) + " " + node_.address(),

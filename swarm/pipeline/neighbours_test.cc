@@ -428,7 +428,7 @@ TEST(Neighbours, AnUnreadInboxStopsTheSender) {
   EXPECT_LE(most * one.body.size(), wire::stream::Quotas().window);
 }
 
-// Of frames that take several messages, a few wait at most.
+// At most a few frames that take several messages wait.
 TEST(Neighbours, LargeFramesHoldTheWindowToo) {
   constexpr std::int64_t kContext = 20'000;
   Pair pair(kContext);
@@ -464,7 +464,7 @@ TEST(Neighbours, ReplicasOfOtherHostsShowWhoTheyAre) {
   second.expect<ArrivedForward>();
 }
 
-// Whoever shows the certificate of another replica, job or epoch gets no stream, dialed or
+// A peer that shows the certificate of another replica, job or epoch gets no stream, dialed or
 // dialing.
 TEST(Neighbours, TheCertificateOfAnotherReplicaIsRefused) {
   const wire::stream::TestCluster cluster;

@@ -12,7 +12,7 @@
 namespace shoal::integration {
 namespace {
 
-// Of this process and of those that it starts.
+// The environment of this process and of those that it starts.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {

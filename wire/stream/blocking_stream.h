@@ -35,7 +35,7 @@ class BlockingStream final : public StreamEvents,
     Instant arrived;  // of a clock that is never set
   };
 
-  // Of a stream that a peer opened.
+  // Wraps a stream that a peer opened.
   explicit BlockingStream(std::shared_ptr<Stream> stream);
   // Opens one. When it cannot be opened, the first read or write says why.
   static std::shared_ptr<BlockingStream> open(Pair& pair, std::string purpose, Duration limit);

@@ -40,7 +40,7 @@ PairId new_pair_id() {
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-// Of a hello that does not join.
+// The refusal of a hello that does not join.
 RefusalReason reason_of(Code code) {
   if (code == Code::kResourceExhausted) return RefusalReason::kLimits;
   return code == Code::kPermissionDenied ? RefusalReason::kOtherMember : RefusalReason::kMalformed;

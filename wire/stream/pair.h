@@ -1,5 +1,5 @@
-// Two nodes that are joined, and the streams between them. Who dialed makes no difference: either
-// end opens streams.
+// Two nodes that are joined, and the streams between them. Either end opens streams, regardless of
+// which one dialed.
 //
 // A pair has one connection or several, where one socket's buffers cannot fill the line. They are
 // parts of one whole: with one of them the pair is gone, and with it every stream.
@@ -93,7 +93,7 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
   std::shared_ptr<Stream> open(std::string purpose, const MakeEvents& make, Duration limit);
   void close();  // with all its streams
 
-  // Who the other end has proven to be; nothing over Unix sockets, where it is a process of the
+  // The proven identity of the other end; nothing over Unix sockets, where it is a process of the
   // same user, and without TLS.
   const std::optional<identity::PeerName>& peer() const { return peer_; }
   // Over Unix sockets, with or without a line that is made up.

@@ -10,7 +10,7 @@
 
 namespace shoal::wire::stream {
 
-// Who is expected at the other end.
+// The replica that is expected at the other end.
 struct PeerReplica {
   JobId job;
   std::int64_t epoch = 0;

@@ -1,4 +1,4 @@
-// Who is at the other end, and streams against the direction of dialing.
+// The identity of the other end, and streams against the direction of dialing.
 #include <gtest/gtest.h>
 
 #include "wire/stream/stream_test_util.h"
@@ -54,7 +54,7 @@ TEST(Identity, AStrangerIsRefused) {
   EXPECT_TRUE(eventually([&] { return server.node().refusals().total() >= 1; }));
 }
 
-// Each kind of stranger is counted by its own word.
+// Each kind of stranger is counted under its own reason.
 TEST(Identity, RefusalsAreCounted) {
   const TestCluster cluster, foreign("atoll");
   const auto refused = [&](const TlsContexts& client, RefusalReason as) {
@@ -64,7 +64,7 @@ TEST(Identity, RefusalsAreCounted) {
     const bool counted = eventually([&] { return server.node().refusals()[as] == 1; });
     return counted && server.node().refusals().total() == 1;
   };
-  // One that believes whoever it dials, so that only the server refuses.
+  // A client that accepts any server, so that only the server refuses.
   const auto with = [&](identity::Credentials own) {
     TlsContexts contexts = cluster.contexts(2);
     const auto clock = [] { return kNow; };

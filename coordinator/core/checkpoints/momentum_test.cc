@@ -1,4 +1,4 @@
-// Who keeps sharded momentum follows from the committed parts; parts stay while the members do;
+// The keepers of sharded momentum follow from the committed parts; parts stay while the members do;
 // what nobody has is told.
 #include "coordinator/core/checkpoints/momentum.h"
 

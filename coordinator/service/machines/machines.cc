@@ -178,8 +178,8 @@ Result<std::string> Machines::create_token(std::int64_t uses, Duration life) {
   return identity::to_string(made->token);
 }
 
-// Who may read the data folder may be an agent: `shoal up` and agents beside the coordinator need
-// no further step.
+// Anyone who may read the data folder may be an agent: `shoal up` and agents beside the coordinator
+// need no further step.
 Status Machines::keep_local_token() {
   const std::string path = options_.folder + "/join_token";
   const auto text = identity::read_token_file(path);

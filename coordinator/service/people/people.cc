@@ -310,8 +310,8 @@ bool People::admin_token_lasts(const std::string& text) const {
   return principal->expires - now() > identity::kApiTokenLifeMost / 3;
 }
 
-// Who may read the data folder may do everything anyway (ca.pem): an admin that lost every token
-// restarts the coordinator.
+// Anyone who may read the data folder may do everything anyway (ca.pem): an admin that lost every
+// token restarts the coordinator.
 Status People::keep_up() {
   const MutexLock writing(writing_);
   const auto text = identity::read_token_file(admin_token_file());

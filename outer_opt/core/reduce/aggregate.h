@@ -25,7 +25,7 @@ struct WeightedValues {
   double weight = 0;  // above 0
 };
 
-// All have the length of `out`. Of none zeros; of two or fewer the weighted mean.
+// All have the length of `out`. Without members: zeros; with two or fewer: the weighted mean.
 void aggregate(Aggregator kind, std::span<const WeightedValues> members, std::span<float> out);
 
 }  // namespace shoal::outer_opt

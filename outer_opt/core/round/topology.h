@@ -1,4 +1,4 @@
-// Who sends what to whom, decided before a reduce from what is known of its members: the topology
+// Decides what members send to each other, from what is known of them before a reduce: the topology
 // for sync.topology = "auto", the parts of a butterfly, the order of a ring. Pure functions; the
 // coordinator calls them at every attempt and keeps the verdict with its reason.
 #pragma once
@@ -64,7 +64,7 @@ inline constexpr std::size_t kStreamsMax = 64;
 // Never kAuto.
 TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members);
 
-// For assign_parts(): the shares that take the least time, of a butterfly and with reducers. Of n
+// For assign_parts(): the shares that take the least time, in a butterfly and with reducers. With n
 // members that train, one with the share w sends and receives 1 + (n-2) w vectors, a reducer n w;
 // so with lines b the longest of (1 + (n-2) w_i) / b_i and n w_j / b_j is to be least. Water
 // filling gives

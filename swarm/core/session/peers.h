@@ -46,7 +46,7 @@ class Peers {
   explicit Peers(const SessionOptions& options);
 
   // ---- inputs
-  // A newer view. Who is lost by it is found before: with the roster of the view.
+  // A newer view. The losses that it means are found before, from the roster of the view.
   void take(const PipelineView& view, const Roster& roster, SessionActions& out);
   void connected(ReplicaId id);
   void ended(ReplicaId id);                       // its stream

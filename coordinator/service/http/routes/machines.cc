@@ -1,4 +1,4 @@
-// Who takes part: join tokens, a host that joins or renews its certificate, the revocation of an
+// Membership: join tokens, a host that joins or renews its certificate, the revocation of an
 // agent, and the cluster's CAs. The rules are in machines/admission.h.
 #include "coordinator/service/machines/machines.h"
 
