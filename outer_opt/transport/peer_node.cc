@@ -453,7 +453,7 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
         if (!is_replica(*reached->pair, expected)) {
           reached->let_go();
           return link->not_dialed({Code::kPermissionDenied,
-                                   "somebody else answers for " + to_string(expected.replica)});
+                                   "another process answers for " + to_string(expected.replica)});
         }
         keep(address, lanes, *reached);
         open(*reached->pair);

@@ -78,7 +78,7 @@ void Stream::joined(const Result<std::shared_ptr<wire::stream::Pair>>& pair) {
   if (!pair.ok()) return end(pair.error().message);
   if (!context_.peers->is_replica(**pair, {name_.job, name_.epoch, name_.to})) {
     (*pair)->close();
-    return end("somebody else answers for " + to_string(name_.to));
+    return end("another process answers for " + to_string(name_.to));
   }
   pair_ = *pair;
   const auto stream = pair_->open(

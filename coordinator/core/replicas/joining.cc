@@ -118,7 +118,7 @@ void name_refused_sources(Transaction& tx, const Loaded& loaded) {
               .replica = id,
               .round = loaded.key.round},
              display_name(tx.state(), id) + " gave " + display_name(tx.state(), joiner.id) +
-                 " other bytes than those of the committed state; it has them from others now. "
+                 " bytes that differ from the committed state; it has fetched them from others. "
                  "Look at the memory and the line of that host");
   }
 }
