@@ -234,7 +234,7 @@ JobSpec with_derived_fields(JobSpec spec);
 
 // Parameters of the whole model, and the memory that training one replica of it needs: its vectors
 // in fp32 (training_vectors.h), for muon less second moments and what it works with, and the
-// activations of one microbatch. Of a stage: swarm/core/plan/cost_model.h.
+// activations of one microbatch. For a stage see swarm/core/plan/cost_model.h.
 std::int64_t parameter_count(const ModelSpec& model);
 Bytes training_memory(const JobSpec& spec);
 

@@ -6,7 +6,7 @@
 namespace shoal::proto {
 namespace {
 
-// Of what an agent says of itself. No host has more, and every one of them is kept and shown.
+// Bounds of what an agent reports about itself. No host has more, and all of it is kept and shown.
 constexpr std::size_t kNameMax = 256, kLibrariesMax = 1024;
 constexpr std::size_t kDevicesMax = 256, kLabelsMax = 64, kReplicasMax = 1024;
 constexpr const char* kPlain = "must be text without control characters, of at most 256 bytes";
