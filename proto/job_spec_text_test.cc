@@ -135,6 +135,23 @@ TEST(SpecText, RotaryPositionsHaveATableOfTheirOwn) {
   EXPECT_THAT(flat.detail, HasSubstr("did you mean 'rope'?"));
 }
 
+TEST(SpecText, AMixtureIsATableOfDatasetsAndWeights) {
+  const auto read = read_spec_toml(
+      "name = 'a'\n[data]\ntokenizer = 'uint32'\n[data.mixture]\nbooks = 0.7\ncode = 3\n");
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec.data.mixture, (std::vector<MixturePart>{{"books", 0.7}, {"code", 3}}));
+  EXPECT_EQ(read.spec.data.tokenizer, Tokenizer::kUint32);
+  const auto again = read_spec_json(spec_to_json(read.spec).dump());
+  ASSERT_FALSE(again.problems) << again.problems->summary;
+  EXPECT_EQ(again.spec, read.spec);
+  const auto text = refused(read_spec_toml("name = 'a'\n[data.mixture]\nbooks = '0.7'\n"));
+  EXPECT_EQ(text.pointer, "/data/mixture");
+  EXPECT_THAT(text.detail,
+              HasSubstr("'books' a number as its weight, got '0.7'; write it without"));
+  const auto list = refused(read_spec_toml("name = 'a'\n[data]\nmixture = ['books']\n"));
+  EXPECT_THAT(list.detail, HasSubstr("must be a table of datasets and weights"));
+}
+
 // A job that was stored before a field came keeps its meaning.
 TEST(SpecText, AKeptSpecWithoutTheNewerFieldsHasTheirDefaults) {
   JobSpec spec = default_spec(SyncAlgorithm::kDiloco);

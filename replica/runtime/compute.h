@@ -39,7 +39,8 @@ struct StepResult {
   double loss = 0;           // nats per token, before the step; 0 where it is not known
   double gradient_norm = 0;  // of the mean over tokens, before clipping
   double lr = 0;
-  bool finite = true;  // false: the step was skipped
+  bool finite = true;                    // false: the step was skipped
+  std::vector<LoggedValue> logged = {};  // that the user's program measured since the step before
 };
 
 struct EvalSum {
