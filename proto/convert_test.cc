@@ -173,6 +173,20 @@ TEST(Convert, BadMessagesOfAnAgent) {
   expect_refused(message, "evaluated.slice.slice");
 }
 
+TEST(Convert, NamesOfLoggedValuesArePlainAndFew) {
+  Progress said = progress();
+  for (const char* name : {"", "a b", "../\n", "log\xc3\xa4"}) {
+    said.logged = {{name, Steps(1), 2}};
+    expect_refused(to_wire(FromAgent(said)), "progress.logged.name");
+  }
+  said.logged = {{std::string(kLoggedNameBytesMax + 1, 'a'), Steps(1), 2}};
+  expect_refused(to_wire(FromAgent(said)), "progress.logged.name");
+  said.logged.assign(kLoggedValuesMax + 1, {"layers.0/norm", Steps(1), 2});
+  expect_refused(to_wire(FromAgent(said)), "progress.logged");
+  said.logged.pop_back();
+  EXPECT_TRUE(read(to_wire(FromAgent(said))).ok());
+}
+
 TEST(Convert, PathsStayInTheirFolder) {
   for (const char* path : {"", "/etc/passwd", "../x", "a/../b", "a//b", "a/.", "a/"}) {
     const FileEntry entry{path, Bytes(1), std::string(64, 'a')};
