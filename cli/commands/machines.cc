@@ -1,4 +1,4 @@
-// shoal token, shoal ca, shoal agent revoke: who may take part in the cluster, and who may ask it.
+// shoal token, shoal ca, shoal agent revoke: the members of the cluster, and the people who use it.
 #include <charconv>
 #include <ctime>
 
