@@ -29,7 +29,7 @@ class TelemetryWriter {
   // For history.h, each a short transaction of at most `rows`.
   Result<std::int64_t> job_after(std::int64_t job);      // the next one that has series; 0: none
   Result<bool> forget_some(std::int64_t job, int rows);  // false: nothing of it is left
-  // Of ten rounds the first point of each series stays of what is older than `cut`. Looks at the
+  // Older than `cut`, the first point of each series in ten rounds stays. Looks at the
   // rows behind the key `after`, and moves it; false: there are no more.
   Result<bool> thin_some(std::vector<std::int64_t>& after, std::int64_t cut, int rows);
 

@@ -286,6 +286,7 @@ function answer(world, url, path) {
     if (agent[2] === 'drain') one.state = 'draining';
     return [200, one];
   }
+  if (path === '/space') return [200, { parts: [{ what: 'checkpoints', bytes: 26e9 }, { what: 'tables', bytes: 8e8 }], checkpoint_budget: 30e9, tables: [], jobs: [{ job: 'job_1', name: 'large', owner: 'ana', phase: 'training', checkpoints: 26e9, history: 7e8, series: 1e8 }] }];
   if (path === '/checkpoints') return [200, pageOf(world.checkpoints.filter((one) => one.state !== 'deleted'), url, true)];
   const checkpoint = /^\/checkpoints\/([^/]+)(\/verify)?$/.exec(path);
   const kept = checkpoint && world.checkpoints.find((entry) => entry.id === checkpoint[1]);

@@ -3,7 +3,7 @@
 
 const kAny = { viewer: ['view_cluster', 'view_job', 'read_logs', 'read_metrics'], metrics: ['read_metrics'] };
 kAny.submitter = ['view_cluster', 'view_job', 'submit_job'];
-kAny.operator = [...kAny.viewer, 'read_agent_logs', 'submit_job', 'control_job', 'control_agent', 'revoke_agent', 'create_join_token', 'read_audit'];
+kAny.operator = [...kAny.viewer, 'read_agent_logs', 'submit_job', 'control_job', 'control_agent', 'revoke_agent', 'create_join_token', 'read_audit', 'view_space'];
 kAny.admin = [...kAny.operator, 'download_checkpoint', 'manage_tokens', 'rotate_ca'];
 const kOwn = { submitter: ['read_logs', 'control_job', 'download_checkpoint'], operator: ['download_checkpoint'] };
 

@@ -50,8 +50,11 @@ export interface JobSpec {
   data: {
     [key: string]: SpecValue;
     train: string;
-    tokenizer: 'bytes' | 'uint16';
+    tokenizer: 'bytes' | 'uint16' | 'uint32';
     val_fraction: number;
+    tokenizer_file: string;
+    dataset: string;
+    mixture: Record<string, number>;
   };
   train: {
     [key: string]: SpecValue;
@@ -112,6 +115,12 @@ export interface JobSpec {
     [key: string]: SpecValue;
     every_rounds: number;
     batches: number;
+  };
+  trainer: {
+    [key: string]: SpecValue;
+    kind: 'builtin' | 'python';
+    entry: string;
+    code: string;
   };
 }
 
@@ -643,4 +652,26 @@ export interface Audit {
   object: string;
   before: string;
   after: string;
+}
+
+export interface Space {
+  parts: {
+    what: string;
+    bytes: number;
+  }[];
+  checkpoint_budget: number | null;
+  tables: {
+    name: string;
+    rows: number;
+    bytes: number;
+  }[];
+  jobs: {
+    job: string;
+    name: string;
+    owner: string;
+    phase: 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'finalizing' | 'paused' | 'completed' | 'cancelled' | 'failed' | null;
+    checkpoints: number;
+    history: number;
+    series: number;
+  }[];
 }

@@ -6,7 +6,7 @@ import { ApiError, asApiError, ask, kSessionPath, onRefusedLogin, send } from '.
 
 export type Action =
   | 'view_cluster' | 'read_logs' | 'read_agent_logs' | 'read_metrics' | 'submit_job' | 'control_job' | 'download_checkpoint'
-  | 'control_agent' | 'create_join_token' | 'read_audit' | 'manage_tokens';
+  | 'control_agent' | 'create_join_token' | 'read_audit' | 'view_space' | 'manage_tokens';
 
 // docs/identity.md has the actions and what each scope grants.
 export interface Principal {
@@ -70,7 +70,7 @@ export function proofIn(pasted: string): Proof | string {
 const kDoing: Record<Action, string> = {
   view_cluster: 'see this cluster', read_logs: 'read the logs of jobs', read_agent_logs: 'read the logs of agents', read_metrics: 'read the metrics',
   submit_job: 'submit jobs', control_job: 'control jobs and their checkpoints', download_checkpoint: 'download checkpoints',
-  control_agent: 'take agents out of work or put them back', create_join_token: 'let hosts join', read_audit: 'read the audit trail',
+  control_agent: 'take agents out of work or put them back', create_join_token: 'let hosts join', read_audit: 'read the audit trail', view_space: 'see what takes the space',
   manage_tokens: 'manage tokens',
 };
 

@@ -1,10 +1,12 @@
 // Checkpoints of one job or of all; each has a page with its files.
 import { Link } from 'wouter-preact';
-import { askAll, type Checkpoint, type ClusterEvent } from '../api';
-import { bytes, kNone, number, short } from '../format';
+import { useState } from 'preact/hooks';
+import { ask, askAll, asApiError, type Checkpoint, type ClusterEvent, type Space } from '../api';
+import { bytes, kNone, number, short, words } from '../format';
 import { JobTitle } from '../job_title';
 import type { Watch } from '../live';
-import { Digest, JobLinks, Missing, State, Time, useWatch } from '../parts';
+import { Card, Digest, Glyph, JobLinks, Missing, State, Tile, Time, useWatch } from '../parts';
+import { session, whyNot } from '../session';
 import type { Tone } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
@@ -35,6 +37,34 @@ const ofAllJobs: Watch<Checkpoint[]> = {
   concerns: (event: ClusterEvent) => event.kind.startsWith('checkpoint_') || event.kind === 'job_removed',
 };
 
+const kJobColumns: Column<Space['jobs'][number]>[] = [
+  { name: 'Job', show: (one) => (one.name === '' ? `${one.job}, removed` : <Link href={`/jobs/${one.job}`}>{one.name}</Link>), value: (one) => one.name || one.job },
+  { name: 'Owner', show: (one) => one.owner || kNone, value: (one) => one.owner },
+  { name: 'Checkpoints', numeric: true, show: (one) => bytes(one.checkpoints), value: (one) => one.checkpoints },
+  { name: 'History', numeric: true, show: (one) => bytes(one.history), value: (one) => one.history },
+  { name: 'Series', numeric: true, show: (one) => bytes(one.series), value: (one) => one.series },
+];
+
+// Reads whole databases at the coordinator: asked for, never watched.
+function SpaceCard() {
+  const [space, show] = useState<Space | null>(null);
+  const [refused, refuse] = useState('');
+  const look = () => ask<Space>('/space').then((found) => (refuse(''), show(found)), (error: unknown) => refuse(asApiError(error).message));
+  return (
+    <Card title="What takes the space" tools={<button type="button" class="button" onClick={() => void look()}>{space === null ? 'Look' : 'Look again'}</button>}>
+      {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
+      {space !== null && (
+        <>
+          <div class="tiles small">
+            {space.parts.map((part) => <Tile key={part.what} label={words(part.what)} value={bytes(part.bytes)} note={part.what === 'checkpoints' && space.checkpoint_budget !== null ? `of ${bytes(space.checkpoint_budget)}` : ''} />)}
+          </div>
+          <Table caption="By job, the largest first" columns={kJobColumns} rows={space.jobs} rowKey={(one) => one.job} file="space" />
+        </>
+      )}
+    </Card>
+  );
+}
+
 export function CheckpointsPage({ id }: { id?: string }) {
   const checkpoints = useWatch(id === undefined ? ofAllJobs : sources.checkpoints(id), [id]);
   const shown = (checkpoints.value ?? []).filter((one) => one.state !== 'deleted');
@@ -55,6 +85,7 @@ export function CheckpointsPage({ id }: { id?: string }) {
         />
       )}
       {shown.length > 0 && <p class="muted">They take {bytes(shown.reduce((sum, one) => sum + one.bytes, 0))}.</p>}
+      {id === undefined && whyNot(session.value, 'view_space') === '' && <SpaceCard />}
     </>
   );
 }

@@ -10,6 +10,7 @@
 #include "coordinator/service/http/answers/people_answers.h"
 #include "coordinator/service/http/answers/replica_answers.h"
 #include "coordinator/service/http/answers/round_answers.h"
+#include "coordinator/service/http/answers/space_answers.h"
 
 namespace shoal::coordinator::rest::testing {
 
@@ -119,7 +120,7 @@ inline Json answer_schemas() {
                     ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
                     Device, AgentAnswer, EventAnswer, JoinTokenAnswer, NewJoinTokenAnswer,
                     AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
-                    NewApiTokenAnswer, TicketAnswer, AuditAnswer>();
+                    NewApiTokenAnswer, TicketAnswer, AuditAnswer, SpaceAnswer>();
 }
 
 }  // namespace shoal::coordinator::rest::testing
