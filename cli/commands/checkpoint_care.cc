@@ -1,4 +1,6 @@
 // shoal checkpoint ls, pin, unpin, verify, rm: which there are, which stay, whether they are whole.
+#include <cstdio>
+
 #include <time.h>
 
 #include "base/number_text.h"

@@ -1,6 +1,8 @@
 // What goes with age, what goes with a job, and what stays for the next start.
 #include "coordinator/store/history.h"
 
+#include <tuple>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -101,7 +103,7 @@ TEST_F(HistoryTest, OldRoundsAreThinnedAndThoseOfARestartStay) {
 TEST_F(HistoryTest, AJobThatEndedLongAgoKeepsItsRecordOnly) {
   job(1, JobPhase::kCompleted, ago(366));
   job(2, JobPhase::kCompleted, ago(364));
-  for (const std::uint64_t id : {1, 2}) {
+  for (const std::uint64_t id : {1u, 2u}) {
     rounds(id, ago(20));
     points(id, ago(20));
   }
@@ -117,7 +119,7 @@ TEST_F(HistoryTest, AJobThatEndedLongAgoKeepsItsRecordOnly) {
 TEST_F(HistoryTest, OfARemovedJobNothingStaysButItsMark) {
   job(1, JobPhase::kCancelled, ago(1), ago(0));
   job(2, JobPhase::kCancelled, ago(1));
-  for (const std::uint64_t id : {1, 2}) {
+  for (const std::uint64_t id : {1u, 2u}) {
     rounds(id, ago(2));
     points(id, ago(2));
     write(random_.submitted_text(id));

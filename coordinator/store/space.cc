@@ -1,6 +1,7 @@
 #include "coordinator/store/space.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace shoal::coordinator {
@@ -52,7 +53,8 @@ void share_out(const Counts& counts, std::int64_t bytes, FlatMap<JobId, Bytes>& 
   for (const auto& [job, count] : counts) {
     if (job <= 0) continue;
     by_job[JobId(static_cast<std::uint64_t>(job))] +=
-        Bytes(static_cast<std::int64_t>(static_cast<double>(bytes) * count / rows));
+        Bytes(static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(count) /
+                                        static_cast<double>(rows)));
   }
 }
 

@@ -2,6 +2,7 @@
 #include "coordinator/store/space.h"
 
 #include <algorithm>
+#include <functional>
 
 #include <gtest/gtest.h>
 
