@@ -52,9 +52,8 @@ void share_out(const Counts& counts, std::int64_t bytes, FlatMap<JobId, Bytes>& 
   const std::int64_t rows = std::max<std::int64_t>(1, sum_of(counts));
   for (const auto& [job, count] : counts) {
     if (job <= 0) continue;
-    by_job[JobId(static_cast<std::uint64_t>(job))] +=
-        Bytes(static_cast<std::int64_t>(static_cast<double>(bytes) * static_cast<double>(count) /
-                                        static_cast<double>(rows)));
+    by_job[JobId(static_cast<std::uint64_t>(job))] += Bytes(static_cast<std::int64_t>(
+        static_cast<double>(bytes) * static_cast<double>(count) / static_cast<double>(rows)));
   }
 }
 
