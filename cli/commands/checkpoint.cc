@@ -100,7 +100,7 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
     bool continues = done > 0;
     int number = 0;
     const auto take = [&](int status, std::string_view bytes) {
-      if (continues && status != 206) {  // the range was not honoured: from the start
+      if (continues && status != 206) {  // the range was not honored: from the start
         out.close();
         out.open(part, std::ios::binary | std::ios::trunc);
         done = 0;

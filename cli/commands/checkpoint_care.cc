@@ -1,4 +1,6 @@
 // shoal checkpoint ls, pin, unpin, verify, rm: which there are, which stay, whether they are whole.
+#include <cstdio>
+
 #include <time.h>
 
 #include "base/number_text.h"
@@ -40,10 +42,10 @@ void show_verified(const Json& verified) {
     table.add(
         {text_at(file, "path"),
          size_text(number_at(file, "size")),
-         {good ? "as recorded" : text_at(file, "problem"), good ? Colour::kGreen : Colour::kRed}});
+         {good ? "as recorded" : text_at(file, "problem"), good ? Color::kGreen : Color::kRed}});
   }
   if (terminal().stderr_is_tty) std::fputs("\r\033[K", stderr);
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
 }
 
 Result<int> change_pin(const Context& context, const std::string& checkpoint, const char* verb,
@@ -75,13 +77,13 @@ Result<int> checkpoint_ls(const Context& context, const std::string& job) {
                text_at(checkpoint, "owner"),
                text_at(checkpoint, "round"),
                text_at(checkpoint, "step"),
-               {state, colour_of_state(state)},
+               {state, color_of_state(state)},
                kind_of(checkpoint),
                size_text(size),
                human_age(text_at(checkpoint, "updated_at"), now)});
   }
   if (table.empty()) say("No checkpoints yet.");
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   if (!table.empty()) say("They take " + size_text(total) + ".");
   return kExitOk;
 }

@@ -123,7 +123,7 @@ struct LoginOptions {
   std::string addr, name;  // empty: by its address
   Wanted wanted;           // flags of every command
 };
-// people.cc: whom the coordinator takes one for, and what was changed by whom.
+// people.cc: logins and contexts, and the audit trail.
 Result<int> login(const LoginOptions& options, bool json);
 Result<int> link(const Context& context);  // that logs a browser in once
 Result<int> audit(const Context& context, int last);
