@@ -146,7 +146,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
 }
 
 Status serve(const Config& config, ServiceManager& manager) {
-  auto store = Store::open(config.data_dir, config.history);
+  auto store = open_store(config.data_dir, config.history);
   if (!store) return store.error();
   auto machines = Machines::open({.folder = config.data_dir,
                                   .given_ca = config.ca,

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/records/event_record.h"
-#include "coordinator/store/store.h"
+#include "coordinator/store/history_rules.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {

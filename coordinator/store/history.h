@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "coordinator/store/history_rules.h"
 #include "coordinator/store/sqlite.h"
-#include "coordinator/store/store.h"
 #include "coordinator/store/telemetry.h"
 
 namespace shoal::coordinator {

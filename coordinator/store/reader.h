@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "base/flat_map.h"
 #include "base/result.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/store/people_rows.h"
@@ -49,17 +48,6 @@ struct SeriesLine {
   std::vector<double> time;  // Unix seconds of each point, whatever x is
 };
 
-struct TableSpace {
-  std::string name;
-  std::int64_t rows = 0;
-  Bytes bytes;  // with its indexes
-};
-struct DatabaseSpace {
-  std::vector<TableSpace> tables;  // of state.db, the largest first
-  FlatMap<JobId, Bytes> history;   // rounds, contributions, replicas and events of a job
-  FlatMap<JobId, Bytes> series;    // its points in telemetry.db
-};
-
 // Jobs that were removed (JobRecord::removed_at) are not there.
 class Reader {
  public:
@@ -82,14 +70,12 @@ class Reader {
   virtual Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) = 0;
   virtual Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) = 0;
   virtual Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) = 0;
-  // All jobs together; no states: in any.
+  // Of all jobs. Empty: in any state.
   virtual Result<Page<CheckpointRecord>> all_checkpoints(
       const PageRequest& page, const std::vector<CheckpointState>& states) = 0;
   virtual Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) = 0;
   virtual Result<Page<EventRecord>> events(const EventFilter& filter, const PageRequest& page) = 0;
   virtual Result<Page<AuditRecord>> audit(const PageRequest& page) = 0;
-
-  virtual Result<DatabaseSpace> space() = 0;  // reads both files whole, in a minute at most
 
   virtual Result<std::vector<std::string>> series_names(JobId job) = 0;
   virtual Result<std::vector<SeriesLine>> series(const SeriesQuery& query) = 0;

@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
+
+#include "coordinator/store/sqlite.h"
 
 namespace shoal::coordinator {
 namespace {
 
 using Counts = std::map<std::int64_t, std::int64_t>;  // rows by job
+
+constexpr std::int64_t kLimitMs = 10'000;  // of one question
 
 // Bytes of each table with its indexes.
 Result<std::map<std::string, std::int64_t>> table_bytes(Database& database) {
@@ -61,10 +66,7 @@ Result<std::int64_t> rows_of(Database& database, const std::string& table) {
   return database.integer("SELECT count(*) FROM " + table);
 }
 
-}  // namespace
-
-Result<DatabaseSpace> read_space(Database& state, Database& telemetry) {
-  DatabaseSpace space;
+Status read_tables(Database& state, DatabaseSpace& space) {
   const auto bytes = table_bytes(state);
   if (!bytes) return bytes.error();
   for (const auto& [name, size] : *bytes) {
@@ -80,14 +82,37 @@ Result<DatabaseSpace> read_space(Database& state, Database& telemetry) {
     const auto size = bytes->find(table);
     if (size != bytes->end()) share_out(*counts, size->second, space.history);
   }
-  const auto series = table_bytes(telemetry);
-  if (!series) return series.error();
+  return {};
+}
+
+Status read_series(Database& telemetry, DatabaseSpace& space) {
+  const auto bytes = table_bytes(telemetry);
+  if (!bytes) return bytes.error();
   const auto points = counts_of(telemetry,
                                 "SELECT s.job, count(*) FROM series AS s JOIN points AS p"
                                 " ON p.series = s.id GROUP BY s.job");
   if (!points) return points.error();
-  const auto size = series->find("points");
-  if (size != series->end()) share_out(*points, size->second, space.series);
+  const auto size = bytes->find("points");
+  if (size != bytes->end()) share_out(*points, size->second, space.series);
+  return {};
+}
+
+Result<std::unique_ptr<Database>> open_to_read(const std::string& path) {
+  auto database = Database::open(path, OpenMode::kReadOnly, Durability::kNormal);
+  if (database) (*database)->set_query_limit_ms(kLimitMs);
+  return database;
+}
+
+}  // namespace
+
+Result<DatabaseSpace> read_space(const std::string& folder) {
+  auto state = open_to_read(folder + "/state.db");
+  if (!state) return state.error();
+  auto telemetry = open_to_read(folder + "/telemetry.db");
+  if (!telemetry) return telemetry.error();
+  DatabaseSpace space;
+  if (Status s = read_tables(**state, space); !s.ok()) return s.error();
+  if (Status s = read_series(**telemetry, space); !s.ok()) return s.error();
   return space;
 }
 

@@ -24,7 +24,7 @@ TEST(Space, RowsOfAJobCountAsItsShareOfTheirTables) {
   ASSERT_TRUE(write_and_wait(*store, {}).ok());
   store.reset();  // everything is written
   store = std::move(Store::open(folder.path())).value();
-  const auto space = store->reader()->space();
+  const auto space = read_space(folder.path());
   ASSERT_TRUE(space.ok()) << to_string(space.error());
   const auto rounds = std::ranges::find(space->tables, "rounds", &TableSpace::name);
   ASSERT_NE(rounds, space->tables.end());

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "coordinator/store/rows.h"
-#include "coordinator/store/space.h"
 #include "coordinator/store/telemetry.h"
 
 namespace shoal::coordinator {
 namespace {
 
-constexpr std::int64_t kQueryLimitMs = 1000, kSpaceLimitMs = 10'000;  // of one question
+constexpr std::int64_t kQueryLimitMs = 1000;
 
 // A WHERE clause under construction with the values of its parameters.
 struct Where {
@@ -200,19 +199,6 @@ class SqliteReader final : public Reader {
   Result<Page<AuditRecord>> audit(const PageRequest& page) override {
     if (!state_) return state_.error();
     return read_page<AuditRecord>(**state_, {}, "seq", page);
-  }
-
-  Result<DatabaseSpace> space() override {
-    if (!state_) return state_.error();
-    if (!telemetry_) return telemetry_.error();
-    for (Database* database : {state_->get(), telemetry_->get()}) {
-      database->set_query_limit_ms(kSpaceLimitMs);
-    }
-    auto space = read_space(**state_, **telemetry_);
-    for (Database* database : {state_->get(), telemetry_->get()}) {
-      database->set_query_limit_ms(kQueryLimitMs);
-    }
-    return space;
   }
 
   Result<std::vector<std::string>> series_names(JobId job) override {

@@ -95,7 +95,11 @@ Result<std::unique_ptr<Database>> open_state(const std::string& folder) {
 
 }  // namespace
 
-Result<std::unique_ptr<Store>> Store::open(const std::string& folder, HistoryRules rules) {
+Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
+  return open_store(folder, {});
+}
+
+Result<std::unique_ptr<Store>> open_store(const std::string& folder, HistoryRules rules) {
   auto store = SqliteStore::open(folder, rules);
   if (!store) return store.error();
   return std::unique_ptr<Store>(std::move(store).value());

@@ -39,19 +39,12 @@ struct StoreStats {  // for /metrics
   Bytes state_file, telemetry_file, wal_file;
 };
 
-// How long history is kept. Age is counted back from the newest event: a host whose clock is wrong
-// today takes nothing away that is not old by what happened in the cluster.
-struct HistoryRules {
-  Duration keep;  // events, ended replicas, and rounds and series of ended jobs; 0: for ever
-  Duration full;  // every round and point; then one round in ten; 0: for ever
-};
-
 class Store {
  public:
   // Opens or creates the folder, takes its lock, migrates (after a backup). Errors name the remedy:
   // kConflict "another coordinator uses this folder (pid N)", kIncompatible "made by a newer
   // version".
-  static Result<std::unique_ptr<Store>> open(const std::string& folder, HistoryRules rules = {});
+  static Result<std::unique_ptr<Store>> open(const std::string& folder);
   virtual ~Store() = default;  // writes what is queued, then closes
 
   virtual Result<Snapshot> load() = 0;

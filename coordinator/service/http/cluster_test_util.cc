@@ -134,9 +134,6 @@ class MemoryReader : public Reader {
           tables_.audit, page, [](const AuditRecord&) { return true; }, kFirstKey);
     });
   }
-  Result<DatabaseSpace> space() override {
-    return ask<DatabaseSpace>([]() { return DatabaseSpace{{{"rounds", 3, Bytes(10)}}, {}, {}}; });
-  }
   Result<std::vector<std::string>> series_names(JobId) override {
     return ask<std::vector<std::string>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       std::vector<std::string> names;
@@ -358,12 +355,14 @@ void MemoryCluster::change(JobId job, double outer_lr, std::function<void(Answer
 void MemoryCluster::remove_job(JobId job, std::vector<CheckpointRecord>,
                                std::function<void(Answer)> done) {
   MutexLock lock(tables.mutex);
-  const bool ended = is_terminal(tables.jobs.at(job.n).phase) && tables.jobs.erase(job.n) > 0;
+  const bool ended = is_terminal(tables.jobs.at(job.n).phase);
+  if (ended) tables.jobs.erase(job.n);
   lock.unlock();
   if (ended) return done({job, {}});
   done({Error{Code::kConflict, "job alpha is training", "job", "cancel it"}, {}});
 }
 
+// Every one is needed.
 void MemoryCluster::command_checkpoint(CommandCheckpoint command,
                                        std::function<void(Answer)> done) {
   MutexLock lock(tables.mutex);
@@ -371,8 +370,9 @@ void MemoryCluster::command_checkpoint(CommandCheckpoint command,
   const bool remove = command.verb == CheckpointVerb::kRemove, refused = remove && !command.force;
   if (remove && command.force) record.state = CheckpointState::kDeleted;
   if (!remove) record.pinned = command.verb == CheckpointVerb::kPin;
+  const JobId job = record.key.job;
   lock.unlock();
-  if (!refused) return done({command.checkpoint.key.job, {}});
+  if (!refused) return done({job, {}});
   done({Error{Code::kConflict, "ckpt_5 is needed", "checkpoint", "use --force"},
         {{"/newest_cut", "job alpha has not ended"}}});
 }

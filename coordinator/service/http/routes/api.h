@@ -49,9 +49,6 @@ void pin_checkpoint(Context& context, const Request& request, Replier reply);
 void unpin_checkpoint(Context& context, const Request& request, Replier reply);
 void remove_checkpoint(Context& context, const Request& request, Replier reply);
 
-// space.cc
-void get_space(Context& context, const Request& request, Replier reply);
-
 // verify.cc
 void verify_checkpoint(Context& context, const Request& request, Replier reply);
 

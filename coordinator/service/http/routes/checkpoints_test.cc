@@ -1,4 +1,4 @@
-// Checkpoints of all jobs, what people do to them, jobs that are removed, and the space.
+// Checkpoints of all jobs, what people do to them, and jobs that are removed.
 #include <gmock/gmock.h>
 
 #include "coordinator/service/http/server_test_util.h"
@@ -56,16 +56,6 @@ TEST_F(CheckpointRoutes, AJobThatHasEndedIsRemoved) {
   expect_problem(ask(address_, "DELETE", "/api/v1/jobs/alpha"), 409, "conflict");
   EXPECT_EQ(ask(address_, "DELETE", "/api/v1/jobs/beta").json()["name"], "beta");
   expect_problem(get("/api/v1/jobs/beta"), 404, "not-found");
-}
-
-TEST_F(CheckpointRoutes, SpaceIsToldByKindTableAndJob) {
-  const Json space = get("/api/v1/space").json();
-  EXPECT_EQ(space["parts"][0]["what"], "checkpoints");
-  EXPECT_EQ(space["parts"][0]["bytes"], 10 + 4 + 10 + 99);
-  EXPECT_TRUE(space["checkpoint_budget"].is_null());
-  EXPECT_EQ(space["tables"][0]["name"], "rounds");
-  EXPECT_EQ(space["jobs"][0]["name"], "alpha");
-  EXPECT_EQ(space["jobs"][0]["checkpoints"], 123);
 }
 
 }  // namespace

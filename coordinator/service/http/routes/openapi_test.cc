@@ -132,8 +132,6 @@ TEST_F(OpenApiAnswers, HaveTheDescribedKeys) {
   expect_keys("Version", get("/api/v1/version").json());
   expect_keys("Example", get("/api/v1/examples").json()["items"][0]);
   expect_keys("Join", get("/api/v1/join").json());
-  const auto space = get("/api/v1/space").json();
-  expect_keys("Space", space);
   expect_keys("Principal", get("/api/v1/session").json());
   expect_keys("ApiToken", get("/api/v1/tokens").json()["items"][0]);
   testing::ask(address_, "POST", "/api/v1/tickets");

@@ -1,6 +1,7 @@
 // The route table: the only list of what this server answers, and to whom.
 #include "coordinator/service/http/router.h"
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/routes/space.h"
 
 namespace shoal::coordinator::rest {
 namespace {

@@ -1,13 +1,17 @@
 // What takes the space: checkpoints by their records, tables by their pages. The databases are read
 // whole, so it is done where slow work is, by a reader of its own.
+#include "coordinator/service/http/routes/space.h"
+
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "coordinator/service/http/answers/answer_json.h"
 #include "coordinator/service/http/answers/space_answers.h"
 #include "coordinator/service/http/problem.h"
-#include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/server.h"
 #include "coordinator/service/http/views.h"
+#include "coordinator/store/space.h"
 
 namespace shoal::coordinator::rest::api {
 namespace {
@@ -77,7 +81,7 @@ std::vector<SpacePartAnswer> parts_of(const Counts& counts, Bytes stored, const 
 
 Result<SpaceAnswer> answer_of(Cluster& cluster, Bytes budget) {
   const std::unique_ptr<Reader> reader = cluster.store().reader();
-  const auto databases = reader->space();
+  const auto databases = read_space(cluster.store().folder());
   if (!databases.ok()) return databases.error();
   const auto checkpoints = checkpoints_by_job(*reader);
   if (!checkpoints.ok()) return checkpoints.error();
