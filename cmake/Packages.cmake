@@ -21,7 +21,7 @@ function(shoal_install component)
                 ${CMAKE_BINARY_DIR}/package/changelog.Debian.gz
           DESTINATION ${SHOAL_DOC}/${component} COMPONENT ${component})
 endfunction()
-# Whoever builds packages for others names themselves here.
+# To be set by those who build packages for others.
 set(SHOAL_MAINTAINER "Shoal developers <developers@shoal.invalid>" CACHE STRING
     "Name and address of the packages' maintainer")
 find_program(GZIP_PROGRAM gzip REQUIRED)
