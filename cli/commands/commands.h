@@ -94,7 +94,7 @@ struct TokenOptions {
   bool join = false;        // for hosts; else for a person or a program
   long long uses = 1;       // of a join token
   std::string name, scope;  // of the other kind
-  std::string ttl;          // span_text.h; empty: 1h to join, else 30d
+  std::string ttl;          // base/span_text.h; empty: 1h to join, else 30d
 };
 Result<int> token_create(const Context& context, const TokenOptions& options);
 Result<int> token_ls(const Context& context);

@@ -2,8 +2,8 @@
 #include <charconv>
 #include <ctime>
 
+#include "base/span_text.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/span_text.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
