@@ -25,7 +25,7 @@ struct DatabaseSpace {
   FlatMap<JobId, Bytes> series;    // its points in telemetry.db
 };
 
-// Of the store in `folder`, which may be in use. kDeadlineExceeded: one of its tables takes longer
+// The store in `folder` may be in use. kDeadlineExceeded: one of its tables takes longer
 // than ten seconds to read.
 Result<DatabaseSpace> read_space(const std::string& folder);
 
