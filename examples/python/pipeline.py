@@ -21,8 +21,9 @@ def rotated(x):
     context, half = x.shape[-2], x.shape[-1] // 2
     places = torch.arange(context, device=x.device, dtype=torch.float32)
     angles = places[:, None] * 10_000.0 ** (-torch.arange(half, device=x.device) / half)
+    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     a, b = x[..., :half], x[..., half:]
-    return torch.cat([a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()], -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
 
 
 class Block(torch.nn.Module):

@@ -132,6 +132,7 @@ class ProgramCompute final : public replica::Compute {
   }
   std::vector<std::int64_t> prompt() const override { return {}; }
   std::unique_ptr<swarm::StageCompute> make_stage() override {
+    orders_.ask(order_of(SHOAL_BEGIN));
     return std::make_unique<ProgramStage>(orders_, spec_, stage_);
   }
 

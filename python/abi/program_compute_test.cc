@@ -26,6 +26,7 @@ class Program {
   std::vector<NamedTensor> tensors{{"blocks.0.weight", 2}, {"head", 1}};
   double loss = 1.5;
   shoal_order model = {};  // SHOAL_MODEL, when it was answered
+  int begun = 0;           // how often SHOAL_BEGIN came
 
  private:
   void run(const std::stop_token& stop) {
@@ -48,6 +49,9 @@ class Program {
       case SHOAL_EVALUATE:
         EXPECT_TRUE(orders_.answer(order.kind, {.loss = loss}).ok());
         return;
+      case SHOAL_BEGIN:
+        ++begun;
+        break;
       case SHOAL_READ:
         std::ranges::copy(values, given.begin());
         break;
@@ -154,6 +158,9 @@ TEST(ProgramCompute, IsToldItsStageAndHowLargeTheJobSaysTheModelIs) {
   EXPECT_EQ(rig.program.model.index, 1);
   EXPECT_EQ(rig.program.model.count, 2);
   EXPECT_EQ(rig.program.model.value_count, parameter_count(rig.spec.model));
+  EXPECT_EQ(rig.program.begun, 0);
+  const auto stage = rig.compute->make_stage();
+  EXPECT_EQ(rig.program.begun, 1) << "gradients of a former stage are gone";
 }
 
 class Checkpoints : public testing::Test {

@@ -69,7 +69,8 @@ MaybeComputeFailure ProgramStage::forward(swarm::TaskId task, const StagePass& p
 MaybeComputeFailure ProgramStage::backward(swarm::TaskId task,
                                            std::span<const float> output_gradient, bool add,
                                            std::vector<float>& input_gradient) {
-  SHOAL_CHECK(kept_.erase(task) == 1, "a gradient for a task that is not kept");
+  const bool kept = kept_.erase(task) == 1;
+  SHOAL_CHECK(kept, "a gradient for a task that is not kept");
   shoal_order order = {};
   order.kind = SHOAL_BACKWARD;
   order.flags = add ? SHOAL_ADD : 0;

@@ -129,9 +129,9 @@ TEST(ProgramStage, OnlyWhatIsKeptIsForgotten) {
   ASSERT_FALSE(rig.stage.forward(2, rig.pass(PassKind::kTrain), rig.out));
   ASSERT_FALSE(rig.stage.forward(3, rig.pass(PassKind::kLoss), rig.out));
   ASSERT_FALSE(rig.stage.backward(1, rig.tensor, true, rig.out));
-  for (const swarm::TaskId task : {1, 2, 3}) rig.stage.forget(task);
+  for (const swarm::TaskId task : {1u, 2u, 3u}) rig.stage.forget(task);
   const auto heard = rig.program.heard();
-  EXPECT_EQ(std::ranges::count(heard, SHOAL_FORGET, &shoal_order::kind), 1);
+  EXPECT_EQ(std::ranges::count_if(heard, [](const auto& o) { return o.kind == SHOAL_FORGET; }), 1);
   EXPECT_EQ(rig.last_heard().index, 2);
 }
 

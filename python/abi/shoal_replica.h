@@ -65,23 +65,25 @@ enum {
    * `sequences` sequences from `first_sequence` on: of the seeded order with SHOAL_TRAINS, else of
    * `count` held-out ones. Its tensor has sequences * model.context * model.hidden values. */
 
+  /* Nothing is under way: what was kept is not needed any more, and gradients are zero. */
+  SHOAL_BEGIN = 10,
   /* `values`: what the stage before computed, none on stage 0, which reads the microbatch. Fill
    * `output`. With SHOAL_TRAINS it is kept as number `index`: its SHOAL_BACKWARD or SHOAL_FORGET
    * follows. */
-  SHOAL_FORWARD = 10,
+  SHOAL_FORWARD = 11,
   /* `values`: the gradient of what was computed as number `index`, summed over tokens. Fill
    * `output` with that of its input, but on stage 0. With SHOAL_ADD the gradients of the parameters
    * are added to those of the step. */
-  SHOAL_BACKWARD = 11,
+  SHOAL_BACKWARD = 12,
   /* The last stage: from `values` the loss of the microbatch; with SHOAL_TRAINS fill `output` with
    * the gradient of `values`, of the loss summed over tokens; SHOAL_ADD as above. Answer with
    * shoal_answer_loss(). */
-  SHOAL_LOSS = 12,
+  SHOAL_LOSS = 13,
   /* What was kept as number `index` is not needed any more. */
-  SHOAL_FORGET = 13,
+  SHOAL_FORGET = 14,
   /* One inner step, `step` of the job, on the gradients added since the last one, which are sums
    * over `count` tokens; then they are zero. Answer with shoal_answer_stage_step(). */
-  SHOAL_STEP = 14,
+  SHOAL_STEP = 15,
 };
 
 enum { SHOAL_TRAINS = 1, SHOAL_ADD = 2 }; /* flags of an order */

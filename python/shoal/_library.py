@@ -8,7 +8,7 @@ ABI_VERSION = 2
 LIBRARY = "libshoal_replica.so"
 
 MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
-FORWARD, BACKWARD, LOSS, FORGET, STEP = range(10, 15)  # of a stage of a pipeline
+BEGIN, FORWARD, BACKWARD, LOSS, FORGET, STEP = range(10, 16)  # of a stage of a pipeline
 TRAINS, ADD = 1, 2  # flags of an order
 FAILED, OUT_OF_MEMORY, DATA_INVALID, DATA_LOST = range(4)
 

@@ -61,13 +61,14 @@ def _bytes_of(module, values, seen):
     return bytes_
 
 
-@torch.no_grad()
 def _measured(model, example):
-    """Of each module: its work, its bytes, the shape of its output."""
+    """Of each module: its work, its bytes, the shape of its output. Gradients are on, so that no
+    module takes a way of its own for inference."""
     measured, seen, x = [], set(), example
     for module in model:
-        with _Counter() as counter:
+        with torch.enable_grad(), _Counter() as counter:
             x = module(x)
+        x = x.detach() if isinstance(x, torch.Tensor) else x
         shape = tuple(x.shape) if isinstance(x, torch.Tensor) else None
         measured.append((counter.work, _bytes_of(module, counter.values, seen), shape))
     return measured

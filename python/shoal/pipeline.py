@@ -114,6 +114,8 @@ class Pipeline(Work):
             return self._replica.link.answer_loss(self._loss(order, begun))
         elif order.kind == _library.FORGET:
             self._compute.forget(order.index)
+        elif order.kind == _library.BEGIN:
+            self._compute.begin_anew()
         else:
             if order.kind == _library.WRITE_CHECKPOINT and self._replica.stage == 0:
                 files.write_index(order.text.decode(), self._tensors)

@@ -13,12 +13,10 @@ from shoal import _library
 from shoal._library import Error, Link
 from shoal.data import beneath_roots
 from shoal.pipeline import Pipeline
-from shoal.run import Run
+from shoal.run import OutOfMemory, Run
 
 _EARLY = ("the program ended before its job: let the loop over run.batches() or run.steps() come to "
           "its own end, which is that of the job")
-
-_OutOfMemory = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
 
 
 def _measured_gflops(device):
@@ -135,7 +133,7 @@ class Replica:
         if not self.over and (kind is None or kind is SystemExit):
             self.leave(_EARLY)
             raise Error(_EARLY)
-        if kind is not None and issubclass(kind, _OutOfMemory):
+        if kind is not None and issubclass(kind, OutOfMemory):
             self._link.answer_failed(_library.OUT_OF_MEMORY, str(value))
         self.leave(f"{kind.__name__}: {value}" if kind is not None and not self.over else None)
 

@@ -11,6 +11,7 @@ from shoal._library import Error
 from shoal.vectors import Vectors, view_of
 
 NO_LOSS = float("nan")
+OutOfMemory = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
 
 
 def moved(batch, device):
@@ -50,8 +51,10 @@ class Work:
             try:
                 self._perform(order)
             except Exception as problem:
+                full = isinstance(problem, OutOfMemory)
                 self._replica.link.answer_failed(
-                    _library.FAILED, f"{type(problem).__name__}: {problem}")
+                    _library.OUT_OF_MEMORY if full else _library.FAILED,
+                    f"{type(problem).__name__}: {problem}")
                 raise
 
     def _perform(self, order):

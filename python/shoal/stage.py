@@ -37,7 +37,8 @@ class Stage:
         return x.requires_grad_(with_gradient)
 
     def _computed(self, x, train):
-        self.module.train(train)
+        if self.module.training != train:
+            self.module.train(train)
         with torch.set_grad_enabled(train):
             if train and self._recompute:
                 return checkpoint(self.module, x, use_reentrant=False)
@@ -59,7 +60,7 @@ class Stage:
         """The gradient of the input of what was computed as `number`; None on stage 0. `add`: also
         to those of the parameters."""
         x, output = self._kept.pop(number)
-        gradient = gradient.view(output.shape).to(output.device, output.dtype)
+        gradient = gradient.view(output.shape).to(output.device, output.dtype, copy=True)
         return self._input_gradient(output, gradient, x, add)
 
     def loss(self, x, target, train, add):
@@ -84,6 +85,11 @@ class Stage:
 
     def forget(self, number):
         self._kept.pop(number, None)
+
+    def begin_anew(self):
+        """Nothing that was kept is needed, nor are the gradients."""
+        self._kept.clear()
+        self.clear_gradients()
 
     @torch.no_grad()
     def scale_gradients(self, tokens):
