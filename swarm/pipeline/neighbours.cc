@@ -80,7 +80,7 @@ void Neighbours::ping_all() {
     const MutexLock lock(mutex_);
     if (closed_) return;
     for (const auto& [peer, stream] : open_) {
-      if (stream->dialled()) streams.push_back(stream);
+      if (stream->dialed()) streams.push_back(stream);
     }
   }
   for (const auto& stream : streams) stream->ping();
@@ -150,7 +150,7 @@ Status Neighbours::take_over(const std::shared_ptr<Stream>& stream,
   const MutexLock lock(mutex_);
   if (closed_) return Error{Code::kNotFound, to_string(name.to) + " has left"};
   if (wanted_.contains(name.from)) {
-    return Error{Code::kConflict, to_string(name.from) + " is dialled from here"};
+    return Error{Code::kConflict, to_string(name.from) + " is dialed from here"};
   }
   if (open_.size() >= kStreamsMax) return Error{Code::kResourceExhausted, "too many streams"};
   auto& slot = open_[name.from];

@@ -228,7 +228,7 @@ TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
   pair.second.leave();
   pair.first.expect<Lost>();
   pair.second.enter(kSecond, 1);
-  pair.first.expect<Connected>();  // dialled again by itself
+  pair.first.expect<Connected>();  // dialed again by itself
   pair.second.expect<Connected>();
   pair.first.neighbours->dial({});
   pair.first.expect<Lost>();
@@ -236,7 +236,7 @@ TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
   EXPECT_LT(Clock::now() - before, 5s);
 }
 
-TEST(Neighbours, AnAddressWhereNobodyIsIsDialledAgain) {
+TEST(Neighbours, AnAddressWhereNobodyIsIsDialedAgain) {
   auto second = std::make_unique<Station>();
   const std::string address = second->node->address();
   second.reset();
@@ -448,7 +448,7 @@ TEST(Neighbours, AnUnreadInboxStopsTheSender) {
   EXPECT_LE(most * one.body.size(), wire::stream::Quotas().window);
 }
 
-// Of frames that take several messages, a few wait at most.
+// At most a few frames that take several messages wait.
 TEST(Neighbours, LargeFramesHoldTheWindowToo) {
   constexpr std::int64_t kContext = 20'000;
   Pair pair(kContext);
@@ -484,8 +484,8 @@ TEST(Neighbours, ReplicasOfOtherHostsShowWhoTheyAre) {
   second.expect<ArrivedForward>();
 }
 
-// Whoever shows the certificate of another replica, job or epoch gets no stream, dialled or
-// dialling.
+// A peer that shows the certificate of another replica, job or epoch gets no stream, dialed or
+// dialing.
 TEST(Neighbours, TheCertificateOfAnotherReplicaIsRefused) {
   const wire::stream::TestCluster cluster;
   const identity::ReplicaName right = named(cluster, kFirst);
