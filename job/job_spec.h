@@ -88,16 +88,39 @@ constexpr auto fields_of(Of<UnitRange>) {
 }
 static_assert(lists_every_field<UnitRange>());
 
+// One dataset of a mixture. Of all sequences its share is weight / (sum of weights).
+struct MixturePart {
+  std::string dataset;  // as DataSpec::dataset
+  double weight = 1;
+  bool operator==(const MixturePart&) const = default;
+};
+constexpr auto fields_of(Of<MixturePart>) {
+  using T = MixturePart;
+  return fields(field<&T::dataset>("dataset"), field<&T::weight>("weight"));
+}
+static_assert(lists_every_field<MixturePart>());
+
+// One of train, dataset and mixture says what is read.
 struct DataSpec {
   std::string train;  // path of one file on every agent's host
   Tokenizer tokenizer = Tokenizer::kBytes;
   double val_fraction = 0.1;  // contiguous tail of the file, held out
+  // The tokenizer.json or SentencePiece model that made the tokens, beneath a data root of each
+  // agent's host; empty: the tokens are bytes, or numbers without a text. With it samples are text,
+  // and checkpoints carry a copy.
+  std::string tokenizer_file;
+  // A dataset of the coordinator, NAME or NAME@MANIFEST (data_rules.h). Submission adds the hash of
+  // the manifest, so a job reads what the name meant then.
+  std::string dataset;
+  std::vector<MixturePart> mixture;  // of datasets, in their order; at most kMixtureMax
   bool operator==(const DataSpec&) const = default;
 };
 constexpr auto fields_of(Of<DataSpec>) {
   using T = DataSpec;
   return fields(field<&T::train>("train"), field<&T::tokenizer>("tokenizer"),
-                field<&T::val_fraction>("val_fraction"));
+                field<&T::val_fraction>("val_fraction"),
+                field<&T::tokenizer_file>("tokenizer_file"), field<&T::dataset>("dataset"),
+                field<&T::mixture>("mixture"));
 }
 static_assert(lists_every_field<DataSpec>());
 

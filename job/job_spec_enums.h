@@ -28,13 +28,11 @@ constexpr auto enumerators_of(Of<TrainerKind>) {
   return enumerators<TrainerKind>({{kBuiltin, "builtin"}, {kPython, "python"}});
 }
 
-enum class Tokenizer {
-  kBytes,
-  kUint16
-};  // text files as bytes; .bin files of little-endian uint16
+// How tokens lie in a file: text as bytes; .bin files of little-endian uint16 or uint32.
+enum class Tokenizer { kBytes, kUint16, kUint32 };
 constexpr auto enumerators_of(Of<Tokenizer>) {
   using enum Tokenizer;
-  return enumerators<Tokenizer>({{kBytes, "bytes"}, {kUint16, "uint16"}});
+  return enumerators<Tokenizer>({{kBytes, "bytes"}, {kUint16, "uint16"}, {kUint32, "uint32"}});
 }
 
 enum class Schedule { kCosine, kConstant };  // after the warm-up
