@@ -16,9 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Names in the environment that say how to use this host, and nothing about it that is secret.
-constexpr const char* kInherited[] = {"PATH=",   "LANG=",   "LC_",    "TZ=",   "LD_LIBRARY_PATH=",
-                                      "CUDA_",   "NVIDIA_", "NCCL_",  "HIP_",  "HSA_",
-                                      "ROCR_",   "MKL_",    "TORCH_", "PYTORCH_"};
+constexpr const char* kInherited[] = {
+    "PATH=", "LANG=", "LC_",   "TZ=",  "LD_LIBRARY_PATH=", "CUDA_",   "NVIDIA_", "NCCL_",
+    "HIP_",  "HSA_",  "ROCR_", "MKL_", "TORCH_",           "PYTORCH_"};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);

@@ -50,10 +50,9 @@ std::vector<std::string> environment_of(const ProcessOptions& options) {
   std::vector<std::string> merged = options.environment;
   for (char** each = environ; *each != nullptr; ++each) {
     const std::string assignment = *each;
-    const bool replaced =
-        std::ranges::any_of(options.environment, [&](const std::string& own) {
-          return name_of(own) == name_of(assignment);
-        });
+    const bool replaced = std::ranges::any_of(options.environment, [&](const std::string& own) {
+      return name_of(own) == name_of(assignment);
+    });
     if (!replaced && is_inherited(assignment, options)) merged.push_back(assignment);
   }
   return merged;
