@@ -15,11 +15,13 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "agent/host/confinement.h"
 #include "agent/host/device_probe.h"
 #include "agent/host/network.h"
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
 #include "base/thread_environment.h"
+#include "base/wire_text.h"
 #include "identity/private_file.h"
 #include "threads/service_manager.h"
 
@@ -30,6 +32,7 @@ constexpr int kExitFlags = 2;
 constexpr double kSpeedMin = 0.01;
 constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
 constexpr int kOrphanLimitMax = 86'400;
+constexpr std::size_t kOwnerMax = 256;  // bytes of a name
 constexpr double kRelayMbitMax = 1e6;
 constexpr const char* kRelayDefault = "0.0.0.0:7200";  // with --role relay
 constexpr int kRelayPairsMin = 8, kRelayPairsMax = 65'536, kRelayShare = 8;
@@ -45,6 +48,7 @@ struct Flags {
   double speed = 1;
   int orphan_limit_s = 600;
   std::string trainer_root, python = "python3";
+  std::vector<std::string> code_from;
   std::string emulated_link;
   std::string relay, relay_advertise;
   double relay_mbit = 0;
@@ -140,7 +144,14 @@ void declare(CLI::App& app, Flags& flags) {
          "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
          "user (default: none are run)")
       ->envname("SHOAL_TRAINER_ROOT");
-  app.add_option("--python", flags.python, "interpreter that runs them, found in PATH")
+  app.add_option(
+         "--allow-code-from", flags.code_from,
+         "owner of jobs whose uploaded code this host runs, confined to a folder of its own, any "
+         "number of times; '*': everybody who may submit jobs (default: none)")
+      ->envname("SHOAL_ALLOW_CODE_FROM")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
       ->envname("SHOAL_PYTHON")
       ->capture_default_str();
   app.add_option("--role", flags.role,
@@ -278,6 +289,20 @@ Status check_replica_group(const Flags& flags, std::size_t devices) {
                "--replica-group", "leave it out, or name more, for example --devices cpu:2"};
 }
 
+Status check_code_from(const Flags& flags) {
+  if (flags.code_from.empty()) return {};
+  if (flags.code_from.size() > kCodeOwnersMax) {
+    return Error{Code::kValidation, "can be given 64 times at most", "--allow-code-from",
+                 "name '*' to allow everybody who may submit jobs"};
+  }
+  for (const std::string& owner : flags.code_from) {
+    if (!owner.empty() && is_plain_text(owner, kOwnerMax)) continue;
+    return Error{Code::kValidation, "must be the name of an owner, got '" + owner + "'",
+                 "--allow-code-from", "`shoal token ls` lists the owners of tokens"};
+  }
+  return can_confine();
+}
+
 std::string program_of(const Flags& flags) {
   if (!flags.trainer.empty()) return flags.trainer;
   return beside_this_binary(flags.role == "reducer" ? "shoal-reducer" : "shoal-trainer");
@@ -327,6 +352,7 @@ Result<std::optional<RelaySettings>> relay_settings(const Flags& flags, const st
 Result<HostOptions> host_options(const Flags& flags) {
   HostOptions options;
   if (const Status values = check_values(flags); !values.ok()) return values.error();
+  if (const Status allowed = check_code_from(flags); !allowed.ok()) return allowed.error();
   options.coordinator.address = flags.coordinator;
   const auto address = address_to_dial(flags.coordinator, "--coordinator");
   if (!address.ok()) return address.error();
@@ -366,6 +392,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.trainer_root = flags.trainer_root;
   options.python = flags.python;
   options.core.runs_programs = !flags.trainer_root.empty();
+  options.core.code_from = flags.code_from;
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   if (flags.replica_group) {
     options.replica_group = static_cast<int>(options.core.devices.size());

@@ -176,6 +176,9 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
     command.insert(command.end(),
                    {"--trainer-root", std::filesystem::absolute(options.trainer_root).string()});
   }
+  for (const std::string& owner : options.code_from) {
+    if (!reducer) command.insert(command.end(), {"--allow-code-from", owner});
+  }
   if (!reducer && !options.python.empty()) {
     command.insert(command.end(), {"--python", options.python});
   }

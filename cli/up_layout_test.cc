@@ -87,6 +87,7 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   options.emulated_link = "up=10mbit";
   options.data_roots = {"texts=/srv/texts"};
   options.trainer_root = "/srv/programs";
+  options.code_from = {"admin"};
   options.python = "/venv/bin/python3";
   const Launch agent =
       agent_launch(layout, options, 3, 2, {"http://h", "127.0.0.1:9", "/t"}, "/bin");
@@ -109,6 +110,7 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   EXPECT_TRUE(has("--data-root", "texts=/srv/texts"));
   EXPECT_TRUE(has("--emulate-link", "up=10mbit"));
   EXPECT_TRUE(has("--trainer-root", "/srv/programs"));
+  EXPECT_TRUE(has("--allow-code-from", "admin"));
   EXPECT_TRUE(has("--python", "/venv/bin/python3"));
 }
 

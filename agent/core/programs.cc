@@ -58,6 +58,13 @@ TrainerSpec Agent::State::program_for(std::int32_t slot) const {
   return {};
 }
 
+std::string Agent::State::data_for(std::int32_t slot) const {
+  for (const auto& [id, replica] : replicas) {
+    if (replica.slot == slot) return replica.assign.spec.data.train;
+  }
+  return {};
+}
+
 // A program is started for each replica anew, and only for one that waits for it.
 void Agent::State::prepare(const Replica& replica) {
   if (!has_code(replica)) return;

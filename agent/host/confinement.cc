@@ -18,6 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "threads/landlock.h"
+
 namespace shoal::agent {
 namespace {
 
@@ -45,11 +47,6 @@ struct RulesetAttributes {  // as of version 6; older kernels get less of it
 };
 constexpr std::uint64_t kScopeSignals = 1ULL << 1;
 
-int landlock_version() {
-  return static_cast<int>(
-      ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION));
-}
-
 std::uint64_t handled(int version) {
   return kRead | kChange | kLink | kNever | (version >= kVersionRefer ? kRefer : 0) |
          (version >= kVersionTruncate ? kTruncate : 0);
@@ -76,10 +73,13 @@ class Rules {
   void allow(const std::string& given, std::uint64_t rights) {
     std::error_code missing;
     const fs::path path = fs::canonical(given, missing);
-    if (missing) return;
-    const bool named =
-        std::ranges::any_of(hidden_, [&](const auto& h) { return lies_in(path, h); });
-    named ? add(path, rights & handled_) : allow_beneath(path, rights & handled_);
+    if (!missing) allow_beneath(path, rights & handled_);
+  }
+  // Also where it lies in what is hidden.
+  void allow_named(const std::string& given, std::uint64_t rights) {
+    std::error_code missing;
+    const fs::path path = fs::canonical(given, missing);
+    if (!missing) add(path, rights & handled_);
   }
   const Status& status() const { return status_; }
 
@@ -203,8 +203,9 @@ Result<ConfinementRules> ConfinementRules::make(const Confinement& confinement) 
   Rules rules(made.ruleset_, version, canonical_all(confinement.hidden));
   for (const std::string& path : confinement.readable) rules.allow(path, kRead);
   constexpr std::uint64_t kWrite = kRead | kChange | kRefer | kTruncate;
-  for (const std::string& path : confinement.writable) rules.allow(path, kWrite);
-  for (const std::string& path : confinement.own) rules.allow(path, kWrite | kLink);
+  for (const std::string& path : confinement.exceptions) rules.allow_named(path, kRead);
+  for (const std::string& path : confinement.writable) rules.allow_named(path, kWrite);
+  for (const std::string& path : confinement.own) rules.allow_named(path, kWrite | kLink);
   if (!rules.status().ok()) return rules.status().error();
   return made;
 }

@@ -19,9 +19,10 @@ struct Confinement {
   std::vector<std::string>
       writable;                  // also: readable. No links can be made there: the agent reads it
   std::vector<std::string> own;  // writable, links too
-  // Not even where it lies beneath the others; what lies in it and is named above can be used. What
-  // is put beside it later cannot be read either, and the folders that lead to it cannot be listed.
+  // Not even where it lies beneath the readable. What is put beside it later cannot be read either,
+  // and the folders that lead to it cannot be listed.
   std::vector<std::string> hidden;
+  std::vector<std::string> exceptions;  // readable, although they lie in what is hidden
 };
 
 // What every program needs of a host: the system without its secrets, devices of GPUs, /dev/shm.

@@ -43,7 +43,8 @@ class ConfinementTest : public testing::Test {
   bool confined(const std::function<bool()>& attempt) const {
     Confinement confinement = system_confinement();
     confinement.readable.push_back(folder_.path());
-    confinement.readable.push_back(path("data/code"));
+    confinement.readable.push_back(path("data/machine.key"));
+    confinement.exceptions.push_back(path("data/code"));
     confinement.writable.push_back(path("data/written"));
     confinement.own.push_back(path("data/own"));
     confinement.hidden.push_back(path("data"));

@@ -8,6 +8,7 @@
 
 #include "agent/core/io.h"
 #include "agent/host/roster.h"
+#include "job/data_rules.h"
 #include "transfer/disk.h"
 
 namespace shoal::agent {
@@ -44,6 +45,11 @@ std::string python_package_path() {
   std::error_code error;
   const fs::path built = own_prefix() / "python";
   return (fs::exists(built / "shoal", error) ? built : own_prefix() / "lib/shoal/python").string();
+}
+
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  const auto [end, _] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
 }
 
 // As execvp finds it.
@@ -84,8 +90,7 @@ Status take_from_root(const std::string& entry, const HostOptions& options,
   std::error_code missing;
   const fs::path root = fs::canonical(options.trainer_root, missing);
   const fs::path program = fs::canonical(root / entry, missing);
-  const auto [end, _] = std::mismatch(root.begin(), root.end(), program.begin(), program.end());
-  if (missing || end != root.end() || !fs::is_regular_file(program)) {
+  if (missing || !lies_in(program, root) || !fs::is_regular_file(program)) {
     return Error{Code::kNotFound,
                  "no program " + entry + " is beneath " + options.trainer_root + " on this host",
                  "trainer.entry", "put it there, on every agent's host"};
@@ -112,26 +117,46 @@ Result<std::string> own_folder(std::int32_t slot, const DataFolder& folder) {
   return made.string();
 }
 
-Confinement confinement_of(const HostOptions& options, const DataFolder& folder,
-                           const std::string& code, const std::string& own) {
+// The data roots; of one that the agent itself lies in, which is the whole host most likely, the
+// file of the job only.
+std::vector<std::string> data_for(const StartTrainer& start, const data::DataRoots& roots,
+                                  const DataFolder& folder) {
+  const DataPath named = parse_data_path(start.data);
+  std::vector<std::string> readable;
+  for (const data::DataRoot& root : roots.all()) {
+    if (!lies_in(folder.path(), root.folder)) {
+      readable.push_back(root.folder);
+    } else if (named.root.empty() || root.name == named.root) {
+      const fs::path file = (fs::path(root.folder) / named.path).lexically_normal();
+      if (lies_in(file, root.folder)) readable.push_back(file.string());
+    }
+  }
+  return readable;
+}
+
+Confinement confinement_of(const StartTrainer& start, const HostOptions& options,
+                           const DataFolder& folder, const std::string& code,
+                           const std::string& own) {
   Confinement confinement = system_confinement();
   auto& readable = confinement.readable;
   const auto add = [&](const std::vector<std::string>& more) {
     readable.insert(readable.end(), more.begin(), more.end());
   };
-  add({code, folder.path() + "/" + kFetchedFolder, own_prefix().string(), python_package_path()});
+  add({own_prefix().string(), python_package_path()});
   add(prefixes_of(options.python));
   add(folders_in(variable("PYTHONPATH")));
   add(folders_in(variable("LD_LIBRARY_PATH")));
-  for (const data::DataRoot& root : options.data_roots.all()) readable.push_back(root.folder);
+  add(data_for(start, options.data_roots, folder));
+  confinement.exceptions = {code, folder.path() + "/" + kFetchedFolder};
   confinement.writable.push_back(folder.path() + "/" + kWrittenFolder);
   confinement.own.push_back(own);
   confinement.hidden.push_back(folder.path());
   return confinement;
 }
 
-Status take_from_code(const TrainerSpec& runs, std::int32_t slot, const HostOptions& options,
+Status take_from_code(const StartTrainer& start, const HostOptions& options,
                       const DataFolder& folder, ProcessOptions& process) {
+  const TrainerSpec& runs = start.runs;
   const std::string code = code_folder(folder.path(), runs.code);
   std::error_code missing;
   const fs::path program = fs::canonical(fs::path(code) / runs.entry, missing);
@@ -139,9 +164,9 @@ Status take_from_code(const TrainerSpec& runs, std::int32_t slot, const HostOpti
     return Error{Code::kNotFound, "no program " + runs.entry + " is in the code of the job",
                  "trainer.entry", "name a path within the folder that you give to --code"};
   }
-  auto own = own_folder(slot, folder);
+  auto own = own_folder(start.trainer.slot, folder);
   if (!own.ok()) return own.error();
-  auto rules = ConfinementRules::make(confinement_of(options, folder, code, *own));
+  auto rules = ConfinementRules::make(confinement_of(start, options, folder, code, *own));
   if (!rules.ok()) return rules.error();
   process.rules = std::make_shared<ConfinementRules>(std::move(rules).value());
   process.folder = *own;
@@ -159,10 +184,10 @@ std::string code_folder(const std::string& data_folder, const std::string& code)
   return data_folder + "/code/" + code.substr(kCodePrefix.size());
 }
 
-Status prepare_program(const TrainerSpec& runs, std::int32_t slot, const HostOptions& options,
+Status prepare_program(const StartTrainer& start, const HostOptions& options,
                        const DataFolder& folder, ProcessOptions& process) {
-  return runs.code.empty() ? take_from_root(runs.entry, options, process)
-                           : take_from_code(runs, slot, options, folder, process);
+  return start.runs.code.empty() ? take_from_root(start.runs.entry, options, process)
+                                 : take_from_code(start, options, folder, process);
 }
 
 }  // namespace shoal::agent

@@ -20,7 +20,7 @@ std::string code_folder(const std::string& data_folder, const std::string& code)
 
 // Completes `process`, whose environment holds what trainers get. Makes the program's own folder.
 // kNotFound: the program is not there.
-Status prepare_program(const TrainerSpec& runs, std::int32_t slot, const HostOptions& options,
+Status prepare_program(const StartTrainer& start, const HostOptions& options,
                        const DataFolder& folder, ProcessOptions& process);
 
 }  // namespace shoal::agent

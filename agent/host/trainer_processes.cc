@@ -96,8 +96,7 @@ Result<std::unique_ptr<TrainerProcess>> TrainerProcesses::launch(const StartTrai
   ProcessOptions options = options_of(effect.trainer.slot);
   options.environment = std::move(own).value();
   if (effect.runs.kind == TrainerKind::kPython) {
-    const Status ready =
-        prepare_program(effect.runs, effect.trainer.slot, options_, folder_, options);
+    const Status ready = prepare_program(effect, options_, folder_, options);
     if (!ready.ok()) return ready.error();
   }
   return TrainerProcess::start(options, end_of(effect.trainer));
