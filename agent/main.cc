@@ -116,6 +116,24 @@ void declare_relay(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
+void declare_programs(CLI::App& app, Flags& flags) {
+  app.add_option(
+         "--trainer-root", flags.trainer_root,
+         "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
+         "user (default: none are run)")
+      ->envname("SHOAL_TRAINER_ROOT");
+  app.add_option(
+         "--allow-code-from", flags.code_from,
+         "owner of jobs whose uploaded code this host runs, confined to a folder of its own, any "
+         "number of times; '*': everybody who may submit jobs (default: none)")
+      ->envname("SHOAL_ALLOW_CODE_FROM")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
+      ->envname("SHOAL_PYTHON")
+      ->capture_default_str();
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string("shoal-agent ") + SHOAL_VERSION);
   app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
@@ -139,21 +157,7 @@ void declare(CLI::App& app, Flags& flags) {
          "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
-  app.add_option(
-         "--trainer-root", flags.trainer_root,
-         "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
-         "user (default: none are run)")
-      ->envname("SHOAL_TRAINER_ROOT");
-  app.add_option(
-         "--allow-code-from", flags.code_from,
-         "owner of jobs whose uploaded code this host runs, confined to a folder of its own, any "
-         "number of times; '*': everybody who may submit jobs (default: none)")
-      ->envname("SHOAL_ALLOW_CODE_FROM")
-      ->delimiter(',')
-      ->allow_extra_args(false);
-  app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
-      ->envname("SHOAL_PYTHON")
-      ->capture_default_str();
+  declare_programs(app, flags);
   app.add_option("--role", flags.role,
                  "trainer; reducer: no device is used, this host averages for others (jobs with "
                  "sync.topology = \"param_server\"); or relay: this host does nothing but --relay")
@@ -391,8 +395,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;
   options.python = flags.python;
-  options.core.runs_programs = !flags.trainer_root.empty();
-  options.core.code_from = flags.code_from;
+  options.core.programs = {!flags.trainer_root.empty(), flags.code_from};
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   if (flags.replica_group) {
     options.replica_group = static_cast<int>(options.core.devices.size());

@@ -27,8 +27,8 @@ void Agent::State::open_link() {
               .host = options.host,
               .labels = options.labels,
               .hears_relays = true,
-              .runs_programs = options.runs_programs,
-              .code_from = options.code_from};
+              .runs_programs = options.programs.beneath_root,
+              .code_from = options.programs.code_from};
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     hello.devices.push_back(trainers[i].device);
   }

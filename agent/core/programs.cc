@@ -17,23 +17,16 @@ bool is_final(Code code) {
 
 }  // namespace
 
-std::optional<std::string> Agent::State::why_not_run(const Assign& message) const {
-  const TrainerSpec& runs = message.spec.trainer;
-  if (!is_program(runs)) return std::nullopt;
-  if (runs.code.empty()) {
-    if (options.runs_programs) return std::nullopt;
-    return "trainer.kind: this agent runs no programs of jobs (start it with --trainer-root "
-           "FOLDER, beneath which " +
-           runs.entry + " is)";
-  }
-  const bool allowed = std::ranges::any_of(options.code_from, [&](const std::string& owner) {
-    return owner == "*" || owner == message.owner;
-  });
-  if (allowed) return std::nullopt;
-  const std::string owner = message.owner.empty() ? "an owner who is not known" : message.owner;
-  return "trainer.code: this agent does not run code of " + owner + " (start it with " +
-         (message.owner.empty() ? "--allow-code-from '*'" : "--allow-code-from " + message.owner) +
-         ")";
+// A reducer runs the same process for all jobs.
+TrainerSpec Agent::State::runs_of(const Assign& message) const {
+  const Device& device = trainers[static_cast<std::size_t>(message.device)].device;
+  return device.kind == DeviceKind::kReducer ? TrainerSpec() : message.spec.trainer;
+}
+
+std::optional<std::string> Agent::State::why_not_run_here(const Assign& message) const {
+  const auto refusal = why_not_run(runs_of(message), message.owner, options.programs);
+  if (!refusal) return std::nullopt;
+  return "this agent does not run " + refusal->what + " (start it with " + refusal->option + ")";
 }
 
 // A further trainer whose replica has ended; its slot is used again for the next one. And a job's
@@ -52,8 +45,7 @@ void Agent::State::retire(std::int32_t slot) {
 
 TrainerSpec Agent::State::program_for(std::int32_t slot) const {
   for (const auto& [id, replica] : replicas) {
-    if (replica.slot == slot)
-      return has_code(replica) ? replica.assign.spec.trainer : TrainerSpec();
+    if (replica.slot == slot) return has_code(replica) ? runs_of(replica.assign) : TrainerSpec();
   }
   return {};
 }
@@ -73,7 +65,7 @@ void Agent::State::prepare(const Replica& replica) {
     if (!trainer.due) start_trainer(replica.slot);
     return;
   }
-  if (!is_program(trainer.runs) && !is_program(replica.assign.spec.trainer)) return;
+  if (!is_program(trainer.runs) && !is_program(runs_of(replica.assign))) return;
   trainer.replaced = true;
   if (trainer.state == TrainerState::kStopping) return;
   stop_trainer(replica.slot);
@@ -84,14 +76,14 @@ void Agent::State::prepare(const Replica& replica) {
 // ---- code
 
 bool Agent::State::has_code(const Replica& replica) const {
-  const std::string& code = replica.assign.spec.trainer.code;
+  const std::string code = runs_of(replica.assign).code;
   if (code.empty()) return true;
   const Fetch* fetch = codes.find(code);
   return fetch != nullptr && fetch->complete;
 }
 
 void Agent::State::want_code(Replica& replica) {
-  const std::string& code = replica.assign.spec.trainer.code;
+  const std::string code = runs_of(replica.assign).code;
   if (code.empty()) return;
   if (!codes.contains(code)) {
     Fetch& fetch = codes.put(code, {.patience = new_patience()});

@@ -10,8 +10,7 @@ using testing::SizeIs;
 
 Options options_with_programs() {
   Options options = test_options();
-  options.runs_programs = true;
-  options.code_from = {"ada", "bob"};
+  options.programs = {true, {"ada", "bob"}};
   return options;
 }
 
@@ -199,6 +198,30 @@ TEST_F(CodeTest, OfOtherOwnersIsRefusedByNameAndOption) {
   EXPECT_THAT(failed[0].detail, HasSubstr("--allow-code-from eve"));
   hear(assign_code(2, ""));
   EXPECT_THAT(all<FetchCode>(), IsEmpty()) << "of a job whose owner nobody knows";
+}
+
+TEST(ProgramsOfReducers, AreTheReducer) {
+  class Reducer : public AgentFixture {
+   public:
+    Reducer() : AgentFixture(reducer_options()) {}
+    void TestBody() override {}
+    static Options reducer_options() {
+      Options options = test_options();
+      options.devices = {{0, DeviceKind::kReducer, "reducer", kDeviceMemory, 0, false}};
+      return options;
+    }
+    std::size_t loads() {
+      boot();
+      connect();
+      Device device{0, DeviceKind::kReducer, "reducer", kDeviceMemory, 0, false};
+      step(TrainerAttached{{0, 1}, {0, device, "10.0.0.4:7100", ""}});
+      Assign message = assign(1);
+      message.spec.trainer = {TrainerKind::kPython, "train.py", kCode};
+      hear(message);
+      return told<LoadReplica>(0).size();
+    }
+  } reducer;
+  EXPECT_EQ(reducer.loads(), 1u);
 }
 
 TEST(ProgramsRefused, ByAnAgentWithoutARoot) {

@@ -34,7 +34,7 @@ void Agent::State::assign(const Assign& message) {
     return refuse(message.replica, ReplicaFailure::kInternal,
                   "this agent already holds " + std::to_string(options.replicas_max) + " replicas");
   }
-  if (const auto why = why_not_run(message)) {
+  if (const auto why = why_not_run_here(message)) {
     return refuse(message.replica, ReplicaFailure::kInternal, *why);
   }
   if (const auto why = no_memory_for(message)) {
@@ -102,7 +102,7 @@ void Agent::State::load_what_is_ready() {
     if (replica.state != ReplicaState::kWaiting) continue;
     const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
     if (trainer.state != TrainerState::kReady || !trainer.attached || trainer.releasing) continue;
-    if (trainer.runs != replica.assign.spec.trainer) continue;  // its code is not here yet
+    if (trainer.runs != runs_of(replica.assign)) continue;  // its code is not here yet
     if (!say_load(replica)) continue;
     move(replica.state, ReplicaEvent::kLoad);
     replica.due = now + load_limit_of(replica);

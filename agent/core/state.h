@@ -200,7 +200,8 @@ struct Agent::State {
   std::optional<std::string> no_memory_for(const Assign& message) const;  // none: there is
 
   // ---- programs.cc
-  std::optional<std::string> why_not_run(const Assign& message) const;  // none: it may run here
+  TrainerSpec runs_of(const Assign& message) const;
+  std::optional<std::string> why_not_run_here(const Assign& message) const;  // none: it may run
   void prepare(const Replica& replica);              // it was assigned, or its code has come
   void retire(std::int32_t slot);                    // nothing is left for its process to do
   TrainerSpec program_for(std::int32_t slot) const;  // the trainer, until the code is there

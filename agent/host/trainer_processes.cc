@@ -66,7 +66,7 @@ std::string TrainerProcesses::settings() const {
       .add(options_.replica_group)
       .add(options_.speed);
   digester.add(options_.data_roots.to_text()).add(options_.trainer_root).add(options_.python);
-  for (const std::string& owner : options_.core.code_from) digester.add(owner);
+  for (const std::string& owner : options_.core.programs.code_from) digester.add(owner);
   digester.add(options_.emulated_link).add(options_.peer_ports.first).add(options_.peer_ports.last);
   return to_hex(digester.finish());
 }
