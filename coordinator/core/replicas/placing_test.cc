@@ -129,7 +129,7 @@ class ProgramsPlacingTest : public testing::Test {
     return spec;
   }
   void submit(bool dry_run = false) {
-    rig.input(SubmitJob{RequestId{1}, program(), dry_run, "ada"});
+    rig.input(SubmitJob{RequestId{1}, program(), dry_run, {}, "ada"});
   }
   Rig rig;
 };
