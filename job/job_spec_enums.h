@@ -78,10 +78,10 @@ constexpr auto enumerators_of(Of<SyncAlgorithm>) {
                                      {kAsync, "async"}});
 }
 
-// Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each freeze by
-// member count, bandwidths and codec. param_server: parts belong to agents with the role reducer,
-// which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages within
-// each.
+// What members send to each other in a reduce (outer_opt/core/*_session.h); auto: chosen at each
+// freeze by member count, bandwidths and codec. param_server: parts belong to agents with the role
+// reducer, which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages
+// within each.
 enum class Topology { kButterfly, kAllgather, kRing, kParamServer, kMoshpit, kGossip, kAuto };
 constexpr auto enumerators_of(Of<Topology>) {
   using enum Topology;

@@ -6,7 +6,7 @@
 namespace shoal::proto {
 namespace {
 
-// Of what an agent says of itself. No host has more, and every one of them is kept and shown.
+// Bounds of what an agent reports about itself. No host has more, and all of it is kept and shown.
 constexpr std::size_t kNameMax = 256, kLibrariesMax = 1024;
 constexpr std::size_t kDevicesMax = 256, kLabelsMax = 64, kReplicasMax = 1024;
 constexpr const char* kPlain = "must be text without control characters, of at most 256 bytes";
@@ -107,6 +107,11 @@ void check(Reader& reader, const Loaded& loaded) {
     left -= values;
   }
   reader.require(left == 0, "fragments", "must add up to value_count");
+}
+
+// A name is a key of the store, and stands in queries and charts.
+void check(Reader& reader, const LoggedValue& logged) {
+  reader.require(is_logged_name(logged.name), "name", kLoggedNameRule);
 }
 
 void check(Reader& reader, const Welcome& welcome) {

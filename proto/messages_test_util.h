@@ -113,7 +113,8 @@ inline Loaded loaded() {
           "10.0.0.4:7100", {1000, 234}, {5, 6},  {ReplicaId(4)}};
 }
 inline Progress progress() {
-  return {kReplica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5};
+  return {
+      kReplica, kKey, Steps(33), Tokens(444), 2.5, 0.7, 1e-3, 9000.5, {{"norm", Steps(32), -1.5}}};
 }
 inline PipelineStats stats() {
   return {kReplica,
