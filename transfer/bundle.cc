@@ -59,7 +59,7 @@ std::optional<std::uint64_t> read_octal(const std::array<char, N>& field) {
   return field[N - 1] == '\0' ? std::optional(value) : std::nullopt;
 }
 
-// Of the header with its checksum as spaces.
+// It is the sum over the header with spaces in its place.
 void add_checksum(Header& header) {
   header.checksum.fill(' ');
   const auto* bytes = reinterpret_cast<const unsigned char*>(&header);

@@ -2,8 +2,8 @@
 // order of their paths, without times and owners. Equal folders give equal bytes, so the SHA-256 of
 // a bundle names what it holds.
 //
-// Whoever unpacks one trusts nothing in it: only what pack_bundle() writes is taken, byte for byte
-// in its form. Links, devices, absolute paths and ".." do not exist in that form.
+// Nothing in a bundle is trusted: only what pack_bundle() writes is unpacked, byte for byte in its
+// form. Links, devices, absolute paths and ".." do not exist in that form.
 #pragma once
 
 #include <cstddef>

@@ -122,7 +122,7 @@ struct CheckpointUploadFailed {
   Error error;
 };
 
-// Of the code of jobs (trainer.code), as of the files of checkpoints.
+// The same for the code of jobs (trainer.code).
 struct CodeFetched {  // complete, verified and unpacked
   std::string code;
 };

@@ -3,7 +3,7 @@
 // before anything is unpacked; nothing of it can be written afterwards. A fetch that breaks goes on
 // behind what has come, also after a restart of the agent.
 //
-// Of what no replica needs any more the newest kKeptMax stay.
+// The newest kKeptMax that no replica needs any more stay.
 #pragma once
 
 #include <deque>

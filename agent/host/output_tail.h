@@ -3,9 +3,9 @@
 // last one ended. How far that is lies beside the file (PATH.read). A file that has grown to
 // `bytes_max` is emptied once it was read; a line that is written in that moment may be lost.
 //
-// Whoever writes more than kBurst at once, or kEach from one read() to the next for long, loses the
-// older part of it, and a line says how much: the log is for others, too. The last kEndKept before
-// the end of the process are always there.
+// A process that writes more than kBurst at once, or kEach from one read() to the next for long,
+// loses the older part of it, and a line says how much: the log is for others, too. The last
+// kEndKept before its end are always there.
 //
 // One thread at a time.
 #pragma once

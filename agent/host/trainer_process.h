@@ -25,8 +25,8 @@ struct ProcessOptions {
   std::vector<std::string> environment;           // of start(): "NAME=value", over the daemon's own
   std::string output;                             // file of its standard output and error
   std::function<void(std::string_view)> on_line;  // of it; on a thread of the process
-  std::string folder = {};  // of start(): where it begins; empty: as the daemon
-  // Of start(): beginnings of what it gets of the daemon's environment; none: all but its tokens.
+  std::string folder = {};                        // where start() begins it; empty: as the daemon
+  // Beginnings of what start() takes from the daemon's environment; none: all but its tokens.
   std::vector<std::string> inherited = {};
   std::shared_ptr<const ConfinementRules> rules = {};  // of start(); none: it is not confined
 };
