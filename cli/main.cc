@@ -146,8 +146,6 @@ class Tree {
             ""));
     command->add_option("--from", submit_.from,
                         "begin from the weights of a checkpoint, or a job's newest one");
-    command->add_option("--code", submit_.code,
-                        "folder of the program (trainer.entry), sent with the job; see python.md");
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")

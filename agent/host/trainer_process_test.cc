@@ -73,6 +73,46 @@ TEST_F(TrainerProcessTest, AProgramInThePathGetsItsArguments) {
   EXPECT_EQ(ended().last_line, "one two words");
 }
 
+TEST_F(TrainerProcessTest, NoProcessGetsATokenOfTheAgent) {
+  ::setenv("SHOAL_JOIN_TOKEN", "shoaljoin1.secret", 1);
+  ::setenv("SHOAL_TOKEN_FILE", "/etc/shoal/token", 1);
+  ProcessOptions plain = options("");
+  plain.program = "env";
+  plain.arguments = {"-u", "nothing"};
+  auto process = TrainerProcess::start(plain, end_to(promise_));
+  ASSERT_TRUE(process.ok()) << to_string(process.error());
+  ended();
+  ::unsetenv("SHOAL_JOIN_TOKEN");
+  ::unsetenv("SHOAL_TOKEN_FILE");
+  EXPECT_THAT(log(), testing::HasSubstr("PATH="));
+  EXPECT_THAT(log(), testing::Not(testing::HasSubstr("SHOAL_JOIN_TOKEN")));
+  EXPECT_THAT(log(), testing::Not(testing::HasSubstr("SHOAL_TOKEN_FILE")));
+}
+
+TEST_F(TrainerProcessTest, AConfinedProgramHasItsFolderAndItsPartOfTheEnvironment) {
+  if (!can_confine().ok()) GTEST_SKIP() << can_confine().error().message;
+  ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+  Confinement confinement = system_confinement();
+  confinement.own.push_back(folder_.path());
+  auto rules = ConfinementRules::make(confinement);
+  ASSERT_TRUE(rules.ok()) << to_string(rules.error());
+  ProcessOptions confined = options("");
+  confined.program = "sh";
+  confined.arguments = {"-c", "pwd; env; touch here; ls; cat /etc/shadow; echo done"};
+  confined.folder = folder_.path();
+  confined.inherited = {"PATH="};
+  confined.rules = std::make_shared<ConfinementRules>(std::move(rules).value());
+  auto process = TrainerProcess::start(confined, end_to(promise_));
+  ASSERT_TRUE(process.ok()) << to_string(process.error());
+  EXPECT_EQ(ended().last_line, "done");
+  ::unsetenv("AWS_SECRET_ACCESS_KEY");
+  EXPECT_EQ(lines_.front(), folder_.path());
+  EXPECT_THAT(log(), testing::HasSubstr("PATH="));
+  EXPECT_THAT(log(), testing::Not(testing::HasSubstr("AWS_SECRET_ACCESS_KEY")));
+  EXPECT_THAT(lines_, testing::Contains("here"));
+  EXPECT_THAT(log(), testing::HasSubstr("/etc/shadow: Permission denied"));
+}
+
 TEST_F(TrainerProcessTest, SignalsAreTold) {
   const auto process = start("abort");
   EXPECT_EQ(ended().signal, SIGABRT);
