@@ -45,7 +45,7 @@ constexpr int kVersionRefer = 2, kVersionTruncate = 3, kVersionScope = 6;
 struct RulesetAttributes {  // as of version 6; older kernels get less of it
   std::uint64_t files = 0, network = 0, scoped = 0;
 };
-constexpr std::uint64_t kScopeSignals = 1ULL << 1;
+constexpr std::uint64_t kScopes = 1 | 2;  // abstract Unix sockets, signals
 
 std::uint64_t handled(int version) {
   return kRead | kChange | kLink | kNever | (version >= kVersionRefer ? kRefer : 0) |
@@ -53,8 +53,7 @@ std::uint64_t handled(int version) {
 }
 
 int create_ruleset(int version) {
-  const RulesetAttributes attributes{handled(version), 0,
-                                     version >= kVersionScope ? kScopeSignals : 0};
+  const RulesetAttributes attributes{handled(version), 0, version >= kVersionScope ? kScopes : 0};
   const std::size_t size = version >= kVersionScope ? sizeof attributes : sizeof attributes.files;
   return static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0));
 }

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "agent/host/folder_test_util.h"
+#include "threads/landlock.h"
+#include "wire/stream/local_name.h"
 
 namespace shoal::agent {
 namespace {
@@ -103,6 +105,19 @@ TEST_F(ConfinementTest, LeavesOtherProcessesAlone) {
     const int file = ::open(environment.c_str(), O_RDONLY);
     return file >= 0 && ::read(file, &byte, 1) == 1;
   }));
+}
+
+TEST_F(ConfinementTest, NeitherSignalsNorLocalSocketsOfOthersAreInReach) {
+  if (landlock_version() < 6) GTEST_SKIP() << "Linux 6.12 is needed";
+  const pid_t other = ::getpid();
+  EXPECT_FALSE(confined([&] { return ::kill(other, 0) == 0; }));
+  const auto listener = wire::stream::listen_by_name("confined:1");
+  ASSERT_TRUE(listener.ok());
+  const int direct = wire::stream::connect_by_name("confined:1");
+  EXPECT_GE(direct, 0);
+  ::close(direct);
+  EXPECT_FALSE(confined([] { return wire::stream::connect_by_name("confined:1") >= 0; }));
+  ::close(*listener);
 }
 
 TEST_F(ConfinementTest, HasNoPrivilegesAndGetsNone) {
