@@ -15,6 +15,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "agent/host/children.h"
 #include "agent/host/confinement.h"
 #include "agent/host/device_probe.h"
 #include "agent/host/network.h"
@@ -436,6 +437,7 @@ sigset_t block_stop_signals() {
 
 int run(const Flags& flags) {
   const sigset_t signals = block_stop_signals();
+  Children::of_this_process().adopt_orphans();
   ServiceManager manager = ServiceManager::from_environment();
   auto options = host_options(flags);
   if (!options.ok()) return complain(options.error(), kExitFlags);

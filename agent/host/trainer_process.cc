@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/host/children.h"
 #include "base/check.h"
 
 extern char** environ;
@@ -117,6 +118,13 @@ bool is_readable(int descriptor) {
 
 int descriptor_of_child(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0u)); }
 
+int wait_for(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  Children::of_this_process().ended(child);
+  return status;
+}
+
 // The process that runs the program, which appends to `output`; an errno as a negative number.
 pid_t spawn(const ProcessOptions& options, int output) {
   Pipe failure;
@@ -126,15 +134,16 @@ pid_t spawn(const ProcessOptions& options, int output) {
   std::vector<std::string> command = {options.program};
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
   const std::vector<char*> command_pointers = pointers(command);
-  const pid_t pid = fork();
-  if (pid == 0) {
+  const pid_t pid = Children::of_this_process().start([&] {
+    const pid_t child = fork();
+    if (child != 0) return child;
     become(options, command_pointers.data(), environment_pointers.data(), output, failure.write);
-  }
+  });
   const int fork_error = errno;
   close(failure.write);
   const int error = pid < 0 ? fork_error : exec_error(failure.read);
   close(failure.read);
-  if (error != 0 && pid > 0) waitpid(pid, nullptr, 0);
+  if (error != 0 && pid > 0) wait_for(pid);
   return error != 0 ? -error : pid;
 }
 
@@ -150,7 +159,7 @@ Result<std::unique_ptr<TrainerProcess>> TrainerProcess::start(
   if (descriptor < 0) {
     const int error = errno;
     ::kill(-pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
+    wait_for(pid);
     return cannot_start(options, error);
   }
   const ProcessId id = process_with(pid).value_or(ProcessId{pid, 0});
@@ -219,14 +228,15 @@ bool TrainerProcess::follow() {
   }
 }
 
-// A child is reaped last: until then its group cannot be anybody else's.
+// A child is reaped last: until then its group cannot be anybody else's. What it has started ends
+// with it, in its group or not.
 ProcessExit TrainerProcess::reap() {
   const MutexLock guard(mutex_);
   over_ = true;
   if (!child_) return {.known = false};
   ::kill(-id_.pid, SIGKILL);  // what it may have started itself
-  int status = 0;
-  waitpid(id_.pid, &status, 0);
+  const int status = wait_for(id_.pid);
+  Children::of_this_process().end_orphans();
   if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
   return {.code = WEXITSTATUS(status)};
 }

@@ -5,8 +5,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/host/children.h"
 #include "agent/host/folder_test_util.h"
 
 namespace shoal::agent {
@@ -111,6 +113,18 @@ TEST_F(TrainerProcessTest, AConfinedProgramHasItsFolderAndItsPartOfTheEnvironmen
   EXPECT_THAT(log(), testing::Not(testing::HasSubstr("AWS_SECRET_ACCESS_KEY")));
   EXPECT_THAT(lines_, testing::Contains("here"));
   EXPECT_THAT(log(), testing::HasSubstr("/etc/shadow: Permission denied"));
+}
+
+TEST_F(TrainerProcessTest, WhatAProgramLeavesBehindEndsWithIt) {
+  Children::of_this_process().adopt_orphans();
+  ProcessOptions leaving = options("");
+  leaving.program = "sh";
+  leaving.arguments = {"-c", "setsid sh -c 'setsid sleep 600 & sleep 600' & sleep 0.3; echo left"};
+  auto process = TrainerProcess::start(leaving, end_to(promise_));
+  ASSERT_TRUE(process.ok()) << to_string(process.error());
+  EXPECT_EQ(ended().last_line, "left");
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
+  EXPECT_EQ(errno, ECHILD);
 }
 
 TEST_F(TrainerProcessTest, SignalsAreTold) {
