@@ -17,6 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kPassesMax = 64;  // one that dies hands its own children on
+constexpr useconds_t kPauseUs = 5000;
 
 // The fourth word of /proc/PID/stat; the second is a name in parentheses, of any letters.
 pid_t parent_of(const fs::path& process) {
@@ -78,9 +79,10 @@ void Children::end_orphans() {
       if (started_.contains(child)) continue;
       found = true;
       ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
+      ::waitpid(child, nullptr, WNOHANG);  // what is stuck in a driver is looked at the next time
     }
     if (!found) return;
+    ::usleep(kPauseUs);
   }
 }
 
