@@ -45,6 +45,7 @@ TEST_F(CodeFolder, LeavesOutWhatIsNoCode) {
   write(".git/config");
   write(".venv/bin/python3");
   EXPECT_THAT(files(), ElementsAre("model/block.py", "train.py"));
+  EXPECT_THAT(code_files(root_ + "/").value(), ElementsAre("model/block.py", "train.py"));
 }
 
 TEST_F(CodeFolder, LeavesOutWhatTheIgnoreFileNames) {

@@ -1,6 +1,7 @@
 #include "agent/host/code_store.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -123,7 +124,8 @@ Status CodeStore::receive(const FetchCode& effect, const std::string& file,
     from += got;
     if (got < count) return {};
     if (from > kBundleBytesMax) {
-      fs::remove(file);
+      std::error_code ignored;
+      fs::remove(file, ignored);
       return other_code("it is too large");
     }
     const bool quick = std::chrono::steady_clock::now() - begun < kQuick;

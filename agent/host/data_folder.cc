@@ -28,7 +28,7 @@ Error failed(const std::string& what, const std::string& path, const std::string
 }
 
 // It stays: a confined program that lives on may write into this very folder (confinement.h).
-void empty(const fs::path& folder) {
+void remove_content(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     fs::remove_all(entry.path(), ignored);
@@ -56,7 +56,7 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
     fs::create_directories(folder->path_ + "/" + inside, error);
     if (error) return failed("write to", folder->path_, error.message());
   }
-  empty(folder->path_ + "/" + kWrittenFolder);
+  remove_content(folder->path_ + "/" + kWrittenFolder);
   if (Status kept = folder->keep_fetched(); !kept.ok()) return kept.error();
   if (Status read = folder->read_or_make_uid(); !read.ok()) return read.error();
   if (Status chosen = folder->choose_socket_path(); !chosen.ok()) return chosen.error();
