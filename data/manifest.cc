@@ -43,8 +43,8 @@ std::int64_t number_at(const Json& json, const char* key) {
 }
 
 Shard read_shard(const Json& json) {
-  return {text_at(json, "name"),   number_at(json, "bytes"),     text_at(json, "sha256"),
-          text_at(json, "chunks"), text_at(json, "url"),         number_at(json, "max_token"),
+  return {text_at(json, "name"),    number_at(json, "bytes"), text_at(json, "sha256"),
+          text_at(json, "chunks"),  text_at(json, "url"),     number_at(json, "max_token"),
           number_at(json, "max_at")};
 }
 
@@ -55,8 +55,8 @@ Status check_shard(const Shard& shard, Tokenizer tokens) {
   const std::int64_t width = bytes_per_token(tokens);
   if (shard.bytes < width) return bad_shard(shard, "is empty");
   if (shard.bytes % width != 0) {
-    return bad_shard(shard, "ends within a token: " + std::to_string(shard.bytes) +
-                                " bytes of " + std::to_string(width) + " each");
+    return bad_shard(shard, "ends within a token: " + std::to_string(shard.bytes) + " bytes of " +
+                                std::to_string(width) + " each");
   }
   if (!is_sha256_hex(shard.sha256) || !is_sha256_hex(shard.chunks)) {
     return bad_shard(shard, "has no SHA-256 of its content or of its chunks");
@@ -121,12 +121,8 @@ std::int64_t total_tokens(const Manifest& manifest) {
 std::string to_text(const Manifest& manifest) {
   Json shards = Json::array();
   for (const Shard& shard : manifest.shards) {
-    Json one = {{"name", shard.name},
-                {"bytes", shard.bytes},
-                {"sha256", shard.sha256},
-                {"chunks", shard.chunks},
-                {"max_token", shard.max_token},
-                {"max_at", shard.max_at}};
+    Json one = {{"name", shard.name},     {"bytes", shard.bytes},         {"sha256", shard.sha256},
+                {"chunks", shard.chunks}, {"max_token", shard.max_token}, {"max_at", shard.max_at}};
     if (!shard.url.empty()) one["url"] = shard.url;
     shards.push_back(std::move(one));
   }

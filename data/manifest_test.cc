@@ -56,10 +56,9 @@ TEST(Manifest, RefusalsNameTheShard) {
   EXPECT_THAT(with([](Manifest& m) { m.shards[1].max_at = 1; }), HasSubstr("largest token"));
   EXPECT_THAT(with([](Manifest& m) { m.shards.clear(); }), HasSubstr("must list 1 to 100000"));
   EXPECT_THAT(with([](Manifest& m) { m.chunk_bytes = 100'000; }), HasSubstr("a power of two"));
-  EXPECT_THAT(with([](Manifest& m) {
-                m.shards[0].bytes = m.shards[1].bytes = std::int64_t{1} << 50;
-              }),
-              HasSubstr("more than 1 PiB"));
+  EXPECT_THAT(
+      with([](Manifest& m) { m.shards[0].bytes = m.shards[1].bytes = std::int64_t{1} << 50; }),
+      HasSubstr("more than 1 PiB"));
 }
 
 TEST(Manifest, WhatIsNoManifestIsRefused) {

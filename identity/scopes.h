@@ -54,6 +54,8 @@ enum class Action {
   kReadAudit,
   kManageTokens,  // of other people
   kRotateCa,
+  kManageData,    // upload files, name datasets, and remove both
+  kDownloadData,  // the content of files
 };
 constexpr auto enumerators_of(Of<Action>) {
   using enum Action;
@@ -70,7 +72,9 @@ constexpr auto enumerators_of(Of<Action>) {
                               {kCreateJoinToken, "create_join_token"},
                               {kReadAudit, "read_audit"},
                               {kManageTokens, "manage_tokens"},
-                              {kRotateCa, "rotate_ca"}});
+                              {kRotateCa, "rotate_ca"},
+                              {kManageData, "manage_data"},
+                              {kDownloadData, "download_data"}});
 }
 
 // Whose objects an action may touch. Of what has no owner, `own` is `any`.

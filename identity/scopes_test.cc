@@ -24,6 +24,8 @@ constexpr char kTable[] = R"(
   read_audit          any   any      none      none   none
   manage_tokens       any   none     none      none   none
   rotate_ca           any   none     none      none   none
+  manage_data         any   any      own       none   none
+  download_data       any   own      own       none   none
 )";
 
 TEST(Scopes, TheTableIsThis) {

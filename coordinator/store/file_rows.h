@@ -37,8 +37,8 @@ struct DatasetRecord {
 };
 constexpr auto fields_of(Of<DatasetRecord>) {
   using T = DatasetRecord;
-  return fields(field<&T::name>("name"), field<&T::manifest>("manifest"),
-                field<&T::owner>("owner"), field<&T::created>("created"));
+  return fields(field<&T::name>("name"), field<&T::manifest>("manifest"), field<&T::owner>("owner"),
+                field<&T::created>("created"));
 }
 static_assert(lists_every_field<DatasetRecord>());
 

@@ -170,7 +170,9 @@ Result<R> read_one(const Statement& row) {
 
 // The others take rows away and have none of their own.
 template <typename R>
-constexpr bool kHasRows = requires { name_of(Of<R>{}); };
+constexpr bool kHasRows = requires {
+  name_of(Of<R>{});
+};
 
 template <typename R>
 void add_table(std::vector<Table>& tables) {

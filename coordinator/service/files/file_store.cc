@@ -123,7 +123,7 @@ Status FileStore::check_begin(const std::string& sha256, Bytes size,
     if (file.owner == owner) kept += file.size;
   }
   if (options_.each_owner.n == 0 || kept + size <= options_.each_owner) return {};
-  return Error{Code::kResourceExhausted,
+  return Error{Code::kValidation,
                owner + " keeps " + text_of(kept) + " of files; with " + text_of(size) +
                    " more that would be over the limit of " + text_of(options_.each_owner),
                "size", "remove datasets, or ask for a larger --file-quota-gib"};
@@ -266,15 +266,19 @@ Result<StoredFile> FileStore::write(const std::string& sha256, Bytes from,
     }
     if (from + count > record.size) {
       return Error{Code::kInvalidArgument,
-                   "the file has " + std::to_string(record.size.n) + " bytes, the piece would end "
-                   "at " + std::to_string((from + count).n),
+                   "the file has " + std::to_string(record.size.n) +
+                       " bytes, the piece would end "
+                       "at " +
+                       std::to_string((from + count).n),
                    "from", "send the file that was announced"};
     }
     Status written = to.write(bytes);
     if (written.ok()) return true;
     Error error = written.error();
-    // Part of what was there before did not reach the disk: for who uploads it is the same.
-    if (error.code == Code::kUnavailable) error.code = Code::kDataLoss;
+    // kUnavailable: part of what was there before did not reach the disk.
+    if (error.code == Code::kDataLoss || error.code == Code::kUnavailable) {
+      error = {Code::kValidation, error.message, "sha256", "send the file that was announced"};
+    }
     return error;
   });
 }
@@ -400,8 +404,7 @@ std::set<std::string> FileStore::files_of(const std::string& manifest_sha256,
   return files;
 }
 
-Result<std::shared_ptr<const data::Manifest>> FileStore::manifest(
-    const std::string& sha256) const {
+Result<std::shared_ptr<const data::Manifest>> FileStore::manifest(const std::string& sha256) const {
   {
     const MutexLock guard(mutex_);
     const auto known = manifests_.find(sha256);
@@ -424,8 +427,7 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
     const auto file = find(sha256);
     const std::string where = "dataset " + name + ", shard " + shard.name + ": " + what + " ";
     if (!file || !file->record.complete) {
-      return Error{Code::kNotFound, where + sha256 + " is not here", "manifest",
-                   "upload it first"};
+      return Error{Code::kNotFound, where + sha256 + " is not here", "manifest", "upload it first"};
     }
     if (file->record.size.n == bytes) return {};
     return Error{Code::kValidation,
@@ -446,10 +448,10 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
 Result<DatasetRecord> FileStore::add_dataset(const std::string& name, const std::string& hash,
                                              const std::string& owner) {
   if (!is_dataset_name(name)) {
-    return Error{Code::kValidation,
-                 "must be at most 63 lower-case letters, digits, '.', '_' and '-', got " +
-                     quoted(name),
-                 "name", "begin with a letter or a digit"};
+    return Error{
+        Code::kValidation,
+        "must be at most 63 lower-case letters, digits, '.', '_' and '-', got " + quoted(name),
+        "name", "begin with a letter or a digit"};
   }
   const auto list = manifest(hash);
   if (!list) return list.error();

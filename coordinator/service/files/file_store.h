@@ -6,8 +6,8 @@
 // gone on with. With the last piece the hash is compared: only then the file is there to be read.
 //
 // Rows are in the store (coordinator/store/file_rows.h), bytes in <folder>/<sha256>/content. A row
-// is durable before its file is begun and gone before the file is, so a folder without a row is what
-// a crash has left, and open() removes it.
+// is durable before its file is begun and gone before the file is, so a folder without a row is
+// what a crash has left, and open() removes it.
 //
 // A file that is in use is not removed: by a dataset, whose manifest lists it, or by a job that has
 // not ended, which the caller knows.
@@ -58,21 +58,20 @@ class FileStore {
   static constexpr std::size_t kOpenUploadsMax = 64;
   static constexpr Duration kUploadLife = seconds(7 * 86'400);  // then an unfinished one goes
 
-  // Removes what a crash has left, and uploads that were begun kUploadLife ago. `store` must outlive
-  // it.
+  // Removes what a crash has left, and uploads that were begun kUploadLife ago. `store` must
+  // outlive it.
   static Result<std::unique_ptr<FileStore>> open(FileStoreOptions options, Store& store);
 
   // ---- uploads
 
   // Announces a file; of one that is known already it says how far that is. kValidation: no hash or
-  // no size. kConflict: it is known with another size. kResourceExhausted: the quota of `owner` or
-  // the disk.
+  // no size, or it is over the quota of `owner`. kConflict: it is known with another size.
+  // kResourceExhausted: the disk has no room.
   Result<StoredFile> begin(const std::string& sha256, Bytes size, const std::string& owner);
   // Bytes from `from` on, at most kPieceMax. kNotFound: it was not announced. kConflict: the upload
-  // is elsewhere, or another piece of it is being written. kDataLoss: the content has another hash;
-  // it begins anew.
-  Result<StoredFile> write(const std::string& sha256, Bytes from,
-                           std::span<const std::byte> bytes);
+  // is elsewhere, or another piece of it is being written. kValidation: the content has another
+  // hash; it begins anew.
+  Result<StoredFile> write(const std::string& sha256, Bytes from, std::span<const std::byte> bytes);
 
   // ---- what is here
   std::optional<StoredFile> find(const std::string& sha256) const;

@@ -40,9 +40,9 @@ class FileStoreTest : public ::testing::Test {
     const auto begun = files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), owner);
     EXPECT_TRUE(begun.ok()) << to_string(begun.error());
     if (begun->record.complete) return sha256;
-    const auto written = files_->write(sha256, begun->received,
-                                       bytes_of(text).subspan(static_cast<std::size_t>(
-                                           begun->received.n)));
+    const auto written =
+        files_->write(sha256, begun->received,
+                      bytes_of(text).subspan(static_cast<std::size_t>(begun->received.n)));
     EXPECT_TRUE(written.ok()) << to_string(written.error());
     EXPECT_TRUE(written->record.complete);
     return sha256;
@@ -117,7 +117,7 @@ TEST_F(FileStoreTest, AnotherContentBeginsAnew) {
   ASSERT_TRUE(files_->begin(sha256, Bytes(5), "ada").ok());
   const auto refused = files_->write(sha256, Bytes(0), bytes_of("other"));
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Code::kDataLoss);
+  EXPECT_EQ(refused.error().code, Code::kValidation);
   EXPECT_EQ(files_->begin(sha256, Bytes(5), "ada")->received, Bytes(0));
   EXPECT_FALSE(files_->find(sha256)->record.complete);
 }
@@ -137,7 +137,7 @@ TEST_F(FileStoreTest, TheQuotaIsOfEachOwner) {
   put("123456");
   const auto refused = files_->begin(sha256_of("12345"), Bytes(5), "ada");
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  EXPECT_EQ(refused.error().code, Code::kValidation);
   EXPECT_THAT(refused.error().message, HasSubstr("ada keeps"));
   put("12345", "bob");
 }
@@ -185,8 +185,7 @@ TEST_F(FileStoreTest, ADatasetNeedsAllThatItsManifestLists) {
   EXPECT_TRUE(files_->add_dataset("books", manifest, "ada").ok()) << "again";
   EXPECT_EQ(files_->add_dataset("Books", manifest, "ada").error().field, "name");
   EXPECT_EQ(files_->add_dataset("none", sha256_of("none"), "ada").error().code, Code::kNotFound);
-  EXPECT_EQ(files_->add_dataset("text", put("no manifest"), "ada").error().code,
-            Code::kValidation);
+  EXPECT_EQ(files_->add_dataset("text", put("no manifest"), "ada").error().code, Code::kValidation);
   const std::string other = put_manifest("another text");
   EXPECT_EQ(files_->add_dataset("books", other, "ada").error().code, Code::kConflict);
   data::Manifest missing = **files_->manifest(manifest);

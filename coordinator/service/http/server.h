@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/files/file_store.h"
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
 #include "coordinator/service/people/people.h"
@@ -60,6 +61,9 @@ struct HttpOptions {
 
   // Who may ask. Must outlive the server; null: nobody, but where no login is needed.
   People* people = nullptr;
+
+  // What people have uploaded. Must outlive the server; null: nothing.
+  FileStore* files = nullptr;
 
   // What gets events outside, for the metrics. Must outlive the server; null: nobody does.
   const Webhook* webhook = nullptr;

@@ -85,6 +85,8 @@ std::string_view type_of(std::string_view path) {
   return "application/octet-stream";
 }
 
+}  // namespace
+
 Response file_response(const Request& request, const FileEntry& entry, FilePart part) {
   const std::string etag = "\"" + entry.sha256 + "\"";
   const std::string size = std::to_string(entry.size.count());
@@ -117,8 +119,6 @@ Response file_response(const Request& request, const FileEntry& entry, FilePart 
   response.file = std::move(part);
   return response;
 }
-
-}  // namespace
 
 Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request) {
   const std::string& text = request.part("checkpoint");
