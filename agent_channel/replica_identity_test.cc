@@ -26,7 +26,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{30};
 constexpr ReplicaId kReplica{7};
 
-// Certifies whom it is asked for, by its own idea of the epoch; at first it may refuse.
+// Certifies the requested replica, for the epoch that it believes in; at first it may refuse.
 class Agent final : public v1::TrainerHost::Service {
  public:
   explicit Agent(const std::string& socket) : server_(socket, this) {}
@@ -47,7 +47,7 @@ class Agent final : public v1::TrainerHost::Service {
     answer->set_roots(ca_.roots(unix_now()).front().certificate.pem());
     return grpc::Status::OK;
   }
-  // Of a replica of another agent.
+  // A certificate for a replica of another agent.
   wire::stream::TlsContexts contexts_of(AgentId agent) const {
     const auto key = identity::PrivateKey::make();
     const auto csr = identity::SigningRequest::parse(identity::make_request(key));

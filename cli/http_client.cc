@@ -1,6 +1,6 @@
 // One libcurl easy handle per thread. It is reset for each request, so that it keeps nothing but
 // its connections: an upload makes thousands of requests. Proxies of the environment are not used
-// for loopback (libcurl honours no_proxy).
+// for loopback (libcurl honors no_proxy).
 #include "cli/http_client.h"
 
 #include <cstring>

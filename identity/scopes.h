@@ -46,12 +46,13 @@ enum class Action {
   kReadAgentLogs,
   kReadMetrics,  // GET /metrics
   kSubmitJob,
-  kControlJob,          // pause, resume, cancel, change
+  kControlJob,          // pause, resume, cancel, change, remove; its checkpoints: pin, remove
   kDownloadCheckpoint,  // the weights
   kControlAgent,        // cordon, uncordon, drain, remove
   kRevokeAgent,
   kCreateJoinToken,  // and list and revoke them
   kReadAudit,
+  kViewSpace,     // what takes the space, by job
   kManageTokens,  // of other people
   kRotateCa,
   kManageData,    // upload files, name datasets, and remove both
@@ -71,13 +72,14 @@ constexpr auto enumerators_of(Of<Action>) {
                               {kRevokeAgent, "revoke_agent"},
                               {kCreateJoinToken, "create_join_token"},
                               {kReadAudit, "read_audit"},
+                              {kViewSpace, "view_space"},
                               {kManageTokens, "manage_tokens"},
                               {kRotateCa, "rotate_ca"},
                               {kManageData, "manage_data"},
                               {kDownloadData, "download_data"}});
 }
 
-// Whose objects an action may touch. Of what has no owner, `own` is `any`.
+// The objects that an action may touch, by owner. For objects without an owner, `own` is `any`.
 enum class Grant { kNone, kOwn, kAny };
 constexpr auto enumerators_of(Of<Grant>) {
   using enum Grant;

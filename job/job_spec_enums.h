@@ -21,6 +21,13 @@ constexpr auto enumerators_of(Of<RopeScaling>) {
   return enumerators<RopeScaling>({{kNone, "none"}, {kLinear, "linear"}, {kLlama3, "llama3"}});
 }
 
+// Which trainer works on a job: shoal-trainer, or a Python program of the user's.
+enum class TrainerKind { kBuiltin, kPython };
+constexpr auto enumerators_of(Of<TrainerKind>) {
+  using enum TrainerKind;
+  return enumerators<TrainerKind>({{kBuiltin, "builtin"}, {kPython, "python"}});
+}
+
 // How tokens lie in a file: text as bytes; .bin files of little-endian uint16 or uint32.
 enum class Tokenizer { kBytes, kUint16, kUint32 };
 constexpr auto enumerators_of(Of<Tokenizer>) {
@@ -71,10 +78,10 @@ constexpr auto enumerators_of(Of<SyncAlgorithm>) {
                                      {kAsync, "async"}});
 }
 
-// Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each freeze by
-// member count, bandwidths and codec. param_server: parts belong to agents with the role reducer,
-// which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages within
-// each.
+// What members send to each other in a reduce (outer_opt/core/*_session.h); auto: chosen at each
+// freeze by member count, bandwidths and codec. param_server: parts belong to agents with the role
+// reducer, which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages
+// within each.
 enum class Topology { kButterfly, kAllgather, kRing, kParamServer, kMoshpit, kGossip, kAuto };
 constexpr auto enumerators_of(Of<Topology>) {
   using enum Topology;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,9 @@ constexpr auto fields_of(Of<HeldReplica>) {
 }
 static_assert(lists_every_field<HeldReplica>());
 
+// Owners whose code one agent runs, at most.
+inline constexpr std::size_t kCodeOwnersMax = 64;
+
 struct Hello {
   std::string uid;          // 32 hex characters from the agent's data folder: who it is
   std::string name;         // for people; unique among live agents
@@ -71,6 +75,10 @@ struct Hello {
   std::vector<HeldReplica> replicas;  // running now
   std::string relay = {};             // host:port, when this agent relays (docs/relays.md)
   bool hears_relays = false;          // it understands Relays
+  // Jobs with trainer.kind = "python": those beneath its --trainer-root, and the code that these
+  // owners have uploaded ("*": anybody).
+  bool runs_programs = false;
+  std::vector<std::string> code_from = {};
   bool operator==(const Hello&) const = default;
 };
 constexpr auto fields_of(Of<Hello>) {
@@ -80,7 +88,8 @@ constexpr auto fields_of(Of<Hello>) {
                 field<&T::protocol_min>("protocol_min"), field<&T::version>("version"),
                 field<&T::host>("host"), field<&T::devices>("devices"), field<&T::labels>("labels"),
                 field<&T::replicas>("replicas"), field<&T::relay>("relay"),
-                field<&T::hears_relays>("hears_relays"));
+                field<&T::hears_relays>("hears_relays"), field<&T::runs_programs>("runs_programs"),
+                field<&T::code_from>("code_from", at_most(kCodeOwnersMax)));
 }
 static_assert(lists_every_field<Hello>());
 
@@ -162,6 +171,30 @@ constexpr auto fields_of(Of<LoadProgress>) {
 }
 static_assert(lists_every_field<LoadProgress>());
 
+// A number that a user's program measured at an inner step (`run.log` of the Python package).
+struct LoggedValue {
+  std::string name;  // letters, digits and . _ - /
+  Steps step;        // of the job's schedule
+  double value = 0;
+  bool operator==(const LoggedValue&) const = default;
+};
+constexpr auto fields_of(Of<LoggedValue>) {
+  using T = LoggedValue;
+  return fields(field<&T::name>("name"), field<&T::step>("step"),
+                field<&T::value>("value", any_number()));
+}
+static_assert(lists_every_field<LoggedValue>());
+
+inline constexpr std::size_t kLoggedValuesMax = 64;  // names of one replica
+inline constexpr std::size_t kLoggedNameBytesMax = 64;
+inline constexpr const char* kLoggedNameRule = "must have 1 to 64 letters, digits and . _ - /";
+constexpr bool is_logged_name(std::string_view name) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/";
+  return !name.empty() && name.size() <= kLoggedNameBytesMax &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
 // About once a second while a replica trains. Numbers for people, but one: a step that has not
 // moved for long tells a hung trainer.
 struct Progress {
@@ -170,6 +203,7 @@ struct Progress {
   Steps step;     // inner steps of the job's schedule done
   Tokens tokens;  // in this round
   double train_loss = 0, gradient_norm = 0, lr = 0, tokens_per_s = 0;
+  std::vector<LoggedValue> logged = {};  // since the last one, of each name the newest
   bool operator==(const Progress&) const = default;
 };
 constexpr auto fields_of(Of<Progress>) {
@@ -178,7 +212,8 @@ constexpr auto fields_of(Of<Progress>) {
                 field<&T::tokens>("tokens"), field<&T::train_loss>("train_loss", any_number()),
                 field<&T::gradient_norm>("gradient_norm", any_number()),
                 field<&T::lr>("lr", any_number()),
-                field<&T::tokens_per_s>("tokens_per_s", any_number()));
+                field<&T::tokens_per_s>("tokens_per_s", any_number()),
+                field<&T::logged>("logged", at_most(kLoggedValuesMax)));
 }
 static_assert(lists_every_field<Progress>());
 

@@ -12,7 +12,7 @@
 namespace shoal::proto {
 namespace {
 
-// The bytes are serialised in between, as on a socket.
+// The bytes are serialized in between, as on a socket.
 template <typename Wire>
 Wire over_the_wire(const Wire& message) {
   Wire arrived;
@@ -127,7 +127,7 @@ TEST(Convert, MissingBodies) {
   expect_refused(to_wire(hello), "hello");  // only as the first message
 }
 
-// What is kept, shown, logged and dialled.
+// What is kept, shown, logged and dialed.
 TEST(Convert, AnAgentSaysOnlyPlainTextsAndAddresses) {
   Hello good;
   good.uid = std::string(32, 'f');
@@ -171,6 +171,20 @@ TEST(Convert, BadMessagesOfAnAgent) {
   message =
       to_wire(FromAgent(FromReplica<Evaluated>{ReplicaId(1), {kKey, {4, 4, 20}, 1, Tokens(1)}}));
   expect_refused(message, "evaluated.slice.slice");
+}
+
+TEST(Convert, NamesOfLoggedValuesArePlainAndFew) {
+  Progress said = progress();
+  for (const char* name : {"", "a b", "../\n", "log\xc3\xa4"}) {
+    said.logged = {{name, Steps(1), 2}};
+    expect_refused(to_wire(FromAgent(said)), "progress.logged.name");
+  }
+  said.logged = {{std::string(kLoggedNameBytesMax + 1, 'a'), Steps(1), 2}};
+  expect_refused(to_wire(FromAgent(said)), "progress.logged.name");
+  said.logged.assign(kLoggedValuesMax + 1, {"layers.0/norm", Steps(1), 2});
+  expect_refused(to_wire(FromAgent(said)), "progress.logged");
+  said.logged.pop_back();
+  EXPECT_TRUE(read(to_wire(FromAgent(said))).ok());
 }
 
 TEST(Convert, PathsStayInTheirFolder) {

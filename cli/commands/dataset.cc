@@ -154,7 +154,7 @@ Result<int> dataset_ls(const Context& context) {
   Table table({"NAME", "KIND", ">TOKENS", ">SHARDS", ">SIZE", "OWNER", "USED BY"});
   for (const Json& dataset : datasets->at("items")) add_row(table, dataset);
   if (table.empty()) say("No datasets yet. `shoal dataset add NAME FILES` makes one.");
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 
@@ -169,7 +169,7 @@ Result<int> dataset_get(const Context& context, const std::string& name) {
   }
   Table table({"NAME", "KIND", ">TOKENS", ">SHARDS", ">SIZE", "OWNER", "USED BY"});
   add_row(table, *dataset);
-  print(table.render(terminal().stdout_colour) + "\n");
+  print(table.render(terminal().stdout_color) + "\n");
   Table list({"SHARD", ">SIZE", ">LARGEST TOKEN", "SHA-256", "FROM"});
   for (const Json& shard : shards->at("items")) {
     const std::string url = text_at(shard, "url", "");
@@ -177,7 +177,7 @@ Result<int> dataset_get(const Context& context, const std::string& name) {
               text_at(shard, "max_token"), text_at(shard, "sha256"),
               url.empty() ? "the coordinator" : url});
   }
-  print(list.render(terminal().stdout_colour));
+  print(list.render(terminal().stdout_color));
   return kExitOk;
 }
 

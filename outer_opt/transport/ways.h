@@ -1,7 +1,7 @@
 // How this process reaches a peer, the first of these that works:
 //
 //   direct    it dials the peer's address
-//   reverse   it takes a connection that the peer dialled: one that the peer lends, because either
+//   reverse   it takes a connection that the peer dialed: one that the peer lends, because either
 //             end of a pair opens streams, or one that the peer makes when it is asked for it over
 //             a relay
 //   relayed   a relay carries the bytes (wire/relay)
@@ -13,7 +13,7 @@
 //
 // A process waits for calls at two of the relays that it is told of. Which two follows from its
 // replica's number, so that callers know where to look first. With a relay that is lost go the
-// pairs over it; whoever reaches the peer again takes the other one.
+// pairs over it; a replica that reaches the peer again takes the other one.
 //
 // Streams of the purpose kWayPurpose: "lend", this pair may be used by you, too; "back LANES
 // ADDRESS", dial me there, which the end of the stream answers; "given", this is what you asked
@@ -81,7 +81,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   Ways(wire::stream::Node& node, WaysOptions options) : node_(node), options_(options) {}
   Ways(const Ways&) = delete;
   Ways& operator=(const Ways&) = delete;
-  void close();  // waits for the I/O thread; whoever waits is told
+  void close();  // waits for the I/O thread; pending calls end
 
   // `anew`: this process is another replica from now on.
   void set_identity(std::shared_ptr<const PeerIdentity> identity, bool anew);
@@ -89,7 +89,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   void set_relays(std::vector<std::string> relays);
   std::size_t waits_at() const;  // so many relays at the moment
 
-  // A pair for `peer`, dialled as `to` says where that can be done. `keeps`: it is used for long,
+  // A pair for `peer`, dialed as `to` says where that can be done. `keeps`: it is used for long,
   // so the peer may use it, too, and a pair that the peer lends will do.
   void reach(const PeerAddress& peer, wire::stream::DialOptions to, bool keeps, Done done);
   // Cancelled when `stop` is requested: what is still begun is let go of when it comes.
@@ -99,8 +99,8 @@ class Ways : public std::enable_shared_from_this<Ways> {
   // whether there is, when the last try was long ago.
   bool is_best(const PeerAddress& peer, const wire::stream::DialOptions& to, PeerWay way);
 
-  // For a thread that may wait: answers a stream of kWayPurpose. Whoever opened it is a replica of
-  // this job. Errors: not_found, the address cannot be dialled; invalid_argument.
+  // For a thread that may wait: answers a stream of kWayPurpose. Its opener is a replica of
+  // this job. Errors: not_found, the address cannot be dialed; invalid_argument.
   Status serve(const std::shared_ptr<wire::stream::Pair>& pair, std::string_view purpose);
 
  private:
@@ -132,7 +132,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
 
   // ---- an attempt, on the I/O thread but for dial()
   void dial(const AttemptPtr& attempt);
-  void dialled(const AttemptPtr& attempt, Result<PairPtr> pair);
+  void dialed(const AttemptPtr& attempt, Result<PairPtr> pair);
   void named(const AttemptPtr& attempt, const PairPtr& pair, bool is_right);
   void not_direct(const AttemptPtr& attempt);
   void call(const AttemptPtr& attempt);

@@ -2,6 +2,7 @@
 #include "replica/runtime/local_training.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "outer_opt/core/round/groups.h"
 
@@ -61,6 +62,7 @@ void LocalTraining::stop(outer_opt::StopAt) {
 void LocalTraining::reach_boundary() {
   at_boundary_ = trained_;
   cursor_.reported();
+  say_logged();
   if (cursor_.next() == outer_opt::StepCursor::Next::kStand) stand();
   trained_.unused = cursor_.unused();
   context_.boundary(trained_);
@@ -181,16 +183,37 @@ MaybeFailure LocalTraining::train_one_step() {
   } else {
     ++trained_.skipped;
   }
+  keep_logged(std::move(result.logged));
   say_progress(result);
   return std::nullopt;
+}
+
+void LocalTraining::keep_logged(std::vector<LoggedValue> values) {
+  for (LoggedValue& value : values) {
+    const auto same = std::ranges::find(logged_, value.name, &LoggedValue::name);
+    if (same != logged_.end()) {
+      *same = std::move(value);
+    } else if (logged_.size() < kLoggedValuesMax) {
+      logged_.push_back(std::move(value));
+    }
+  }
 }
 
 void LocalTraining::say_progress(const StepResult& step) {
   const auto now = Clock::now();
   if (!speed_.due(now)) return;
-  newest_ = Progress{context_.replica,   key_,    cursor_.at(),    trained_.tokens, step.loss,
-                     step.gradient_norm, step.lr, speed_.read(now)};
+  newest_ =
+      Progress{context_.replica,   key_,    cursor_.at(),     trained_.tokens,           step.loss,
+               step.gradient_norm, step.lr, speed_.read(now), std::exchange(logged_, {})};
   said_at_ = now;
+  context_.say(*newest_);
+}
+
+// At a boundary, after which there may be no step for long: what was logged before it is not late.
+void LocalTraining::say_logged() {
+  if (!newest_ || logged_.empty()) return;
+  newest_->logged = std::exchange(logged_, {});
+  said_at_ = Clock::now();
   context_.say(*newest_);
 }
 

@@ -45,6 +45,8 @@ class LocalTraining : public Training {
   template <typename Work>
   MaybeFailure on_anchor(const Work& work);
   void say_progress(const StepResult& step);
+  void keep_logged(std::vector<LoggedValue> values);
+  void say_logged();
   void say_still_there();
 
   TrainingContext context_;
@@ -59,7 +61,8 @@ class LocalTraining : public Training {
   std::optional<std::chrono::steady_clock::time_point> stalled_since_;
   double other_work_s_ = 0;
   TrainingSpeed speed_;
-  std::optional<Progress> newest_;  // that was said
+  std::optional<Progress> newest_;   // that was said
+  std::vector<LoggedValue> logged_;  // and has not been said yet
   std::chrono::steady_clock::time_point said_at_;
 };
 

@@ -116,6 +116,12 @@ export interface JobSpec {
     every_rounds: number;
     batches: number;
   };
+  trainer: {
+    [key: string]: SpecValue;
+    kind: 'builtin' | 'python';
+    entry: string;
+    code: string;
+  };
 }
 
 export interface JobProgress {
@@ -399,6 +405,9 @@ export interface Checkpoint {
   round: number;
   state: 'writing' | 'uploading' | 'stored' | 'failed' | 'deleted';
   final: boolean;
+  pinned?: boolean;
+  job_name?: string;
+  owner?: string;
   step: number;
   tokens: number;
   anchor_digest: string | null;

@@ -1,5 +1,5 @@
 // A stream for a thread that may wait: it reads one message after another, and writes with little
-// on its way. Whoever serves or asks in a few steps uses this; what has to do with many streams at
+// on its way. Code that serves or asks in a few steps uses this; code with many streams at
 // once uses their events.
 //
 // Bounds. What has come and was not read stays within the stream's window. A writer waits while
@@ -35,7 +35,7 @@ class BlockingStream final : public StreamEvents,
     Instant arrived;  // of a clock that is never set
   };
 
-  // Of a stream that a peer opened.
+  // Wraps a stream that a peer opened.
   explicit BlockingStream(std::shared_ptr<Stream> stream);
   // Opens one. When it cannot be opened, the first read or write says why.
   static std::shared_ptr<BlockingStream> open(Pair& pair, std::string purpose, Duration limit);
@@ -76,7 +76,7 @@ class BlockingStream final : public StreamEvents,
 };
 
 // A pair that `dial` asks a node for, waited for; the handshake's limit bounds it.
-Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialled dialled)>& dial);
+Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialed dialed)>& dial);
 Result<std::shared_ptr<Pair>> dial_and_wait(Node& node, DialOptions options);
 
 ByteVector to_bytes(std::string_view text);

@@ -1,4 +1,4 @@
-// Who keeps sharded momentum follows from the committed parts; parts stay while the members do;
+// The keepers of sharded momentum follow from the committed parts; parts stay while the members do;
 // what nobody has is told.
 #include "coordinator/core/checkpoints/momentum.h"
 
@@ -135,7 +135,7 @@ TEST(Momentum, WithAnotherMemberPartsFollowTheLines) {
   EXPECT_NE(parts_of(plan), before);
 }
 
-TEST(Momentum, WhoCannotBeDialledAnyMoreKeepsNoPart) {
+TEST(Momentum, WhoCannotBeDialedAnyMoreKeepsNoPart) {
   Sharded s(3);
   s.commit_all(1);
   RoundReport body{.key = s.key(2), .tokens = Tokens(1280), .steps = Steps(10)};
@@ -288,7 +288,8 @@ TEST(Momentum, WhoLoadedACheckpointOfUnknownLengthKeepsAllOfIt) {
   EXPECT_EQ(s.events_of_loss(), 0);
 }
 
-// A member that hears its plan again later must hear the same holders, whoever has died since.
+// A member that hears its plan again later must hear the same holders, regardless of who has died
+// since.
 TEST(Momentum, HoldersOfAPlanSurviveARestart) {
   Sharded s(3);
   s.commit_all(1);

@@ -267,7 +267,7 @@ std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& ke
   return all;
 }
 
-// Orders to train on after an abort, as `there` is then sorted: whoever is late in an asynchronous
+// Orders to train on after an abort, as `there` is then sorted: a late replica in an asynchronous
 // round comes last and continues with the lease that it has.
 std::vector<OpenRound> assign_data_again(Transaction& tx, const RoundKey& key,
                                          std::vector<ReplicaId>& there) {
@@ -297,7 +297,7 @@ void note_excluded(Transaction& tx, const ContributionRecord& voter, const Vote&
   }
 }
 
-// No misbehaviour, so no violation: the average was made without them.
+// No misbehavior, so no violation: the average was made without them.
 void reject_excluded(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& excluded) {
   for (const ReplicaId replica : excluded) {
     ContributionRecord& contribution = tx.contribution(key, replica);

@@ -107,7 +107,7 @@ class JoinSession {
   std::optional<Instant> wakeup_at(Instant now) const;
 
   void aim(RoundNumber round);
-  // In place of those known. Runs that are here stay, whoever gave them. None: nobody has the state
+  // Replaces the known sources. Runs that have arrived stay. None: nobody has the state
   // any more, so a session that is not level gives up at its next next().
   void set_sources(const std::vector<PeerAddress>& sources, Instant now);
 
@@ -115,8 +115,8 @@ class JoinSession {
   // with those of a source that was not asked for that before, takes what differs from that one,
   // and becomes level again. False: nobody is left to compare with.
   bool doubt(Instant now);
-  // kLevel, and it is the state that it should be. Who alone gave runs that were wrong, as their
-  // bytes of the same round now show; they are not used any more.
+  // After kLevel with the expected state: the sources that alone gave wrong runs, as their bytes of
+  // the same round now show; they are not used any more.
   std::vector<ReplicaId> found_liars();
 
   State state() const { return state_; }

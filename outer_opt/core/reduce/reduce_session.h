@@ -6,7 +6,7 @@
 // back. Nothing is queued: the driver pulls frames to send when a stream can take one, and offers a
 // received frame until it is admitted, which is its back-pressure on the stream. Work on tensors is
 // separate from the decisions: a session's admit(), local_work(), finish() and the rest are to be
-// serialised by the driver (one lock); run() and encode() take no part in that and may run in
+// serialized by the driver (one lock); run() and encode() take no part in that and may run in
 // parallel for different works.
 #pragma once
 
@@ -178,7 +178,7 @@ Status check_plan_members(const ReducePlan& plan, ReplicaId self, std::int64_t f
                           std::size_t average_count);
 
 // For topologies that sum: a dense codec, parts without gaps, a pseudo-gradient of the right length
-// from whoever has a weight.
+// from every member with a weight.
 Status check_dense_plan(const ReducePlan& plan, ReplicaId self, const ReduceInput& input);
 
 bool all_finite(std::span<const float> values);

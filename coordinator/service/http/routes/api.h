@@ -9,10 +9,13 @@
 namespace shoal::coordinator::rest::api {
 
 // jobs.cc
+Response command_refused(const Request& request, const Cluster::Answer& answer,
+                         Problem on_conflict);
 void create_job(Context& context, const Request& request, Replier reply);
 void cancel_job(Context& context, const Request& request, Replier reply);
 void pause_job(Context& context, const Request& request, Replier reply);
 void resume_job(Context& context, const Request& request, Replier reply);
+void remove_job(Context& context, const Request& request, Replier reply);
 void change_job(Context& context, const Request& request, Replier reply);
 Result<Response> list_jobs(Context& context, const Request& request);
 Result<Response> get_job(Context& context, const Request& request);
@@ -34,6 +37,7 @@ Result<Response> query_series(Context& context, const Request& request);
 
 // checkpoints.cc
 Result<Response> list_checkpoints(Context& context, const Request& request);
+Result<Response> list_all_checkpoints(Context& context, const Request& request);
 Result<Response> get_checkpoint(Context& context, const Request& request);
 Result<Response> get_checkpoint_file(Context& context, const Request& request);
 
@@ -55,6 +59,11 @@ Result<Response> list_datasets(Context& context, const Request& request);
 Result<Response> get_dataset(Context& context, const Request& request);
 Result<Response> list_shards(Context& context, const Request& request);
 Result<Response> remove_dataset(Context& context, const Request& request);
+
+// checkpoint_commands.cc
+void pin_checkpoint(Context& context, const Request& request, Replier reply);
+void unpin_checkpoint(Context& context, const Request& request, Replier reply);
+void remove_checkpoint(Context& context, const Request& request, Replier reply);
 
 // verify.cc
 void verify_checkpoint(Context& context, const Request& request, Replier reply);

@@ -55,7 +55,7 @@ Status check_own(const Request& request, identity::Action action, const std::str
                "", "ask its owner, or an admin for a token with a wider scope"};
 }
 
-// Of jobs that have not ended, by what they read and run.
+// What jobs that have not ended read and run, with the name of one of them.
 Result<FileUses> uses_of_jobs(Context& context) {
   std::vector<JobPhase> phases;
   for (const auto& [phase, word] : kEnumerators<JobPhase>) {
