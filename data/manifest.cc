@@ -14,8 +14,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
-constexpr std::int64_t kChunksWanted = 256;
-constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;  // of a dataset
+constexpr std::int64_t kChunksWanted = 256, kChunksOfSmall = 64;
+constexpr std::int64_t kChunkBytesUsual = std::int64_t{64} << 10;  // the least of larger ones
+constexpr std::int64_t kBytesMax = std::int64_t{1} << 50;          // of a dataset
 constexpr std::size_t kNameMax = 255, kUrlMax = 4096;
 
 Error bad(const std::string& what) {
@@ -74,7 +75,7 @@ Status check(const Manifest& manifest) {
   const std::int64_t chunk = manifest.chunk_bytes;
   if (chunk < kChunkBytesMin || chunk > kChunkBytesMax ||
       !std::has_single_bit(static_cast<std::uint64_t>(chunk))) {
-    return bad("must have chunk_bytes, a power of two from 65536 to 1048576");
+    return bad("must have chunk_bytes, a power of two from 4096 to 1048576");
   }
   if (manifest.shards.empty() || manifest.shards.size() > kShardsMax) {
     return bad("must list 1 to " + std::to_string(kShardsMax) + " shards, it has " +
@@ -94,10 +95,12 @@ Status check(const Manifest& manifest) {
 }  // namespace
 
 std::int64_t chunk_bytes_for(std::int64_t dataset_bytes) {
-  const auto wanted = static_cast<std::uint64_t>(std::max<std::int64_t>(1, dataset_bytes)) /
-                      static_cast<std::uint64_t>(kChunksWanted);
-  const auto power = static_cast<std::int64_t>(std::bit_floor(std::max<std::uint64_t>(1, wanted)));
-  return std::clamp(power, kChunkBytesMin, kChunkBytesMax);
+  const auto part = [&](std::int64_t chunks) {
+    const std::int64_t bytes = std::max<std::int64_t>(1, dataset_bytes / chunks);
+    return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(bytes)));
+  };
+  const std::int64_t least = std::clamp(part(kChunksOfSmall), kChunkBytesMin, kChunkBytesUsual);
+  return std::clamp(part(kChunksWanted), least, kChunkBytesMax);
 }
 
 std::int64_t chunk_count(const Shard& shard, std::int64_t chunk_bytes) {

@@ -38,13 +38,14 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-inline constexpr std::int64_t kChunkBytesMin = std::int64_t{64} << 10;
+inline constexpr std::int64_t kChunkBytesMin = std::int64_t{4} << 10;
 inline constexpr std::int64_t kChunkBytesMax = std::int64_t{1} << 20;
 inline constexpr std::size_t kShardsMax = 100'000;
 inline constexpr std::size_t kManifestBytesMax = std::size_t{64} << 20;
 inline constexpr std::size_t kHashBytes = 32;  // of one chunk in the file of hashes
 
-// A power of two between the bounds, so that a dataset has some 256 chunks at least.
+// A power of two between the bounds. A dataset has some 256 chunks at least, a small one 64:
+// shorter chunks would hold too few windows.
 std::int64_t chunk_bytes_for(std::int64_t dataset_bytes);
 
 std::int64_t chunk_count(const Shard& shard, std::int64_t chunk_bytes);

@@ -36,8 +36,11 @@ TEST(Manifest, TheLastChunkIsShorter) {
 
 TEST(Manifest, ChunksGrowWithTheDatasetBetweenTheirBounds) {
   EXPECT_EQ(chunk_bytes_for(0), kChunkBytesMin);
-  EXPECT_EQ(chunk_bytes_for(256 * 2 * kChunkBytesMin), 2 * kChunkBytesMin);
-  EXPECT_EQ(chunk_bytes_for(256 * 2 * kChunkBytesMin - 1), kChunkBytesMin);
+  EXPECT_EQ(chunk_bytes_for(100'000), kChunkBytesMin) << "some 25 chunks";
+  EXPECT_EQ(chunk_bytes_for(std::int64_t{4} << 20), 64 << 10) << "64 chunks";
+  EXPECT_EQ(chunk_bytes_for(std::int64_t{16} << 20), 64 << 10) << "256 chunks";
+  EXPECT_EQ(chunk_bytes_for((std::int64_t{32} << 20) - 1), 64 << 10);
+  EXPECT_EQ(chunk_bytes_for(std::int64_t{32} << 20), 128 << 10);
   EXPECT_EQ(chunk_bytes_for(std::int64_t{1} << 50), kChunkBytesMax);
 }
 

@@ -77,12 +77,11 @@ Result<bool> FileTransfer::refers_to(JobId job, const std::string& sha256) {
   }
   std::set<std::string> files;
   if (record) {
-    for (const MixturePart& part : datasets_of(record->spec.data)) {
-      const auto dataset = parse_dataset(part.dataset);
-      if (!dataset || dataset->manifest.empty()) continue;
-      const auto manifest = files_.manifest(dataset->manifest);
-      if (!manifest) return manifest.error();
-      files.merge(FileStore::files_of(dataset->manifest, **manifest));
+    for (const std::string& upload : uploads_of(record->spec)) {
+      files.insert(upload);
+      if (const auto manifest = files_.manifest(upload)) {  // none: it is code
+        files.merge(FileStore::files_of(upload, **manifest));
+      }
     }
   }
   const bool refers = files.contains(sha256);

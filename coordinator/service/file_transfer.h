@@ -1,6 +1,6 @@
 // Bytes of uploaded files for agents: GetFile. An agent reads what a job of one of its replicas
-// refers to, its datasets with their manifests and shards; everything else is not found. One call
-// hands out kBytesMax at most, so a reader that was cut off asks for the rest.
+// refers to: its code, and its datasets with their manifests and shards. Everything else is not
+// found. One call hands out kBytesMax at most, so a reader that was cut off asks for the rest.
 //
 // Calls block the few threads that gRPC keeps apart from those that serve the agents' streams. One
 // whose reader takes nothing for `silence` is cancelled by watch().

@@ -42,10 +42,11 @@ class FileTransferTest : public ::testing::Test {
     hashes_ = put(std::string(8 * data::kHashBytes, 'h'));
     manifest_ = put(data::to_text(
         {Tokenizer::kBytes,
-         data::kChunkBytesMin,
+         std::int64_t{64} << 10,
          {{"a.txt", static_cast<std::int64_t>(text_.size()), shard_, hashes_, "", 'x', 0}}}));
     write_job(JobId(1), {.dataset = "books@" + manifest_});
-    write_job(JobId(2), {.train = "/data/text.txt"});
+    code_ = put("a bundle");
+    write_job(JobId(2), {.train = "/data/text.txt"}, "sha256:" + code_);
     transfer_ = std::make_unique<FileTransfer>(*files_, inputs_, store_->reader(),
                                                std::chrono::milliseconds(60'000));
     checkpoints_ = std::move(CheckpointFiles::open(folder_.path() + "/checkpoints")).value();
@@ -71,10 +72,13 @@ class FileTransferTest : public ::testing::Test {
     return sha256;
   }
 
-  void write_job(JobId id, DataSpec data) {
+  void write_job(JobId id, DataSpec data, const std::string& code = {}) {
     JobRecord job{.id = id};
     job.spec.name = "job" + std::to_string(id.n);
     job.spec.data = std::move(data);
+    job.spec.trainer.code = code;
+    if (!code.empty())
+      job.spec.trainer.kind = TrainerKind::kPython, job.spec.trainer.entry = "a.py";
     ASSERT_TRUE(write_and_wait(*store_, {job}).ok());
   }
 
@@ -94,7 +98,7 @@ class FileTransferTest : public ::testing::Test {
   }
 
   const std::string text_ = std::string(500'000, 'x') + "end";
-  std::string shard_, hashes_, manifest_;
+  std::string shard_, hashes_, manifest_, code_;
   TemporaryFolder folder_;
   Places inputs_;
   std::unique_ptr<Store> store_;
@@ -117,6 +121,8 @@ TEST_F(FileTransferTest, AnAgentReadsWhatItsJobRefersTo) {
   }
   EXPECT_TRUE(get(kOfDataset, manifest_, text).ok());
   EXPECT_TRUE(data::parse_manifest(text).ok());
+  EXPECT_TRUE(get(kOfFile, code_, text).ok());
+  EXPECT_EQ(text, "a bundle");
 }
 
 TEST_F(FileTransferTest, ByRange) {

@@ -67,10 +67,7 @@ Result<FileUses> uses_of_jobs(Context& context) {
     const auto jobs = context.reader->jobs(page, phases);
     if (!jobs.ok()) return jobs.error();
     for (const JobRecord& job : jobs->items) {
-      for (const MixturePart& part : datasets_of(job.spec.data)) {
-        const auto dataset = parse_dataset(part.dataset);
-        if (dataset) uses.emplace(dataset->manifest, job.spec.name);
-      }
+      for (const std::string& file : uploads_of(job.spec)) uses.emplace(file, job.spec.name);
     }
     if (!jobs->next) return uses;
     page.after = *jobs->next;
