@@ -9,8 +9,10 @@
 namespace shoal {
 namespace {
 
-constexpr std::int64_t kUnit = std::int64_t{1} << 40;  // shares are whole numbers of 1 / kUnit
-constexpr std::uint64_t kSalt = 0x6d697874757265ULL;   // "mixture"
+// Shares are whole numbers of 1 / kUnit. A number of sequences up to 2^38 times kUnit fits.
+constexpr std::int64_t kUnit = std::int64_t{1} << 24;
+constexpr std::int64_t kBlocksMax = std::int64_t{1} << 22;
+constexpr std::uint64_t kSalt = 0x6d697874757265ULL;  // "mixture"
 
 }  // namespace
 
@@ -19,7 +21,8 @@ MixtureOrder::MixtureOrder(std::vector<double> weights, std::uint64_t seed) : se
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   double part = 0;
   for (const double weight : weights) {
-    bounds_.push_back(static_cast<std::int64_t>(std::llround(part / sum * kUnit)));
+    bounds_.push_back(
+        static_cast<std::int64_t>(std::llround(part / sum * static_cast<double>(kUnit))));
     part += weight;
   }
   bounds_.push_back(kUnit);
@@ -31,9 +34,9 @@ double MixtureOrder::share(std::int64_t dataset) const {
 }
 
 std::int64_t MixtureOrder::before(std::int64_t dataset, std::int64_t blocks) const {
-  const __int128 all = static_cast<__int128>(blocks) * kBlock;
-  const __int128 scaled = all * bounds_[static_cast<std::size_t>(dataset)];
-  return static_cast<std::int64_t>((scaled + kUnit / 2) / kUnit);
+  SHOAL_CHECK(blocks <= kBlocksMax, "a job of so many sequences");
+  const std::int64_t scaled = blocks * kBlock * bounds_[static_cast<std::size_t>(dataset)];
+  return (scaled + kUnit / 2) / kUnit;
 }
 
 const MixtureOrder::Block& MixtureOrder::block_of(std::int64_t number) const {

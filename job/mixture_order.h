@@ -38,7 +38,7 @@ class MixtureOrder {
     std::vector<std::uint8_t> dataset;  // of each sequence
     std::vector<std::uint32_t> rank;    // before it, of the same dataset, in the block
   };
-  // Of the first `blocks` blocks, how many sequences are of the datasets before `dataset`.
+  // How many sequences of the first `blocks` blocks are of the datasets before `dataset`.
   std::int64_t before(std::int64_t dataset, std::int64_t blocks) const;
   std::int64_t of_dataset(std::int64_t dataset, std::int64_t blocks) const {
     return before(dataset + 1, blocks) - before(dataset, blocks);
