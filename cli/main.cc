@@ -48,6 +48,7 @@ class Tree {
     add_machines();
     add_people();
     add_logs();
+    add_datasets();
     add_checkpoints();
     add_generate();
     add_admin();
@@ -333,6 +334,27 @@ class Tree {
     command->add_option("--grep", logs_.text, "only lines with this text");
   }
 
+  void add_datasets() {
+    CLI::App* dataset = group("dataset", "what jobs train on");
+    CLI::App* add = leaf(dataset, "add", "upload files as a dataset; continues where it stopped",
+                         [this] { return dataset_add(common_.context(), dataset_); });
+    add->add_option("NAME", dataset_.name, "a new name")->required();
+    add->add_option("FILES", dataset_.files, "its shards, in this order")->required();
+    add->add_option("--tokens", dataset_.tokens,
+                    "how they lie in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
+        ->check(CLI::IsMember({"bytes", "uint16", "uint32"}));
+    leaf(dataset, "ls", "all datasets", [this] { return dataset_ls(common_.context()); });
+    const auto of_one = [&](const char* verb, const char* what,
+                            Result<int> (*run)(const Context&, const std::string&)) {
+      leaf(dataset, verb, what, [this, run] { return run(common_.context(), name_); })
+          ->add_option("NAME", name_, "its name")
+          ->required();
+    };
+    of_one("get", "one, with its shards", dataset_get);
+    of_one("verify", "read the stored files again and compare their SHA-256", dataset_verify);
+    of_one("rm", "remove one, and its files that nothing else uses", dataset_rm);
+  }
+
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
     take_name(leaf(checkpoint, "ls", "all checkpoints of a job",
@@ -493,6 +515,7 @@ class Tree {
   TokenOptions token_;
   LoginOptions login_;
   int last_ = 50;
+  DatasetOptions dataset_;
   GenerateOptions generate_;
   ExportOptions export_;
   std::string name_, folder_, round_;

@@ -111,6 +111,10 @@ const Refusal kModelRefusals[] = {
      [](JobOptions& s) {
        s.data = {.mixture = {{"books", 0}}};
      }},
+    {"/data/mixture", "a thousandth of the sum of the weights, got 1",
+     [](JobOptions& s) {
+       s.data = {.mixture = {{"books", 1}, {"code", 1000}}};
+     }},
     {"/data/mixture", "must name each dataset once",
      [](JobOptions& s) {
        s.data = {.mixture = {{"books", 1}, {"books@" + std::string(64, 'a'), 1}}};
