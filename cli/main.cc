@@ -147,6 +147,8 @@ class Tree {
             ""));
     command->add_option("--from", submit_.from,
                         "begin from the weights of a checkpoint, or a job's newest one");
+    command->add_option("--code", submit_.code,
+                        "folder with the program of the job (trainer.entry), sent with it");
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")
