@@ -30,9 +30,9 @@ class ProgramLaunchTest : public testing::Test {
     ASSERT_TRUE(folder.ok()) << to_string(folder.error());
     folder_ = std::move(folder).value();
     options_.python = "sh";
-    write("agent/machine.pem", "key");
+    write("agent/machine.pem", "KEY");
     write("data/corpus.txt", "corpus");
-    write("elsewhere/notes.txt", "notes");
+    write("elsewhere/notes.txt", "NOTES");
     use_roots({path("data")});
   }
   std::string path(const std::string& name) const { return root_.path() + "/" + name; }
@@ -86,8 +86,8 @@ TEST_F(ProgramLaunchTest, UploadedCodeDoesNotReadTheRestOfTheHost) {
   program("cat " + path("elsewhere/notes.txt") + " " + path("agent/machine.pem") + "; echo done");
   const auto lines = run(start());
   EXPECT_THAT(lines, Contains("done"));
-  EXPECT_THAT(lines, Not(Contains("notes")));
-  EXPECT_THAT(lines, Not(Contains("key")));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("NOTES"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("KEY"))));
 }
 
 // As `shoal up` gives it: the agent itself lies beneath the root.
@@ -97,10 +97,10 @@ TEST_F(ProgramLaunchTest, OfTheWholeHostItReadsTheFileOfItsJob) {
           path("agent/machine.pem") + "; echo done");
   const auto lines = run(start(path("data/corpus.txt")));
   EXPECT_THAT(lines, Contains(HasSubstr("corpus")));
-  EXPECT_THAT(lines, Not(Contains(HasSubstr("notesc"))));
-  EXPECT_THAT(lines, Not(Contains("notes")));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("NOTES"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("KEY"))));
   const auto of_the_key = run(start(path("agent/machine.pem")));
-  EXPECT_THAT(of_the_key, Not(Contains("key"))) << "whatever the job names";
+  EXPECT_THAT(of_the_key, Not(Contains(HasSubstr("KEY")))) << "whatever the job names";
 }
 
 TEST_F(ProgramLaunchTest, AProgramThatIsNotThereIsNamed) {
