@@ -104,8 +104,7 @@ void take_connection(Transaction& tx, AgentId agent, const AgentHello& said) {
   presence = {.connection = connection,
               .connected = true,
               .last_seen = tx.now(),
-              .hears_relays = said.hello.hears_relays,
-              .programs = {said.hello.runs_programs, said.hello.code_from}};
+              .hears_relays = said.hello.hears_relays};
   state.by_connection.put(connection, agent);
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }
