@@ -35,9 +35,9 @@ void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const bool program = is_program(trainer.runs);
-  if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
+  const bool ends = trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping;
+  if ((is_first(slot) && !program) || ends) return;
   stop_trainer(slot);
-  if (trainer.state != TrainerState::kStopping) return;
   trainer.releasing = false;
   trainer.replaced = program;
   trainer.due = now + (program ? options.release_limit : options.drain_limit);
