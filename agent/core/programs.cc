@@ -35,7 +35,8 @@ void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const bool program = is_program(trainer.runs);
-  const bool ends = trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping;
+  const bool ends =
+      trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping;
   if ((is_first(slot) && !program) || ends) return;
   stop_trainer(slot);
   trainer.releasing = false;
@@ -53,6 +54,14 @@ TrainerSpec Agent::State::program_for(std::int32_t slot) const {
 std::string Agent::State::data_for(std::int32_t slot) const {
   for (const auto& [id, replica] : replicas) {
     if (replica.slot == slot) return replica.assign.spec.data.train;
+  }
+  return {};
+}
+
+ReplicaId Agent::State::replica_for(std::int32_t slot) const {
+  for (const auto& [id, replica] : replicas) {
+    const bool program = is_program(runs_of(replica.assign)) && has_code(replica);
+    if (replica.slot == slot && program) return id;
   }
   return {};
 }
