@@ -35,9 +35,11 @@ void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const bool program = is_program(trainer.runs);
-  const bool ends =
-      trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping;
-  if ((is_first(slot) && !program) || ends) return;
+  if (trainer.state == TrainerState::kDown) {  // a further one is not started again
+    if (!is_first(slot)) trainer.due.reset();
+    return;
+  }
+  if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
   stop_trainer(slot);
   trainer.releasing = false;
   trainer.replaced = program;
