@@ -173,6 +173,7 @@ struct StartTrainer {
   std::int32_t beside = 0;  // other trainers of that device: they share its threads
   TrainerSpec runs = {};    // the program of a job, or the trainer
   std::string data = {};    // that a program is to read (DataSpec::train)
+  ReplicaId replica = {};   // that a program is for
 };
 struct KillTrainer {  // SIGKILL or SIGTERM to its process group
   TrainerId trainer;

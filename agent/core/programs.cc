@@ -35,9 +35,12 @@ void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const bool program = is_program(trainer.runs);
+  if (trainer.state == TrainerState::kDown) {  // a further one is not started again
+    if (!is_first(slot)) trainer.due.reset();
+    return;
+  }
   if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
   stop_trainer(slot);
-  if (trainer.state != TrainerState::kStopping) return;
   trainer.releasing = false;
   trainer.replaced = program;
   trainer.due = now + (program ? options.release_limit : options.drain_limit);
@@ -53,6 +56,14 @@ TrainerSpec Agent::State::program_for(std::int32_t slot) const {
 std::string Agent::State::data_for(std::int32_t slot) const {
   for (const auto& [id, replica] : replicas) {
     if (replica.slot == slot) return replica.assign.spec.data.train;
+  }
+  return {};
+}
+
+ReplicaId Agent::State::replica_for(std::int32_t slot) const {
+  for (const auto& [id, replica] : replicas) {
+    const bool program = is_program(runs_of(replica.assign)) && has_code(replica);
+    if (replica.slot == slot && program) return id;
   }
   return {};
 }

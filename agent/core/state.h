@@ -206,6 +206,7 @@ struct Agent::State {
   void retire(std::int32_t slot);                    // nothing is left for its process to do
   TrainerSpec program_for(std::int32_t slot) const;  // the trainer, until the code is there
   std::string data_for(std::int32_t slot) const;
+  ReplicaId replica_for(std::int32_t slot) const;  // whose program its process runs; none: no one's
   bool has_code(const Replica& replica) const;
   void want_code(Replica& replica);
   void fetch_code(const std::string& code, Fetch& fetch);

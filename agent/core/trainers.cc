@@ -77,7 +77,7 @@ void Agent::State::start_trainer(std::int32_t slot) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
   });
   emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1,
-                    trainer.runs, data_for(slot)});
+                    trainer.runs, data_for(slot), replica_for(slot)});
 }
 
 void Agent::State::attached(const TrainerAttached& input) {

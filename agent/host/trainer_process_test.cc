@@ -1,11 +1,11 @@
 #include "agent/host/trainer_process.h"
 
 #include <csignal>
+#include <fstream>
 #include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/host/children.h"
@@ -119,12 +119,20 @@ TEST_F(TrainerProcessTest, WhatAProgramLeavesBehindEndsWithIt) {
   Children::of_this_process().adopt_orphans();
   ProcessOptions leaving = options("");
   leaving.program = "sh";
-  leaving.arguments = {"-c", "setsid sh -c 'setsid sleep 600 & sleep 600' & sleep 0.3; echo left"};
+  leaving.folder = folder_.path();
+  leaving.arguments = {"-c",
+                       "setsid sh -c 'echo $$ > first; setsid sh -c \"echo \\$\\$ > second; exec "
+                       "sleep 600\" & exec sleep 600' & "
+                       "until [ -s first ] && [ -s second ]; do sleep 0.1; done; echo left"};
   auto process = TrainerProcess::start(leaving, end_to(promise_));
   ASSERT_TRUE(process.ok()) << to_string(process.error());
   EXPECT_EQ(ended().last_line, "left");
-  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "no child is left";
-  EXPECT_EQ(errno, ECHILD);
+  for (const char* name : {"/first", "/second"}) {
+    pid_t number = 0;
+    std::ifstream(folder_.path() + name) >> number;
+    ASSERT_GT(number, 0);
+    EXPECT_EQ(::kill(number, 0), -1) << name;
+  }
 }
 
 TEST_F(TrainerProcessTest, SignalsAreTold) {
@@ -155,7 +163,7 @@ TEST_F(TrainerProcessTest, EnvironmentIsOursOverTheInherited) {
 
 TEST_F(TrainerProcessTest, AProgramThatIsNotThereIsNamed) {
   const auto process = TrainerProcess::start(
-      {"/nowhere/shoal-trainer", {}, folder_.path() + "/output.log", [](std::string_view) {}},
+      {"/nowhere/shoal-trainer", {}, {}, folder_.path() + "/output.log", [](std::string_view) {}},
       [](ProcessExit) {});
   ASSERT_FALSE(process.ok());
   EXPECT_THAT(process.error().message, testing::HasSubstr("/nowhere/shoal-trainer: No such file"));

@@ -104,8 +104,7 @@ void take_connection(Transaction& tx, AgentId agent, const AgentHello& said) {
   presence = {.connection = connection,
               .connected = true,
               .last_seen = tx.now(),
-              .hears_relays = said.hello.hears_relays,
-              .programs = {said.hello.runs_programs, said.hello.code_from}};
+              .hears_relays = said.hello.hears_relays};
   state.by_connection.put(connection, agent);
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }
@@ -308,7 +307,7 @@ std::vector<std::pair<AgentId, std::string>> lapsed(const Transaction& tx) {
   return lost;
 }
 
-// Those that are left. Returns when the next one is waited for no longer.
+// Loses the agents that hold a round up for too long. Returns when the next one is due.
 std::optional<Instant> lose_who_holds_up(Transaction& tx) {
   const HoldUps found = find_hold_ups(tx);
   for (const AgentId id : found.over) {
