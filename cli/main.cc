@@ -127,7 +127,7 @@ class Tree {
     up->add_option("--trainer-root", up_.trainer_root,
                    "Folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
     up->add_option("--python", up_.python,
-                   "Interpreter that runs these, and uploaded code "
+                   "Interpreter that runs these, and code that you upload (job submit --code) "
                    "[python3]");
     up->add_option("--emulate-link", up_.emulated_link,
                    "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
