@@ -65,9 +65,9 @@ class ChunkOrder {
   Segment segment_of(std::int64_t sequence) const;
   std::uint64_t seed_of(std::int64_t epoch) const;
 
-  const std::vector<std::int64_t> tokens_;
-  const std::int64_t context_;
-  const std::uint64_t seed_;
+  std::vector<std::int64_t> tokens_;
+  std::int64_t context_;
+  std::uint64_t seed_;
   std::int64_t training_chunks_ = 0, windows_ = 0, held_out_windows_ = 0, group_size_ = 1;
   std::vector<std::int64_t> held_out_;  // chunks that have a window
   mutable std::list<Epoch> epochs_;     // the newest in use first, kEpochsKept at most
