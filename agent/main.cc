@@ -18,6 +18,7 @@
 #include "agent/host/device_probe.h"
 #include "agent/host/network.h"
 #include "agent/host/runtime.h"
+#include "base/number_text.h"
 #include "base/link_options.h"
 #include "base/thread_environment.h"
 #include "identity/private_file.h"
@@ -44,6 +45,7 @@ struct Flags {
   bool replica_group = false;
   double speed = 1;
   int orphan_limit_s = 600;
+  double data_cache_gib = 16;
   std::string trainer_root, python = "python3";
   std::string emulated_link;
   std::string relay, relay_advertise;
@@ -135,6 +137,11 @@ void declare(CLI::App& app, Flags& flags) {
          "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
+  app.add_option("--data-cache-gib", flags.data_cache_gib,
+                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
+      ->envname("SHOAL_DATA_CACHE_GIB")
+      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
+      ->capture_default_str();
   app.add_option(
          "--trainer-root", flags.trainer_root,
          "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
@@ -362,6 +369,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
+  constexpr double kGib = 1 << 30;
+  options.data_cache = Bytes(static_cast<std::int64_t>(flags.data_cache_gib * kGib));
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;
   options.python = flags.python;

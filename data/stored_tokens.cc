@@ -50,7 +50,7 @@ ChunkOrder order_of(const JobSpec& spec, const Manifest& manifest, std::int64_t 
   }
   const std::uint64_t seed =
       part == 0 ? spec.train.seed : mix_seed(spec.train.seed, static_cast<std::uint64_t>(part));
-  return {std::move(tokens), spec.model.context, seed, spec.data.val_fraction};
+  return {std::move(tokens), spec.model.context, seed, spec.data.val_fraction, spec.train.batch};
 }
 
 Status check_dataset(const JobSpec& spec, const std::string& name, const Manifest& manifest) {
@@ -89,7 +89,6 @@ struct StoredTokens::Parts {
   struct Dataset {
     std::string name, manifest_hash;
     Manifest manifest;
-    ChunkOrder order;
     std::vector<std::int64_t> first_chunk;  // of each shard, by numbers of the dataset
     std::int64_t first_number = 0;          // of its chunks in `memory`
   };
@@ -151,9 +150,10 @@ struct StoredTokens::Parts {
     const MutexLock guard(mutex);
     const MixturePlace of = mixture.place_of(index);
     const Dataset& dataset = datasets[static_cast<std::size_t>(of.dataset)];
-    const WindowPlace window = dataset.order.place_of(of.sequence);
+    const ChunkOrder& order = orders[static_cast<std::size_t>(of.dataset)];
+    const WindowPlace window = order.place_of(of.sequence);
     if (!memory->has(dataset.first_number + window.chunk)) {
-      std::vector<std::int64_t> around = dataset.order.chunks_around(of.sequence);
+      std::vector<std::int64_t> around = order.chunks_around(of.sequence);
       for (std::int64_t& chunk : around) chunk += dataset.first_number;
       memory->read_ahead(around);
     }
@@ -161,16 +161,16 @@ struct StoredTokens::Parts {
   }
 
   // How many of `count` held-out sequences are of each dataset: its share, and what others lack.
-  std::vector<std::int64_t> validation_of(std::int64_t count) const {
+  std::vector<std::int64_t> validation_of(std::int64_t count) const SHOAL_REQUIRES(mutex) {
     std::vector<std::int64_t> counts;
     std::int64_t missing = count;
-    for (std::size_t i = 0; i < datasets.size(); ++i) {
+    for (std::size_t i = 0; i < orders.size(); ++i) {
       const double share = mixture.share(static_cast<std::int64_t>(i)) * static_cast<double>(count);
-      counts.push_back(datasets[i].order.held_out(static_cast<std::int64_t>(share)));
+      counts.push_back(orders[i].held_out(static_cast<std::int64_t>(share)));
       missing -= counts.back();
     }
-    for (std::size_t i = 0; i < datasets.size(); ++i) {
-      const std::int64_t more = datasets[i].order.held_out(counts[i] + missing) - counts[i];
+    for (std::size_t i = 0; i < orders.size(); ++i) {
+      const std::int64_t more = orders[i].held_out(counts[i] + missing) - counts[i];
       counts[i] += more;
       missing -= more;
     }
@@ -178,8 +178,9 @@ struct StoredTokens::Parts {
   }
 
   const std::int64_t vocab;
-  Mutex mutex;  // of the orders' tables
-  const MixtureOrder mixture;
+  mutable Mutex mutex;
+  const MixtureOrder mixture SHOAL_GUARDED_BY(mutex);
+  std::vector<ChunkOrder> orders SHOAL_GUARDED_BY(mutex);  // of the datasets
   const ReadStored read;
   std::vector<Dataset> datasets;  // by first_number
   Digest digest;
@@ -215,9 +216,12 @@ Result<std::unique_ptr<StoredTokens>> StoredTokens::open(const JobSpec& spec, Re
       first_chunk.push_back(chunks);
       chunks += chunk_count(shard, manifest->chunk_bytes);
     }
-    ChunkOrder order = order_of(spec, *manifest, static_cast<std::int64_t>(i));
+    {
+      const MutexLock guard(parts->mutex);
+      parts->orders.push_back(order_of(spec, *manifest, static_cast<std::int64_t>(i)));
+    }
     parts->datasets.push_back({dataset->name, dataset->manifest, std::move(manifest).value(),
-                               std::move(order), std::move(first_chunk), number});
+                               std::move(first_chunk), number});
     number += chunks;
     digester.add(dataset->manifest).add(mixture[i].weight);
   }
@@ -234,6 +238,7 @@ Status StoredTokens::training_sequence(std::int64_t index, std::span<std::int64_
 }
 
 std::int64_t StoredTokens::validation_sequences(std::int64_t wanted) const {
+  const MutexLock guard(parts_->mutex);
   const std::vector<std::int64_t> counts = parts_->validation_of(wanted);
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
@@ -241,16 +246,15 @@ std::int64_t StoredTokens::validation_sequences(std::int64_t wanted) const {
 Status StoredTokens::validation_sequence(std::int64_t index, std::int64_t count,
                                          std::span<std::int64_t> out) const {
   SHOAL_CHECK(index >= 0 && index < count);
-  const std::vector<std::int64_t> counts = parts_->validation_of(count);
   std::size_t i = 0;
-  for (; index >= counts.at(i); ++i) index -= counts[i];
-  const Parts::Dataset& dataset = parts_->datasets[i];
   WindowPlace window;
   {
     const MutexLock guard(parts_->mutex);
-    window = dataset.order.held_out_place(index, counts[i]);
+    const std::vector<std::int64_t> counts = parts_->validation_of(count);
+    for (; index >= counts.at(i); ++i) index -= counts[i];
+    window = parts_->orders[i].held_out_place(index, counts[i]);
   }
-  return parts_->copy(dataset, window, out);
+  return parts_->copy(parts_->datasets[i], window, out);
 }
 
 Digest StoredTokens::digest() const { return parts_->digest; }

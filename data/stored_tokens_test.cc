@@ -112,16 +112,16 @@ TEST_F(StoredTokensTest, ReadsTheChunksOfWhatItTrainsOn) {
 
 TEST_F(StoredTokensTest, AMixtureReadsEachDatasetByItsWeight) {
   const JobSpec job = spec({.mixture = {{add("a", {30 * kTokensOfChunk}), 0.7},
-                                        {add("b", {30 * kTokensOfChunk}, 20'000), 0.3}}});
+                                        {add("b", {30 * kTokensOfChunk}, 50'000), 0.3}}});
   const auto tokens = open(job);
   ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
   std::vector<std::int64_t> out(kContext + 1);
   std::int64_t of_b = 0;
   for (std::int64_t i = 0; i < 10'000; ++i) {
     ASSERT_TRUE((*tokens)->training_sequence(i, out).ok());
-    of_b += out[0] >= 20'000 && out[0] < 20'000 + 30 * kTokensOfChunk && out[0] % 1 == 0;
+    of_b += out[0] >= 50'000;
   }
-  EXPECT_NEAR(static_cast<double>(of_b), 3'000 + 7'000.0 * 10'720 / 30'720, 400);
+  EXPECT_NEAR(static_cast<double>(of_b), 3'000, 150);
   const auto again = open(job);
   for (const std::int64_t i : {77, 9'000, 123'456}) {
     std::vector<std::int64_t> other(kContext + 1);

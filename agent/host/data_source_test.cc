@@ -1,5 +1,6 @@
 #include "agent/host/data_source.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -55,7 +56,6 @@ class DataSourceTest : public ::testing::Test {
                                            [this](const FileRange& range) { return fetch(range); });
   }
   Result<std::string> fetch(const FileRange& range) {
-    const MutexLock guard(mutex_);
     ++fetches_;
     EXPECT_EQ(range.replica, kReplica);
     if (away_) return Error{Code::kUnavailable, "nobody answers", "", ""};
@@ -70,9 +70,8 @@ class DataSourceTest : public ::testing::Test {
 
   TestFolder folder_;
   std::string shard_, shard_hash_, hashes_hash_, manifest_;
-  Mutex mutex_;
   std::map<std::string, std::string> files_;
-  int fetches_ = 0;
+  std::atomic<int> fetches_ = 0;
   bool away_ = false;
   std::unique_ptr<DataCache> cache_;
   std::unique_ptr<DataSource> source_;
