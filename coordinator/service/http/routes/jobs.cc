@@ -194,7 +194,7 @@ Response command_refused(const Request& request, const Cluster::Answer& answer,
 
 namespace {
 
-// The hashes of its datasets, and how its sequences are best leased.
+// The hashes of its datasets.
 Status resolve(Context& context, Cluster::NewJob& job) {
   if (datasets_of(job.spec.data).empty()) return {};
   const FileStore* files = context.options.files;
@@ -207,7 +207,6 @@ Status resolve(Context& context, Cluster::NewJob& job) {
     if (!error.field.empty()) error.field = "/" + error.field;
     return error;
   }
-  job.lease_unit = lease_unit_of(job.spec, *files);
   return {};
 }
 
