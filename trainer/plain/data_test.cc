@@ -73,7 +73,7 @@ TEST_F(DataTest, BytesAreTokensAndTheTailIsHeldOut) {
   const auto data =
       FileDataset::open(spec_of(write("bytes", counting(200)), 10, 0.2), data::DataRoots::whole_host());
   ASSERT_TRUE(data.ok()) << to_string(data.error());
-  const Dataset& d = *data.value();
+  const FileDataset& d = *data.value();
   EXPECT_EQ(d.training_tokens(), 160);
   EXPECT_EQ(d.validation_tokens(), 40);
   std::vector<std::int64_t> tokens(11);
