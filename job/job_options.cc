@@ -444,6 +444,10 @@ void check_trainer(const JobOptions& options, FieldChecker& checker) {
   const std::string with = " with trainer.kind = 'python'";
   checker.require(options.swarm.stages == 1, "/swarm/stages",
                   "must be 1" + with + ": a program trains whole models", options.swarm.stages);
+  if (!datasets_of(options.data).empty()) {
+    checker.refuse(options.data.dataset.empty() ? "/data/mixture" : "/data/dataset",
+                   "must be left out" + with + ", which reads a file of each host; set data.train");
+  }
   if (options.sync.algorithm == SyncAlgorithm::kDdp) {
     checker.refuse("/sync/algorithm",
                    "must be 'diloco', 'local_sgd', 'async' or 'none'" + with +

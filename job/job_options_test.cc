@@ -437,6 +437,9 @@ TEST(JobOptions, AProgramIsAPathBeneathARootAndTrainsWholeModels) {
   options.train.join = JoinMoments::kAuto;
   options.swarm.stages = 2;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/stages"});
+  options.swarm.stages = 1;
+  options.data = {.dataset = "books"};
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/data/dataset"});
 }
 
 TEST(JobOptions, TheCodeOfAProgramIsTheHashOfABundle) {
