@@ -12,7 +12,7 @@ Status resolve(JobSpec& spec, std::string& text, const char* field, const FileSt
   const auto known = dataset ? files.dataset(dataset->name) : std::nullopt;
   const bool has_hash = dataset && !dataset->manifest.empty();
   if (!known && !has_hash) {
-    return Error{Code::kValidation, "there is no dataset " + quoted(text), field,
+    return Error{Code::kValidation, "there is no dataset " + shoal::quoted(text), field,
                  "`shoal dataset ls` lists them, `shoal dataset add` makes one"};
   }
   if (!has_hash) dataset->manifest = known->manifest;
