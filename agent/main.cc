@@ -21,6 +21,7 @@
 #include "agent/host/network.h"
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
+#include "base/number_text.h"
 #include "base/thread_environment.h"
 #include "base/wire_text.h"
 #include "identity/private_file.h"
@@ -48,6 +49,7 @@ struct Flags {
   bool replica_group = false;
   double speed = 1;
   int orphan_limit_s = 600;
+  double data_cache_gib = 16;
   std::string trainer_root, python = "python3";
   std::vector<std::string> code_from;
   std::string emulated_link;
@@ -159,6 +161,11 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
   declare_programs(app, flags);
+  app.add_option("--data-cache-gib", flags.data_cache_gib,
+                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
+      ->envname("SHOAL_DATA_CACHE_GIB")
+      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
+      ->capture_default_str();
   app.add_option("--role", flags.role,
                  "trainer; reducer: no device is used, this host averages for others (jobs with "
                  "sync.topology = \"param_server\"); or relay: this host does nothing but --relay")
@@ -393,6 +400,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
+  constexpr double kGib = 1 << 30;
+  options.data_cache = Bytes(static_cast<std::int64_t>(flags.data_cache_gib * kGib));
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;
   options.python = flags.python;

@@ -19,7 +19,7 @@ constexpr std::uint64_t kPhaseSalt = 0x7068617365ULL, kGroupSalt = 0x67726f7570U
 }  // namespace
 
 ChunkOrder::ChunkOrder(std::vector<std::int64_t> tokens, std::int64_t context, std::uint64_t seed,
-                       double val_fraction)
+                       double val_fraction, std::int64_t batch)
     : tokens_(std::move(tokens)), context_(context), seed_(seed) {
   SHOAL_CHECK(context_ > 0);
   const auto chunks = static_cast<std::int64_t>(tokens_.size());
@@ -37,7 +37,8 @@ ChunkOrder::ChunkOrder(std::vector<std::int64_t> tokens, std::int64_t context, s
     if (windows_of(chunk) > 0) held_out_.push_back(chunk);
     held_out_windows_ += windows_of(chunk);
   }
-  group_size_ = std::max<std::int64_t>(1, largest * kOpenChunks);
+  const std::int64_t windows = std::max<std::int64_t>(1, largest * kOpenChunks);
+  group_size_ = (windows + batch - 1) / batch * batch;
 }
 
 std::int64_t ChunkOrder::windows_of(std::int64_t chunk) const {

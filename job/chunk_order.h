@@ -32,10 +32,11 @@ class ChunkOrder {
  public:
   static constexpr std::int64_t kOpenChunks = 16;
 
-  // `tokens`: of each chunk. `val_fraction` of the chunks are held out, at least one. is_enough()
-  // says whether there is something to train on and to validate on; else nothing may be asked.
+  // `tokens`: of each chunk. `val_fraction` of the chunks are held out, at least one. Groups are of
+  // whole batches. is_enough() says whether there is something to train on and to validate on; else
+  // nothing may be asked.
   ChunkOrder(std::vector<std::int64_t> tokens, std::int64_t context, std::uint64_t seed,
-             double val_fraction);
+             double val_fraction, std::int64_t batch = 1);
 
   bool is_enough() const { return windows_ > 0 && held_out_windows_ > 0; }
   std::int64_t windows() const { return windows_; }        // of an epoch
@@ -65,9 +66,9 @@ class ChunkOrder {
   Segment segment_of(std::int64_t sequence) const;
   std::uint64_t seed_of(std::int64_t epoch) const;
 
-  const std::vector<std::int64_t> tokens_;
-  const std::int64_t context_;
-  const std::uint64_t seed_;
+  std::vector<std::int64_t> tokens_;
+  std::int64_t context_;
+  std::uint64_t seed_;
   std::int64_t training_chunks_ = 0, windows_ = 0, held_out_windows_ = 0, group_size_ = 1;
   std::vector<std::int64_t> held_out_;  // chunks that have a window
   mutable std::list<Epoch> epochs_;     // the newest in use first, kEpochsKept at most

@@ -448,6 +448,9 @@ TEST(JobOptions, AProgramIsCutIntoAKnownNumberOfStages) {
   options.swarm.schedule = PipelineSchedule::kFlush;
   options.swarm.stages = 0;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/stages"});
+  options.swarm.stages = 1;
+  options.data = {.dataset = "books"};
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/data/dataset"});
 }
 
 TEST(JobOptions, TheCodeOfAProgramIsTheHashOfABundle) {

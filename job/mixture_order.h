@@ -46,7 +46,7 @@ class MixtureOrder {
   const Block& block_of(std::int64_t number) const;
 
   std::vector<std::int64_t> bounds_;  // of the shares, in units of kUnit, the first 0
-  const std::uint64_t seed_;
+  std::uint64_t seed_;
   mutable Block block_;
 };
 

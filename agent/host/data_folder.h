@@ -28,6 +28,7 @@ class DataFolder {
   const std::string& socket_path() const { return socket_path_; }
   std::string journal_path() const;  // of the daemon and its trainers
   std::string roster_path() const;
+  std::string data_cache_path() const { return path_ + "/data_cache"; }
   std::string output_path(std::int32_t slot) const;  // of the trainer in it
 
  private:

@@ -27,6 +27,7 @@ struct HostOptions {
   int replica_group = 1;                 // devices that train one replica together; 1: each its own
   double speed = 1;                      // trainers pretend to be this share of their device
   data::DataRoots data_roots;            // beneath which jobs may read
+  Bytes data_cache = mebibytes(16 << 10);  // most that datasets may take of the disk; 0: none
   std::string emulated_link;             // what trainers pretend to have; empty: the real line
   Duration trainer_ping = seconds(2);    // one hangs after two of these and detach_limit
   Duration orphan_limit = seconds(600);  // trainers without an agent end then; 0: at once

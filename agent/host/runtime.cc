@@ -11,7 +11,9 @@
 
 #include "agent/host/checkpoint_worker.h"
 #include "agent/host/code_store.h"
+#include "agent/host/data_cache.h"
 #include "agent/host/data_folder.h"
+#include "agent/host/data_readers.h"
 #include "agent/host/input_queue.h"
 #include "agent/host/journal.h"
 #include "agent/host/log_answers.h"
@@ -81,7 +83,7 @@ class Runtime::Impl {
       return server.error();
     }
     server_ = std::move(server).value();
-    return {};
+    return open_data();
   }
 
   ExitProcess run() {
@@ -102,6 +104,20 @@ class Runtime::Impl {
   void hand_over() { inputs_->post(HandOverRequested{}); }
 
  private:
+  // What trainers read of datasets goes through this host's cache.
+  Status open_data() {
+    auto cache = DataCache::open(folder_->data_cache_path(), options_.data_cache);
+    if (!cache.ok()) return cache.error();
+    data_cache_ = std::move(cache).value();
+    readers_ = std::make_unique<DataReaders>(*data_cache_, options_.coordinator);
+    server_->read_data_with(
+        [this](ReplicaId replica, const v1::ReadDataRequest& asked, DataReaders::Done done) {
+          readers_->read(replica, asked.manifest(), asked.shard(), asked.chunk(), std::move(done));
+        },
+        [this] { readers_->stop(); });
+    return {};
+  }
+
   // Shared with threads that may outlive this object by a moment.
   std::function<void(Input)> poster() {
     return [queue = inputs_](Input input) { queue->post(std::move(input)); };
@@ -335,6 +351,8 @@ class Runtime::Impl {
   Agent core_;
   std::unique_ptr<CheckpointWorker> checkpoints_;
   std::unique_ptr<CodeStore> codes_;
+  std::unique_ptr<DataCache> data_cache_;
+  std::unique_ptr<DataReaders> readers_;
   std::unique_ptr<TrainerServer> server_;
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<LogAnswers> logs_;

@@ -25,7 +25,7 @@ Error unknown_file(const std::string& sha256) {
 }
 
 Error unknown_dataset(const std::string& name) {
-  return {Code::kNotFound, "there is no dataset " + quoted(name), "",
+  return {Code::kNotFound, "there is no dataset " + shoal::quoted(name), "",
           "`shoal dataset ls` lists them"};
 }
 
@@ -106,7 +106,7 @@ Status FileStore::commit(std::vector<FileRow> rows) {
 Status FileStore::check_begin(const std::string& sha256, Bytes size,
                               const std::string& owner) const {
   if (!is_sha256_hex(sha256)) {
-    return Error{Code::kValidation, "must be 64 lower-case hex characters, got " + quoted(sha256),
+    return Error{Code::kValidation, "must be 64 lower-case hex characters, got " + shoal::quoted(sha256),
                  "sha256", "give the SHA-256 of the whole file"};
   }
   if (size.n < 1 || size.n > kSizeMax) {
@@ -450,7 +450,7 @@ Result<DatasetRecord> FileStore::add_dataset(const std::string& name, const std:
   if (!is_dataset_name(name)) {
     return Error{
         Code::kValidation,
-        "must be at most 63 lower-case letters, digits, '.', '_' and '-', got " + quoted(name),
+        "must be at most 63 lower-case letters, digits, '.', '_' and '-', got " + shoal::quoted(name),
         "name", "begin with a letter or a digit"};
   }
   const auto list = manifest(hash);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "coordinator/service/files/resolve.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/routes/dry_run.h"
@@ -206,6 +207,26 @@ Response command_refused(const Request& request, const Cluster::Answer& answer,
   return problem_response(problem, request, error.message, std::move(fields), error.remedy);
 }
 
+namespace {
+
+// The hashes of its datasets.
+Status resolve(Context& context, Cluster::NewJob& job) {
+  if (datasets_of(job.spec.data).empty()) return {};
+  const FileStore* files = context.options.files;
+  if (files == nullptr) {
+    return Error{Code::kUnavailable, "this server keeps no datasets", "", ""};
+  }
+  if (Status s = resolve_datasets(job.spec, *files); !s.ok()) {
+    Error error = s.error();
+    std::ranges::replace(error.field, '.', '/');
+    if (!error.field.empty()) error.field = "/" + error.field;
+    return error;
+  }
+  return {};
+}
+
+}  // namespace
+
 void create_job(Context& context, const Request& request, Replier reply) {
   const auto dry_run = read_flag(request, "dry_run");
   if (!dry_run.ok()) return reply(problem_response(dry_run.error(), request));
@@ -232,10 +253,15 @@ void create_job(Context& context, const Request& request, Replier reply) {
   if (!dry_run.value() && !has_code(context, read.spec)) {
     return reply(code_missing(request, read.spec));
   }
-  SubmittedText submitted{{}, std::string(type), request.body};
+  Cluster::NewJob job{.spec = std::move(read.spec),
+                      .owner = request.principal.name,
+                      .submitted = {{}, std::string(type), request.body}};
+  if (Status s = resolve(context, job); !s.ok()) {
+    return reply(problem_response(s.error(), request));
+  }
   Request kept = request;
   kept.body.clear();
-  auto done = [on_worker = context.on_worker, kept = std::move(kept), spec = read.spec,
+  auto done = [on_worker = context.on_worker, kept = std::move(kept), spec = job.spec,
                dry = dry_run.value(), reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(kept, answer, Problem::kNameTaken));
@@ -243,8 +269,7 @@ void create_job(Context& context, const Request& request, Replier reply) {
                 : show_new_job(worker, kept, answer.result.value()));
     });
   };
-  context.cluster.submit({read.spec, request.principal.name, std::move(submitted)}, dry_run.value(),
-                         std::move(done));
+  context.cluster.submit(std::move(job), dry_run.value(), std::move(done));
 }
 
 void cancel_job(Context& context, const Request& request, Replier reply) {
