@@ -71,7 +71,7 @@ void Agent::State::start_trainer(std::int32_t slot) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
   });
   emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1,
-                    trainer.entry});
+                    trainer.entry, replica_for(slot)});
 }
 
 void Agent::State::attached(const TrainerAttached& input) {
@@ -301,9 +301,10 @@ void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const bool program = !trainer.entry.empty();
-  if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
+  const bool ends =
+      trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping;
+  if ((is_first(slot) && !program) || ends) return;
   stop_trainer(slot);
-  if (trainer.state != TrainerState::kStopping) return;
   trainer.releasing = false;
   trainer.replaced = program;
   trainer.due = now + (program ? options.release_limit : options.drain_limit);
@@ -313,6 +314,14 @@ void Agent::State::retire(std::int32_t slot) {
 std::string Agent::State::entry_for(std::int32_t slot) const {
   for (const auto& [id, replica] : replicas) {
     if (replica.slot == slot) return replica.assign.spec.trainer.entry;
+  }
+  return {};
+}
+
+ReplicaId Agent::State::replica_for(std::int32_t slot) const {
+  for (const auto& [id, replica] : replicas) {
+    const bool program = !replica.assign.spec.trainer.entry.empty();
+    if (replica.slot == slot && program) return id;
   }
   return {};
 }
