@@ -301,9 +301,11 @@ void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const bool program = !trainer.entry.empty();
-  const bool ends =
-      trainer.state == TrainerState::kDown || trainer.state == TrainerState::kStopping;
-  if ((is_first(slot) && !program) || ends) return;
+  if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
+  if (trainer.state == TrainerState::kDown) {
+    if (!is_first(slot)) trainer.due.reset();  // no replica needs the next one
+    return;
+  }
   stop_trainer(slot);
   trainer.releasing = false;
   trainer.replaced = program;
