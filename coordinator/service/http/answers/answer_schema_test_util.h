@@ -5,6 +5,7 @@
 
 #include "coordinator/service/http/answers/agent_answers.h"
 #include "coordinator/service/http/answers/answer_json.h"
+#include "coordinator/service/http/answers/file_answers.h"
 #include "coordinator/service/http/answers/job_answers.h"
 #include "coordinator/service/http/answers/machine_answers.h"
 #include "coordinator/service/http/answers/people_answers.h"
@@ -120,7 +121,8 @@ inline Json answer_schemas() {
                     ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
                     Device, AgentAnswer, EventAnswer, JoinTokenAnswer, NewJoinTokenAnswer,
                     AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
-                    NewApiTokenAnswer, TicketAnswer, AuditAnswer, SpaceAnswer>();
+                    NewApiTokenAnswer, TicketAnswer, AuditAnswer, StoredFileAnswer, DatasetAnswer,
+                    ShardAnswer, SpaceAnswer>();
 }
 
 }  // namespace shoal::coordinator::rest::testing
