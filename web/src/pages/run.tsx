@@ -115,7 +115,7 @@ function Cancel({ job }: { job: Job }) {
   );
 }
 
-// Of a job that has ended.
+// A job that has ended can be removed.
 function Remove({ job }: { job: Job }) {
   const [, go] = useLocation();
   const [needs, setNeeds] = useState<FieldProblem[]>([]);
