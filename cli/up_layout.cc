@@ -276,7 +276,8 @@ StoppedCluster count_running(const UpState& state,
   for (const ProcessRef& process : state.all()) {
     const bool runs = is_running(process);
     if (!runs) {
-      stopped.ended_before.push_back(process.name);
+      const bool coordinator = process.name == state.coordinator.name;
+      stopped.ended_before.push_back(coordinator ? "the coordinator" : process.name);
     } else if (process.name == state.coordinator.name) {
       stopped.coordinator = true;
     } else {

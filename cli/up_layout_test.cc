@@ -148,7 +148,7 @@ TEST(UpLayout, WhoHadEndedBeforeIsNotSaidToBeStopped) {
             "Stopped 1 agent and the coordinator; agent-2 and agent-3 had ended before.");
   const auto none = [](const ProcessRef&) { return false; };
   EXPECT_EQ(stopped_text(count_running(state, none)),
-            "Stopped 0 agents; agent-1, agent-2, agent-3 and coordinator had ended before.");
+            "Stopped 0 agents; agent-1, agent-2, agent-3 and the coordinator had ended before.");
 }
 
 TEST(UpContext, IsNamedByItsPort) {

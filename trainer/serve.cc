@@ -172,9 +172,8 @@ int serve_group_member() {
   const auto group = device_group(*device);
   // Without an agent there are no datasets, but there may be files.
   const auto line = agent_channel::control_options(kProgram);
-  const Status end =
-      run_group_member(leader, *device, *roots, group.get(),
-                       line ? agent_channel::read_over(*line) : data::ReadStored{});
+  const Status end = run_group_member(leader, *device, *roots, group.get(),
+                                      line ? agent_channel::read_over(*line) : data::ReadStored{});
   return end.error().code == Code::kUnavailable ? 0 : complain(end.error());
 }
 

@@ -1,5 +1,5 @@
-// Threads that read datasets for the trainers of this host (data_source.h), and the calls with which
-// they fetch from the coordinator. Each question is answered once, from one of these threads.
+// Threads that read datasets for the trainers of this host (data_source.h), and the calls with
+// which they fetch from the coordinator. Each question is answered once, from one of these threads.
 //
 // Threads: read() and stop() may be called by any thread; read() does not wait.
 #pragma once

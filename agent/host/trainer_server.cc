@@ -289,7 +289,8 @@ grpc::ServerUnaryReactor* TrainerServer::ReadData(grpc::CallbackServerContext* c
   } else if (!read) {
     reading->Finish({grpc::StatusCode::UNAVAILABLE, "this agent reads no datasets yet"});
   } else {
-    read(*replica, *request, [reading](Result<std::string> got) { reading->finish(std::move(got)); });
+    read(*replica, *request,
+         [reading](Result<std::string> got) { reading->finish(std::move(got)); });
   }
   return reading;
 }

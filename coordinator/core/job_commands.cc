@@ -90,6 +90,7 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   record.outer_lr = spec.sync.outer().lr;
   record.created_at = tx.now();
   record.owner = command.owner;
+  record.lease_unit = command.lease_unit;
   const JobId id = tx.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
     tx.keep({id, command.submitted.media_type, command.submitted.text});

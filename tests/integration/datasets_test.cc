@@ -53,7 +53,8 @@ class Datasets : public SharedClusterTest {
     std::vector<std::string> files;
     for (std::size_t i = 0; i < 3; ++i) {
       std::error_code none;
-      for (fs::recursive_directory_iterator at(cluster_->agent_folder(i) + "/data_cache", none), end;
+      for (fs::recursive_directory_iterator at(cluster_->agent_folder(i) + "/data_cache", none),
+           end;
            !none && at != end; at.increment(none)) {
         if (at->is_regular_file(none)) files.push_back(at->path().string());
       }
@@ -93,8 +94,10 @@ TEST_F(Datasets, JobsTrainOnThemWithoutAFileOfTheirHosts) {
 }
 
 TEST_F(Datasets, AMixtureIsTrainedOn) {
-  ASSERT_EQ(cluster_->shoal({"dataset", "add", "more", write_shard(7), write_shard(8),
-                             write_shard(9)}).exit_code, 0);
+  ASSERT_EQ(
+      cluster_->shoal({"dataset", "add", "more", write_shard(7), write_shard(8), write_shard(9)})
+          .exit_code,
+      0);
   const std::string file =
       write_job("mixed", 20, "[data]\n[data.mixture]\nbooks = 0.7\nmore = 0.3");
   const Finished trained =
@@ -137,8 +140,9 @@ TEST_F(Datasets, WhatCannotBeTrainedOnIsRefusedAtTheDoor) {
               HasSubstr("set data.tokenizer = 'bytes'"));
   const std::string words = cluster_->folder().write("words.bin", std::string(200'000, '\xff'));
   ASSERT_EQ(cluster_->shoal({"dataset", "add", "words", words, "--tokens", "uint16"}).exit_code, 0);
-  EXPECT_THAT(refused("[data]\ndataset = \"words\"\ntokenizer = \"uint16\""),
-              HasSubstr("shard words.bin: the token at position 0 is 65535, not below model.vocab"));
+  EXPECT_THAT(
+      refused("[data]\ndataset = \"words\"\ntokenizer = \"uint16\""),
+      HasSubstr("shard words.bin: the token at position 0 is 65535, not below model.vocab"));
   EXPECT_EQ(cluster_->shoal({"dataset", "rm", "words"}).exit_code, 0);
 }
 

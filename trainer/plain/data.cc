@@ -34,7 +34,8 @@ void FileDataset::unmap(const File& file) {
 }
 
 // The whole file, read-only.
-Result<FileDataset::File> FileDataset::map_file(const std::string& path, const data::DataRoots& roots) {
+Result<FileDataset::File> FileDataset::map_file(const std::string& path,
+                                                const data::DataRoots& roots) {
   const auto opened = roots.open(path);
   if (!opened) return opened.error();
   const int fd = *opened;
@@ -119,7 +120,8 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec, const data::
   return std::unique_ptr<Dataset>(std::make_unique<StoredDataset>(std::move(tokens).value()));
 }
 
-Result<std::unique_ptr<FileDataset>> FileDataset::open(const JobSpec& spec, const data::DataRoots& roots) {
+Result<std::unique_ptr<FileDataset>> FileDataset::open(const JobSpec& spec,
+                                                       const data::DataRoots& roots) {
   const std::string& path = spec.data.train;
   auto file = map_file(path, roots);
   if (!file) return file.error();
@@ -130,13 +132,14 @@ Result<std::unique_ptr<FileDataset>> FileDataset::open(const JobSpec& spec, cons
     return s.error();
   }
   const auto [tokens, held_out] = split_of(needs, file_bytes);
-  auto dataset = std::unique_ptr<FileDataset>(new FileDataset(spec, *file, tokens, tokens - held_out));
+  auto dataset =
+      std::unique_ptr<FileDataset>(new FileDataset(spec, *file, tokens, tokens - held_out));
   if (Status s = dataset->check_tokens(0, std::min(tokens, kScanTokens)); !s) return s.error();
   return dataset;
 }
 
 FileDataset::FileDataset(const JobSpec& spec, const File& file, std::int64_t tokens,
-                 std::int64_t training_tokens)
+                         std::int64_t training_tokens)
     : path_(spec.data.train),
       tokenizer_(spec.data.tokenizer),
       context_(spec.model.context),
@@ -183,7 +186,7 @@ std::int64_t FileDataset::validation_sequences(std::int64_t wanted) const {
 }
 
 Status FileDataset::validation_sequence(std::int64_t index, std::int64_t count,
-                                    std::span<std::int64_t> out) const {
+                                        std::span<std::int64_t> out) const {
   SHOAL_CHECK(index >= 0 && index < count && count <= validation_sequences(count));
   SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == context_ + 1);
   const std::int64_t windows = validation_sequences(tokens_);

@@ -70,8 +70,8 @@ TEST_F(DataTest, OrderIsAFunctionOfSeedAndIndexAndChangesBetweenEpochs) {
 }
 
 TEST_F(DataTest, BytesAreTokensAndTheTailIsHeldOut) {
-  const auto data =
-      FileDataset::open(spec_of(write("bytes", counting(200)), 10, 0.2), data::DataRoots::whole_host());
+  const auto data = FileDataset::open(spec_of(write("bytes", counting(200)), 10, 0.2),
+                                      data::DataRoots::whole_host());
   ASSERT_TRUE(data.ok()) << to_string(data.error());
   const FileDataset& d = *data.value();
   EXPECT_EQ(d.training_tokens(), 160);
@@ -131,12 +131,12 @@ TEST_F(DataTest, MissingFileNamesItsPath) {
 }
 
 TEST_F(DataTest, TooShortForTrainingOrForTheTail) {
-  const auto train =
-      FileDataset::open(spec_of(write("short", counting(20)), 10, 0.1), data::DataRoots::whole_host());
+  const auto train = FileDataset::open(spec_of(write("short", counting(20)), 10, 0.1),
+                                       data::DataRoots::whole_host());
   ASSERT_FALSE(train.ok());
   EXPECT_THAT(train.error().message, HasSubstr("too short"));
   const auto tail = FileDataset::open(spec_of(write("short_tail", counting(100)), 10, 0.05),
-                                  data::DataRoots::whole_host());
+                                      data::DataRoots::whole_host());
   ASSERT_FALSE(tail.ok());
   EXPECT_THAT(tail.error().message, HasSubstr("5 are held out"));
 }

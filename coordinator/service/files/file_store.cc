@@ -106,8 +106,9 @@ Status FileStore::commit(std::vector<FileRow> rows) {
 Status FileStore::check_begin(const std::string& sha256, Bytes size,
                               const std::string& owner) const {
   if (!is_sha256_hex(sha256)) {
-    return Error{Code::kValidation, "must be 64 lower-case hex characters, got " + shoal::quoted(sha256),
-                 "sha256", "give the SHA-256 of the whole file"};
+    return Error{Code::kValidation,
+                 "must be 64 lower-case hex characters, got " + shoal::quoted(sha256), "sha256",
+                 "give the SHA-256 of the whole file"};
   }
   if (size.n < 1 || size.n > kSizeMax) {
     return Error{Code::kValidation, "must be from 1 byte to 1 PiB, got " + std::to_string(size.n),
@@ -448,10 +449,10 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
 Result<DatasetRecord> FileStore::add_dataset(const std::string& name, const std::string& hash,
                                              const std::string& owner) {
   if (!is_dataset_name(name)) {
-    return Error{
-        Code::kValidation,
-        "must be at most 63 lower-case letters, digits, '.', '_' and '-', got " + shoal::quoted(name),
-        "name", "begin with a letter or a digit"};
+    return Error{Code::kValidation,
+                 "must be at most 63 lower-case letters, digits, '.', '_' and '-', got " +
+                     shoal::quoted(name),
+                 "name", "begin with a letter or a digit"};
   }
   const auto list = manifest(hash);
   if (!list) return list.error();

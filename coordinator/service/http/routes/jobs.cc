@@ -209,7 +209,7 @@ Response command_refused(const Request& request, const Cluster::Answer& answer,
 
 namespace {
 
-// The hashes of its datasets.
+// Fills in the hashes of its datasets, and how its sequences are best leased.
 Status resolve(Context& context, Cluster::NewJob& job) {
   if (datasets_of(job.spec.data).empty()) return {};
   const FileStore* files = context.options.files;
@@ -222,6 +222,7 @@ Status resolve(Context& context, Cluster::NewJob& job) {
     if (!error.field.empty()) error.field = "/" + error.field;
     return error;
   }
+  job.lease_unit = lease_unit_of(job.spec, *files);
   return {};
 }
 
