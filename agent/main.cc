@@ -114,6 +114,19 @@ void declare_relay(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
+void declare_data(CLI::App& app, Flags& flags) {
+  app.add_option(
+         "--data-root", flags.data_roots,
+         "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
+      ->envname("SHOAL_DATA_ROOT")
+      ->allow_extra_args(false);
+  app.add_option("--data-cache-gib", flags.data_cache_gib,
+                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
+      ->envname("SHOAL_DATA_CACHE_GIB")
+      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
+      ->capture_default_str();
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string("shoal-agent ") + SHOAL_VERSION);
   app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
@@ -132,16 +145,7 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--name", flags.name, "name shown to people; unique in the cluster")
       ->capture_default_str();
   app.add_option("--label", flags.labels, "k=v, any number of times")->allow_extra_args(false);
-  app.add_option(
-         "--data-root", flags.data_roots,
-         "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
-      ->envname("SHOAL_DATA_ROOT")
-      ->allow_extra_args(false);
-  app.add_option("--data-cache-gib", flags.data_cache_gib,
-                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
-      ->envname("SHOAL_DATA_CACHE_GIB")
-      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
-      ->capture_default_str();
+  declare_data(app, flags);
   app.add_option(
          "--trainer-root", flags.trainer_root,
          "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
