@@ -126,7 +126,9 @@ class Tree {
         ->delimiter(',');
     up->add_option("--trainer-root", up_.trainer_root,
                    "Folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
-    up->add_option("--python", up_.python, "Interpreter that runs them [python3]");
+    up->add_option("--python", up_.python,
+                   "Interpreter that runs these, and code that you upload (job submit --code) "
+                   "[python3]");
     up->add_option("--emulate-link", up_.emulated_link,
                    "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
     up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");
@@ -145,6 +147,8 @@ class Tree {
             ""));
     command->add_option("--from", submit_.from,
                         "begin from the weights of a checkpoint, or a job's newest one");
+    command->add_option("--code", submit_.code,
+                        "folder with the program of the job (trainer.entry), sent with it");
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")

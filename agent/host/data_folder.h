@@ -1,7 +1,7 @@
 // The agent's folder on disk: locked while the daemon lives, with the identity that the coordinator
-// knows it by, the socket, the list of the trainers and their logs, and checkpoint files in
-// transit. What was fetched outlives a start, so that it is not sent again; what trainers wrote
-// does not: the coordinator gives out the work again.
+// knows it by, the socket, the list of the trainers and their logs, the code of jobs, and
+// checkpoint files in transit. What was fetched outlives a start, so that it is not sent again;
+// what trainers wrote does not: the coordinator gives out the work again.
 #pragma once
 
 #include <cstdint>

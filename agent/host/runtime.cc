@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/host/checkpoint_worker.h"
+#include "agent/host/code_store.h"
 #include "agent/host/data_cache.h"
 #include "agent/host/data_folder.h"
 #include "agent/host/data_readers.h"
@@ -48,7 +49,10 @@ class Runtime::Impl {
         inputs_(std::make_shared<InputQueue>()),
         core_(core_options()),
         checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator,
-                                                        options_.core.transfer_limit, poster())) {
+                                                        options_.core.transfer_limit, poster())),
+        codes_(std::make_unique<CodeStore>(
+            folder_->path(), read_from(options_.coordinator, options_.core.transfer_limit),
+            poster())) {
     if (options_.relay && membership_) {
       relay_ = std::make_unique<RelayHost>(*options_.relay, membership_);
     }
@@ -208,6 +212,10 @@ class Runtime::Impl {
           note(LogLevel::kWarning, {},
                fmt::format("{} not fetched: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
+        [this](const CodeFetchFailed& i) {
+          note(LogLevel::kWarning, {},
+               fmt::format("{} not fetched: {}", i.code, to_string(i.error)));
+        },
         [this](const CheckpointUploadFailed& i) {
           // Most often it is stored, and the word of that came before the answer.
           const bool broken_off = i.error.code == Code::kCancelled;
@@ -330,6 +338,7 @@ class Runtime::Impl {
   void perform(const HashCheckpoint& effect) { checkpoints_->hash(effect); }
   void perform(const UploadCheckpoint& effect) { checkpoints_->upload(effect); }
   void perform(const DeleteCheckpointFolder& effect) { checkpoints_->remove(effect); }
+  void perform(const FetchCode& effect) { codes_->fetch(effect); }
   void perform(const ExitProcess& effect) { exit_ = effect; }
 
   const HostOptions options_;
@@ -341,6 +350,7 @@ class Runtime::Impl {
   const std::shared_ptr<InputQueue> inputs_;
   Agent core_;
   std::unique_ptr<CheckpointWorker> checkpoints_;
+  std::unique_ptr<CodeStore> codes_;
   std::unique_ptr<DataCache> data_cache_;
   std::unique_ptr<DataReaders> readers_;
   std::unique_ptr<TrainerServer> server_;

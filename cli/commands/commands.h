@@ -21,6 +21,7 @@ struct SubmitOptions {
   std::string file;
   JobFileChanges changes;
   std::string from;  // begin_from.h; empty: as the file says
+  std::string code;  // folder whose files are sent with it (send_code.h); empty: none
   bool wait = false;
   double timeout_s = 0;
 };

@@ -149,6 +149,21 @@ Result<double> read_change(const Request& request) {
   return rate->get<double>();
 }
 
+// The code of a job must be here before it: agents fetch it by its hash.
+bool has_code(Context& context, const JobSpec& spec) {
+  if (spec.trainer.code.empty()) return true;
+  if (context.options.files == nullptr) return false;
+  const auto file = context.options.files->find(spec.trainer.code.substr(kCodePrefix.size()));
+  return file && file->record.complete;
+}
+
+Response code_missing(const Request& request, const JobSpec& spec) {
+  return problem_response(
+      Problem::kInvalidSpec, request, "the job is not accepted",
+      {{"/trainer/code", spec.trainer.code + " was not uploaded"}},
+      "`shoal job submit FILE --code FOLDER` sends the files of a folder with the job");
+}
+
 using JobCommand = void (Cluster::*)(JobId, std::function<void(Cluster::Answer)>);
 
 // Accepted, the phase follows.
@@ -236,6 +251,9 @@ void create_job(Context& context, const Request& request, Replier reply) {
   read.spec.data.train = path_from(folder.value(), read.spec.data.train);
   read.spec.data.tokenizer_file = path_from(folder.value(), read.spec.data.tokenizer_file);
 
+  if (!dry_run.value() && !has_code(context, read.spec)) {
+    return reply(code_missing(request, read.spec));
+  }
   Cluster::NewJob job{.spec = std::move(read.spec),
                       .owner = request.principal.name,
                       .submitted = {{}, std::string(type), request.body}};
