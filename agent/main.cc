@@ -119,18 +119,6 @@ void declare_relay(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
-<<<<<<< HEAD
-void declare_data(CLI::App& app, Flags& flags) {
-  app.add_option(
-         "--data-root", flags.data_roots,
-         "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
-      ->envname("SHOAL_DATA_ROOT")
-      ->allow_extra_args(false);
-  app.add_option("--data-cache-gib", flags.data_cache_gib,
-                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
-      ->envname("SHOAL_DATA_CACHE_GIB")
-      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
-=======
 void declare_programs(CLI::App& app, Flags& flags) {
   app.add_option(
          "--trainer-root", flags.trainer_root,
@@ -146,7 +134,6 @@ void declare_programs(CLI::App& app, Flags& flags) {
       ->allow_extra_args(false);
   app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
       ->envname("SHOAL_PYTHON")
->>>>>>> land
       ->capture_default_str();
 }
 
@@ -168,16 +155,6 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_option("--name", flags.name, "name shown to people; unique in the cluster")
       ->capture_default_str();
   app.add_option("--label", flags.labels, "k=v, any number of times")->allow_extra_args(false);
-<<<<<<< HEAD
-  declare_data(app, flags);
-  app.add_option(
-         "--trainer-root", flags.trainer_root,
-         "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
-         "user (default: none are run)")
-      ->envname("SHOAL_TRAINER_ROOT");
-  app.add_option("--python", flags.python, "interpreter that runs them, found in PATH")
-      ->envname("SHOAL_PYTHON")
-=======
   app.add_option(
          "--data-root", flags.data_roots,
          "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
@@ -188,7 +165,6 @@ void declare(CLI::App& app, Flags& flags) {
                  "most that datasets may take beneath --data-dir; 0: nothing is kept")
       ->envname("SHOAL_DATA_CACHE_GIB")
       ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
->>>>>>> land
       ->capture_default_str();
   app.add_option("--role", flags.role,
                  "trainer; reducer: no device is used, this host averages for others (jobs with "
