@@ -28,7 +28,8 @@ struct NamedTensor {
 struct Answer {
   std::vector<NamedTensor> tensors;  // of kinds SHOAL_MODEL
   Digest data;
-  double loss = 0, lr = 0;  // of SHOAL_TRAIN and, without lr, of SHOAL_EVALUATE
+  double loss = 0, lr = 0;               // of SHOAL_TRAIN and, without lr, of SHOAL_EVALUATE
+  std::vector<LoggedValue> logged = {};  // of SHOAL_TRAIN; their step is not known yet
 };
 
 // ask() was not answered, or by a failure; the replica is unusable.

@@ -4,7 +4,7 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY = "libshoal_replica.so"
 
 MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
@@ -53,6 +53,7 @@ _SIGNATURES = {
     "shoal_next": (c_int, [c_void_p, c_int64, POINTER(Order)]),
     "shoal_answer_model": (c_int, [c_void_p, POINTER(Tensor), c_int64, POINTER(c_uint64)]),
     "shoal_answer_step": (c_int, [c_void_p, c_double, c_double]),
+    "shoal_log": (c_int, [c_void_p, c_char_p, c_double]),
     "shoal_answer_loss": (c_int, [c_void_p, c_double]),
     "shoal_answer": (c_int, [c_void_p]),
     "shoal_answer_failed": (c_int, [c_void_p, c_int32, c_char_p]),
@@ -127,6 +128,9 @@ class Link:
 
     def answer_step(self, loss, lr):
         self._check(_library.shoal_answer_step(self._handle, loss, lr))
+
+    def log(self, name, value):
+        self._check(_library.shoal_log(self._handle, name.encode(), value))
 
     def answer_loss(self, loss):
         self._check(_library.shoal_answer_loss(self._handle, loss))

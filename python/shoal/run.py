@@ -74,9 +74,13 @@ class Run:
         self._replica.link.answer_step(loss, float(self._optimizer.param_groups[0]["lr"]))
 
     def log(self, values):
-        """Writes numbers to the replica's log (`shoal logs`)."""
-        text = " ".join(f"{name}={value:g}" for name, value in values.items())
-        print(f"info: log step={self.step_number} {text}", flush=True)
+        """Numbers of this inner step, by name: they become series of the job (`log.NAME`), in the API
+        and on its page. Called before step(); about once a second the newest of each name travels."""
+        if not self._training:
+            raise Error("run.log(...) belongs to an inner step: call it in the loop over run.batches(), "
+                        "before run.step(loss)")
+        for name, value in values.items():
+            self._replica.link.log(str(name), float(value))
 
     # ---- orders
 
