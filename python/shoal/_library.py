@@ -111,11 +111,12 @@ class Link:
             raise Error(_library.shoal_last_error().decode())
         return result
 
-    def next(self):
-        """The next order; its text and vectors are valid until its answer."""
+    def next(self, while_waiting=lambda: None):
+        """The next order; its text and vectors are valid until its answer. Waits as long as the
+        agent has none; `while_waiting` is called about five times a second."""
         order = Order()
         while self._check(_library.shoal_next(self._handle, self.WAIT_MS, byref(order))) == 0:
-            pass
+            while_waiting()
         return order
 
     def answer(self):

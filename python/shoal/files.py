@@ -2,7 +2,8 @@
 
     model.safetensors      the anchor, under the names of the model's parameters
     outer.safetensors      outer momentum, flat
-    optimizer.safetensors  state of the inner optimizer of the replica that wrote it
+    optimizer.safetensors  state of the inner optimizer of the replica that wrote it; where several
+                           ranks hold it in shards, a file for each: optimizer-1-of-2.safetensors
 
 Nothing in them is code: a checkpoint of another host can be read without trust.
 """
@@ -15,6 +16,7 @@ import struct
 
 import torch
 
+from shoal import shards
 from shoal._library import Error
 from shoal.vectors import view_of
 
@@ -98,31 +100,52 @@ def _optimizer_tensors(optimizer):
     for index, state in optimizer.state_dict()["state"].items():
         for key, value in state.items():
             if isinstance(value, torch.Tensor):
-                tensors.append((f"{index}.{key}", value))
+                tensors.append((f"{index}.{key}", shards.local_values(value)))
             elif value is None or isinstance(value, (bool, int, float, str)):
                 numbers[f"{index}.{key}"] = value
     return tensors, {"numbers": json.dumps(numbers)}
 
 
 def _restore_optimizer(optimizer, tensors, metadata):
-    state = {}
+    state, parameters = {}, [p for group in optimizer.param_groups for p in group["params"]]
     for name, value in [*tensors.items(), *json.loads(metadata.get("numbers", "{}")).items()]:
         index, key = name.split(".", 1)
+        if isinstance(value, torch.Tensor) and value.dim() > 0:
+            value = shards.as_shard_of(parameters[int(index)], value)
         state.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
-def write_checkpoint(order, vectors, optimizer):
-    folder = order.text.decode()
-    anchor = view_of(order.values, order.value_count)
-    momentum = view_of(order.momentum, order.momentum_count)
-    write_tensors(os.path.join(folder, "model.safetensors"), list(vectors.split(anchor)))
-    write_tensors(os.path.join(folder, "outer.safetensors"), [("outer_momentum", momentum)])
-    write_tensors(os.path.join(folder, "optimizer.safetensors"), *_optimizer_tensors(optimizer))
+def _optimizer_file(folder, vectors, rank, ranks):
+    name = f"optimizer-{rank + 1}-of-{ranks}" if vectors.sharded else "optimizer"
+    return os.path.join(folder, name + ".safetensors")
 
 
-def read_checkpoint(order, vectors, optimizer):
+def write_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
+    """What is whole is rank 0's to write."""
     folder = order.text.decode()
+    if rank == 0:
+        anchor = view_of(order.values, order.value_count)
+        momentum = view_of(order.momentum, order.momentum_count)
+        write_tensors(os.path.join(folder, "model.safetensors"), list(vectors.split(anchor)))
+        write_tensors(os.path.join(folder, "outer.safetensors"), [("outer_momentum", momentum)])
+    if rank == 0 or vectors.sharded:
+        write_tensors(_optimizer_file(folder, vectors, rank, ranks), *_optimizer_tensors(optimizer))
+
+
+def read_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
+    folder = order.text.decode()
+    if rank == 0:
+        _read_averaged(folder, order, vectors)
+    place = _optimizer_file(folder, vectors, rank, ranks)
+    if os.path.exists(place):
+        _restore_optimizer(optimizer, *read_tensors(place))
+    else:  # written by another number of ranks
+        print(f"info: {os.path.basename(place)} is not in the checkpoint: the optimizer begins anew",
+              flush=True)
+
+
+def _read_averaged(folder, order, vectors):
     model, _ = read_tensors(os.path.join(folder, "model.safetensors"))
     wrong = _difference(model, dict(vectors.shapes()))
     if wrong:
@@ -131,4 +154,3 @@ def read_checkpoint(order, vectors, optimizer):
         values.copy_(model[name])
     outer, _ = read_tensors(os.path.join(folder, "outer.safetensors"))
     view_of(order.momentum, order.momentum_count).copy_(outer["outer_momentum"])
-    _restore_optimizer(optimizer, *read_tensors(os.path.join(folder, "optimizer.safetensors")))
