@@ -44,6 +44,7 @@ struct Flags {
   bool replica_group = false;
   double speed = 1;
   int orphan_limit_s = 600;
+  std::string trainer_root, python = "python3";
   std::string emulated_link;
   std::string relay, relay_advertise;
   double relay_mbit = 0;
@@ -134,6 +135,14 @@ void declare(CLI::App& app, Flags& flags) {
          "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
+  app.add_option(
+         "--trainer-root", flags.trainer_root,
+         "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
+         "user (default: none are run)")
+      ->envname("SHOAL_TRAINER_ROOT");
+  app.add_option("--python", flags.python, "interpreter that runs them, found in PATH")
+      ->envname("SHOAL_PYTHON")
+      ->capture_default_str();
   app.add_option("--role", flags.role,
                  "trainer; reducer: no device is used, this host averages for others (jobs with "
                  "sync.topology = \"param_server\"); or relay: this host does nothing but --relay")
@@ -255,6 +264,11 @@ Status check_values(const Flags& flags) {
   if (!flags.host.empty()) {
     if (Status host = check_peer_host(flags.host); !host.ok()) return host;
   }
+  std::error_code missing;
+  if (!flags.trainer_root.empty() && !std::filesystem::is_directory(flags.trainer_root, missing)) {
+    return Error{Code::kValidation, flags.trainer_root + " is no folder", "--trainer-root",
+                 "name the folder with the programs of jobs"};
+  }
   return check_link(flags.emulated_link);
 }
 
@@ -349,6 +363,9 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
   options.trainer = program_of(flags);
+  options.trainer_root = flags.trainer_root;
+  options.python = flags.python;
+  options.core.runs_programs = !flags.trainer_root.empty();
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   if (flags.replica_group) {
     options.replica_group = static_cast<int>(options.core.devices.size());

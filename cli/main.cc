@@ -123,6 +123,9 @@ class Tree {
     up->add_option("--threads", up_.threads, "threads per agent [cores / agents]");
     up->add_option("--speeds", up_.speeds, "unequal agents: a share of full speed each, 1,0.5,0.25")
         ->delimiter(',');
+    up->add_option("--trainer-root", up_.trainer_root,
+                   "Folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
+    up->add_option("--python", up_.python, "Interpreter that runs them [python3]");
     up->add_option("--emulate-link", up_.emulated_link,
                    "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
     up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");

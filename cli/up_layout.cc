@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -171,6 +172,13 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
     command.insert(command.end(), {"--speed", std::to_string(speed)});
   }
   if (!reducer) add_data_roots(options, command);
+  if (!reducer && !options.trainer_root.empty()) {
+    command.insert(command.end(),
+                   {"--trainer-root", std::filesystem::absolute(options.trainer_root).string()});
+  }
+  if (!reducer && !options.python.empty()) {
+    command.insert(command.end(), {"--python", options.python});
+  }
   if (!options.emulated_link.empty()) {
     command.insert(command.end(), {"--emulate-link", options.emulated_link});
   }

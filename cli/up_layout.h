@@ -31,6 +31,8 @@ struct UpOptions {
   int threads = 0;             // per agent; 0: the host's cores shared out
   std::vector<double> speeds;  // one share per agent, from 0.01 to 1; empty: full speed
   std::vector<std::string> data_roots = {"/"};  // where jobs may read: [NAME=]FOLDER
+  std::string trainer_root;                     // with the programs of jobs; empty: none are run
+  std::string python;                           // which runs them; empty: the agent's default
   std::string emulated_link;  // which every agent's trainers pretend to have; empty: none
   bool detach = false;
 };

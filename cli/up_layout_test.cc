@@ -86,6 +86,8 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   options.speeds = {1, 1, 0.25};
   options.emulated_link = "up=10mbit";
   options.data_roots = {"texts=/srv/texts"};
+  options.trainer_root = "/srv/programs";
+  options.python = "/venv/bin/python3";
   const Launch agent =
       agent_launch(layout, options, 3, 2, {"http://h", "127.0.0.1:9", "/t"}, "/bin");
   EXPECT_EQ(agent.name, "agent-3");
@@ -106,6 +108,8 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   EXPECT_TRUE(has("--speed", "0.250000"));
   EXPECT_TRUE(has("--data-root", "texts=/srv/texts"));
   EXPECT_TRUE(has("--emulate-link", "up=10mbit"));
+  EXPECT_TRUE(has("--trainer-root", "/srv/programs"));
+  EXPECT_TRUE(has("--python", "/venv/bin/python3"));
 }
 
 TEST(UpLayout, ReducersComeAfterTheAgents) {

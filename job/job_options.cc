@@ -332,6 +332,42 @@ void check_buddies(const JobOptions& options, FieldChecker& checker) {
   checker.refuse("/checkpoint/buddies", "must be 0" + why + ", got " + text_of(buddies));
 }
 
+// What a path beneath a folder may look like.
+bool is_relative_path(std::string_view path) {
+  if (path.empty() || path.size() > kMaxPathLength || path.front() == '/') return false;
+  if (path.find('\0') != std::string_view::npos) return false;
+  const std::string parts = "/" + std::string(path) + "/";
+  return parts.find("/../") == std::string::npos;
+}
+
+void check_trainer(const JobOptions& options, FieldChecker& checker) {
+  const std::string& entry = options.trainer.entry;
+  if (options.trainer.kind != TrainerKind::kPython) {
+    if (entry.empty()) return;
+    return checker.refuse(
+        "/trainer/entry",
+        "is a program of trainer.kind = 'python'; set that, or leave it out, got " + quoted(entry));
+  }
+  const std::string with = " with trainer.kind = 'python'";
+  if (!is_relative_path(entry)) {
+    checker.refuse("/trainer/entry",
+                   "must be the path of a Python program beneath the agents' --trainer-root, e.g. "
+                   "'train.py', without '..', got " +
+                       quoted(entry));
+  }
+  checker.require(options.swarm.stages == 1, "/swarm/stages",
+                  "must be 1" + with + ": a program trains whole models", options.swarm.stages);
+  if (options.sync.algorithm == SyncAlgorithm::kDdp) {
+    checker.refuse("/sync/algorithm",
+                   "must be 'diloco', 'local_sgd', 'async' or 'none'" + with +
+                       ", where the program takes its own inner steps, got 'ddp'");
+  }
+  if (options.train.join == JoinMoments::kMoments) {
+    checker.refuse("/train/join", "must be 'auto' or 'fresh'" + with +
+                                      ", whose optimizer stays with its replica, got 'moments'");
+  }
+}
+
 }  // namespace
 
 JobOptions default_options(SyncAlgorithm algorithm) {
@@ -364,19 +400,20 @@ std::vector<FieldError> validate(const JobOptions& options) {
   checker.within("/checkpoint/every_rounds", options.checkpoint.every_rounds, 0, kMaxRounds);
   checker.within("/checkpoint/keep", options.checkpoint.keep, 1, kMaxRounds);
   check_buddies(options, checker);
+  check_trainer(options, checker);
   checker.within("/eval/every_rounds", options.eval.every_rounds, 0, kMaxRounds);
   checker.within("/eval/batches", options.eval.batches, 1, kMaxEvalBatches);
   return checker.take();
 }
 
 JobSpec spec_of(const JobOptions& options) {
-  return {options.name,        options.model, options.data,       options.train,
-          parse_sync(options), options.swarm, options.checkpoint, options.eval};
+  return {options.name,  options.model,      options.data, options.train,  parse_sync(options),
+          options.swarm, options.checkpoint, options.eval, options.trainer};
 }
 
 JobOptions options_of(const JobSpec& spec) {
-  return {spec.name,           spec.model, spec.data,       spec.train,
-          spec.sync.options(), spec.swarm, spec.checkpoint, spec.eval};
+  return {spec.name,  spec.model,      spec.data, spec.train,  spec.sync.options(),
+          spec.swarm, spec.checkpoint, spec.eval, spec.trainer};
 }
 
 }  // namespace shoal

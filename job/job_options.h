@@ -23,13 +23,15 @@ struct JobOptions {
   SwarmSpec swarm;
   CheckpointSpec checkpoint;
   EvalSpec eval;
+  TrainerSpec trainer;
   bool operator==(const JobOptions&) const = default;
 };
 constexpr auto fields_of(Of<JobOptions>) {
   using T = JobOptions;
   return fields(field<&T::name>("name"), field<&T::model>("model"), field<&T::data>("data"),
                 field<&T::train>("train"), field<&T::sync>("sync"), field<&T::swarm>("swarm"),
-                field<&T::checkpoint>("checkpoint"), field<&T::eval>("eval"));
+                field<&T::checkpoint>("checkpoint"), field<&T::eval>("eval"),
+                field<&T::trainer>("trainer"));
 }
 static_assert(lists_every_field<JobOptions>());
 

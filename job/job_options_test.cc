@@ -391,6 +391,30 @@ TEST(JobOptions, ConstantScheduleDoesNotLookAtMinLr) {
   EXPECT_THAT(validate(options), testing::IsEmpty());
 }
 
+TEST(JobOptions, AProgramIsAPathBeneathARootAndTrainsWholeModels) {
+  JobOptions options = good();
+  options.trainer = {TrainerKind::kPython, "train.py"};
+  EXPECT_THAT(validate(options), testing::IsEmpty());
+  for (const std::string entry : {"", "/train.py", "../train.py", "a/../b.py", ".."}) {
+    options.trainer.entry = entry;
+    EXPECT_EQ(pointers(options), std::vector<std::string>{"/trainer/entry"}) << entry;
+  }
+  options.trainer.entry = "nano/train.py";
+  options.train.join = JoinMoments::kMoments;
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/train/join"});
+  options.train.join = JoinMoments::kAuto;
+  options.swarm.stages = 2;
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/stages"});
+}
+
+TEST(JobOptions, OnlyAProgramHasAnEntry) {
+  JobOptions options = good();
+  options.trainer.entry = "train.py";
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/trainer/entry"});
+  options.trainer.kind = TrainerKind::kPython;
+  EXPECT_EQ(options_of(spec_of(options)).trainer, options.trainer);
+}
+
 TEST(JobOptions, TheDefaultsOfEveryAlgorithmAreGood) {
   for (const SyncAlgorithm algorithm : {SyncAlgorithm::kNone, SyncAlgorithm::kDiloco,
                                         SyncAlgorithm::kLocalSgd, SyncAlgorithm::kDdp}) {

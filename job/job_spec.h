@@ -173,6 +173,17 @@ constexpr auto fields_of(Of<EvalSpec>) {
 }
 static_assert(lists_every_field<EvalSpec>());
 
+struct TrainerSpec {
+  TrainerKind kind = TrainerKind::kBuiltin;
+  std::string entry;  // of kPython: the program, a path beneath the agents' --trainer-root
+  bool operator==(const TrainerSpec&) const = default;
+};
+constexpr auto fields_of(Of<TrainerSpec>) {
+  using T = TrainerSpec;
+  return fields(field<&T::kind>("kind"), field<&T::entry>("entry"));
+}
+static_assert(lists_every_field<TrainerSpec>());
+
 struct JobSpec {
   std::string name;  // DNS label: lower case, digits, '-'; unique in the cluster
   ModelSpec model;
@@ -182,6 +193,7 @@ struct JobSpec {
   SwarmSpec swarm;
   CheckpointSpec checkpoint;
   EvalSpec eval;
+  TrainerSpec trainer;
   bool operator==(const JobSpec&) const = default;
 };
 

@@ -21,6 +21,13 @@ constexpr auto enumerators_of(Of<RopeScaling>) {
   return enumerators<RopeScaling>({{kNone, "none"}, {kLinear, "linear"}, {kLlama3, "llama3"}});
 }
 
+// Which trainer works on a job: shoal-trainer, or a Python program of the user's.
+enum class TrainerKind { kBuiltin, kPython };
+constexpr auto enumerators_of(Of<TrainerKind>) {
+  using enum TrainerKind;
+  return enumerators<TrainerKind>({{kBuiltin, "builtin"}, {kPython, "python"}});
+}
+
 enum class Tokenizer {
   kBytes,
   kUint16

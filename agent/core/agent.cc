@@ -25,6 +25,8 @@ void add_to(Digester& digester, const Trainer& trainer) {
       .add(trainer.unresponsive)
       .add(trainer.left)
       .add(trainer.hears_relays)
+      .add(trainer.entry)
+      .add(trainer.replaced)
       .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)
       .add(trainer.device.gflops)

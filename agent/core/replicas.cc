@@ -34,6 +34,12 @@ void Agent::State::assign(const Assign& message) {
     return refuse(message.replica, ReplicaFailure::kInternal,
                   "this agent already holds " + std::to_string(options.replicas_max) + " replicas");
   }
+  if (!message.spec.trainer.entry.empty() && !options.runs_programs) {
+    return refuse(message.replica, ReplicaFailure::kInternal,
+                  "trainer.kind: this agent runs no programs of jobs (start it with "
+                  "--trainer-root FOLDER, beneath which " +
+                      message.spec.trainer.entry + " is)");
+  }
   if (const auto why = no_memory_for(message)) {
     return refuse(message.replica, ReplicaFailure::kOutOfMemory, *why);
   }
@@ -45,9 +51,7 @@ void Agent::State::assign(const Assign& message) {
   }
   Replica& replica = take_on(message, *slot);
   replica.due = now + options.assign_limit;
-  Trainer& trainer = trainers[static_cast<std::size_t>(*slot)];
-  const bool asleep = trainer.state == TrainerState::kDown && !trainer.due;
-  if (asleep) start_trainer(*slot);
+  prepare(*slot);
   if (message.source.kind == SourceKind::kCheckpoint) {
     const CheckpointPartId part{message.source.checkpoint, message.stage};
     want_fetch(part);
@@ -188,11 +192,14 @@ void Agent::State::say_failed(ReplicaId id, ReplicaFailure failure, std::string 
   outbox.keep_last_words(id, message, said_at);
 }
 
-// Replicas that still wait for a trainer wait on: the next process may do.
+// Replicas that still wait for a trainer wait on: the next process may do. A program would end as
+// it did before.
 void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail) {
   std::vector<ReplicaId> lost;
+  const bool program = !trainers[static_cast<std::size_t>(slot)].entry.empty();
   for (const auto& [id, replica] : replicas) {
-    if (replica.slot == slot && replica.state != ReplicaState::kWaiting) lost.push_back(id);
+    const bool waits = replica.state == ReplicaState::kWaiting && !program;
+    if (replica.slot == slot && !waits) lost.push_back(id);
   }
   for (const ReplicaId id : lost) fail_replica(id, ReplicaFailure::kTrainerExited, detail);
 }

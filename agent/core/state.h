@@ -22,7 +22,9 @@ namespace shoal::agent {
 struct Trainer {
   TrainerState state = TrainerState::kDown;
   std::uint64_t generation = 0;
-  Device device;  // as probed, then as the first trainer of the device measured it
+  std::string entry;      // the program of the job that it was started for; empty: the trainer
+  bool replaced = false;  // it was told to stop, and another process takes its place
+  Device device;          // as probed, then as the first trainer of the device measured it
   Instant started_at;
   std::optional<Instant> due;  // down: start it; otherwise: kill it
   bool attached = false;       // its stream is open
@@ -174,6 +176,8 @@ struct Agent::State {
 
   // ---- replicas.cc
   void assign(const Assign& message);
+  void prepare(std::int32_t slot);
+  std::string entry_for(std::int32_t slot) const;
   void assign_again(Replica& replica, const Assign& message);
   Replica& take_on(const Assign& message, std::int32_t slot);
   void load_what_is_ready();

@@ -63,13 +63,15 @@ void Agent::State::start_trainer(std::int32_t slot) {
   ++trainer.generation;
   trainer.started_at = now;
   trainer.due = now + options.attach_limit;
-  trainer.attached = trainer.releasing = trainer.unresponsive = false;
+  trainer.attached = trainer.releasing = trainer.unresponsive = trainer.replaced = false;
   trainer.killed_because.clear();
   trainer.refused = RefusalCounts();
+  trainer.entry = entry_for(slot);
   const auto beside = std::count_if(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
   });
-  emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1});
+  emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1,
+                    trainer.entry});
 }
 
 void Agent::State::attached(const TrainerAttached& input) {
@@ -84,7 +86,7 @@ void Agent::State::attached(const TrainerAttached& input) {
   if (input.ready.protocol != kProtocolVersion) {
     return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
   }
-  if (is_first(input.trainer.slot)) measured(input);
+  if (is_first(input.trainer.slot) && trainer->entry.empty()) measured(input);
   tell_relays(input.trainer.slot);
   if (input.ready.holds) adopt(input.trainer.slot, *input.ready.holds);
   load_what_is_ready();
@@ -135,9 +137,12 @@ void Agent::State::exited(const TrainerExited& input) {
     return;
   }
   if (now - trainer->started_at >= options.restart_reset) trainer->backoff.reset();
+  const bool replaced = std::exchange(trainer->replaced, false);
+  const bool orderly = replaced && input.exit.code == 0 && input.exit.signal == 0;
   if (is_first(input.trainer.slot) || is_taken(input.trainer.slot)) {
-    trainer->due = now + wait(trainer->backoff);
+    trainer->due = orderly ? now : now + wait(trainer->backoff);
   }
+  if (replaced) return;  // who waits there waits for the next one
   fail_replicas_of(
       input.trainer.slot,
       "the trainer of device " + std::to_string(trainer->device.index) + " " + trainer->last_exit);
@@ -290,13 +295,42 @@ std::optional<std::int32_t> Agent::State::slot_for(std::int32_t device) {
   return static_cast<std::int32_t>(trainers.size()) - 1;
 }
 
-// A further trainer whose replica has ended; its slot is used again for the next one.
+// A further trainer whose replica has ended; its slot is used again for the next one. And a job's
+// program, which may still do something of its own.
 void Agent::State::retire(std::int32_t slot) {
-  if (is_first(slot) || is_taken(slot) || !running()) return;
+  if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  const bool program = !trainer.entry.empty();
+  if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
+  stop_trainer(slot);
+  if (trainer.state != TrainerState::kStopping) return;
+  trainer.releasing = false;
+  trainer.replaced = program;
+  trainer.due = now + (program ? options.release_limit : options.drain_limit);
+}
+
+// The program that the process of this slot is to run.
+std::string Agent::State::entry_for(std::int32_t slot) const {
+  for (const auto& [id, replica] : replicas) {
+    if (replica.slot == slot) return replica.assign.spec.trainer.entry;
+  }
+  return {};
+}
+
+// Its replica was just assigned. A program is started for each replica anew, and only for one that
+// waits for it.
+void Agent::State::prepare(std::int32_t slot) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (trainer.state == TrainerState::kDown) {
+    if (!trainer.due) start_trainer(slot);
+    return;
+  }
+  if (trainer.entry.empty() && entry_for(slot).empty()) return;
+  trainer.replaced = true;
   if (trainer.state == TrainerState::kStopping) return;
   stop_trainer(slot);
-  if (trainer.state == TrainerState::kStopping) trainer.due = now + options.drain_limit;
+  trainer.releasing = false;
+  trainer.due = now + options.drain_limit;
 }
 
 void Agent::State::kill_all_trainers() {

@@ -21,6 +21,8 @@ struct HostOptions {
   Options core;            // without uid and data_dir, which come from the data folder
   std::string data_dir;
   std::string trainer;                   // program
+  std::string trainer_root;              // beneath which jobs' programs are; empty: none are run
+  std::string python = "python3";        // which runs them; found in PATH
   int threads = 1;                       // of each CPU trainer
   int replica_group = 1;                 // devices that train one replica together; 1: each its own
   double speed = 1;                      // trainers pretend to be this share of their device

@@ -55,7 +55,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // In the child, between fork and exec: only calls that are safe in a copy of a threaded process.
-[[noreturn]] void become(const char* program, char* const* environment, int output, int failure) {
+[[noreturn]] void become(char* const* arguments, char* const* environment, int output,
+                         int failure) {
   setsid();
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, 0);
@@ -68,8 +69,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  char* const arguments[] = {const_cast<char*>(program), nullptr};
-  execve(program, arguments, environment);
+  execvpe(arguments[0], arguments, environment);
   const int error = errno;
   [[maybe_unused]] const auto written = write(3, &error, sizeof error);
   _exit(127);
@@ -103,8 +103,13 @@ pid_t spawn(const ProcessOptions& options, int output) {
   if (!open_pipe(failure)) return -errno;
   std::vector<std::string> environment = merged_environment(options.environment);
   const std::vector<char*> environment_pointers = pointers(environment);
+  std::vector<std::string> command = {options.program};
+  command.insert(command.end(), options.arguments.begin(), options.arguments.end());
+  const std::vector<char*> command_pointers = pointers(command);
   const pid_t pid = fork();
-  if (pid == 0) become(options.program.c_str(), environment_pointers.data(), output, failure.write);
+  if (pid == 0) {
+    become(command_pointers.data(), environment_pointers.data(), output, failure.write);
+  }
   const int fork_error = errno;
   close(failure.write);
   const int error = pid < 0 ? fork_error : exec_error(failure.read);

@@ -19,7 +19,8 @@
 namespace shoal::agent {
 
 struct ProcessOptions {
-  std::string program;                            // of start()
+  std::string program;                            // of start(); without a slash: found in PATH
+  std::vector<std::string> arguments;             // of start(), without the program
   std::vector<std::string> environment;           // of start(): "NAME=value", over the daemon's own
   std::string output;                             // file of its standard output and error
   std::function<void(std::string_view)> on_line;  // of it; on a thread of the process

@@ -27,6 +27,7 @@ class TrainerProcessTest : public testing::Test {
   }
   ProcessOptions options(const std::string& script) {
     return {SCRIPTED_TRAINER,
+            {},
             {"SCRIPT=" + script, "HOME=/replaced"},
             folder_.path() + "/output.log",
             [this](std::string_view line) { lines_.emplace_back(line); }};
@@ -61,6 +62,15 @@ TEST_F(TrainerProcessTest, CodeAndLastLineAreTold) {
   EXPECT_EQ(exit.signal, 0);
   EXPECT_EQ(exit.last_line, "no libtorch here");
   EXPECT_EQ(log(), "first\nno libtorch here\n");
+}
+
+TEST_F(TrainerProcessTest, AProgramInThePathGetsItsArguments) {
+  ProcessOptions with_arguments = options("");
+  with_arguments.program = "echo";
+  with_arguments.arguments = {"one", "two words"};
+  auto process = TrainerProcess::start(with_arguments, end_to(promise_));
+  ASSERT_TRUE(process.ok()) << to_string(process.error());
+  EXPECT_EQ(ended().last_line, "one two words");
 }
 
 TEST_F(TrainerProcessTest, SignalsAreTold) {

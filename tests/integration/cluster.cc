@@ -182,19 +182,16 @@ bool Cluster::end_agent(std::size_t index, int signal) {
 }
 
 bool Cluster::start_agent(std::size_t index, const std::string& orphan_limit_s,
-                          const std::string& trainer) {
+                          const std::vector<std::string>& more) {
   const cli::UpLayout layout{folder_.path("up")};
   cli::UpOptions options;
   options.detach = true;
   options.agents = static_cast<int>(state_.agents.size());
   cli::Launch launch = cli::agent_launch(layout, options, static_cast<int>(index) + 1, 1,
                                          state_.addresses, SHOAL_BIN_DIR);
-  const auto replace = [&](const char* flag, const std::string& value) {
-    const auto place = std::find(launch.command.begin(), launch.command.end(), flag);
-    if (!value.empty()) *std::next(place) = value;
-  };
-  replace("--orphan-limit-s", orphan_limit_s);
-  replace("--trainer", trainer);
+  const auto limit = std::find(launch.command.begin(), launch.command.end(), "--orphan-limit-s");
+  if (!orphan_limit_s.empty()) *std::next(limit) = orphan_limit_s;
+  launch.command.insert(launch.command.end(), more.begin(), more.end());
   auto started = cli::launch(launch);
   if (!started.ok()) return false;
   state_.agents.at(index) = *started;

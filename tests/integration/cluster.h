@@ -67,10 +67,10 @@ class Cluster {
   bool restart_coordinator();  // on the same ports; true when it is ready
 
   // For the agent at `index`: end_agent() sends the signal and waits for its end; start_agent()
-  // starts it on its folder, with the limit and the trainer of `shoal up` unless others are given.
+  // starts it on its folder, with the limit of `shoal up` unless another one is given, and `more`.
   bool end_agent(std::size_t index, int signal);
   bool start_agent(std::size_t index, const std::string& orphan_limit_s = {},
-                   const std::string& trainer = {});
+                   const std::vector<std::string>& more = {});
   std::string agent_folder(std::size_t index) const;
 
  private:

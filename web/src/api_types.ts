@@ -113,6 +113,11 @@ export interface JobSpec {
     every_rounds: number;
     batches: number;
   };
+  trainer: {
+    [key: string]: SpecValue;
+    kind: 'builtin' | 'python';
+    entry: string;
+  };
 }
 
 export interface JobProgress {
