@@ -17,7 +17,7 @@ needs neither.
 import importlib
 
 _PLACES = {"Error": "_library", "Replica": "replica", "join": "replica", "Run": "run",
-           "Tokens": "data"}
+           "Tokens": "data", "torchrun": "ranks"}
 __all__ = list(_PLACES)
 
 

@@ -10,6 +10,7 @@ them, and the agent starts the program again.
 import ctypes
 import datetime
 import os
+import sys
 import time
 
 import torch
@@ -31,6 +32,17 @@ def world():
         raise Error(f"{size} ranks on several hosts cannot be one replica: start torchrun on each host "
                     "by its own agent, with --nnodes 1")
     return rank, size
+
+
+def torchrun(ranks=None):
+    """At the top of a program: runs it as that many ranks, which are one replica, by torchrun. Without a
+    number as many as the devices that the agent gives one replica (--replica-group). Under torchrun it
+    does nothing."""
+    if "RANK" in os.environ:
+        return
+    ranks = ranks or int(os.environ.get("SHOAL_TRAINER_REPLICA_GROUP", "1"))
+    os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", "--standalone",
+                              "--nproc-per-node", str(ranks), *sys.argv])
 
 
 def make_group(device, order_limit_s):

@@ -24,6 +24,12 @@ def _moved(batch, device):
     return batch
 
 
+def _number(value):
+    if hasattr(value, "full_tensor"):  # a DTensor, such as a norm of shards; all ranks ask
+        value = value.full_tensor()
+    return float(value.detach()) if isinstance(value, torch.Tensor) else float(value)
+
+
 class Run:
     """Made by Replica.diloco(). `step_number`: the inner step of the job that is being taken, for
     learning-rate schedules; `epoch`: how often the dataset was read before."""
@@ -75,7 +81,7 @@ class Run:
         if not self._training:
             raise Error("run.step(loss) was called twice for one batch, or outside of the loop over "
                         "run.batches()")
-        loss = float(loss.detach()) if isinstance(loss, torch.Tensor) else float(loss)
+        loss = _number(loss)
         if self._slowdown > 0:  # shoal-agent --speed
             time.sleep(self._slowdown * (time.perf_counter() - self._begun))
         self._training = False
@@ -88,7 +94,7 @@ class Run:
             raise Error("run.log(...) belongs to an inner step: call it in the loop over run.batches(), "
                         "before run.step(loss)")
         for name, value in values.items():
-            self._replica.link.log(str(name), float(value))
+            self._replica.link.log(str(name), _number(value))
 
     # ---- orders
 
