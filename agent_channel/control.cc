@@ -211,7 +211,7 @@ void Control::read_all() {
     auto command = proto::read(wire);
     if (!command) {
       write_line(options_.program +
-                 ": the agent sent what cannot be read: " + to_string(command.error()));
+                 ": the agent sent a message that cannot be read: " + to_string(command.error()));
       return;
     }
     log_.heard(*command);

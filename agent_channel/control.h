@@ -1,7 +1,7 @@
 // The line of a process to the agent that started it: dials the Unix-domain socket, opens Attach,
 // says TrainerReady and then hands on what the agent sends. Trainers and reducers use it.
 //
-// The process outlives its agent. When the stream ends, the same socket is dialled again until an
+// The process outlives its agent. When the stream ends, the same socket is dialed again until an
 // agent answers or orphan_limit has passed; then TrainerReady says what the process works on, and
 // the newest of what it said meanwhile is said again (messages/held_work.h).
 //

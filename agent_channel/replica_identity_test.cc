@@ -47,7 +47,7 @@ class Agent final : public v1::TrainerHost::Service {
     answer->set_roots(ca_.roots(unix_now()).front().certificate.pem());
     return grpc::Status::OK;
   }
-  // Of a replica of another agent.
+  // A certificate for a replica of another agent.
   wire::stream::TlsContexts contexts_of(AgentId agent) const {
     const auto key = identity::PrivateKey::make();
     const auto csr = identity::SigningRequest::parse(identity::make_request(key));

@@ -2,10 +2,10 @@
 // to_string(), the way back, all values and how many there are. The names are those of the API, the
 // store and the wire, so they are written out and do not follow from the code.
 //
-//   enum class Dialled { kNever, kYes, kInVain };
-//   constexpr auto enumerators_of(Of<Dialled>) {
-//     using enum Dialled;
-//     return enumerators<Dialled>({{kNever, "never"}, {kYes, "yes"}, {kInVain, "in_vain"}});
+//   enum class Dialed { kNever, kYes, kInVain };
+//   constexpr auto enumerators_of(Of<Dialed>) {
+//     using enum Dialed;
+//     return enumerators<Dialed>({{kNever, "never"}, {kYes, "yes"}, {kInVain, "in_vain"}});
 //   }
 //
 // A table that misses an enumerator does not compile where it is first used. An enum of another

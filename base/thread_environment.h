@@ -3,8 +3,8 @@
 // Two pools of threads take turns there: OpenMP's for what libtorch does by itself, and OpenBLAS's
 // own (libopenblas0-pthread) for matrix products. By default the threads of each keep spinning
 // for a while after their work, on the cores that the other pool needs, and two threads are slower
-// than one. Who sleeps at once leaves the cores to the other, to further trainers of the host and
-// to whatever else runs there. Both libraries read this once, when they are loaded. What an
+// than one. Threads that sleep at once leave the cores to the other pool, to further trainers and
+// to whatever else runs on the host. Both libraries read this once, when they are loaded. What an
 // operator has set stays.
 #pragma once
 

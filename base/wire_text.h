@@ -1,4 +1,4 @@
-// Grammars of what comes from elsewhere and is shown to people, written to logs or dialled. Pure.
+// Grammars of what comes from elsewhere and is shown to people, written to logs or dialed. Pure.
 #pragma once
 
 #include <string>

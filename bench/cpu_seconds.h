@@ -7,7 +7,7 @@
 
 namespace shoal::bench {
 
-// Of all threads of this process, in user and kernel mode, since its start.
+// CPU time of all threads of this process, in user and kernel mode, since its start.
 inline double cpu_seconds() {
   rusage usage{};
   SHOAL_CHECK(getrusage(RUSAGE_SELF, &usage) == 0);

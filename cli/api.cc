@@ -9,7 +9,7 @@
 namespace shoal::cli {
 namespace {
 
-std::string normalised_origin(std::string address) {
+std::string normalized_origin(std::string address) {
   if (address.find("://") == std::string::npos) {
     if (!address.empty() && address[0] == ':') address = "127.0.0.1" + address;
     address = "http://" + address;
@@ -38,7 +38,7 @@ Status check_origin(const std::string& origin) {
 }
 
 Api::Api(const std::string& address, std::string own_version, Credentials credentials)
-    : origin_(normalised_origin(address)),
+    : origin_(normalized_origin(address)),
       own_version_(std::move(own_version)),
       credentials_(std::move(credentials)) {}
 

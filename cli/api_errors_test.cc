@@ -67,7 +67,7 @@ TEST(ApiErrors, ExitCodes) {
   EXPECT_EQ(exit_code_of(Code::kCancelled), 130);
 }
 
-TEST(Api, AddressesAreNormalised) {
+TEST(Api, AddressesAreNormalized) {
   EXPECT_EQ(Api("127.0.0.1:7070").origin(), "http://127.0.0.1:7070");
   EXPECT_EQ(Api(":7070").origin(), "http://127.0.0.1:7070");
   EXPECT_EQ(Api("https://shoal.example/").origin(), "https://shoal.example");

@@ -104,7 +104,7 @@ Result<Contexts> parse_contexts(const std::string& text, const std::string& file
     return Error{Code::kDataLoss,
                  "line " + std::to_string(problem.source().begin.line) + ": " +
                      std::string(problem.description()),
-                 file, "mend the line, or delete the file and log in again: shoal login"};
+                 file, "fix the line, or delete the file and log in again: shoal login"};
   }
 }
 
@@ -113,7 +113,7 @@ Status check_context_name(const std::string& name) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
   });
   if (plain && !name.empty() && name.size() <= 64) return {};
-  return Error{Code::kInvalidArgument, "'" + name + "' is no name of a context", "--name",
+  return Error{Code::kInvalidArgument, "'" + name + "' is not a valid name for a context", "--name",
                "give 1 to 64 letters, digits, dots, hyphens and underscores"};
 }
 

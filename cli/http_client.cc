@@ -1,5 +1,5 @@
 // One libcurl easy handle per request: the command line makes few of them, and a fresh handle has
-// no state to get wrong. Proxies of the environment are not used for loopback (libcurl honours
+// no state to get wrong. Proxies of the environment are not used for loopback (libcurl honors
 // no_proxy).
 #include "cli/http_client.h"
 

@@ -70,9 +70,9 @@ class Tree {
     const Result<int> done = action_();
     if (done.ok()) return *done;
     const Error& error = done.error();
-    const bool colour = terminal().stderr_colour;
+    const bool color = terminal().stderr_color;
     const bool calm = error.code == Code::kCancelled;
-    say(paint(calm ? "shoal: " : "error: ", calm ? Colour::kNone : Colour::kRed, colour) +
+    say(paint(calm ? "shoal: " : "error: ", calm ? Color::kNone : Color::kRed, color) +
         (error.field.empty() ? "" : error.field + ": ") + error.message);
     if (!error.remedy.empty()) say("hint: " + error.remedy);
     return exit_code_of(error.code);
@@ -237,12 +237,12 @@ class Tree {
                    [this] { return agent_revoke(common_.context(), name_); }),
               "AGENT");
     add_rounds();
-    leaf(&app_, "network", "the lines between agents: in which way, how fast",
+    leaf(&app_, "network", "the lines between agents: direct or relayed, and how fast",
          [this] { return cli::network(common_.context()); });
     CLI::App* events = leaf(&app_, "events", "what happened in the cluster",
                             [this] { return cli::events(common_.context(), events_); });
-    events->add_flag("-f,--follow", events_.follow, "continue with what happens");
-    events->add_option("--last", events_.last, "this many of the newest [50]")
+    events->add_flag("-f,--follow", events_.follow, "keep printing new events");
+    events->add_option("--last", events_.last, "how many of the newest [50]")
         ->check(CLI::Range(1, 100'000));
     events->add_option("--level", events_.level, "least severity to show: info, warning, error")
         ->check(CLI::IsMember({"info", "warning", "error"}));
@@ -263,31 +263,31 @@ class Tree {
   }
 
   void add_machines() {
-    CLI::App* token = group("token", "what hosts join with, and what people show");
+    CLI::App* token = group("token", "tokens for hosts that join, and for people");
     CLI::App* create = leaf(token, "create", "make one; it is shown once",
                             [this] { return token_create(common_.context(), token_); });
     auto* join = create->add_flag("--join", token_.join, "a token with which hosts join");
-    create->add_option("--uses", token_.uses, "so many hosts may join with it [1]")
+    create->add_option("--uses", token_.uses, "how many hosts may join with it [1]")
         ->check(CLI::Range(1, 100'000))
         ->needs(join);
-    create->add_option("--name", token_.name, "whose it is: jobs submitted with it are theirs")
+    create->add_option("--name", token_.name, "its owner, who owns the jobs that it submits")
         ->excludes(join);
     create
         ->add_option("--scope", token_.scope,
                      "admin, operator, submitter, viewer or metrics; several with commas")
         ->excludes(join);
     create->add_option("--ttl", token_.ttl,
-                       "how long it works: 30m, 1h, 2d [1h to join, else 30d]");
+                       "how long it is valid: 30m, 1h, 2d [1h to join, else 30d]");
     leaf(token, "ls", "all of them, without their secrets",
          [this] { return token_ls(common_.context()); });
-    leaf(token, "rm", "end one: nobody can join, or is let in, with it any more",
+    leaf(token, "rm", "revoke one: no host can join and nobody can log in with it",
          [this] { return token_rm(common_.context(), name_); })
         ->add_option("TOKEN", name_, "id (join_3, tok_3)")
         ->required();
-    CLI::App* ca = group("ca", "whose certificates the cluster trusts");
+    CLI::App* ca = group("ca", "the certificate authorities that the cluster trusts");
     leaf(ca, "ls", "the CAs, and how many agents have a certificate of each",
          [this] { return ca_ls(common_.context()); });
-    leaf(ca, "rotate", "put a new CA in place; the one before is trusted for two more weeks",
+    leaf(ca, "rotate", "replace the CA; the old one is trusted for two more weeks",
          [this] { return ca_rotate(common_.context()); });
   }
 
@@ -303,11 +303,11 @@ class Tree {
          [this] { return cli::link(common_.context()); });
     leaf(&app_, "audit", "who changed what",
          [this] { return cli::audit(common_.context(), last_); })
-        ->add_option("--last", last_, "this many of the newest [50]")
+        ->add_option("--last", last_, "how many of the newest [50]")
         ->check(CLI::Range(1, 100'000));
-    CLI::App* context = group("context", "which coordinator the commands ask");
-    leaf(context, "ls", "all that are kept", [this] { return context_ls(common_.json); });
-    leaf(context, "use", "ask this one from now on", [this] { return context_use(name_); })
+    CLI::App* context = group("context", "the coordinators that the commands know");
+    leaf(context, "ls", "list them", [this] { return context_ls(common_.json); });
+    leaf(context, "use", "use this one from now on", [this] { return context_use(name_); })
         ->add_option("CONTEXT", name_, "its name")
         ->required();
     leaf(context, "rm", "forget one, and its token", [this] { return context_rm(name_); })
@@ -321,8 +321,8 @@ class Tree {
     auto* job = command->add_option("JOB", logs_.job, "of the replicas of this job: name or id");
     auto* agent = command->add_option("--agent", logs_.agent, "of this agent: name or id");
     job->excludes(agent);
-    command->add_flag("-f,--follow", logs_.follow, "continue with new lines");
-    command->add_option("--tail", logs_.tail, "this many of the newest lines [200]")
+    command->add_flag("-f,--follow", logs_.follow, "keep printing new lines");
+    command->add_option("--tail", logs_.tail, "how many of the newest lines [200]")
         ->check(CLI::Range(1, 1000));
     command
         ->add_option("--level", logs_.level, "least severity to show: debug, info, warning, error")
@@ -456,14 +456,14 @@ class Tree {
       if (!next) return refuse_command(*at, word, names);
       at = next;
     }
-    say(paint("error: ", Colour::kRed, terminal().stderr_colour) + error.what());
+    say(paint("error: ", Color::kRed, terminal().stderr_color) + error.what());
     say("hint: see `" + full_name(*at) + " --help`");
     return kExitUsage;
   }
 
   int refuse_command(const CLI::App& at, const std::string& word,
                      const std::vector<std::string>& names) {
-    say(paint("error: ", Colour::kRed, terminal().stderr_colour) + full_name(at) +
+    say(paint("error: ", Color::kRed, terminal().stderr_color) + full_name(at) +
         " has no command '" + word + "'");
     const auto meant = command_meant(word, names);
     say(meant ? "hint: did you mean `" + full_name(at) + " " + *meant + "`?"

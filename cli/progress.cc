@@ -147,7 +147,7 @@ std::string bar(double fraction, int cells) {
 }
 
 std::vector<std::string> progress_block(const JobProgress& job, const SpeedMeter& speed,
-                                        int columns, bool colour) {
+                                        int columns, bool color) {
   const int cells = std::clamp(columns - 60, 8, 40);
   const std::string head =
       joined({job.name + "  " + job.phase, "|" + bar(job.fraction(), cells) + "|", round_text(job),
@@ -157,8 +157,8 @@ std::vector<std::string> progress_block(const JobProgress& job, const SpeedMeter
       {waiting_text(job), loss_text("train", job.train_loss),
        loss_text("validation", job.validation_loss), speed_text(job, speed), traffic_text(job)},
       " · ", columns - 3);
-  return {paint(head, job.finished() ? colour_of_state(job.phase) : Colour::kNone, colour),
-          paint("  " + numbers, Colour::kDim, colour)};
+  return {paint(head, job.finished() ? color_of_state(job.phase) : Color::kNone, color),
+          paint("  " + numbers, Color::kDim, color)};
 }
 
 std::string progress_line(const JobProgress& job, const SpeedMeter& speed) {

@@ -47,7 +47,7 @@ std::string bar(double fraction, int cells);  // "██████▌   ", exa
 
 // Two lines, no wider than `columns`; parts that do not fit are left out from the right.
 std::vector<std::string> progress_block(const JobProgress& job, const SpeedMeter& speed,
-                                        int columns, bool colour);
+                                        int columns, bool color);
 std::string progress_line(const JobProgress& job, const SpeedMeter& speed);
 
 // "waiting_for_replicas" as people write it.

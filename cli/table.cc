@@ -29,7 +29,7 @@ void Table::add(std::vector<Cell> row) {
   rows_.push_back(std::move(row));
 }
 
-std::string Table::render(bool colour) const {
+std::string Table::render(bool color) const {
   std::vector<std::size_t> width;
   for (const std::string& name : header_) width.push_back(display_width(name));
   for (const auto& row : rows_) {
@@ -38,18 +38,18 @@ std::string Table::render(bool colour) const {
     }
   }
   std::string out;
-  const auto add_line = [&](auto&& text_of, auto&& colour_of) {
+  const auto add_line = [&](auto&& text_of, auto&& color_of) {
     for (std::size_t c = 0; c < header_.size(); ++c) {
       if (c > 0) out += "  ";
       const bool last = c + 1 == header_.size();
-      out += paint(aligned(text_of(c), width[c], right_[c], last), colour_of(c), colour);
+      out += paint(aligned(text_of(c), width[c], right_[c], last), color_of(c), color);
     }
     out += '\n';
   };
-  add_line([&](std::size_t c) { return header_[c]; }, [](std::size_t) { return Colour::kBold; });
+  add_line([&](std::size_t c) { return header_[c]; }, [](std::size_t) { return Color::kBold; });
   for (const auto& row : rows_) {
     add_line([&](std::size_t c) { return row[c].text; },
-             [&](std::size_t c) { return row[c].colour; });
+             [&](std::size_t c) { return row[c].color; });
   }
   return out;
 }

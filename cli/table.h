@@ -1,5 +1,5 @@
 // A table for people: a header in capitals, columns as wide as their widest cell, two spaces
-// between them. A colour may be given to a cell; it does not count for the width.
+// between them. A color may be given to a cell; it does not count for the width.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ namespace shoal::cli {
 
 struct Cell {
   std::string text;
-  Colour colour = Colour::kNone;
+  Color color = Color::kNone;
   Cell(std::string value,
-       Colour paint = Colour::kNone)  // NOLINT: implicit, rows are lists of cells
-      : text(std::move(value)), colour(paint) {}
+       Color paint = Color::kNone)  // NOLINT: implicit, rows are lists of cells
+      : text(std::move(value)), color(paint) {}
   Cell(const char* value) : text(value) {}  // NOLINT: implicit
 };
 
@@ -25,7 +25,7 @@ class Table {
 
   void add(std::vector<Cell> row);  // as many cells as the header has
   bool empty() const { return rows_.empty(); }
-  std::string render(bool colour) const;  // one line per row, each ended by '\n'
+  std::string render(bool color) const;  // one line per row, each ended by '\n'
 
  private:
   std::vector<std::string> header_;

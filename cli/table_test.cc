@@ -15,9 +15,9 @@ TEST(Table, AlignsColumns) {
             "a-longer-name  1200  job-2\n");
 }
 
-TEST(Table, ColourDoesNotCountForTheWidth) {
+TEST(Table, ColorDoesNotCountForTheWidth) {
   Table table({"A", "B"});
-  table.add({{"ok", Colour::kGreen}, "x"});
+  table.add({{"ok", Color::kGreen}, "x"});
   EXPECT_EQ(table.render(true), "\033[1mA \033[0m  \033[1mB\033[0m\n\033[32mok\033[0m  x\n");
 }
 

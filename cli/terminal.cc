@@ -1,4 +1,4 @@
-// The process-wide terminal state: ttys, colours and the interrupt flag.
+// The process-wide terminal state: ttys, colors and the interrupt flag.
 #include "cli/terminal.h"
 
 #include <algorithm>
@@ -25,24 +25,24 @@ Terminal probe() {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
   const bool wanted = (!no_color || !*no_color) && !(term && std::string_view(term) == "dumb");
-  found.stdout_colour = wanted && found.stdout_is_tty;
-  found.stderr_colour = wanted && found.stderr_is_tty;
+  found.stdout_color = wanted && found.stdout_is_tty;
+  found.stderr_color = wanted && found.stderr_is_tty;
   return found;
 }
 
-const char* escape_of(Colour colour) {
-  switch (colour) {
-    case Colour::kNone:
+const char* escape_of(Color color) {
+  switch (color) {
+    case Color::kNone:
       return "";
-    case Colour::kBold:
+    case Color::kBold:
       return "\033[1m";
-    case Colour::kDim:
+    case Color::kDim:
       return "\033[2m";
-    case Colour::kGreen:
+    case Color::kGreen:
       return "\033[32m";
-    case Colour::kYellow:
+    case Color::kYellow:
       return "\033[33m";
-    case Colour::kRed:
+    case Color::kRed:
       return "\033[31m";
   }
   return "";
@@ -61,9 +61,9 @@ int stderr_columns() {
   return 80;
 }
 
-std::string paint(std::string_view text, Colour colour, bool enabled) {
-  if (!enabled || colour == Colour::kNone) return std::string(text);
-  return escape_of(colour) + std::string(text) + "\033[0m";
+std::string paint(std::string_view text, Color color, bool enabled) {
+  if (!enabled || color == Color::kNone) return std::string(text);
+  return escape_of(color) + std::string(text) + "\033[0m";
 }
 
 std::size_t display_width(std::string_view utf8) {
@@ -72,15 +72,15 @@ std::size_t display_width(std::string_view utf8) {
   }));
 }
 
-Colour colour_of_state(std::string_view state) {
+Color color_of_state(std::string_view state) {
   static constexpr std::array kGood = {"completed", "training", "active",  "serving",
                                        "committed", "stored",   "green",   "idle",
                                        "info",      "served",   "followed"};
   static constexpr std::array kBad = {"failed", "gone", "aborted",  "red",
                                       "error",  "lost", "rejected", "cancelled"};
-  if (std::find(kGood.begin(), kGood.end(), state) != kGood.end()) return Colour::kGreen;
-  if (std::find(kBad.begin(), kBad.end(), state) != kBad.end()) return Colour::kRed;
-  return state.empty() || state == "-" ? Colour::kNone : Colour::kYellow;
+  if (std::find(kGood.begin(), kGood.end(), state) != kGood.end()) return Color::kGreen;
+  if (std::find(kBad.begin(), kBad.end(), state) != kBad.end()) return Color::kRed;
+  return state.empty() || state == "-" ? Color::kNone : Color::kYellow;
 }
 
 void say(std::string_view message) {

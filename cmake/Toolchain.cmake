@@ -7,7 +7,7 @@ endif()
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g1 -DNDEBUG")
 
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wnon-virtual-dtor -Woverloaded-virtual)
-# g++ 12 sees uninitialised members in every moved std::variant; clang-tidy looks for the real ones.
+# g++ 12 sees uninitialized members in every moved std::variant; clang-tidy looks for the real ones.
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 # At -O3 it sees overlapping copies in std::string's operator+ (GCC bug 105651).
 add_compile_options($<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-restrict>)

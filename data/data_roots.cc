@@ -36,7 +36,7 @@ Result<DataRoot> read_root(const std::string& text, const std::string& field) {
   if (equals != std::string::npos) {
     root.name = text.substr(0, equals);
     if (!is_data_root_name(root.name)) {
-      return Error{Code::kValidation, "'" + root.name + "' is no name of a root", field,
+      return Error{Code::kValidation, "'" + root.name + "' is not a valid name for a root", field,
                    "use lower-case letters, digits, '-' and '_', at most " +
                        std::to_string(kDataRootNameMax)};
     }

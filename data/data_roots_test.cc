@@ -110,7 +110,7 @@ TEST_F(DataRootsTest, RefusesRootsByNameAndRemedy) {
     const auto read = DataRoots::parse(texts, "--data-root");
     return read.ok() ? "" : to_string(read.error());
   };
-  EXPECT_NE(refusal({"Text=" + root()}).find("is no name of a root"), std::string::npos);
+  EXPECT_NE(refusal({"Text=" + root()}).find("is not a valid name for a root"), std::string::npos);
   EXPECT_NE(refusal({"relative"}).find("must be an absolute path"), std::string::npos);
   EXPECT_NE(refusal({"a=" + root(), "b=" + root() + "/"}).find("is given twice"),
             std::string::npos);

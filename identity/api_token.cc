@@ -47,7 +47,7 @@ Result<ApiToken> parse_api_token(std::string_view text) {
 Result<NewApiToken> make_api_token(ApiTokenId id, std::string_view owner, ScopeSet scopes,
                                    Duration life, Instant now) {
   if (!is_owner(owner)) {
-    return Error{Code::kValidation, quoted(owner) + " is no name of an owner", "owner",
+    return Error{Code::kValidation, quoted(owner) + " is not a valid name for an owner", "owner",
                  "give 1 to 64 letters, digits, dots, hyphens, underscores and @"};
   }
   if (scopes.empty()) {

@@ -47,7 +47,7 @@ Result<Certificate> Certificate::from_der(std::string_view der) {
   const auto* begin = reinterpret_cast<const unsigned char*>(der.data());
   const unsigned char* end = begin;
   X509Ptr read(d2i_X509(nullptr, &end, static_cast<long>(der.size())));
-  if (!read || end != begin + der.size()) return no_certificate("the bytes are no certificate");
+  if (!read || end != begin + der.size()) return no_certificate("the bytes are not a certificate");
   return Certificate({read.release(), X509_free});
 }
 

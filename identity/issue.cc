@@ -43,7 +43,7 @@ void add_extension(X509* certificate, int nid, void* value, bool critical) {
   must(X509_add1_ext_i2d(certificate, nid, value, critical ? 1 : 0, X509V3_ADD_DEFAULT));
 }
 
-// Of a cross certificate as its subject has it, since what that one issues names it so.
+// A cross certificate takes the identifier of its subject, which the certificates below it name.
 bool copy_key_identifier(X509* certificate, const Certificate* subject) {
   if (subject == nullptr) return false;
   const int place = X509_get_ext_by_NID(subject->get(), NID_subject_key_identifier, -1);

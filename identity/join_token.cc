@@ -70,7 +70,7 @@ Error to_error(const JoinVerdict& verdict) {
       return refused("the join token expired " + to_words(verdict.expired_for) +
                      " ago by the coordinator's clock");
     case JoinReason::kUsedUp:
-      return refused("the join token has let in as many agents as it may");
+      return refused("the join token has admitted as many agents as it may");
     case JoinReason::kAccepted:
     case JoinReason::kWrong:
       break;

@@ -24,7 +24,7 @@ class PrivateKey {
   // One PEM block, of PKCS #8 or SEC 1. Refused: a block with a password, another curve, parameters
   // in place of the curve's name.
   static Result<PrivateKey> parse(std::string_view pem);
-  // Of a CA that an operator gives: P-256, P-384, or RSA of 2048 to 4096 bits.
+  // The key of a CA that an operator gives: P-256, P-384, or RSA of 2048 to 4096 bits.
   static Result<PrivateKey> parse_given(std::string_view pem);
 
   // A file of mode 0600 (private_file.h). The path is the field of every error.

@@ -121,7 +121,7 @@ struct World : Cluster {
   Certificate own = *ca.issue_agent(request, AgentId(7), kNoon);
   std::string proof = prove_old_key(key, name, request);
 
-  // Whoever is believed is the one whom the CA has signed for.
+  // A name that is believed is one that the CA has signed.
   bool look_at(const Certificate& certificate) const {
     certificate.serial();
     certificate.is_authority();

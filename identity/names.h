@@ -1,4 +1,4 @@
-// Who somebody is, as certificates say it: one URI in the subject's alternative names.
+// The name in a certificate: one URI in the subject's alternative names.
 //
 //   shoal://CLUSTER/coordinator
 //   shoal://CLUSTER/agent/agt_7

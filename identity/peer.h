@@ -30,7 +30,7 @@ struct Revocations {
   std::set<std::string> serials;  // of single certificates (Certificate::serial())
 };
 
-// Who may be there. What is not set may be anything; a replica is named by all of it.
+// The peer to expect. Unset fields match anything; a replica is named by all of them.
 struct ExpectedPeer {
   ClusterName cluster;
   PeerKind kind = PeerKind::kReplica;

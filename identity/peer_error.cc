@@ -56,7 +56,7 @@ Error another(const PeerVerdict& verdict, const ExpectedPeer& expected) {
   return {Code::kPermissionDenied,
           "the peer is " + (verdict.name ? to_string(*verdict.name) : std::string("nobody")) +
               ", expected: " + text_of(expected) + " (" + to_string(verdict.fault) + ")",
-          "certificate", "nothing, if the view has just changed; else check the address"};
+          "certificate", "ignore this if the view has just changed; else check the address"};
 }
 
 Error out_of_time(const PeerVerdict& verdict) {
@@ -119,8 +119,8 @@ Error to_error(const PeerVerdict& verdict, const ExpectedPeer& expected) {
       return unauthenticated(subject_of(verdict) + " was revoked", kRejoin);
     case PeerFault::kOtherHost:
       return unauthenticated(
-          subject_of(verdict) + " does not have the host " + quoted(expected.host.value_or("")),
-          "use a name of the coordinator, or give it this one");
+          subject_of(verdict) + " is not valid for the host " + quoted(expected.host.value_or("")),
+          "use one of its names, or add this one with --host-name of shoal-coordinator");
     default:
       return another(verdict, expected);
   }

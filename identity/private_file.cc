@@ -32,7 +32,7 @@ Error file_error(const std::string& path, const char* what, int number) {
     return {Code::kResourceExhausted, message, path, "free space on its disk"};
   }
   return {Code::kPermissionDenied, message, path,
-          "check owner and rights of the file and its folder"};
+          "check owner and permissions of the file and its folder"};
 }
 
 Status check_kind(const struct stat& info, const std::string& path, bool is_private) {

@@ -73,7 +73,7 @@ constexpr auto enumerators_of(Of<Action>) {
                               {kRotateCa, "rotate_ca"}});
 }
 
-// Whose objects an action may touch. Of what has no owner, `own` is `any`.
+// The objects that an action may touch, by owner. For objects without an owner, `own` is `any`.
 enum class Grant { kNone, kOwn, kAny };
 constexpr auto enumerators_of(Of<Grant>) {
   using enum Grant;

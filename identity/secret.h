@@ -1,5 +1,5 @@
-// What join tokens and API tokens are made of: a secret of 256 random bits that is shown once, of
-// which only the SHA-256 is kept. A hash of so many random bits needs no salt and no slow hash.
+// The secret in join tokens and API tokens: 256 random bits that are shown once; only their SHA-256
+// is kept. A secret with so many random bits needs neither a salt nor a slow hash.
 //
 // The text of a token is PREFIX "." words separated by "." "." SECRET, the secret as 64 lower-case
 // hex digits; each token has one text only. Errors never repeat any of it.

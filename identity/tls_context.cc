@@ -182,8 +182,8 @@ std::optional<Error> alert_error(int reason) {
     case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
       return refused_by_other("our certificate is damaged, or not valid yet by its clock", kRenew);
     case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
-      return refused_by_other("we are not whom it expects",
-                              "nothing, if the view has just changed; its log says whom");
+      return refused_by_other("it expects another peer",
+                              "ignore this if the view has just changed; else see its log");
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
       return refused_by_other("the versions of TLS differ", "both sides need TLS 1.3");
     default:

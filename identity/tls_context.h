@@ -1,10 +1,10 @@
 // TLS for connections between members of a cluster, as contexts for Boost.Asio's streams: TLS 1.3
 // only, and certificates that verify_peer() judges inside the handshake, before any content.
 //
-// Who is refused. A server refuses after the client's part of the handshake is done: in TLS 1.3 the
-// client's handshake succeeds, and its first read fails. A client must not take the end of its
-// handshake for being let in. The other side gets an alert without our reason; handshake_error()
-// says what either side knows.
+// Refusals. A server refuses after the client's part of the handshake is done: in TLS 1.3 the
+// client's handshake succeeds, and its first read fails. A completed handshake therefore does not
+// mean that the client is accepted. The other side gets an alert without our reason;
+// handshake_error() says what either side knows.
 //
 // How long it holds. Revocations and roots count for handshakes from then on. Connections that
 // stand, stand: their owner closes those of an agent that is revoked (verdict_of() names it). A

@@ -151,7 +151,7 @@ TEST(Tls, AServerRefusesInTheHandshake) {
   expect_refused(meet(*net.server(), *context_of(nobody)), PeerFault::kNoCertificate,
                  "wants a certificate");
   expect_refused(meet(*net.server(), *net.client(net.replica_credentials())), PeerFault::kOtherKind,
-                 "not whom it expects");
+                 "it expects another peer");
 }
 
 TEST(Tls, ARevocationCountsForTheNextHandshake) {

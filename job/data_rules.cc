@@ -5,13 +5,39 @@ namespace {
 
 constexpr const char* kField = "data.train";
 
-std::int64_t token_at(std::span<const std::byte> bytes, Tokenizer tokenizer, std::size_t i) {
-  if (tokenizer == Tokenizer::kBytes) return std::to_integer<std::int64_t>(bytes[i]);
-  return std::to_integer<std::int64_t>(bytes[2 * i]) |
-         std::to_integer<std::int64_t>(bytes[2 * i + 1]) << 8;
-}
+constexpr std::string_view kNameStart = "abcdefghijklmnopqrstuvwxyz0123456789";
+constexpr std::string_view kNameRest = "abcdefghijklmnopqrstuvwxyz0123456789._-";
 
 }  // namespace
+
+bool is_dataset_name(std::string_view name) {
+  return !name.empty() && name.size() <= kDatasetNameMax &&
+         kNameStart.find(name.front()) != std::string_view::npos &&
+         name.find_first_not_of(kNameRest) == std::string_view::npos;
+}
+
+bool is_sha256_hex(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+std::optional<DatasetRef> parse_dataset(std::string_view text) {
+  const auto at = text.find('@');
+  const std::string_view name = text.substr(0, at);
+  if (!is_dataset_name(name)) return std::nullopt;
+  if (at == std::string_view::npos) return DatasetRef{std::string(name), {}};
+  const std::string_view manifest = text.substr(at + 1);
+  if (!is_sha256_hex(manifest)) return std::nullopt;
+  return DatasetRef{std::string(name), std::string(manifest)};
+}
+
+std::string to_string(const DatasetRef& dataset) {
+  return dataset.manifest.empty() ? dataset.name : dataset.name + "@" + dataset.manifest;
+}
+
+std::vector<MixturePart> datasets_of(const DataSpec& data) {
+  if (!data.dataset.empty()) return {{data.dataset, 1}};
+  return data.mixture;
+}
 
 bool is_data_root_name(std::string_view name) {
   constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789_-";
@@ -40,7 +66,26 @@ DataNeeds data_needs(const JobSpec& spec) {
   return {spec.data.tokenizer, spec.model.context, spec.model.vocab, spec.data.val_fraction};
 }
 
-std::int64_t bytes_per_token(Tokenizer tokenizer) { return tokenizer == Tokenizer::kBytes ? 1 : 2; }
+std::int64_t bytes_per_token(Tokenizer tokenizer) {
+  switch (tokenizer) {
+    case Tokenizer::kBytes:
+      return 1;
+    case Tokenizer::kUint16:
+      return 2;
+    case Tokenizer::kUint32:
+      return 4;
+  }
+  return 1;  // unreachable
+}
+
+std::int64_t token_at(std::span<const std::byte> bytes, Tokenizer tokenizer, std::size_t i) {
+  const auto width = static_cast<std::size_t>(bytes_per_token(tokenizer));
+  std::int64_t token = 0;
+  for (std::size_t k = width; k-- > 0;) {
+    token = token << 8 | std::to_integer<std::int64_t>(bytes[i * width + k]);
+  }
+  return token;
+}
 
 DataSplit split_of(const DataNeeds& needs, std::int64_t file_bytes) {
   const std::int64_t tokens = file_bytes / bytes_per_token(needs.tokenizer);

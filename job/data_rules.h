@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/result.h"
@@ -29,6 +30,22 @@ DataPath parse_data_path(std::string_view text);
 std::optional<std::string> folder_of_weights(std::string_view init);
 std::optional<CheckpointId> checkpoint_of_weights(std::string_view init);
 
+// A dataset that the coordinator has, as a job names it: NAME, or NAME@HASH with the SHA-256 of its
+// manifest in hex, which submission adds.
+struct DatasetRef {
+  std::string name;
+  std::string manifest;  // 64 lower-case hex characters, or empty
+  bool operator==(const DatasetRef&) const = default;
+};
+inline constexpr std::size_t kDatasetNameMax = 63;
+inline constexpr std::size_t kMixtureMax = 64;
+bool is_dataset_name(std::string_view name);  // of a-z, 0-9, '.', '_' and '-'; begins with neither
+bool is_sha256_hex(std::string_view text);
+std::optional<DatasetRef> parse_dataset(std::string_view text);
+std::string to_string(const DatasetRef& dataset);
+// The datasets of a job in the order of its mixture, each with its weight; none with data.train.
+std::vector<MixturePart> datasets_of(const DataSpec& data);
+
 inline constexpr std::size_t kDataRootNameMax = 64;
 bool is_data_root_name(std::string_view name);  // of a-z, 0-9, '_' and '-'
 
@@ -42,6 +59,8 @@ struct DataNeeds {
 DataNeeds data_needs(const JobSpec& spec);
 
 std::int64_t bytes_per_token(Tokenizer tokenizer);
+// The i-th token of `bytes`, which begin with a whole one.
+std::int64_t token_at(std::span<const std::byte> bytes, Tokenizer tokenizer, std::size_t i);
 
 struct DataSplit {
   std::int64_t tokens = 0;

@@ -54,6 +54,27 @@ TEST(DataRules, TokensOfTwoBytesAreLittleEndianAndHalfOneIsNotLookedAt) {
   EXPECT_THAT(bad.error().message, HasSubstr("position 1 is not below model.vocab"));
 }
 
+TEST(DataRules, TokensOfFourBytesReachBeyondTwo) {
+  const DataNeeds wide{Tokenizer::kUint32, 4, 128'256, 0.2};
+  EXPECT_TRUE(check_data_tokens(wide, bytes_of({255, 244, 1, 0}), 0, "/x").ok());
+  const Status bad = check_data_tokens(wide, bytes_of({0, 0, 0, 0, 0, 245, 1, 0}), 0, "/x");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_THAT(bad.error().message, HasSubstr("position 1 is not below model.vocab (128256)"));
+  EXPECT_EQ(token_at(bytes_of({255, 255, 255, 255}), Tokenizer::kUint32, 0), 4'294'967'295);
+}
+
+TEST(DataRules, ADatasetHasANameAndPerhapsTheHashOfItsManifest) {
+  const std::string hash(64, 'a');
+  EXPECT_EQ(parse_dataset("books-2.1"), (DatasetRef{"books-2.1", ""}));
+  EXPECT_EQ(parse_dataset("books@" + hash), (DatasetRef{"books", hash}));
+  EXPECT_EQ(to_string(DatasetRef{"books", hash}), "books@" + hash);
+  for (const std::string& wrong : {std::string(), std::string("Books"), std::string(".x"),
+                                   std::string("a/b"), std::string(64, 'a'), std::string("books@"),
+                                   "books@" + hash + "a", "books@" + std::string(64, 'A')}) {
+    EXPECT_FALSE(parse_dataset(wrong)) << wrong;
+  }
+}
+
 TEST(DataRules, APathMayNameARoot) {
   const auto parts = [](std::string_view text) {
     const DataPath path = parse_data_path(text);

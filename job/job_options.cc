@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 #include <string_view>
 
 #include "job/data_rules.h"
@@ -28,6 +30,8 @@ constexpr std::int64_t kMaxBuddies = 8;
 constexpr std::int64_t kMaxEvalBatches = 1'000'000;
 constexpr std::int64_t kBytesVocab = 256;
 constexpr std::int64_t kUint16Vocab = 65'536;
+constexpr std::int64_t kMixtureParts = kMixtureMax;
+constexpr double kMaxWeight = 1e6;
 constexpr std::size_t kMaxNameLength = 63;  // RFC 1035 label
 constexpr std::size_t kMaxPathLength = 4096;
 
@@ -116,7 +120,7 @@ void check_vocab(const JobOptions& options, FieldChecker& checker) {
   if (options.data.tokenizer == Tokenizer::kBytes) {
     checker.require(vocab >= kBytesVocab, "/model/vocab",
                     "must be at least 256 with data.tokenizer = 'bytes'", vocab);
-  } else {
+  } else if (options.data.tokenizer == Tokenizer::kUint16) {
     checker.require(vocab <= kUint16Vocab, "/model/vocab",
                     "must be at most 65536 with data.tokenizer = 'uint16'", vocab);
   }
@@ -160,15 +164,70 @@ void check_model(const JobOptions& options, FieldChecker& checker) {
   check_init(model.init, checker);
 }
 
-void check_data(const DataSpec& data, FieldChecker& checker) {
-  if (data.train.empty()) {
+void check_tokenizer_file(const DataSpec& data, FieldChecker& checker) {
+  const std::string& path = data.tokenizer_file;
+  if (path.empty()) return;
+  if (path.size() > kMaxPathLength || path.find('\0') != std::string::npos) {
+    return checker.refuse("/data/tokenizer_file",
+                          "must be a path of at most 4096 characters without NUL");
+  }
+  if (data.tokenizer == Tokenizer::kBytes) {
+    checker.refuse("/data/tokenizer_file",
+                   "must be left out with data.tokenizer = 'bytes', whose text needs no file; or "
+                   "set data.tokenizer to the width of the tokens, such as 'uint16'");
+  }
+}
+
+void check_dataset(const std::string& text, const char* pointer, FieldChecker& checker) {
+  if (parse_dataset(text)) return;
+  checker.refuse(pointer,
+                 "must be the name of a dataset (`shoal dataset ls` lists them) of at most 63 "
+                 "lower-case letters, digits, '.', '_' and '-', got " +
+                     quoted(text));
+}
+
+void check_mixture(const std::vector<MixturePart>& mixture, FieldChecker& checker) {
+  if (mixture.size() > kMixtureMax) {
+    return checker.refuse("/data/mixture", "must be of at most " + text_of(kMixtureParts) +
+                                               " datasets, got " + std::to_string(mixture.size()));
+  }
+  std::set<std::string> seen;
+  for (const MixturePart& part : mixture) {
+    check_dataset(part.dataset, "/data/mixture", checker);
+    checker.require(part.weight > 0 && part.weight <= kMaxWeight, "/data/mixture",
+                    "must give each dataset a weight above 0 and at most 1e6", part.weight);
+    if (!seen.insert(part.dataset.substr(0, part.dataset.find('@'))).second) {
+      checker.refuse("/data/mixture",
+                     "must name each dataset once, got " + quoted(part.dataset) + " twice");
+    }
+  }
+}
+
+// Exactly one of them says what is read.
+void check_source(const DataSpec& data, FieldChecker& checker) {
+  const int given =
+      int{!data.train.empty()} + int{!data.dataset.empty()} + int{!data.mixture.empty()};
+  if (given == 0) {
     checker.refuse("/data/train",
-                   "is required: the path of the training file on every agent's host");
-  } else if (data.train.size() > kMaxPathLength || data.train.find('\0') != std::string::npos) {
+                   "is required: the path of the training file on every agent's host; or set "
+                   "data.dataset");
+  } else if (given > 1) {
+    checker.refuse(data.train.empty() ? "/data/mixture" : "/data/train",
+                   "must be left out beside data.dataset or data.mixture: a job reads one of "
+                   "them");
+  }
+}
+
+void check_data(const DataSpec& data, FieldChecker& checker) {
+  check_source(data, checker);
+  if (data.train.size() > kMaxPathLength || data.train.find('\0') != std::string::npos) {
     checker.refuse("/data/train", "must be a path of at most 4096 characters without NUL");
   }
+  if (!data.dataset.empty()) check_dataset(data.dataset, "/data/dataset", checker);
+  check_mixture(data.mixture, checker);
   checker.require(data.val_fraction > 0 && data.val_fraction < 1, "/data/val_fraction",
                   "must be above 0 and below 1", data.val_fraction);
+  check_tokenizer_file(data, checker);
 }
 
 void check_batch(const TrainSpec& train, FieldChecker& checker) {
@@ -340,21 +399,43 @@ bool is_relative_path(std::string_view path) {
   return parts.find("/../") == std::string::npos;
 }
 
-void check_trainer(const JobOptions& options, FieldChecker& checker) {
-  const std::string& entry = options.trainer.entry;
-  if (options.trainer.kind != TrainerKind::kPython) {
-    if (entry.empty()) return;
-    return checker.refuse(
+bool is_code(std::string_view code) {
+  if (!code.starts_with(kCodePrefix)) return false;
+  code.remove_prefix(kCodePrefix.size());
+  return code.size() == kCodeHashLength &&
+         code.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+void check_program(const TrainerSpec& trainer, FieldChecker& checker) {
+  if (!is_relative_path(trainer.entry)) {
+    checker.refuse(
         "/trainer/entry",
-        "is a program of trainer.kind = 'python'; set that, or leave it out, got " + quoted(entry));
+        "must be the path of a Python program within the code of the job, or beneath the "
+        "agents' --trainer-root, e.g. 'train.py', without '..', got " +
+            quoted(trainer.entry));
   }
+  if (!trainer.code.empty() && !is_code(trainer.code)) {
+    checker.refuse(
+        "/trainer/code",
+        "must be 'sha256:' and the 64 hex characters of an uploaded bundle, as `shoal job "
+        "submit FILE --code FOLDER` fills in, got " +
+            quoted(trainer.code));
+  }
+}
+
+// Only a program has these.
+void check_no_program(const TrainerSpec& trainer, FieldChecker& checker) {
+  const std::string why = "is of trainer.kind = 'python'; set that, or leave it out, got ";
+  if (!trainer.entry.empty()) checker.refuse("/trainer/entry", why + quoted(trainer.entry));
+  if (!trainer.code.empty()) checker.refuse("/trainer/code", why + quoted(trainer.code));
+}
+
+void check_trainer(const JobOptions& options, FieldChecker& checker) {
+  if (options.trainer.kind != TrainerKind::kPython) {
+    return check_no_program(options.trainer, checker);
+  }
+  check_program(options.trainer, checker);
   const std::string with = " with trainer.kind = 'python'";
-  if (!is_relative_path(entry)) {
-    checker.refuse("/trainer/entry",
-                   "must be the path of a Python program beneath the agents' --trainer-root, e.g. "
-                   "'train.py', without '..', got " +
-                       quoted(entry));
-  }
   checker.require(options.swarm.stages == 1, "/swarm/stages",
                   "must be 1" + with + ": a program trains whole models", options.swarm.stages);
   if (options.sync.algorithm == SyncAlgorithm::kDdp) {

@@ -96,9 +96,37 @@ const Refusal kModelRefusals[] = {
     {"/model/vocab", "at most 65536 with data.tokenizer = 'uint16', got 65537",
      [](JobOptions& s) { s.data.tokenizer = Tokenizer::kUint16, s.model.vocab = 65537; }},
     {"/data/train", "is required", [](JobOptions& s) { s.data.train = ""; }},
+    {"/data/train", "must be left out beside", [](JobOptions& s) { s.data.dataset = "books"; }},
+    {"/data/mixture", "must be left out beside",
+     [](JobOptions& s) {
+       s.data = {.dataset = "books", .mixture = {{"code", 1}}};
+     }},
+    {"/data/dataset", "got 'Books'", [](JobOptions& s) { s.data = {.dataset = "Books"}; }},
+    {"/data/dataset", "got 'books@12'", [](JobOptions& s) { s.data = {.dataset = "books@12"}; }},
+    {"/data/mixture", "got '-x'",
+     [](JobOptions& s) {
+       s.data = {.mixture = {{"-x", 1}}};
+     }},
+    {"/data/mixture", "a weight above 0 and at most 1e6, got 0",
+     [](JobOptions& s) {
+       s.data = {.mixture = {{"books", 0}}};
+     }},
+    {"/data/mixture", "must name each dataset once",
+     [](JobOptions& s) {
+       s.data = {.mixture = {{"books", 1}, {"books@" + std::string(64, 'a'), 1}}};
+     }},
+    {"/data/mixture", "at most 64 datasets, got 65",
+     [](JobOptions& s) {
+       s.data = {};
+       for (int i = 0; i < 65; ++i) s.data.mixture.push_back({"d" + std::to_string(i), 1});
+     }},
     {"/data/val_fraction", "above 0 and below 1, got 0",
      [](JobOptions& s) { s.data.val_fraction = 0; }},
     {"/data/val_fraction", "got 1", [](JobOptions& s) { s.data.val_fraction = 1; }},
+    {"/data/tokenizer_file", "at most 4096 characters",
+     [](JobOptions& s) { s.data.tokenizer_file = std::string(4097, 'x'); }},
+    {"/data/tokenizer_file", "left out with data.tokenizer = 'bytes'",
+     [](JobOptions& s) { s.data.tokenizer_file = "corpus:tokenizer.json"; }},
 };
 
 const Refusal kTrainRefusals[] = {
@@ -405,6 +433,20 @@ TEST(JobOptions, AProgramIsAPathBeneathARootAndTrainsWholeModels) {
   options.train.join = JoinMoments::kAuto;
   options.swarm.stages = 2;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/stages"});
+}
+
+TEST(JobOptions, TheCodeOfAProgramIsTheHashOfABundle) {
+  JobOptions options = good();
+  options.trainer = {TrainerKind::kPython, "train.py", "sha256:" + std::string(64, '0')};
+  EXPECT_THAT(validate(options), testing::IsEmpty());
+  for (const std::string& code :
+       {std::string("code"), std::string(64, '0'), "sha256:" + std::string(63, '0'),
+        "sha256:" + std::string(64, 'G'), "sha512:" + std::string(64, '0')}) {
+    options.trainer.code = code;
+    EXPECT_EQ(pointers(options), std::vector<std::string>{"/trainer/code"}) << code;
+  }
+  options.trainer = {TrainerKind::kBuiltin, "", "sha256:" + std::string(64, '0')};
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/trainer/code"});
 }
 
 TEST(JobOptions, OnlyAProgramHasAnEntry) {

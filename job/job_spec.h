@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/fields.h"
@@ -87,16 +88,39 @@ constexpr auto fields_of(Of<UnitRange>) {
 }
 static_assert(lists_every_field<UnitRange>());
 
+// One dataset of a mixture. Of all sequences its share is weight / (sum of weights).
+struct MixturePart {
+  std::string dataset;  // as DataSpec::dataset
+  double weight = 1;
+  bool operator==(const MixturePart&) const = default;
+};
+constexpr auto fields_of(Of<MixturePart>) {
+  using T = MixturePart;
+  return fields(field<&T::dataset>("dataset"), field<&T::weight>("weight"));
+}
+static_assert(lists_every_field<MixturePart>());
+
+// One of train, dataset and mixture says what is read.
 struct DataSpec {
   std::string train;  // path of one file on every agent's host
   Tokenizer tokenizer = Tokenizer::kBytes;
   double val_fraction = 0.1;  // contiguous tail of the file, held out
+  // The tokenizer.json or SentencePiece model that made the tokens, beneath a data root of each
+  // agent's host; empty: the tokens are bytes, or numbers without a text. With it samples are text,
+  // and checkpoints carry a copy.
+  std::string tokenizer_file;
+  // A dataset of the coordinator, NAME or NAME@MANIFEST (data_rules.h). Submission adds the hash of
+  // the manifest, so a job reads what the name meant then.
+  std::string dataset;
+  std::vector<MixturePart> mixture;  // of datasets, in their order; at most kMixtureMax
   bool operator==(const DataSpec&) const = default;
 };
 constexpr auto fields_of(Of<DataSpec>) {
   using T = DataSpec;
   return fields(field<&T::train>("train"), field<&T::tokenizer>("tokenizer"),
-                field<&T::val_fraction>("val_fraction"));
+                field<&T::val_fraction>("val_fraction"),
+                field<&T::tokenizer_file>("tokenizer_file"), field<&T::dataset>("dataset"),
+                field<&T::mixture>("mixture"));
 }
 static_assert(lists_every_field<DataSpec>());
 
@@ -173,14 +197,20 @@ constexpr auto fields_of(Of<EvalSpec>) {
 }
 static_assert(lists_every_field<EvalSpec>());
 
+inline constexpr std::string_view kCodePrefix = "sha256:";
+inline constexpr std::size_t kCodeHashLength = 64;
+
 struct TrainerSpec {
   TrainerKind kind = TrainerKind::kBuiltin;
-  std::string entry;  // of kPython: the program, a path beneath the agents' --trainer-root
+  // Of kPython: the program, a path within the code of the job, or, where it has none, beneath the
+  // agents' --trainer-root.
+  std::string entry;
+  std::string code;  // of kPython: "sha256:" and 64 hex characters, of an uploaded bundle
   bool operator==(const TrainerSpec&) const = default;
 };
 constexpr auto fields_of(Of<TrainerSpec>) {
   using T = TrainerSpec;
-  return fields(field<&T::kind>("kind"), field<&T::entry>("entry"));
+  return fields(field<&T::kind>("kind"), field<&T::entry>("entry"), field<&T::code>("code"));
 }
 static_assert(lists_every_field<TrainerSpec>());
 
@@ -204,7 +234,7 @@ JobSpec with_derived_fields(JobSpec spec);
 
 // Parameters of the whole model, and the memory that training one replica of it needs: its vectors
 // in fp32 (training_vectors.h), for muon less second moments and what it works with, and the
-// activations of one microbatch. Of a stage: swarm/core/plan/cost_model.h.
+// activations of one microbatch. For a stage see swarm/core/plan/cost_model.h.
 std::int64_t parameter_count(const ModelSpec& model);
 Bytes training_memory(const JobSpec& spec);
 

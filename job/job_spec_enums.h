@@ -28,13 +28,11 @@ constexpr auto enumerators_of(Of<TrainerKind>) {
   return enumerators<TrainerKind>({{kBuiltin, "builtin"}, {kPython, "python"}});
 }
 
-enum class Tokenizer {
-  kBytes,
-  kUint16
-};  // text files as bytes; .bin files of little-endian uint16
+// How tokens lie in a file: text as bytes; .bin files of little-endian uint16 or uint32.
+enum class Tokenizer { kBytes, kUint16, kUint32 };
 constexpr auto enumerators_of(Of<Tokenizer>) {
   using enum Tokenizer;
-  return enumerators<Tokenizer>({{kBytes, "bytes"}, {kUint16, "uint16"}});
+  return enumerators<Tokenizer>({{kBytes, "bytes"}, {kUint16, "uint16"}, {kUint32, "uint32"}});
 }
 
 enum class Schedule { kCosine, kConstant };  // after the warm-up
@@ -80,10 +78,10 @@ constexpr auto enumerators_of(Of<SyncAlgorithm>) {
                                      {kAsync, "async"}});
 }
 
-// Who sends what to whom in a reduce (outer_opt/core/*_session.h); auto: chosen at each freeze by
-// member count, bandwidths and codec. param_server: parts belong to agents with the role reducer,
-// which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages within
-// each.
+// What members send to each other in a reduce (outer_opt/core/*_session.h); auto: chosen at each
+// freeze by member count, bandwidths and codec. param_server: parts belong to agents with the role
+// reducer, which train nothing. moshpit, gossip: groups of a grid, random pairs; a round averages
+// within each.
 enum class Topology { kButterfly, kAllgather, kRing, kParamServer, kMoshpit, kGossip, kAuto };
 constexpr auto enumerators_of(Of<Topology>) {
   using enum Topology;

@@ -1,5 +1,5 @@
-// Between the flat table of a job file and the method that it means, both ways. Of keys that
-// contradict each other the parser takes one; sync_rules.cc finds and refuses the other.
+// Converts between the flat table of a job file and the method that it means. If keys contradict
+// each other, the parser takes one; sync_rules.cc finds and refuses the other.
 #include "job/sync_spec.h"
 
 #include "job/sync_questions.h"

@@ -215,8 +215,8 @@ struct SyncSpec {
 
 struct JobOptions;
 
-// What the [sync] table of these options means. Of keys that contradict each other one wins, and
-// the other is left out: validate() (job_options.h) refuses it.
+// What the [sync] table of these options means. If keys contradict each other, one wins and the
+// other is left out: validate() (job_options.h) refuses it.
 SyncSpec parse_sync(const JobOptions& options);
 
 }  // namespace shoal

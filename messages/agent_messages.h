@@ -60,6 +60,9 @@ constexpr auto fields_of(Of<HeldReplica>) {
 }
 static_assert(lists_every_field<HeldReplica>());
 
+// Owners whose code one agent runs, at most.
+inline constexpr std::size_t kCodeOwnersMax = 64;
+
 struct Hello {
   std::string uid;          // 32 hex characters from the agent's data folder: who it is
   std::string name;         // for people; unique among live agents
@@ -72,6 +75,10 @@ struct Hello {
   std::vector<HeldReplica> replicas;  // running now
   std::string relay = {};             // host:port, when this agent relays (docs/relays.md)
   bool hears_relays = false;          // it understands Relays
+  // Jobs with trainer.kind = "python": those beneath its --trainer-root, and the code that these
+  // owners have uploaded ("*": anybody).
+  bool runs_programs = false;
+  std::vector<std::string> code_from = {};
   bool operator==(const Hello&) const = default;
 };
 constexpr auto fields_of(Of<Hello>) {
@@ -81,7 +88,8 @@ constexpr auto fields_of(Of<Hello>) {
                 field<&T::protocol_min>("protocol_min"), field<&T::version>("version"),
                 field<&T::host>("host"), field<&T::devices>("devices"), field<&T::labels>("labels"),
                 field<&T::replicas>("replicas"), field<&T::relay>("relay"),
-                field<&T::hears_relays>("hears_relays"));
+                field<&T::hears_relays>("hears_relays"), field<&T::runs_programs>("runs_programs"),
+                field<&T::code_from>("code_from", at_most(kCodeOwnersMax)));
 }
 static_assert(lists_every_field<Hello>());
 

@@ -78,6 +78,7 @@ struct Assign {
   CommitRecord record;               // of the state of `source`
   std::uint64_t store = 0;           // which start of which database gave the replica its id
   std::vector<PeerAddress> sources;  // kPeer: all that have the state; none: nobody has it any more
+  std::string owner = {};            // of the job; empty: not known
   bool operator==(const Assign&) const = default;
 };
 constexpr auto fields_of(Of<Assign>) {
@@ -85,7 +86,7 @@ constexpr auto fields_of(Of<Assign>) {
   return fields(field<&T::replica>("replica"), field<&T::job>("job"), field<&T::device>("device"),
                 field<&T::stage>("stage"), field<&T::cut>("cut"), field<&T::spec>("spec"),
                 field<&T::source>("source"), field<&T::record>("record"), field<&T::store>("store"),
-                field<&T::sources>("sources"));
+                field<&T::sources>("sources"), field<&T::owner>("owner"));
 }
 static_assert(lists_every_field<Assign>());
 

@@ -1,4 +1,4 @@
-// The words of what is said on the wire: people read them, metrics are labelled with them.
+// The words of what is said on the wire: people read them, metrics are labeled with them.
 #include "messages/messages.h"
 
 #include <set>

@@ -1,6 +1,6 @@
 // Counts of refusals (base/refusals.h) as they travel: from a trainer to its agent, and with
-// heartbeats to the coordinator. They are sums since a process began, so that a message that is
-// lost loses nothing.
+// heartbeats to the coordinator. They are totals since the process began, so a lost message
+// loses no count.
 #pragma once
 
 #include <cstdint>

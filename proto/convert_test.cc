@@ -12,7 +12,7 @@
 namespace shoal::proto {
 namespace {
 
-// The bytes are serialised in between, as on a socket.
+// The bytes are serialized in between, as on a socket.
 template <typename Wire>
 Wire over_the_wire(const Wire& message) {
   Wire arrived;
@@ -127,7 +127,7 @@ TEST(Convert, MissingBodies) {
   expect_refused(to_wire(hello), "hello");  // only as the first message
 }
 
-// What is kept, shown, logged and dialled.
+// What is kept, shown, logged and dialed.
 TEST(Convert, AnAgentSaysOnlyPlainTextsAndAddresses) {
   Hello good;
   good.uid = std::string(32, 'f');

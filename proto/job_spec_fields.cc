@@ -95,6 +95,29 @@ requires std::is_enum_v<E> std::string read_value(const Json& from, E& to) {
          (nearest.empty() ? "" : "; did you mean " + shoal::quoted(nearest) + "?");
 }
 
+// A table of weights by the names of datasets.
+std::string read_value(const Json& from, std::vector<MixturePart>& to) {
+  if (!from.is_object()) {
+    return "must be a table of datasets and weights, e.g. {books = 0.7, code = 0.3}, got " +
+           given(from);
+  }
+  to.clear();
+  for (const auto& [name, weight] : from.items()) {
+    if (!weight.is_number()) {
+      return "must give " + shoal::quoted(name) + " a number as its weight, got " +
+             given_number(weight);
+    }
+    to.push_back({name, weight.get<double>()});
+  }
+  return {};
+}
+
+Json write_value(const std::vector<MixturePart>& mixture) {
+  Json to = Json::object();
+  for (const MixturePart& part : mixture) to[part.dataset] = part.weight;
+  return to;
+}
+
 template <typename T>
 Json write_value(const T& value) {
   if constexpr (std::is_enum_v<T>) {
@@ -122,6 +145,8 @@ Json schema_of() {
     return {{"type", "boolean"}};
   } else if constexpr (std::is_same_v<T, std::optional<bool>>) {
     return {{"type", Json::array({"boolean", "null"})}};
+  } else if constexpr (std::is_same_v<T, std::vector<MixturePart>>) {
+    return {{"type", "object"}, {"additionalProperties", {{"type", "number"}}}};
   } else {
     return {{"type", "integer"}};
   }
@@ -299,7 +324,7 @@ Json spec_schema() {
   for (const SpecField& field : spec_fields()) {
     Json& entry = at(field.table)[field.key] = field.schema();
     const Json usual = field.write(JobOptions{});
-    if (!usual.is_null() && usual != "") entry["default"] = usual;
+    if (!usual.is_null() && usual != "" && usual != Json::object()) entry["default"] = usual;
   }
   return properties;
 }

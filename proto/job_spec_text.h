@@ -1,7 +1,7 @@
 // Job specifications as text: TOML for people, JSON for the REST API and the store. Both have the
 // same tables and keys. Reading refuses unknown keys (naming the nearest right one), wrong types
 // and values outside their type; it also runs shoal::validate(), so a spec that was read is a good
-// spec. Of what a person writes it also refuses fields that have no effect
+// spec. In a person's text it also refuses fields that have no effect
 // (job/ineffective_options.h).
 #pragma once
 

@@ -30,6 +30,7 @@ vocab = 300
 train = "/data/kjv.txt"
 tokenizer = "uint16"
 val_fraction = 0.05
+tokenizer_file = "corpus:tokenizer.json"
 [train]
 steps = 2000
 batch = 12
@@ -75,7 +76,7 @@ JobSpec full() {
   JobSpec spec;
   spec.name = "kjv";
   spec.model = {ModelFamily::kGpt2, 5, 96, 3, 3, 200, 64, 300};
-  spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05};
+  spec.data = {"/data/kjv.txt", Tokenizer::kUint16, 0.05, "corpus:tokenizer.json"};
   spec.train = {Steps(2000), 12,   4,         Optimizer::kMuon,  JoinMoments::kMoments,
                 2e-3,        1e-5, Steps(10), Schedule::kCosine, 0.2,
                 0.8,         0.99, 2.0,       Precision::kBf16,  42};
@@ -132,6 +133,23 @@ TEST(SpecText, RotaryPositionsHaveATableOfTheirOwn) {
   EXPECT_EQ(model.rope, (RopeSpec{500'000, RopeScaling::kLlama3, 8, 2, 5, 4096}));
   const auto flat = refused(read_spec_toml(minimal("[model]\nrope_theta = 500000")));
   EXPECT_THAT(flat.detail, HasSubstr("did you mean 'rope'?"));
+}
+
+TEST(SpecText, AMixtureIsATableOfDatasetsAndWeights) {
+  const auto read = read_spec_toml(
+      "name = 'a'\n[data]\ntokenizer = 'uint32'\n[data.mixture]\nbooks = 0.7\ncode = 3\n");
+  ASSERT_FALSE(read.problems) << read.problems->summary;
+  EXPECT_EQ(read.spec.data.mixture, (std::vector<MixturePart>{{"books", 0.7}, {"code", 3}}));
+  EXPECT_EQ(read.spec.data.tokenizer, Tokenizer::kUint32);
+  const auto again = read_spec_json(spec_to_json(read.spec).dump());
+  ASSERT_FALSE(again.problems) << again.problems->summary;
+  EXPECT_EQ(again.spec, read.spec);
+  const auto text = refused(read_spec_toml("name = 'a'\n[data.mixture]\nbooks = '0.7'\n"));
+  EXPECT_EQ(text.pointer, "/data/mixture");
+  EXPECT_THAT(text.detail,
+              HasSubstr("'books' a number as its weight, got '0.7'; write it without"));
+  const auto list = refused(read_spec_toml("name = 'a'\n[data]\nmixture = ['books']\n"));
+  EXPECT_THAT(list.detail, HasSubstr("must be a table of datasets and weights"));
 }
 
 // A job that was stored before a field came keeps its meaning.

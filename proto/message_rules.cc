@@ -6,7 +6,7 @@
 namespace shoal::proto {
 namespace {
 
-// Of what an agent says of itself. No host has more, and every one of them is kept and shown.
+// Bounds of what an agent reports about itself. No host has more, and all of it is kept and shown.
 constexpr std::size_t kNameMax = 256, kLibrariesMax = 1024;
 constexpr std::size_t kDevicesMax = 256, kLabelsMax = 64, kReplicasMax = 1024;
 constexpr const char* kPlain = "must be text without control characters, of at most 256 bytes";
@@ -65,6 +65,9 @@ void check(Reader& reader, const Hello& hello) {
     reader.require(fits, "labels", kPlain);
   }
   reader.require(hello.replicas.size() <= kReplicasMax, "replicas", "must be at most 1024");
+  for (const std::string& owner : hello.code_from) {
+    reader.require(!owner.empty() && is_plain_text(owner, kNameMax), "code_from", kPlain);
+  }
   reader.require(hello.relay.empty() || is_host_port_text(hello.relay), "relay", kHostPort);
 }
 
@@ -129,6 +132,7 @@ void check(Reader& reader, const StateSource& source) {
 }
 
 void check(Reader& reader, const Assign& assign) {
+  reader.require(is_plain_text(assign.owner, kNameMax), "owner", kPlain);
   check_cut(reader, assign.cut, assign.spec, assign.stage);
 }
 

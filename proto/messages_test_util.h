@@ -54,7 +54,7 @@ inline HeldReplica held(ReplicaId replica) {
 inline Assign assign() {
   const StateSource source{SourceKind::kPeer, kKey,    "10.0.0.7:7100", ReplicaId(8),
                            CheckpointId(4),   kAnchor, kMomentum};
-  return {ReplicaId(9), JobId(3), 2, 1, cut(), spec(), source, record(), 77};
+  return {ReplicaId(9), JobId(3), 2, 1, cut(), spec(), source, record(), 77, {}, "ada"};
 }
 
 inline Device device() {
@@ -73,7 +73,9 @@ inline Hello hello() {
           {{"rack", "a"}, {"zone", "b"}},
           {held(ReplicaId(9)), {ReplicaId(10), 77, JobId(3), 0, 1, {JobId(3), 0, -1}}},
           "10.0.0.4:7200",
-          true};
+          true,
+          true,
+          {"ada"}};
 }
 
 inline Vote vote() {

@@ -124,7 +124,7 @@ TEST(Reflect, StructsAndMessagesHaveTheSameFields) {
   EXPECT_EQ(compare_envelope(messages_of_trainers()), Problems{});
   EXPECT_EQ(compare_envelope(commands_to_trainers()), Problems{});
   EXPECT_EQ(compare<FileEntry>(*v1::FileEntry::descriptor()), Problems{});
-  // Who asked, who answers, and that there is no answer: convert_logs.cc.
+  // Asker, answerer and the missing answer are in convert_logs.cc.
   EXPECT_THAT(compare<LogQuery>(*v1::LogQuestion::descriptor()),
               ElementsAre("no struct has shoal.v1.LogQuestion.id"));
   EXPECT_THAT(

@@ -1,7 +1,7 @@
 // The bytes of every kind of message are those of the builds before: a new field gets a new number,
 // and one that was there keeps its own. SHOAL_REWRITE_GOLDENS=1 writes wire_golden.txt anew, which
-// is right only where a message got a field. Of a job's specification, which is text of its own,
-// the bytes are left out.
+// is right only where a message got a field. A job's specification is text of its own,
+// so its bytes are left out.
 #include <cstdlib>
 #include <fstream>
 #include <sstream>

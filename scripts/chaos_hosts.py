@@ -110,8 +110,8 @@ class StormCluster(HostsCluster):
             self.start_agent(int(unit[5:]))
 
     def trainer_pids(self):
-        """Of all agents, by their numbers, in one look at the processes of this machine. Who was no trainer in the
-        first seconds of its life is none later, and is not asked again: a storm looks often."""
+        """The trainers of all agents, by agent, from one look at the processes of this machine. A process that is no
+        trainer in its first seconds never becomes one, and is not looked at again: a storm looks often."""
         now, before, known = time.monotonic(), self.seen_processes, {}
         found = {number: set() for number in range(self.count)}
         for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:

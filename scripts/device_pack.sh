@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes build-device-pack/all.tar.gz: what scripts/device_check.sh --packed needs on a machine with an NVIDIA device that has no
 # network, no GoogleTest and no gRPC. Tests, benchmark and control plane are built here and stripped; the shared
-# libraries that they need go with them (not those of glibc, the compiler, CUDA and NCCL, which are there). Of the
-# trainer go all objects but those of the few sources that see libtorch, which scripts/device_trainer.sh compiles there
+# libraries that they need go with them (not those of glibc, the compiler, CUDA and NCCL, which are there). The
+# objects of the trainer go too, without those of the few sources that see libtorch, which scripts/device_trainer.sh compiles there
 # against another one. Take the archive with the working tree to the same place there.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

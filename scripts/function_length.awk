@@ -1,5 +1,5 @@
 # Prints functions over 70 lines. A function is taken to begin at a line that starts in the first two columns
-# of its scope, ends in ") {" (with const, noexcept, override or an initialiser in between) and is no control
+# of its scope, ends in ") {" (with const, noexcept, override or an initializer in between) and is no control
 # statement, and to end at the closing brace of the same indentation. That is how clang-format lays out
 # every function here; lambdas count as part of what holds them.
 BEGIN {

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Trains across sites of which two are behind routers that translate addresses, and checks what goes which way.
+"""Trains across sites, two of them behind routers that translate addresses, and checks the ways that bytes take.
 
     sudo ./dev sites [--stages N]
 
-In a network of its own: a coordinator, two agents that relay and do nothing else, an agent that can be dialled, and
+In a network of its own: a coordinator, two agents that relay and do nothing else, an agent that can be dialed, and
 two agents in private networks with the same addresses, each behind a router that masquerades (nftables) and lets
-nothing in. Seen is, step by step:
+nothing in. It checks, step by step:
 
- 1. the open agent and one hidden one train a model, in two stages unless --stages says 1; nothing goes over a relay, because one of them can be dialled;
+ 1. the open agent and one hidden one train a model, in two stages unless --stages says 1; nothing goes over a relay, because one of them can be dialed;
  2. the agent of the other private network joins the job and takes part; the two hidden ones reach each other over a
     relay, and `shoal network` says for each pair which way it takes;
- 3. the relay that carries is killed: the rounds go on with all three, over the other relay;
- 4. no frame header of a stream was in clear on any line of the routers, which tcpdump has written down.
+ 3. the relay that carries is killed: the rounds continue with all three, over the other relay;
+ 4. tcpdump saw no frame header of a stream in clear on any line of the routers.
 
-Exit code 1 with one line when that is not so. Needs root, iproute2, nftables, tcpdump and a finished build.
+The exit code is 1, with one line, if a check fails. Needs root, iproute2, nftables, tcpdump and a finished build.
 """
 import argparse
 import contextlib
@@ -69,12 +69,12 @@ every_rounds = 0
 
 
 def plain_headers(captured):
-    """How many headers of frames are in these bytes, unencrypted."""
+    """The number of unencrypted frame headers in these bytes."""
     return len(HEADER.findall(captured))
 
 
 class Sites(Lines):
-    """The hosts of Lines, and the last two moved into private networks behind routers of their own."""
+    """The hosts of Lines, with the last two in private networks behind routers of their own."""
 
     def set_up(self, agents, mbit=0):
         super().set_up(agents - 2, mbit)
@@ -99,7 +99,7 @@ class Sites(Lines):
         return hidden
 
     def capture(self, folder):
-        """What passes the routers, on both of their lines, from now on."""
+        """Records what passes the routers from now on, on both of their lines."""
         for router in self.routers:
             for device in ("in", "out"):
                 path = folder / f"{router}-{device}.pcap"
@@ -122,7 +122,7 @@ class Sites(Lines):
 
 
 class SitesCluster(Cluster):
-    """The last hidden agent comes when it is told to."""
+    """A cluster whose last hidden agent joins later."""
 
     def __init__(self, folder, lines, stages):
         super().__init__(folder, 5, JOB.format(stages=stages, least=1 if stages > 1 else 2), lines)
@@ -164,7 +164,7 @@ def say(text):
 
 
 def rounds_of(cluster, members):
-    """Until so many rounds in a row were committed with all these members. Returns seconds per round."""
+    """Waits for ROUNDS rounds in a row with all these members. Returns seconds per round."""
     cluster.until(lambda: cluster.committed() > 0 and cluster.members(cluster.committed()) == members,
                   f"no round of {members} members is committed", LIMIT_S)
     begun = time.monotonic()
@@ -177,7 +177,7 @@ def rounds_of(cluster, members):
 
 
 def are_known(ways, stages):
-    """Whether each way is the expected one, and those are known that the rounds take."""
+    """Whether each way is the expected one, and the ways that the rounds take are known."""
     hidden = {("hidden-east", "hidden-west"), ("hidden-west", "hidden-east")}
     known = {pair: way for pair, way in ways.items() if way != "unknown"}
     for pair, way in known.items():
@@ -191,7 +191,7 @@ def open_and_hidden(cluster):
     spent = rounds_of(cluster, 2)
     carried = cluster.metric("shoal_relay_bytes_total")
     if len(carried) != 2 or any(carried.values()):
-        raise Trouble(f"a relay carried bytes although one end can be dialled: {carried}")
+        raise Trouble(f"a relay carried bytes although one end can be dialed: {carried}")
     say(f"1. south and hidden-east train, {spent:.1f} s a round; the relays carried 0 bytes")
 
 

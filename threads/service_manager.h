@@ -3,8 +3,8 @@
 // that NOTIFY_SOCKET names (sd_notify(3)), small enough to need no library. Without that variable
 // everything here does nothing.
 //
-// With WatchdogSec= in its unit a process that is silent for so long is killed and started anew.
-// Who calls alive() must be the thread whose standstill would make the process useless.
+// With WatchdogSec= in its unit a process that is silent for so long is killed and restarted.
+// Call alive() from the thread without which the process is useless.
 //
 // Threads: every method may be called by any thread, from_environment() before the second one
 // starts.

@@ -34,7 +34,7 @@ Result<Tokens64> tokens_of(const std::string& prompt, const JobSpec& spec) {
       const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), token);
       if (error != std::errc() || end != word.data() + word.size()) {
         return bad_prompt("\"" + word + "\" is no token number",
-                          "this model reads uint16 tokens: give numbers separated by spaces");
+                          "this model reads numbers of tokens: give them separated by spaces");
       }
       tokens.push_back(token);
     }

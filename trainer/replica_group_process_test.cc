@@ -74,7 +74,8 @@ struct Members {
   std::vector<int> processes;
 };
 
-// A leader and two members beside a trainer alone; one member is killed on the way. Who added.
+// A leader and two members beside a trainer alone; one member is killed on the way. Returns
+// where the gradients were added.
 swarm::GroupSum expect_to_train_as_one(const DeviceChoice& device, Members members,
                                        std::unique_ptr<swarm::DeviceGroup> group) {
   const JobSpec spec = spec_of();

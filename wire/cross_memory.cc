@@ -85,7 +85,7 @@ Status PeerMemory::check_mark() const {
   Status status = read_from(process_, mark_at_, std::as_writable_bytes(std::span(&found, 1)));
   if (!status.ok() || found == mark_) return status;
   return Error{Code::kUnavailable,
-               "process " + std::to_string(process_) + " lets nobody read its memory any more"};
+               "process " + std::to_string(process_) + " no longer lets others read its memory"};
 }
 
 Status PeerMemory::read(std::uint64_t address, std::span<std::byte> out) const {

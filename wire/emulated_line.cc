@@ -211,8 +211,8 @@ void EmulatedLine::run() {
       new_.clear();
     }
     connections_.remove_if([this](const auto& each) { return !each->work(steady_now(), link_); });
-    // Who had the line goes behind those who did not: one that always has more to send would else
-    // come first whenever the line is free.
+    // The flow that had the line goes behind the others: one that always has more to send would
+    // else come first whenever the line is free.
     std::list<std::unique_ptr<Connection>> served;
     for (auto it = connections_.begin(); it != connections_.end();) {
       const auto each = it++;

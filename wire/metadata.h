@@ -11,7 +11,7 @@ namespace shoal::wire {
 
 using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
 
-// Of a trainer's call to its agent: the nonce that it was started with.
+// Metadata of a trainer's call to its agent: the nonce that it was started with.
 inline constexpr const char* kTrainerNonceName = "shoal-trainer-nonce";
 
 // False, and `value` as it was, unless the entry is there and is a whole decimal number that fits.

@@ -1,4 +1,4 @@
-// Who is at the other end of a Unix socket. The kernel says it, so it may be believed.
+// The user at the other end of a Unix socket, as the kernel reports it.
 #pragma once
 
 #include <optional>

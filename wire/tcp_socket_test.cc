@@ -1,4 +1,4 @@
-// Listening and dialling on loopback.
+// Listening and dialing on loopback.
 #include "wire/tcp_socket.h"
 
 #include <fstream>

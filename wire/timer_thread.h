@@ -1,5 +1,5 @@
 // Calls functions at times, on one thread of its own, in the order of their times. For what must
-// happen although nobody works: dialling again, the release of delayed bytes, pings. Callers bound
+// happen although nobody works: dialing again, the release of delayed bytes, pings. Callers bound
 // what they schedule; a function must not block.
 #pragma once
 

@@ -263,7 +263,7 @@ void Agent::State::upload_failed(const CheckpointUploadFailed& input) {
   upload->due = break_off(upload->patience);
   if (upload->due) return;
   checkpoint_failed({upload->replica, input.part.checkpoint,
-                     "the upload stood still at " +
+                     "the upload made no progress beyond " +
                          size_text(static_cast<double>(upload->patience.done().count())) + " for " +
                          std::to_string(options.transfer_limit.ms() / 1000) +
                          " s; the last failure: " + to_string(input.error)});

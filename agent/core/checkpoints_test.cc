@@ -69,7 +69,8 @@ TEST_F(CheckpointTest, AnUploadThatStandsStillIsGivenUp) {
     }
   }
   EXPECT_EQ(now_ - begun, test_options().transfer_limit);
-  EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("stood still at 0 B for 60 s"));
+  EXPECT_THAT(said<CheckpointFailed>()[0].detail,
+              HasSubstr("made no progress beyond 0 B for 60 s"));
   EXPECT_THAT(all<DeleteCheckpointFolder>(), SizeIs(1));
 }
 

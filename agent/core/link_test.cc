@@ -13,7 +13,7 @@ namespace {
 
 constexpr Duration kTrip = milliseconds(100);
 constexpr Duration kSilence = seconds(11);  // coordinator_link.h: 6 s and 5 s
-constexpr std::array kDialled = {0, 1000, 3000, 7000, 15'000};
+constexpr std::array kDialed = {0, 1000, 3000, 7000, 15'000};
 constexpr std::array kRepeated = {0, 200, 600, 1400, 3000, 6200, 12'600, 25'400};
 
 // One agent and its line, which is cut in [cut, healed).
@@ -35,7 +35,7 @@ class LineTest : public AgentFixture {
   void put(Instant at, Input input) { coming_.emplace_back(at, std::move(input)); }
 
   void dial(LinkId link) {
-    const Instant up = arrival(now_, kDialled);
+    const Instant up = arrival(now_, kDialed);
     put(up, LinkUp{link});
     put(arrival(up, kRepeated),
         CoordinatorSaid{link, Welcome{AgentId(7), {3}, seconds(2), seconds(10), {}}});

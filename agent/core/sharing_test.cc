@@ -155,7 +155,7 @@ TEST_F(RoomForOne, WhatDoesNotFitBesideTheOthersIsRefused) {
   hear(Release{ReplicaId(1), ReleaseReason::kReplaced});
   hear(assign(3));
   EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "there is room again";
-  EXPECT_THAT(told<LoadReplica>(0), IsEmpty()) << "when its trainer has let go";
+  EXPECT_THAT(told<LoadReplica>(0), IsEmpty()) << "when its trainer has released it";
   trainer_says(0, TrainerReady{});
   EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
 }

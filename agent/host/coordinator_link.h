@@ -16,7 +16,7 @@ namespace shoal::agent {
 
 struct CoordinatorEndpoint {
   std::string address;  // host:port
-  // Of each channel anew: certificates are renewed (membership.h).
+  // Called for each new channel, because certificates are renewed (membership.h).
   std::function<std::shared_ptr<grpc::ChannelCredentials>()> credentials;
 };
 

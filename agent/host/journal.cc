@@ -75,7 +75,7 @@ class Backwards {
     }
   }
 
-  // Oldest first. Of the lines after an instant the first ones are wanted, else the last ones.
+  // Oldest first. A query after an instant gets the first lines that follow, others the last ones.
   LogPage finish() {
     std::reverse(found_.begin(), found_.end());
     std::size_t bytes = 0, count = 0;

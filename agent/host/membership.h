@@ -1,7 +1,7 @@
 // This host as a machine of the cluster: its key, its certificate, and the CAs it trusts. The key
-// is made here and stays; a join token gets the first certificate, and each one is renewed with the
-// key, on the line or after an outage (identity/renewal.h). Files in the agent's data folder, of
-// mode 0600:
+// is made here and never leaves it; a join token gets the first certificate, and each one is
+// renewed with the key, while connected or after an outage (identity/renewal.h). Files in the
+// agent's data folder, of mode 0600:
 //
 //   machine.key      the private key, made once
 //   machine.pem      the certificate, and what is sent with it
@@ -39,21 +39,21 @@ struct MembershipOptions {
 
 class Membership {
  public:
-  // Reads what is there; asks nobody. Errors name the file, or --join-token when there is neither a
+  // Reads the files and calls nobody. Errors name the file, or --join-token when there is neither a
   // certificate nor a token.
   static Result<std::shared_ptr<Membership>> open(MembershipOptions options);
   ~Membership();
 
-  // A certificate that counts now: joins or renews where there is none. Blocks for kCallLimit at
-  // most. kUnauthenticated and kPermissionDenied will not change by themselves.
+  // Makes sure that there is a valid certificate: joins or renews if not. Blocks for kCallLimit at
+  // most. kUnauthenticated and kPermissionDenied are permanent.
   Status ensure();
-  // Of the newest certificate; after ensure().
+  // Credentials of the newest certificate; call ensure() first.
   std::shared_ptr<grpc::ChannelCredentials> credentials() const;
-  // Why a channel did not come about, when it is for certificates: gRPC does not say. Where the
-  // other end dislikes ours, it asks for a new one, and is told how far the clocks are apart.
+  // The error of the certificates if they are why a channel failed, which gRPC does not report. If
+  // the other end refuses ours, this renews it, and learns how far the clocks are apart.
   std::optional<Error> fault();
 
-  // What this machine believes of its cluster; none: it has not joined yet.
+  // What this machine trusts as its cluster; none: it has not joined yet.
   struct Believed {
     identity::ClusterName cluster;
     identity::Roots roots;

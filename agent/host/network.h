@@ -9,15 +9,16 @@
 
 namespace shoal::agent {
 
-// "host:port" or "[v6]:port" of somebody to dial; a refusal names `flag`.
+// "host:port" or "[v6]:port" of a peer to dial; errors name `flag`.
 Result<HostPort> address_to_dial(const std::string& address, const std::string& flag);
 
-// The local address that this host would use to reach `address` ("host:port"): the one that its
-// peers can dial, usually. Asks the routing table with a connected UDP socket; nothing is sent.
+// The local address that this host would use to reach `address` ("host:port"), which is usually
+// the one that its peers can dial. Asks the routing table with a connected UDP socket; nothing is
+// sent.
 Result<std::string> local_address_towards(const std::string& address);
 
-// What an operator names as this host for its peers: an address or a name that can be resolved,
-// without a port.
+// Checks what an operator gave as the address of this host for its peers: an IP address or a name
+// that resolves, without a port.
 Status check_peer_host(const std::string& host);
 
 // Ports for the peers' traffic: [first, last]; first == last == 0 lets the system choose.

@@ -43,7 +43,7 @@ TEST(Network, PortRanges) {
   }
 }
 
-TEST(Network, ListeningFollowsTheDialledHost) {
+TEST(Network, ListeningFollowsTheDialedHost) {
   EXPECT_EQ(listen_host_for("127.0.0.5"), "127.0.0.1");
   EXPECT_EQ(listen_host_for("10.0.0.1"), "0.0.0.0");
   EXPECT_EQ(listen_host_for("fd00::1"), "::");

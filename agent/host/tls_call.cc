@@ -156,7 +156,7 @@ Error refusal_of(const http::response<http::string_body>& response, const std::s
   const auto problem = nlohmann::json::parse(response.body(), nullptr, false);
   if (!problem.is_object()) {
     return {Code::kUnavailable,
-            "what answers at " + address + " is no coordinator: HTTP " +
+            "what answers at " + address + " is not a coordinator: HTTP " +
                 std::to_string(response.result_int()),
             "--enrol", "name the coordinator's HTTP address"};
   }

@@ -106,12 +106,14 @@ class Joined final : public ManyAgents {
     return open_session(options, std::move(member), hello, times);
   }
 
+  // Before the first one joins: an agent that is silent while others join loses its session.
   void begin_sending() {
     sender_ = std::jthread([this](const std::stop_token& stop) { send_until(stop); });
   }
 
   std::int64_t sent() const override { return sent_; }
   int lost() const override {
+    const MutexLock guard(mutex_);
     return static_cast<int>(
         std::ranges::count_if(members_, [](const auto& member) { return member->is_lost(); }));
   }
@@ -131,6 +133,7 @@ class Joined final : public ManyAgents {
     if (welcomed.ok()) {
       times.welcome_ms.push_back(ms_since(begin));
       member->due = Clock::now();
+      const MutexLock guard(mutex_);
       members_.push_back(std::move(member));
     }
     return welcomed;
@@ -139,18 +142,24 @@ class Joined final : public ManyAgents {
   // Agents keep the distances in which they came, so heartbeats come evenly.
   void send_until(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
-      const auto now = Clock::now();
-      for (auto& member : members_) {
-        if (now < member->due) continue;
-        member->link->send(Heartbeat{++member->sequence, mebibytes(100)});
-        member->due += std::chrono::nanoseconds(member->interval().ns);
-        ++sent_;
-      }
+      send_due();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
 
-  std::vector<std::unique_ptr<Member>> members_;
+  void send_due() {
+    const MutexLock guard(mutex_);
+    const auto now = Clock::now();
+    for (auto& member : members_) {
+      if (now < member->due) continue;
+      member->link->send(Heartbeat{++member->sequence, mebibytes(100)});
+      member->due += std::chrono::nanoseconds(member->interval().ns);
+      ++sent_;
+    }
+  }
+
+  mutable Mutex mutex_;
+  std::vector<std::unique_ptr<Member>> members_ SHOAL_GUARDED_BY(mutex_);
   std::atomic<std::int64_t> sent_{0};
   std::jthread sender_;
 };
@@ -160,6 +169,7 @@ class Joined final : public ManyAgents {
 Result<std::unique_ptr<ManyAgents>> ManyAgents::join(const ManyAgentsOptions& options,
                                                      JoinTimes& times) {
   auto joined = std::make_unique<Joined>();
+  joined->begin_sending();
   for (int number = 0; number < options.agents; ++number) {
     Status added = joined->add(options, number, times);
     if (!added.ok()) {
@@ -168,7 +178,6 @@ Result<std::unique_ptr<ManyAgents>> ManyAgents::join(const ManyAgentsOptions& op
       return error;
     }
   }
-  joined->begin_sending();
   return std::unique_ptr<ManyAgents>(std::move(joined));
 }
 

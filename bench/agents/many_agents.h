@@ -27,7 +27,7 @@ struct ManyAgentsOptions {
 
 struct JoinTimes {
   std::vector<double> enrol_ms;    // key, request and certificate of each agent, one after another
-  std::vector<double> welcome_ms;  // from dialling to Welcome: TCP, handshake, Hello
+  std::vector<double> welcome_ms;  // from dialing to Welcome: TCP, handshake, Hello
 };
 
 class ManyAgents {

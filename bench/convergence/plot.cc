@@ -9,8 +9,8 @@ namespace shoal::bench {
 namespace {
 
 constexpr double kWidth = 720, kHeight = 400, kLeft = 56, kRight = 170, kTop = 20, kBottom = 44;
-constexpr const char* kColours[] = {"#888888", "#1b1b1b", "#9ecae1", "#4292c6", "#084594",
-                                    "#31a354", "#fdae6b", "#e6550d", "#8c2d04"};
+constexpr const char* kColors[] = {"#888888", "#1b1b1b", "#9ecae1", "#4292c6", "#084594",
+                                   "#31a354", "#fdae6b", "#e6550d", "#8c2d04"};
 
 struct Frame {
   double steps = 1, lowest = 0, highest = 1;
@@ -79,7 +79,7 @@ std::string grid_of(const Frame& frame) {
   return svg + text_at(kLeft, 13, "start", "held-out loss, nats per byte");
 }
 
-std::string line_of(const Frame& frame, const ArmResult& result, const char* colour) {
+std::string line_of(const Frame& frame, const ArmResult& result, const char* color) {
   std::string points;
   const auto& curve = result.runs[0].curve;
   for (std::size_t i = 1; i < curve.size(); ++i) {
@@ -90,7 +90,7 @@ std::string line_of(const Frame& frame, const ArmResult& result, const char* col
                   frame.x(static_cast<double>(curve[i].step.count())), frame.y(loss));
     points += point;
   }
-  return "<polyline fill=\"none\" stroke=\"" + std::string(colour) +
+  return "<polyline fill=\"none\" stroke=\"" + std::string(color) +
          "\" stroke-width=\"2\" points=\"" + points + "\"/>\n";
 }
 
@@ -101,7 +101,7 @@ std::string legend_of(const std::vector<const ArmResult*>& lines) {
     char mark[160];
     std::snprintf(mark, sizeof mark,
                   "<path d=\"M%.1f %.1fh16\" stroke=\"%s\" stroke-width=\"3\"/>\n",
-                  kWidth - kRight + 10, y - 4, kColours[i % std::size(kColours)]);
+                  kWidth - kRight + 10, y - 4, kColors[i % std::size(kColors)]);
     svg += mark + text_at(kWidth - kRight + 32, y, "start", lines[i]->arm.name);
   }
   return svg;
@@ -120,7 +120,7 @@ std::string svg_of(const std::vector<ArmResult>& results) {
                 kWidth, kHeight);
   std::string svg = head + grid_of(frame);
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    svg += line_of(frame, *lines[i], kColours[i % std::size(kColours)]);
+    svg += line_of(frame, *lines[i], kColors[i % std::size(kColors)]);
   }
   return svg + legend_of(lines) + "</svg>\n";
 }

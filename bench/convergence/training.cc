@@ -76,7 +76,7 @@ class Swarm {
     for (Steps at; at < setting_.steps;) {
       const Steps to = std::min(at + round_length(), setting_.steps);
       train_round(at, to);
-      const bool finite = synchronous() ? synchronise(to) : true;
+      const bool finite = synchronous() ? synchronize(to) : true;
       const std::int64_t due = (static_cast<std::int64_t>(out.curve.size()) + 1) *
                                setting_.steps.count() / setting_.points;
       at = to;
@@ -204,7 +204,7 @@ class Swarm {
   }
 
   // What the coordinator freezes and the replicas do with it.
-  bool synchronise(Steps to) {
+  bool synchronize(Steps to) {
     number_ = outer_opt::fragment_of(spec_, ++round_, to);
     overlap_ = outer_opt::overlap_at(spec_, to);
     lose_some();

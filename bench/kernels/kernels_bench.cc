@@ -241,7 +241,7 @@ class Stopwatch {
   cudaEvent_t start_ = nullptr, end_ = nullptr;
 };
 
-// A copy reads and writes each byte. Of more bytes than there is room for the time is scaled up.
+// A copy reads and writes each byte. If there is no room for so many bytes, the time is scaled up.
 Result<double> copy_ms(Stopwatch& watch, const Arena& arena, std::size_t moved, int repeats) {
   const std::size_t wanted = moved / 2, size = std::min(wanted, arena.size() / 2);
   const auto ms = watch.median_ms(repeats, [&] {

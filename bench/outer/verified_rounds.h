@@ -2,8 +2,8 @@
 // median of the others' and sends -10 times its pseudo-gradient, the one before it averages its
 // part with -10 times its own contribution as often as all others together. Reduces are those of
 // the product (outer_opt/core/reduce), and so are the decisions of who is believed
-// (coordinator/core/decisions): what a job makes of a reduce, without a coordinator. Who is
-// quarantined there is out here for the rest of the run.
+// (coordinator/core/decisions): what a job makes of a reduce, without a coordinator. A
+// member that would be quarantined is out for the rest of the run.
 #pragma once
 
 #include <cstdint>

@@ -98,7 +98,7 @@ Status BareTls::connect(const std::vector<std::string>& addresses) {
   }
   accepting.join();
   const auto known = std::ranges::count_if(in_, [](const Line& l) { return l.ssl != nullptr; });
-  return known + 1 == std::ssize(in_) ? Status() : broken("a peer has not dialled");
+  return known + 1 == std::ssize(in_) ? Status() : broken("a peer has not dialed");
 }
 
 Status BareTls::flow(std::int64_t bytes_each) {

@@ -45,7 +45,7 @@ class Contender {
  public:
   virtual ~Contender() = default;
   virtual Result<std::string> listen() = 0;  // the address
-  // Of all processes, by rank. Blocks until every peer can be reached.
+  // `addresses` are those of all processes, by rank. Blocks until every peer is connected.
   virtual Status connect(const std::vector<std::string>& addresses) = 0;
   // The channel lives until gone(). Fresh: over a connection of its own, which begins now.
   virtual std::shared_ptr<Channel> open(int peer, const std::string& purpose,

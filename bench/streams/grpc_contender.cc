@@ -28,8 +28,8 @@ constexpr char kMethod[] = "/shoal.Bench/Talk", kPurpose[] = "shoal-purpose";
 constexpr int kKeepaliveMs = 4000, kMessageMax = (4 << 20) + 4096;
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr int kPatienceMs = 10'000;
-// What the dialling pump says of the connection: who speaks HTTP/2 as the client on it.
-constexpr std::byte kDiallerCalls{0}, kAcceptorCalls{1};
+// What the dialing pump says of the connection: who speaks HTTP/2 as the client on it.
+constexpr std::byte kDialerCalls{0}, kAcceptorCalls{1};
 
 // Keep-alive that notices a frozen peer, HTTP/2 frames and read buffers large enough that a message
 // of 1 MiB passes in few pieces.
@@ -233,7 +233,7 @@ class GrpcContender final : public Contender {
       const MutexLock lock(mutex_);
       channel = channels_.at(peer);
     }
-    SHOAL_CHECK(channel != nullptr, "a peer cannot be dialled");
+    SHOAL_CHECK(channel != nullptr, "a peer cannot be dialed");
     auto end = std::make_shared<CallerEnd>(std::move(channel), purpose, std::move(user));
     end->self_ = end;
     return end;
@@ -275,7 +275,7 @@ class GrpcContender final : public Contender {
       const int fd = connect_to(address);
       return fd < 0 ? nullptr : grpc::CreateCustomInsecureChannelFromFd(address, fd, arguments);
     }
-    auto pump = dial_pump(peer, kDiallerCalls);
+    auto pump = dial_pump(peer, kDialerCalls);
     if (!pump) return nullptr;
     auto channel = grpc::CreateCustomInsecureChannelFromFd(address, pump->take_plain(), arguments);
     run(std::move(pump));
@@ -307,7 +307,7 @@ class GrpcContender final : public Contender {
     auto pump = std::move(started).value();
     const auto role = pump->hear();
     if (!role.ok()) return;
-    if (*role == kDiallerCalls) {
+    if (*role == kDialerCalls) {
       grpc::AddInsecureChannelFromFd(server_.get(), pump->take_plain());
       return run(std::move(pump));
     }

@@ -1,5 +1,5 @@
-// Our own streams, over TLS, plain TCP or Unix sockets. Of two processes the later one dials; both
-// open streams on what it has dialled.
+// Our own streams, over TLS, plain TCP or Unix sockets. The later of two processes dials; both
+// open streams on that connection.
 #include <chrono>
 #include <future>
 #include <map>
@@ -96,16 +96,16 @@ class StreamsContender final : public Contender {
       return pairs_.size() + 1 == addresses_.size();
     });
     if (all) return {};
-    return Error{Code::kUnavailable, "a peer has not dialled", "", ""};
+    return Error{Code::kUnavailable, "a peer has not dialed", "", ""};
   }
 
   std::shared_ptr<Channel> open(int peer, const std::string& purpose,
                                 std::shared_ptr<ChannelUser> user, bool fresh) override {
     std::shared_ptr<Pair> pair;
     if (fresh) {
-      const auto dialled = dial(peer);
-      SHOAL_CHECK(dialled.ok(), dialled.ok() ? "" : to_string(dialled.error()));
-      pair = *dialled;
+      const auto dialed = dial(peer);
+      SHOAL_CHECK(dialed.ok(), dialed.ok() ? "" : to_string(dialed.error()));
+      pair = *dialed;
     } else {
       const MutexLock lock(mutex_);
       pair = pairs_.at(peer);

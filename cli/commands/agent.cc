@@ -67,7 +67,7 @@ Result<std::string> work_of(const Context& context, const std::string& agent_id)
 
 constexpr std::size_t kEventsRead = 50;
 
-// Of an agent that holds nothing: what the newest events say about why.
+// Why an agent holds nothing, from the newest events.
 Result<std::string> why_unused(const Context& context, const Json& agent) {
   if (text_at(agent, "state") == "gone") return std::string();
   auto events = context.api.list("/events?order=desc&agent=" + text_at(agent, "id"), kEventsRead);

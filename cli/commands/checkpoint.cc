@@ -101,7 +101,7 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
     bool continues = done > 0;
     int number = 0;
     const auto take = [&](int status, std::string_view bytes) {
-      if (continues && status != 206) {  // the range was not honoured: from the start
+      if (continues && status != 206) {  // the range was not honored: from the start
         out.close();
         out.open(part, std::ios::binary | std::ios::trunc);
         done = 0;
@@ -145,12 +145,12 @@ Result<int> checkpoint_ls(const Context& context, const std::string& job) {
     table.add({text_at(checkpoint, "id"),
                text_at(checkpoint, "round"),
                text_at(checkpoint, "step"),
-               {state, colour_of_state(state)},
+               {state, color_of_state(state)},
                final && final->is_boolean() && final->get<bool>() ? "final" : "resume",
                size_text(number_at(checkpoint, "bytes"))});
   }
   if (table.empty()) say("No checkpoints yet.");
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 

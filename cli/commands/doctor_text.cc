@@ -56,7 +56,7 @@ std::string remedy_for_relay(const Agents& agents) {
 
 // One sentence for both directions; the ends are in the order of their names.
 Finding about_pair(FindingKind kind, const Agent& one, const Agent& other, const Agents& agents) {
-  const std::string open = "open --peer-ports (7100-7199 unless the agent was told others) of " +
+  const std::string open = "open --peer-ports (7100-7199 unless configured otherwise) of " +
                            one.name + " (" + one.host + ") for " + other.name + ", or of " +
                            other.name + " (" + other.host + ") for " + one.name;
   Finding finding{kind, {one.name, other.name}, {}, {}};
@@ -110,7 +110,7 @@ void diagnose_absent(const Json& items, std::vector<Finding>& findings) {
          {name},
          name + " (" + text_at(item, "host") + ") has no session with the coordinator",
          "is its agent running? From that host the coordinator's ports, 7070 and 7071 "
-         "unless it was told others, must be open"});
+         "unless configured otherwise, must be open"});
   }
 }
 

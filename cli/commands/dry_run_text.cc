@@ -54,7 +54,7 @@ std::vector<std::string> notes_of(const Json& dry_run) {
 
 void say_notes(const Json& dry_run) {
   for (const std::string& note : notes_of(dry_run)) {
-    say(paint("note: ", Colour::kYellow, terminal().stderr_colour) + note);
+    say(paint("note: ", Color::kYellow, terminal().stderr_color) + note);
   }
 }
 

@@ -21,7 +21,7 @@ double now_unix_s() { return static_cast<double>(::time(nullptr)); }
 // What cannot be asked is left out: the job itself was answered.
 void show_job(const Context& context, const Json& job) {
   const auto around = ask_around(context.api, job);
-  print(job_text(job, around.ok() ? *around : JobAround(), now_unix_s(), terminal().stdout_colour));
+  print(job_text(job, around.ok() ? *around : JobAround(), now_unix_s(), terminal().stdout_color));
 }
 
 Result<Json> command_job(const Context& context, const std::string& job, const std::string& verb) {
@@ -108,7 +108,7 @@ Result<int> job_ls(const Context& context) {
   for (const Json& job : jobs->at("items")) {
     const JobProgress progress = read_progress(job);
     table.add({progress.name,
-               {progress.phase, colour_of_state(progress.phase)},
+               {progress.phase, color_of_state(progress.phase)},
                rounds_cell(progress),
                fixed(progress.step, 0) + "/" + fixed(progress.steps, 0),
                loss_cell(progress.train_loss),
@@ -117,7 +117,7 @@ Result<int> job_ls(const Context& context) {
                progress.id});
   }
   if (table.empty()) say("No jobs yet. Start one with: shoal job submit examples/kjv.toml");
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 

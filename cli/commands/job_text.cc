@@ -213,12 +213,12 @@ std::string lone_stages(const Json& replicas) {
   return joined(lone, "; ");
 }
 
-std::string job_text(const Json& job, const JobAround& around, double now_unix_s, bool colour) {
+std::string job_text(const Json& job, const JobAround& around, double now_unix_s, bool color) {
   const JobProgress progress = read_progress(job);
   Lines lines;
   lines.add("name", progress.name);
   lines.add("id", progress.id);
-  lines.add("phase", paint(progress.phase, colour_of_state(progress.phase), colour));
+  lines.add("phase", paint(progress.phase, color_of_state(progress.phase), color));
   lines.add("reason", progress.reason == "none" ? "" : words(progress.reason));
   lines.add("detail", progress.detail);
   lines.add("replicas", replicas_text(job, around));

@@ -17,7 +17,7 @@ struct JobAround {
 Result<JobAround> ask_around(const Api& api, const Json& job);
 
 // A line per thing that is known.
-std::string job_text(const Json& job, const JobAround& around, double now_unix_s, bool colour);
+std::string job_text(const Json& job, const JobAround& around, double now_unix_s, bool color);
 
 // "3 serve, 1 is absent (agent-3)", or per stage. Empty: the job holds no device.
 std::string replicas_text(const Json& job, const JobAround& around);

@@ -33,8 +33,8 @@ void show_event(const Json& event, bool json) {
   if (json) return print(event.dump() + "\n");
   const std::string severity = text_at(event, "severity");
   print(text_at(event, "at") + "  " +
-        paint(padded(severity, 7), severity == "info" ? Colour::kNone : colour_of_state(severity),
-              terminal().stdout_colour) +
+        paint(padded(severity, 7), severity == "info" ? Color::kNone : color_of_state(severity),
+              terminal().stdout_color) +
         "  " + padded(text_at(event, "job"), 7) + "  " + padded(text_at(event, "kind"), 20) + "  " +
         text_at(event, "message", "") + "\n");
 }
@@ -68,15 +68,15 @@ Result<int> agent_ls(const Context& context, bool with_gone) {
     if (!with_gone && text_at(agent, "state") == "gone") continue;
     const std::string state = state_of(agent), health = text_at(agent, "health");
     table.add({text_at(agent, "name"),
-               {state, colour_of_state(text_at(agent, "state"))},
-               {health, colour_of_state(health)},
+               {state, color_of_state(text_at(agent, "state"))},
+               {health, color_of_state(health)},
                devices_of(agent),
                text_at(agent, "host"),
                text_at(agent, "version"),
                human_age(last_seen(agent), now_unix_s())});
   }
   if (table.empty()) say("No agents. `shoal up --agents 4` starts some on this host.");
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   const std::string gone = with_gone ? "" : gone_text(items, now_unix_s());
   if (!gone.empty()) say(gone);
   return kExitOk;

@@ -14,8 +14,8 @@ void show_line(const Json& line, bool json) {
   const std::string padded = level + std::string(level.size() < 7 ? 7 - level.size() : 0, ' ');
   const std::string replica = text_at(line, "replica", "");
   print(text_at(line, "at") + "  " +
-        paint(padded, level == "info" || level == "debug" ? Colour::kNone : colour_of_state(level),
-              terminal().stdout_colour) +
+        paint(padded, level == "info" || level == "debug" ? Color::kNone : color_of_state(level),
+              terminal().stdout_color) +
         "  " + text_at(line, "agent_name") + " " + text_at(line, "source") +
         (replica.empty() ? "" : " " + replica) + "  " + text_at(line, "text", "") + "\n");
 }

@@ -27,7 +27,7 @@ Result<int> show_authorities(const Context& context, const Json& answer) {
                issues != nullptr && *issues == true ? "yes" : "no", text_at(one, "machines"),
                text_at(one, "since"), in(text_at(one, "trusted_until"))});
   }
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 
@@ -41,7 +41,7 @@ Result<int> token_create(const Context& context, const TokenOptions& options) {
                  "for example 30m, 1h or 2d"};
   }
   if (!options.join && (options.name.empty() || options.scope.empty())) {
-    return Error{Code::kInvalidArgument, "is it for hosts that join, or for whom?", "",
+    return Error{Code::kInvalidArgument, "a token needs --join, or --name and --scope", "",
                  "give --join, or --name ada --scope submitter"};
   }
   const Json body = options.join
@@ -80,7 +80,7 @@ Result<int> token_ls(const Context& context) {
     table.add({text_at(token, "id"), text_at(token, "name") + ", " + text_at(token, "scope"),
                text_at(token, "state"), in(text_at(token, "expires_at"))});
   }
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 
@@ -89,8 +89,8 @@ Result<int> token_rm(const Context& context, const std::string& token) {
   auto removed = context.api.remove((joins ? "/join/tokens/" : "/tokens/") + url_escape(token));
   if (!removed) return removed.error();
   if (context.json) return print(removed->dump(2) + "\n"), kExitOk;
-  say(joins ? "Nobody can join with " + token + " any more; who has joined stays."
-            : token + " works no more, and the browsers that logged in with it are logged out.");
+  say(joins ? token + " is revoked: no host can join with it; hosts that have joined stay."
+            : token + " is revoked, and browsers that logged in with it are logged out.");
   return kExitOk;
 }
 
@@ -103,7 +103,8 @@ Result<int> ca_ls(const Context& context) {
 Result<int> ca_rotate(const Context& context) {
   auto all = context.api.post("/authorities/rotate", "", "application/json");
   if (!all) return all.error();
-  if (!context.json) say("A new CA issues from now on; agents get its certificates as they renew.");
+  if (!context.json)
+    say("The new CA issues all certificates from now on; agents get one as they renew.");
   return show_authorities(context, *all);
 }
 
@@ -113,7 +114,7 @@ Result<int> agent_revoke(const Context& context, const std::string& agent) {
   if (!revoked) return revoked.error();
   if (context.json) return print(revoked->dump(2) + "\n"), kExitOk;
   say("Agent " + text_at(*revoked, "name") +
-      " is revoked: its session has ended, and its certificate counts no more.");
+      " is revoked: its session has ended, and its certificate is no longer accepted.");
   return kExitOk;
 }
 

@@ -28,7 +28,7 @@ Result<int> network(const Context& context) {
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
   auto names = names_of_agents(context);
   if (!names) return names.error();
-  const std::string text = network_text(found->at("items"), *names, terminal().stdout_colour);
+  const std::string text = network_text(found->at("items"), *names, terminal().stdout_color);
   if (text.empty())
     say("No line has been measured yet: trainers measure lines in the first rounds of a job.");
   print(text);

@@ -40,7 +40,7 @@ bool is_before(const Line& one, const Line& other) {
 }  // namespace
 
 std::string network_text(const Json& links, const std::map<std::string, std::string>& names,
-                         bool colour) {
+                         bool color) {
   const auto name_of = [&](const Json& link, const char* end) {
     const auto known = names.find(text_at(link, end));
     return known == names.end() ? text_at(link, end) : known->second;
@@ -57,7 +57,7 @@ std::string network_text(const Json& links, const std::map<std::string, std::str
                round_trip_of(*line.link),
                human_duration(number_at(*line.link, "age_s", 0)) + " ago"});
   }
-  return table.empty() ? std::string() : table.render(colour);
+  return table.empty() ? std::string() : table.render(color);
 }
 
 }  // namespace shoal::cli

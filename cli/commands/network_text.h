@@ -11,6 +11,6 @@ namespace shoal::cli {
 
 // `names`: of agents, by id; an unknown id stands for itself. Empty when there is no line.
 std::string network_text(const Json& links, const std::map<std::string, std::string>& names,
-                         bool colour);
+                         bool color);
 
 }  // namespace shoal::cli

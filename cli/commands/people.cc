@@ -121,7 +121,7 @@ Result<int> audit(const Context& context, int last) {
                text_at(one, "action"), text_at(one, "object"), text_at(one, "before"),
                text_at(one, "after")});
   }
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 
@@ -140,7 +140,7 @@ Result<int> context_ls(bool json) {
   }
   if (json) return print(Json{{"items", items}}.dump(2) + "\n"), kExitOk;
   if (table.empty()) say("No contexts. `shoal login https://HOST:7070` keeps one.");
-  print(table.render(terminal().stdout_colour));
+  print(table.render(terminal().stdout_color));
   return kExitOk;
 }
 

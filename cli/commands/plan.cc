@@ -17,7 +17,7 @@ Result<int> job_plan(const Context& context, const SubmitOptions& options) {
     return Error{Code::kInternal, "the coordinator answers without a plan", "",
                  "is it older than this command? see `shoal version`"};
   }
-  print(plan_text(*plan, terminal().stdout_colour));
+  print(plan_text(*plan, terminal().stdout_color));
   if (text_at(*plan, "placeable") != "true") say("It would be accepted and would wait.");
   say_notes(*checked);
   return kExitOk;
@@ -27,7 +27,7 @@ Result<int> job_topology(const Context& context, const std::string& job) {
   auto topology = context.api.get("/jobs/" + url_escape(job) + "/topology");
   if (!topology) return topology.error();
   if (context.json) return print(topology->dump(2) + "\n"), kExitOk;
-  const std::string text = topology_text(*topology, terminal().stdout_colour);
+  const std::string text = topology_text(*topology, terminal().stdout_color);
   if (text.empty())
     say("No replicas: the job waits for agents or has ended; see `shoal job get " + job + "`.");
   print(text);

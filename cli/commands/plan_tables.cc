@@ -40,14 +40,14 @@ std::string agents_of(const Json& plan, double stage) {
   return names.empty() ? "-" : names;
 }
 
-std::string stages_table(const Json& plan, bool colour) {
+std::string stages_table(const Json& plan, bool color) {
   Table table({">STAGE", ">LAYERS", ">PARAMETERS", ">MEMORY", "AGENTS"});
   for (const Json& stage : list_at(plan, "stages")) {
     table.add({cell(stage, "stage", count), cell(stage, "layers", count),
                cell(stage, "parameters", human_count), cell(stage, "memory_bytes", size_text),
                agents_of(plan, number_at(stage, "stage", -1))});
   }
-  return table.empty() ? "" : table.render(colour);
+  return table.empty() ? "" : table.render(color);
 }
 
 std::string forecast_lines(const Json& plan) {
@@ -60,7 +60,7 @@ std::string forecast_lines(const Json& plan) {
          cell(*forecast, "bubble", percent) + "\n";
 }
 
-std::string replicas_table(const Json& topology, bool colour) {
+std::string replicas_table(const Json& topology, bool color) {
   Table table({">STAGE", "REPLICA", "AGENT", "STATE", ">GFLOP/S", ">QUEUED", ">IN FLIGHT",
                ">SERVICE", ">MICROBATCHES/S", ">BUSY"});
   for (const Json& replica : list_at(topology, "replicas")) {
@@ -68,7 +68,7 @@ std::string replicas_table(const Json& topology, bool colour) {
     table.add({cell(replica, "stage", count),
                text_at(replica, "id"),
                text_at(replica, "agent_name"),
-               {state, colour_of_state(state)},
+               {state, color_of_state(state)},
                cell(replica, "gflops", count),
                cell(replica, "queued", count),
                cell(replica, "in_flight", count),
@@ -76,10 +76,10 @@ std::string replicas_table(const Json& topology, bool colour) {
                cell(replica, "microbatches_per_second", two_digits),
                cell(replica, "busy", percent)});
   }
-  return table.empty() ? "" : table.render(colour);
+  return table.empty() ? "" : table.render(color);
 }
 
-std::string links_table(const Json& topology, bool colour) {
+std::string links_table(const Json& topology, bool color) {
   std::map<std::string, std::string> agents;  // by replica
   for (const Json& replica : list_at(topology, "replicas")) {
     agents[text_at(replica, "id")] = text_at(replica, "agent_name");
@@ -90,21 +90,21 @@ std::string links_table(const Json& topology, bool colour) {
                cell(link, "sent_per_second", bits), cell(link, "received_per_second", bits),
                cell(link, "round_trip_s", human_duration)});
   }
-  return table.empty() ? "" : "\n" + table.render(colour);
+  return table.empty() ? "" : "\n" + table.render(color);
 }
 
 }  // namespace
 
-std::string plan_text(const Json& plan, bool colour) {
+std::string plan_text(const Json& plan, bool color) {
   const std::string reason = text_at(plan, "reason");
   const std::string detail = text_at(plan, "detail", "");
-  std::string text = stages_table(plan, colour) + forecast_lines(plan);
+  std::string text = stages_table(plan, color) + forecast_lines(plan);
   if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
   return text;
 }
 
-std::string topology_text(const Json& topology, bool colour) {
-  return replicas_table(topology, colour) + links_table(topology, colour);
+std::string topology_text(const Json& topology, bool color) {
+  return replicas_table(topology, color) + links_table(topology, color);
 }
 
 }  // namespace shoal::cli

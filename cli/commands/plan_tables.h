@@ -8,9 +8,9 @@
 namespace shoal::cli {
 
 // Stages, then what is expected of them; why not, when it cannot be placed.
-std::string plan_text(const Json& plan, bool colour);
+std::string plan_text(const Json& plan, bool color);
 
 // Replicas by stage, then the links between them.
-std::string topology_text(const Json& topology, bool colour);
+std::string topology_text(const Json& topology, bool color);
 
 }  // namespace shoal::cli

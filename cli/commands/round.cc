@@ -26,7 +26,7 @@ Result<int> round_ls(const Context& context, const std::string& job) {
   if (!rounds) return rounds.error();
   if (context.json) return print(rounds->dump(2) + "\n"), kExitOk;
   if (rounds->at("items").empty()) say("No rounds yet.");
-  print(rounds_table(rounds->at("items"), terminal().stdout_colour));
+  print(rounds_table(rounds->at("items"), terminal().stdout_color));
   return kExitOk;
 }
 
@@ -40,7 +40,7 @@ Result<int> round_get(const Context& context, const std::string& job, const std:
   auto replicas = context.api.list("/jobs/" + url_escape(job) + "/replicas");
   if (!replicas) return replicas.error();
   const RoundContext beside{agents->at("items"), replicas->at("items")};
-  print(round_text(*found, beside, terminal().stdout_colour));
+  print(round_text(*found, beside, terminal().stdout_color));
   if (round.empty()) print(loading_lines(replicas->at("items"), agents->at("items")));
   return kExitOk;
 }

@@ -80,7 +80,7 @@ std::string steps_cell(const Json& round, const Json& member, const RoundContext
   return now ? count(*now) : cell(member, "steps", count);
 }
 
-std::string contributions_table(const Json& round, const RoundContext& context, bool colour) {
+std::string contributions_table(const Json& round, const RoundContext& context, bool color) {
   Table table({"REPLICA", "AGENT", ">STAGE", ">GROUP", "STATE", ">STEPS", ">TOKENS", ">TRAINED",
                ">WAITED", ">WEIGHT", ">LOSS", ">NORM", ">SENT", "AVERAGE"});
   for (const Json& member : list_at(round, "contributions")) {
@@ -89,7 +89,7 @@ std::string contributions_table(const Json& round, const RoundContext& context, 
                agent_name(context, text_at(member, "agent")),
                cell(member, "stage", count),
                cell(member, "group", count),
-               {contribution_state(member, context), colour_of_state(state)},
+               {contribution_state(member, context), color_of_state(state)},
                steps_cell(round, member, context),
                cell(member, "tokens", human_count),
                cell(member, "phases/train_s", human_duration),
@@ -100,7 +100,7 @@ std::string contributions_table(const Json& round, const RoundContext& context, 
                cell(member, "bytes_sent", size_text),
                text_at(member, "digest").substr(0, 8)});
   }
-  return table.empty() ? "" : table.render(colour);
+  return table.empty() ? "" : table.render(color);
 }
 
 std::string group_lines(const Json& round, const RoundContext& context) {
@@ -116,7 +116,7 @@ std::string group_lines(const Json& round, const RoundContext& context) {
   return text;
 }
 
-// How the values travelled, of each reduce where they differ.
+// How the values traveled, of each reduce where they differ.
 std::string topology_lines(const Json& round) {
   std::string text;
   const Json& reduces = list_at(round, "reduces");
@@ -144,7 +144,7 @@ std::string digest_cell(const Json& round) {
   return averages.empty() ? "-" : text_at(round, "digest").substr(0, 8);
 }
 
-std::string rounds_table(const Json& rounds, bool colour) {
+std::string rounds_table(const Json& rounds, bool color) {
   const bool grouped = std::any_of(rounds.begin(), rounds.end(),
                                    [](const Json& round) { return !groups_of(round, {}).empty(); });
   std::vector<std::string> header = {">ROUND",  "STATE",       ">STEP", ">MEMBERS",
@@ -155,7 +155,7 @@ std::string rounds_table(const Json& rounds, bool colour) {
   for (const Json& round : rounds) {
     const std::string state = text_at(round, "state");
     std::vector<Cell> row = {text_at(round, "round"),
-                             {state, colour_of_state(state)},
+                             {state, color_of_state(state)},
                              text_at(round, "to_step"),
                              std::to_string(list_at(round, "contributions").size()),
                              cell(round, "train_loss", loss),
@@ -168,10 +168,10 @@ std::string rounds_table(const Json& rounds, bool colour) {
     if (grouped) row.insert(row.begin() + 4, groups_cell(round));
     table.add(std::move(row));
   }
-  return table.empty() ? "" : table.render(colour);
+  return table.empty() ? "" : table.render(color);
 }
 
-std::string round_text(const Json& round, const RoundContext& context, bool colour) {
+std::string round_text(const Json& round, const RoundContext& context, bool color) {
   std::string text = "round " + text_at(round, "round") + "  " + text_at(round, "state") +
                      ", steps " + text_at(round, "from_step") + " to " + text_at(round, "to_step") +
                      ", attempt " + text_at(round, "attempt") + ", average " + digest_cell(round) +
@@ -180,7 +180,7 @@ std::string round_text(const Json& round, const RoundContext& context, bool colo
     text += "aborted before: " + words(text_at(round, "abort_reason")) + "\n";
   }
   text += topology_lines(round) + waiting_line(round, context);
-  return text + "\n" + contributions_table(round, context, colour) + group_lines(round, context);
+  return text + "\n" + contributions_table(round, context, color) + group_lines(round, context);
 }
 
 }  // namespace shoal::cli

@@ -53,7 +53,7 @@ class Display {
   void redraw(const JobProgress& progress) {
     clear();
     for (const std::string& line :
-         progress_block(progress, speed_, stderr_columns(), terminal().stderr_colour)) {
+         progress_block(progress, speed_, stderr_columns(), terminal().stderr_color)) {
       say(line);
     }
     drawn_ = true;

@@ -26,7 +26,7 @@ std::vector<FieldError> refused_by_quota(const Transaction& tx, const JobSpec& s
                                       " may hold, got " + std::to_string(spec.swarm.min_replicas)}};
 }
 
-// Of a model that begins from a checkpoint: it must be here, and of such a model.
+// If the model begins from a checkpoint, that must be stored here and be of such a model.
 std::vector<FieldError> refused_weights(const Transaction& tx, const ModelSpec& model) {
   const auto id = checkpoint_of_weights(model.init);
   if (!id) return {};

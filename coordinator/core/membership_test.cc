@@ -60,7 +60,7 @@ TEST(Membership, ARefusalNamesBothVersionsAndWhoIsToBeUpgraded) {
             "protocol: shoal-agent 3.1.0 speaks protocol 5 to 6" + ours + "the coordinator)");
 }
 
-// The hello of a process that has ended, or that dialled again, arrives after that of the next one.
+// The hello of a process that has ended, or that dialed again, arrives after that of the next one.
 TEST(Membership, AFullClusterCountsThoseThatAreThere) {
   Alone rig;
   rig.options.agents_max = 1;

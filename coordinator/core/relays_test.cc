@@ -1,4 +1,4 @@
-// Who relays, and who is told of it.
+// Which agents relay, and which are told.
 #include "coordinator/core/relays.h"
 
 #include <gmock/gmock.h>

@@ -465,9 +465,9 @@ bool is_restoring(Transaction& tx, JobId id) {
   }
   tx.schedule_wakeup(id, due);
   if (tx.state().jobs.at(id).phase != JobPhase::kPaused) {
-    set_reason(
-        tx, id, JobReason::kRestoring,
-        "the database is older than the cluster; waiting for whoever holds the newest round");
+    set_reason(tx, id, JobReason::kRestoring,
+               "the database is older than the cluster; waiting for the agents that hold the "
+               "newest round");
   }
   return true;
 }

@@ -1,6 +1,6 @@
-// Who may call on the port for agents. The certificate of a machine is demanded and judged in the
-// handshake, before any HTTP/2 is parsed; each call is then held against the registry, which knows
-// who was revoked. Whoever is refused is counted. gRPC takes the coordinator's certificate, key and
+// Decides who may call on the port for agents. The handshake requires and verifies a machine's
+// certificate before any HTTP/2 is parsed; each call is then checked against the registry, which
+// knows who was revoked. Refusals are counted. gRPC takes the coordinator's certificate, key and
 // roots from files (machines/server_files.h) and looks for new ones every second.
 //
 // Threads: all methods may be called by any thread.
@@ -23,7 +23,7 @@ class AgentDoor {
   virtual ~AgentDoor() = default;
   virtual std::shared_ptr<grpc::ServerCredentials> credentials() const = 0;
   virtual Result<Caller> admit(const grpc::ServerContextBase& context) const = 0;
-  // Of a session: its data folder is the one of the certificate.
+  // Checks that the data folder of a session is the one of its certificate.
   virtual Status admit_folder(const Caller& caller, const std::string& uid,
                               const std::string& name) = 0;
 };

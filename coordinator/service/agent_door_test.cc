@@ -47,7 +47,7 @@ class AgentDoorTest : public ::testing::Test {
   }
 
   TemporaryFolder registry_folder_, folder_;
-  // Of the coordinator: a while ago, so that it can go forward. Clients know the system's.
+  // The coordinator's clock starts in the past, so that it can advance. Clients use the system's.
   Instant now_ = UnixClock().now() - identity::kAgentLife * 2;
   std::unique_ptr<Store> store_;
   std::unique_ptr<Machines> machines_;

@@ -51,7 +51,7 @@ class InputPort {
   virtual bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job) = 0;
   virtual void count_session() = 0;
   virtual void count_refused_message() = 0;
-  // Of a replica that has not ended, as it is on disk.
+  // The place of a replica that has not ended, as stored.
   virtual std::optional<ReplicaPlace> place_of(ReplicaId replica) = 0;
 };
 

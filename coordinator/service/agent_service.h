@@ -1,8 +1,7 @@
 // The gRPC side of the coordinator: the streams of agents, the transfer of checkpoint files and
 // questions about logs (log_query_broker.h), on one port, behind certificates (agent_door.h). It
-// keeps no rule
-// of the cluster: messages go to the runtime as inputs, what the runtime wants sent comes back
-// through AgentPort.
+// decides nothing: messages go to the runtime as inputs, and the runtime sends its answers through
+// AgentPort.
 #pragma once
 
 #include <chrono>
@@ -27,7 +26,7 @@ struct AgentServiceOptions {
   std::string bind = "127.0.0.1:7071";  // port 0 picks a free one
   std::shared_ptr<AgentDoor> door;      // who may call
   Certify certify = nullptr;            // none: replicas get no certificates
-  // Agents whose replicas are to be believed no more: told with everything that is sent.
+  // Agents whose replicas are no longer trusted; named in every message to the other agents.
   std::function<std::vector<AgentId>()> revoked = nullptr;
   std::chrono::milliseconds hello_limit{10'000};     // open stream until Hello
   std::chrono::milliseconds log_limit{5'000};        // question about logs until its answer

@@ -21,8 +21,7 @@ Error invalid(std::string message, std::string field) {
 const grpc::Status kBusy{grpc::StatusCode::ABORTED, "too many transfers; try again later"};
 
 // It may have been this agent's until a moment ago: it is told on its stream what to forget.
-const grpc::Status kOfAnother{grpc::StatusCode::ABORTED,
-                              "the checkpoint is the business of other agents"};
+const grpc::Status kOfAnother{grpc::StatusCode::ABORTED, "the checkpoint belongs to other agents"};
 
 Error unknown(CheckpointId id) {
   return {.code = Code::kNotFound, .message = "there is no checkpoint " + to_string(id)};

@@ -146,10 +146,9 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
       ->capture_default_str();
   app.add_option("--grpc", config.grpc, "Address for agents; port 0 picks one")
       ->capture_default_str();
-  app.add_flag(
-      "--insecure-http", config.insecure_http,
-      "Let tokens travel in clear between other hosts and --http: for a network that nobody "
-      "listens to");
+  app.add_flag("--insecure-http", config.insecure_http,
+               "Let tokens travel in clear between other hosts and --http: for a network that "
+               "you trust");
   app.add_option("--public-url", config.public_url,
                  "Where browsers reach --http through a proxy: https://shoal.example");
   app.add_option("--ca", config.ca,

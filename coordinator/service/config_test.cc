@@ -36,7 +36,7 @@ TEST(Config, MistakesNameTheFlag) {
   EXPECT_EQ(read({"--http", "7070"}).error().field, "--http");
   EXPECT_EQ(read({"--grpc", "127.0.0.1:70000"}).error().field, "--grpc");
   EXPECT_THAT(to_string(read({"--log-format", "xml"}).error()), HasSubstr("--log-format"));
-  EXPECT_THAT(to_string(read({"--colour"}).error()), HasSubstr("--colour"));
+  EXPECT_THAT(to_string(read({"--color"}).error()), HasSubstr("--color"));
   EXPECT_FALSE(read({"--lease-s", "0"}).ok());
   EXPECT_EQ(read({"--lease-s", "1", "--heartbeat-s", "5"}).error().field, "--lease-s");
   for (const char* flag : {"--heartbeat-s", "--lease-s", "--gather-window-s"}) {

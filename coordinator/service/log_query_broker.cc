@@ -57,7 +57,7 @@ class LogQueryBroker::Stream final : public LogQueryBroker::Reactor {
   void OnReadDone(bool ok) override {
     if (!ok) return end(grpc::Status::OK);
     if (!take(incoming_)) {
-      return end({grpc::StatusCode::INVALID_ARGUMENT, "not an answer to what was asked"});
+      return end({grpc::StatusCode::INVALID_ARGUMENT, "the answer does not match the query"});
     }
     {
       const MutexLock guard(mutex_);
@@ -117,7 +117,7 @@ class LogQueryBroker::Stream final : public LogQueryBroker::Reactor {
     const MutexLock guard(mutex_);
     if (finished_) return not_connected();
     if (waiting_.size() >= kWaitingMax || questions_.size() >= kWaitingMax) {
-      return Error{Code::kResourceExhausted, "too many questions wait for the agent's logs", "",
+      return Error{Code::kResourceExhausted, "too many log queries wait for this agent", "",
                    "try again in a few seconds"};
     }
     const std::uint64_t id = ++last_id_;

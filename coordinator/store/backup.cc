@@ -28,7 +28,7 @@ using Checkpoints = std::map<CheckpointId, std::vector<FileEntry>>;
 
 Error cannot(const std::string& what, const std::error_code& failure, const std::string& field) {
   return {Code::kPermissionDenied, what + ": " + failure.message(), field,
-          "check the rights and the room of that folder"};
+          "check the permissions and the free space of that folder"};
 }
 
 Status sync_path(const std::string& path) {

@@ -64,7 +64,7 @@ std::string to_manifest(const CheckpointRecord& checkpoint) {
 
 Result<CheckpointRecord> read_manifest(std::string_view text) {
   const auto none = [](const std::string& why) {
-    return Error{Code::kDataLoss, "no manifest of a checkpoint: " + why};
+    return Error{Code::kDataLoss, "not a checkpoint manifest: " + why};
   };
   try {
     const Json json = Json::parse(text);
@@ -75,7 +75,7 @@ Result<CheckpointRecord> read_manifest(std::string_view text) {
     if (Status s = check_digest(json); !s.ok()) return none(s.error().message);
     CheckpointRecord checkpoint;
     read_json(with_todays_names(json), checkpoint);
-    if (!is_plausible(checkpoint)) return none("its numbers are beyond any run");
+    if (!is_plausible(checkpoint)) return none("its numbers are out of range");
     if (!is_stored(checkpoint)) return none("it was not stored");
     return checkpoint;
   } catch (const Json::exception& problem) {

@@ -35,7 +35,7 @@ Mapped map_code(int primary) {
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_AUTH:
-      return {Code::kPermissionDenied, "check the owner and the rights of the folder"};
+      return {Code::kPermissionDenied, "check owner and permissions of the folder"};
     case SQLITE_IOERR:
       return {Code::kUnavailable, "check the disk; the system log says more"};
     default:
@@ -141,7 +141,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, OpenMo
   // SQLite opens a file that cannot be written for reading, and would say so at the first commit.
   if (mode == OpenMode::kReadWrite && sqlite3_db_readonly(handle, "main") == 1) {
     return Error{Code::kPermissionDenied, "the file cannot be written", path,
-                 "check its owner and rights, and that its disk is not read-only"};
+                 "check its owner and permissions, and that its disk is not read-only"};
   }
   if (Status status = database->configure(mode, durability); !status.ok()) {
     Error error = status.error();

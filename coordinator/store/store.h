@@ -56,7 +56,7 @@ class Store {
   virtual void write(std::vector<Record> records, std::function<void(Status)> done) = 0;
   static constexpr std::int64_t kQueueMax = 4096;
 
-  // Who takes part; the same file and the same rules as load() and write().
+  // The machines; the same file and the same rules as load() and write().
   virtual Result<MachineTables> load_machines() = 0;
   virtual void write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) = 0;
   // Likewise people.

@@ -69,7 +69,7 @@ class Accelerator {
   virtual Result<std::unique_ptr<DeviceQueue>> make_queue() = 0;
 };
 
-// `count` values of T, not initialised. The accelerator outlives it.
+// `count` values of T, not initialized. The accelerator outlives it.
 template <typename T>
 class DeviceMemory {
  public:

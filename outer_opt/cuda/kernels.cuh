@@ -128,9 +128,9 @@ __global__ void measure_kernel(const float* values, std::size_t n, PartialStatis
   if (group.rank() == 0) partial[blockIdx.x] = {squares, most, bad};
 }
 
-// Shared memory is not initialised, whatever its type says.
+// Shared memory is not initialized, whatever its type says.
 template <typename T>
-struct Uninitialised {
+struct Uninitialized {
   alignas(T) unsigned char bytes[sizeof(T)];
   __device__ T& get() { return *reinterpret_cast<T*>(bytes); }
 };
@@ -146,13 +146,13 @@ __device__ void for_each_chunk(const float* in, std::size_t n, std::byte* out, U
   }
 }
 
-// Nine blocks at a time: while the first warps of some are at work alone, others read. Of larger
-// blocks as many threads.
+// Nine blocks at a time: while the first warps of some are at work alone, others read. With larger
+// blocks, as many threads.
 constexpr unsigned sparse_blocks(unsigned size) { return size < 128 ? 9 : 9 * 128 / size; }
 template <unsigned kSize>
 __global__ void __launch_bounds__(kSize, sparse_blocks(kSize))
     encode_sparse(const float* in, std::size_t n, std::byte* out) {
-  __shared__ Uninitialised<SparseScratch> scratch;
+  __shared__ Uninitialized<SparseScratch> scratch;
   __shared__ BlockSums<kSize> sums;
   ThreadBlock<kSize> group(sums);
   for_each_chunk(in, n, out, [&](const float* values, unsigned count, std::byte* to) {

@@ -87,7 +87,7 @@ struct Accumulate {
 //
 // The first step leaves less than one unit in the last place, and then Markstein's theorem holds
 // (Computation of elementary functions on the IBM RISC System/6000 processor, 1990, theorem 8):
-// with a correctly rounded inverse the second step rounds correctly. Of a divisor of 8 bits, as
+// with a correctly rounded inverse the second step rounds correctly. For a divisor of 8 bits, as
 // bf16 has, one step is enough: the quotient of 24 bits by 8 is never in the middle between two
 // numbers of 24, and never nearer to it than 2^-9 of the last place, where the step is off by
 // 2^-23.

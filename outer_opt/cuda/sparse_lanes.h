@@ -1,12 +1,12 @@
 // What the threads of a thread block do with one chunk of sparse2 (outer_opt/core/codec/sparse2.h).
 //
-// Every thread keeps its values in registers, in groups of 16. Of all 256 groups the largest
-// magnitudes are put down; what 64 of them reach is a floor below which no kept value lies, and few
-// others lie above it: some 75 of 4,096 values of a normal distribution. These candidates are
-// gathered, and the first warp alone does the rest, so that nobody waits for barriers: it finds the
-// magnitude of the 64th largest by bisection of the bit patterns, puts what is kept in the order of
-// the indices, makes the codebook and writes. Where many values are equal there may be too many
-// candidates; then all threads search among all values.
+// Every thread keeps its values in registers, in groups of 16. The largest magnitude of
+// each of the 256 groups is noted; what 64 of them reach is a floor below which no kept value lies,
+// and few others lie above it: some 75 of 4,096 values of a normal distribution. These candidates
+// are gathered, and the first warp alone does the rest, so that nobody waits for barriers: it finds
+// the magnitude of the 64th largest by bisection of the bit patterns, puts what is kept in the
+// order of the indices, makes the codebook and writes. Where many values are equal there may be too
+// many candidates; then all threads search among all values.
 //
 // A group has, beside rank() (lanes.h),
 //   static constexpr unsigned kThreads, kLead;   how many, and those of the first warp among them
@@ -86,7 +86,7 @@ struct SparseCut {
 };
 
 // What keeps `kept` values, with magnitudes from `low` to below `high`; count_if(such) tells how
-// many such(magnitude, index) there are. Of equal magnitudes the earlier values are kept.
+// many such(magnitude, index) there are. Among equal magnitudes the earlier values are kept.
 template <typename CountIf>
 SHOAL_HD SparseCut find_cut(std::uint32_t low, std::uint32_t high, unsigned kept,
                             CountIf count_if) {

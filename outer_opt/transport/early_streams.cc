@@ -34,7 +34,7 @@ void EarlyStreams::forget(const Link& link) {
   waiting_.erase(found);
 }
 
-// Of several with equally many, whoever came first has waited longest.
+// Among several with equally many, the first one has waited longest.
 ReplicaId EarlyStreams::greediest() const {
   const auto first = std::ranges::max_element(
       waiting_, {}, [&](const LinkPtr& link) { return count_.at(link->name().from); });

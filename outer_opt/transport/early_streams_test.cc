@@ -1,4 +1,4 @@
-// Who gives way when too many streams wait for attempts that nobody has announced.
+// Which stream is dropped when too many wait for attempts that are not announced yet.
 #include "outer_opt/transport/early_streams.h"
 
 #include <gtest/gtest.h>

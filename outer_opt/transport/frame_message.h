@@ -75,7 +75,7 @@ class ReceivedFrame {
   std::optional<Buffer> payload_;
 };
 
-// Of at least `size` bytes.
+// A buffer of at least `size` bytes.
 Buffer enlarged(Buffer buffer, std::size_t size);
 
 }  // namespace shoal::outer_opt

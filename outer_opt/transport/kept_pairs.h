@@ -1,4 +1,4 @@
-// The pairs that a peer node dialled for a reduce and keeps for the next round with the same
+// The pairs that a peer node dialed for a reduce and keeps for the next round with the same
 // members. Another attempt may use what goes, so that is retired first, and let go of when none
 // runs.
 //

@@ -19,7 +19,7 @@ constexpr int kEchoes = 4, kTriesMax = 40;
 constexpr Duration kWaitMax = seconds(5);
 constexpr std::size_t kFrameBytes = 16 << 10;
 constexpr Duration kEchoLimit = seconds(3);
-// Of a flow: kProbeTime and what lies in buffers before the first message of it arrives.
+// Limit of a flow: kProbeTime, and the time to drain buffers before its first message arrives.
 constexpr Duration kFlowLimit = seconds(5);
 constexpr Duration kLookAtGate = milliseconds(100);
 constexpr char kEcho[] = "echo", kPush[] = "push", kPull[] = "pull";

@@ -1,7 +1,7 @@
-// Whose streams a node takes: holds what a pair has proven of its other end against the replica
-// that this process is, the plan of a round, and the agents that were revoked. Processes of this
-// host and user reach each other by Unix sockets and prove nothing; whether others have to is an
-// option.
+// Decides whose streams a node accepts: compares the proven identity of a pair's other end with the
+// replica that this process is, the plan of a round, and the agents that were revoked. Processes of
+// this host and user reach each other by Unix sockets and prove nothing; whether others have to is
+// an option.
 //
 // Thread-safe.
 #pragma once

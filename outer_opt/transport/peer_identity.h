@@ -1,5 +1,5 @@
-// Who this process is among its peers: the certificate of the replica that it trains, as contexts
-// for its connections. Made by whoever asks the agent for certificates (agent_channel).
+// The identity of this process among its peers: the certificate of the replica that it trains, as
+// contexts for its connections. agent_channel makes it, from the certificates of the agent.
 #pragma once
 
 #include "identity/names.h"

@@ -47,18 +47,18 @@ TEST(PeerIdentity, ACertificateMayComeALittleLater) {
   Swarm swarm(2, 20'001, CodecKind::kInt8, {}, Topology::kButterfly, kHosts);
   identify(swarm, cluster, 1);
   auto second = swarm.start(1);
-  auto first = swarm.start(0);  // dials, or is dialled in vain until it has one
+  auto first = swarm.start(0);  // dials, or is dialed in vain until it has one
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   identify(swarm, cluster, 0);
   const ReduceResult one = first.get(), other = second.get();
-  // Who dialled the one that had none yet has lost it, and tries again in the next attempt.
+  // A replica that dialed one without a certificate has lost it, and tries again next time.
   if (!one.ok || !other.ok) {
     ++swarm.plan.attempt;
     expect_equal(swarm, swarm.reduce_all());
   }
 }
 
-// Whoever shows the certificate of another replica, job or epoch is lost to the others.
+// A replica that shows the certificate of another replica, job or epoch is lost to the others.
 TEST(PeerIdentity, OnlyTheMemberThatThePlanNamesCounts) {
   const TestCluster cluster;
   const identity::ReplicaName right = cluster.replica(2);
@@ -145,7 +145,7 @@ TEST(PeerIdentity, ARevokedAgentsReplicaIsTurnedAway) {
   for (const std::size_t i : {0u, 1u}) swarm.nodes[i]->revoke({AgentId(3)});
   ++swarm.plan.key.round;
   swarm.plan.time_limit = seconds(5);
-  // An attempt may end by the pair that is gone, before the third one has dialled again.
+  // An attempt may end by the pair that is gone, before the third one has dialed again.
   EXPECT_TRUE(wire::stream::eventually([&] {
     ++swarm.plan.attempt;
     for (const ReduceResult& result : swarm.reduce_all()) EXPECT_FALSE(result.ok);
@@ -189,7 +189,7 @@ TEST(PeerIdentity, TheLastFramesOverTcpStayWhole) {
   }
 }
 
-// Of one host and one user: they could read each other's memory in any case.
+// Processes of one host and one user, which could read each other's memory in any case.
 TEST(PeerIdentity, ProcessesOfOneHostNeedNone) {
   Swarm swarm(2, 20'001, CodecKind::kInt8, {}, Topology::kButterfly, {.certificates = true});
   expect_equal(swarm, swarm.reduce_all());

@@ -59,7 +59,7 @@ class PeerNodeImpl final : public PeerNode {
   void set_accept(const std::string& word, wire::stream::AcceptStream accept) override
       SHOAL_EXCLUDES(mutex_);
   void dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
-                    wire::stream::Node::Dialled dialled) override;
+                    wire::stream::Node::Dialed dialed) override;
   bool is_replica(const wire::stream::Pair& pair, const wire::stream::PeerReplica& peer) override;
   std::string address() const override { return address_; }
   void set_identity(std::shared_ptr<const PeerIdentity> identity) override;
@@ -102,7 +102,7 @@ class PeerNodeImpl final : public PeerNode {
   StateAnswer answer_ask(const StateAsk& ask, const wire::stream::BlockingStream& joiner);
   void let_reduces_pass(const StateAsk& ask, const wire::stream::BlockingStream& joiner)
       SHOAL_EXCLUDES(mutex_);
-  // Of one of the same job; a zero replica may be any of it.
+  // The peer must be of the same job; a zero replica means any of it.
   wire::stream::DialOptions to_peer(const PeerAddress& peer, std::optional<std::int64_t> epoch)
       SHOAL_EXCLUDES(mutex_);
   wire::stream::AcceptStream others(std::string_view purpose) SHOAL_EXCLUDES(mutex_);
@@ -111,7 +111,7 @@ class PeerNodeImpl final : public PeerNode {
     const MutexLock lock(mutex_);
     links_.reached(steady_now(), peer, way);
   }
-  void reach_source(const PeerAddress& source, Ways::Done dialled);
+  void reach_source(const PeerAddress& source, Ways::Done dialed);
   bool begin(const AttemptKey& key, const std::shared_ptr<ReduceCall>& call,
              std::vector<LinkPtr>& waiting) SHOAL_EXCLUDES(mutex_);
   void end(const ReducePlan& plan, ReduceCall& call, ReduceResult& result) SHOAL_EXCLUDES(mutex_);
@@ -408,7 +408,7 @@ ReduceResult PeerNodeImpl::reduce_with(std::unique_ptr<ReduceSession> session,
     const ReduceMember& member = plan.members[peer];
     if (session->dials(session->self(), peer) && member.address.empty()) {
       return failed(ReduceFailure::kPlanMismatch, member.replica,
-                    to_string(member.replica) + " is to be dialled but has no address");
+                    to_string(member.replica) + " is to be dialed but has no address");
     }
   }
   const auto call = std::make_shared<ReduceCall>(std::move(session), plan.frame_values, workers_);
@@ -449,11 +449,11 @@ void PeerNodeImpl::dial(const ReducePlan& plan, int peer, ReplicaId self,
   ways_->reach(
       address, to, true,
       [this, link, address, lanes = to.lanes, open, expected](Result<Reached> reached) mutable {
-        if (!reached.ok()) return link->not_dialled(reached.error());
+        if (!reached.ok()) return link->not_dialed(reached.error());
         if (!is_replica(*reached->pair, expected)) {
           reached->let_go();
-          return link->not_dialled({Code::kPermissionDenied,
-                                    "somebody else answers for " + to_string(expected.replica)});
+          return link->not_dialed({Code::kPermissionDenied,
+                                   "another process answers for " + to_string(expected.replica)});
         }
         keep(address, lanes, *reached);
         open(*reached->pair);
@@ -517,38 +517,36 @@ Result<Reached> PeerNodeImpl::reach(const PeerAddress& peer, const std::stop_tok
 }
 
 void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::PeerReplica& peer,
-                                wire::stream::Node::Dialled dialled) {
+                                wire::stream::Node::Dialed dialed) {
   const PeerAddress to{peer.replica, address};
   wire::stream::DialOptions options = to_peer(to, peer.epoch);
   if (options.expected) options.expected->job = peer.job;
-  ways_->reach(
-      to, std::move(options), false,
-      [this, replica = peer.replica, dialled = std::move(dialled)](Result<Reached> reached) {
-        if (!reached.ok()) return dialled(reached.error());
-        note_way(replica, reached->way);
-        dialled(std::move(reached->pair));
-      });
+  ways_->reach(to, std::move(options), false,
+               [this, replica = peer.replica, dialed = std::move(dialed)](Result<Reached> reached) {
+                 if (!reached.ok()) return dialed(reached.error());
+                 note_way(replica, reached->way);
+                 dialed(std::move(reached->pair));
+               });
 }
 
 // A copy of another stage has a number that no replica has: whoever of the job is there keeps it.
-void PeerNodeImpl::reach_source(const PeerAddress& source, Ways::Done dialled) {
-  ways_->reach(
-      source, to_peer(source, std::nullopt), false,
-      [this, address = source.address, dialled](Result<Reached> reached) {
-        if (reached.ok() || reached.error().code != Code::kPermissionDenied)
-          return dialled(std::move(reached));
-        workers_.post([this, address, dialled] {
-          ways_->reach({{}, address}, to_peer({{}, address}, std::nullopt), false, dialled);
-        });
-      });
+void PeerNodeImpl::reach_source(const PeerAddress& source, Ways::Done dialed) {
+  ways_->reach(source, to_peer(source, std::nullopt), false,
+               [this, address = source.address, dialed](Result<Reached> reached) {
+                 if (reached.ok() || reached.error().code != Code::kPermissionDenied)
+                   return dialed(std::move(reached));
+                 workers_.post([this, address, dialed] {
+                   ways_->reach({{}, address}, to_peer({{}, address}, std::nullopt), false, dialed);
+                 });
+               });
 }
 
 Status PeerNodeImpl::join(JoinSession& session, JoinNews& news,
                           const std::function<void(const JoinSession&)>& moved,
                           std::stop_token stop) {
   JoinDrive drive;
-  drive.dial = [this](const PeerAddress& source, Ways::Done dialled) {
-    reach_source(source, std::move(dialled));
+  drive.dial = [this](const PeerAddress& source, Ways::Done dialed) {
+    reach_source(source, std::move(dialed));
   };
   drive.moved = moved;
   drive.complain = [](const std::string& complaint) { std::cerr << complaint << std::endl; };

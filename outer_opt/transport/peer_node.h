@@ -101,7 +101,7 @@ class PeerNode : public wire::stream::Peers {
   // Replicas of these agents are refused from now on, and pairs with them end. What a handshake
   // says of them is set_identity()'s business.
   virtual void revoke(const std::vector<AgentId>& agents) = 0;
-  // Who was turned away on the port since the start, by connection and by stream. Any thread.
+  // Refusals on the port since the start, of connections and of streams. Any thread.
   virtual RefusalCounts refusals() const = 0;
 
   // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has

@@ -54,7 +54,7 @@ bool ReduceCall::still_owes(const Link& link) const {
 
 bool ReduceCall::attach(const LinkPtr& link) {
   const MutexLock lock(mutex_);
-  bool& came = news_[link->peer].came[link->dialled ? 1 : 0];
+  bool& came = news_[link->peer].came[link->dialed ? 1 : 0];
   if (over() || came || news_[link->peer].lost) return false;
   came = true;
   link->heard = Clock::now();
@@ -179,7 +179,7 @@ bool ReduceCall::opened(Link& link, bool expanded, ReceivedFrame frame, const St
     return true;
   }
   link.broken = true;
-  // Of a stream that is over nobody will tell any more whose fault it was.
+  // Once a stream has ended, nothing will tell any more whose fault it was.
   if (status.error().code == Code::kNotFound || link.over) {
     lost(link.peer, name_of(link) + ": " + status.error().message);
   }
@@ -281,7 +281,7 @@ bool ReduceCall::may_end(const Link& link) const {
     return false;
   }
   if (link.starting > 0 || !session_->sent_all(link.peer, link.sends())) return false;
-  return has_fetched_all(link) && (link.dialled || link.read_ended);
+  return has_fetched_all(link) && (link.dialed || link.read_ended);
 }
 
 bool ReduceCall::has_fetched_all(const Link& link) const {
@@ -353,7 +353,7 @@ void ReduceCall::on_bad_frame(const LinkPtr& link, const Error& why) {
 
 // What a frame says of memory that is read.
 Status ReduceCall::take_terms(Link& link, const FrameHeader& header) {
-  if (!link.dialled && header.cross_memory && link.peer_memory) link.cross_memory = true;
+  if (!link.dialed && header.cross_memory && link.peer_memory) link.cross_memory = true;
   if (!header.by_reference || link.cross_memory) return {};
   return Error{Code::kInvalidArgument,
                "a payload by reference, to a member that cannot read memory"};
@@ -362,7 +362,7 @@ Status ReduceCall::take_terms(Link& link, const FrameHeader& header) {
 void ReduceCall::count_received(const Link& link, std::size_t size) {
   const auto bytes = static_cast<std::int64_t>(size);
   received_ += bytes;
-  if (!link.dialled) return;
+  if (!link.dialed) return;
   news_[link.peer].averages += bytes;
   news_[link.peer].averaged = link.heard;
 }
@@ -405,11 +405,11 @@ void ReduceCall::bad_frame(const Link& link, const Error& why) {
   session_->fail({ReduceFailure::kBadFrame, link.peer, name_of(link) + ": " + why.message});
 }
 
-// Who is told to go without a sender does so, whomever that sender blames.
+// If the plan tolerates losing the sender, drop it regardless of whom it blames.
 void ReduceCall::blame(const Link& link, const StreamEnd& end) {
   const std::string how = end.ok ? "it broke off its stream" : end.detail;
   const std::string detail = name_of(link) + ": " + how;
-  if (!link.dialled && session_->tolerates_loss(link.peer)) return lost(link.peer, detail);
+  if (!link.dialed && session_->tolerates_loss(link.peer)) return lost(link.peer, detail);
   fail_by_name(end.lost, link.peer, detail);
 }
 
@@ -451,7 +451,7 @@ void ReduceCall::look_for_silent_peers(Duration time_limit) {
 bool ReduceCall::is_silent(int peer) const {
   bool silent = false;
   for (const LinkPtr& link : links_) {
-    if (link->peer != peer || link->dialled) continue;
+    if (link->peer != peer || link->dialed) continue;
     const bool has_frame = !link->frames.empty() || link->opening;
     if (has_frame || seconds_since(link->heard) <= patience_s_) return false;
     silent = true;

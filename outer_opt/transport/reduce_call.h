@@ -4,12 +4,12 @@
 // send, end a stream) and leaves the lock for the arithmetic and for calls into streams, so several
 // of them work at the same time. The thread that called reduce() only watches the time.
 //
-// Who is lost: a connection that breaks tells it; and a peer that gives up says with its cancel
-// which member was the cause.
+// Losses: a broken connection means that its member is lost; a peer that gives up names with its
+// cancel the member that caused it.
 //
 // Cross-memory attach: two members on one host that may read each other's memory leave payloads
-// that are resident where they are. The dialling end offers it with the stream's opening, the
-// accepting end tries and answers, the dialling end tries, and says in its frames that it could.
+// that are resident where they are. The dialing end offers it with the stream's opening, the
+// accepting end tries and answers, the dialing end tries, and says in its frames that it could.
 // Either end ends a stream only when it has fetched all that it was referred to, so nobody goes
 // before the others have read; who must go early ends the permission (lend_no_more()).
 //
@@ -141,7 +141,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   const std::unique_ptr<ReduceSession> session_;
   std::vector<LinkPtr> links_ SHOAL_GUARDED_BY(mutex_);
   struct PeerNews {
-    std::array<bool, 2> came{};  // a stream that it opened, that we dialled
+    std::array<bool, 2> came{};  // a stream that it opened, that we dialed
     bool lost = false;           // the attempt goes on without it, if at all
     std::int64_t averages = 0;   // bytes
     Clock::time_point averaged;  // the last of them

@@ -38,8 +38,8 @@ TEST(ReduceEntropy, WhatIsReadInMemoryIsNotEntropyCoded) {
   EXPECT_EQ(results[0].outcome.read_directly.count(), 400'000);
 }
 
-// Of what the first member of the plan sends to the second: a frame that says that it is entropy
-// coded. Its payload is not.
+// A frame from the first member of the plan to the second that claims to be entropy coded, although
+// its payload is not.
 std::vector<std::byte> garbled_head(const ReducePlan& plan) {
   FrameHeader header{FrameKind::kContribution,
                      CodecKind::kFp32,

@@ -62,11 +62,11 @@ StreamEnd parse_cancel(const Error& error) {
 // ---- its life
 
 Link::Link(std::shared_ptr<ReduceCall> call, int peer)
-    : dialled(true), peer(peer), call_(std::move(call)) {}
+    : dialed(true), peer(peer), call_(std::move(call)) {}
 
 Link::Link(std::shared_ptr<wire::stream::Stream> stream, StreamName name,
            std::function<void(Link&)> forget)
-    : dialled(false),
+    : dialed(false),
       is_open(true),
       answered(true),
       stream_(std::move(stream)),
@@ -91,7 +91,7 @@ void Link::open(wire::stream::Pair& pair, const StreamName& name, Duration limit
   });
 }
 
-void Link::not_dialled(const Error& why) { closed(why); }
+void Link::not_dialed(const Error& why) { closed(why); }
 
 void Link::join(const std::shared_ptr<ReduceCall>& call, Duration limit) {
   stream_->set_limit(limit);
@@ -146,7 +146,7 @@ void Link::tell(Event event) {
 }
 
 // Before it has been answered. After that it may say more at once, before there is a call here.
-bool Link::says_too_much() { return !dialled && !has_answered_ && ++early_frames_ > kEarlyFrames; }
+bool Link::says_too_much() { return !dialed && !has_answered_ && ++early_frames_ > kEarlyFrames; }
 
 Buffer Link::buffer_of(std::size_t size) {
   std::shared_ptr<ReduceCall> call;
@@ -158,7 +158,7 @@ Buffer Link::buffer_of(std::size_t size) {
 }
 
 std::optional<std::span<std::byte>> Link::place(std::span<const std::byte> head, std::size_t size) {
-  if (dialled && is_answer(head) && size == 0) return std::span<std::byte>();
+  if (dialed && is_answer(head) && size == 0) return std::span<std::byte>();
   const auto frame = ReceivedFrame::read(head, size, receives());
   if (!frame.ok()) {
     tell([self = shared_from_this(), why = frame.error()](ReduceCall& call) {
@@ -175,7 +175,7 @@ std::optional<std::span<std::byte>> Link::place(std::span<const std::byte> head,
 }
 
 void Link::arrived(std::span<const std::byte> head, std::span<std::byte> body) {
-  if (dialled && is_answer(head)) {
+  if (dialed && is_answer(head)) {
     std::string token(wire::stream::to_text(head).substr(kAnswer.size()));
     stream_->release(0);
     return tell([self = shared_from_this(), token = std::move(token)](ReduceCall& call) {
@@ -194,7 +194,7 @@ void Link::ended() {
   tell([self = shared_from_this()](ReduceCall& call) { call.on_ended(self); });
 }
 
-// Whoever waits for an attempt is forgotten; a call lets go of us by itself.
+// Streams that wait for an attempt are dropped; a call releases this link by itself.
 void Link::closed(const std::optional<Error>& error) {
   placed_.clear();
   const auto self = shared_from_this();

@@ -1,6 +1,6 @@
-// One stream of a reduce: the dialled end sends contributions, the accepted one averages. The
+// One stream of a reduce: the dialed end sends contributions, the accepted one averages. The
 // purpose of the stream names the attempt; the first message of the accepting end says that the
-// attempt is known there, and whether it reads the dialling end's memory; all others are frames
+// attempt is known there, and whether it reads the dialing end's memory; all others are frames
 // (frame_message.h). A cancel says who is to blame.
 //
 // A stream that a peer opens may come before its attempt is known here. Then it waits, with what
@@ -62,7 +62,7 @@ class ReduceCall;
 // Thread-safe. What is below "ReduceCall's" is guarded by the lock of the call.
 class Link final : public wire::stream::StreamEvents, public std::enable_shared_from_this<Link> {
  public:
-  // Dialled: of a call, to a member of it.
+  // Dialed: of a call, to a member of it.
   Link(std::shared_ptr<ReduceCall> call, int peer);
   // Accepted: `forget` is called when it is over before it was joined to a call.
   Link(std::shared_ptr<wire::stream::Stream> stream, StreamName name,
@@ -71,9 +71,9 @@ class Link final : public wire::stream::StreamEvents, public std::enable_shared_
   const StreamName& name() const { return name_; }  // of an accepted one
   bool is_closed() const;
 
-  // Dialled: once.
+  // Dialed: once.
   void open(wire::stream::Pair& pair, const StreamName& name, Duration limit);
-  void not_dialled(const Error& why);
+  void not_dialed(const Error& why);
   // Accepted: one of them, once. What has come so far goes to the call.
   void join(const std::shared_ptr<ReduceCall>& call, Duration limit);
   void refuse(const StreamEnd& why);
@@ -89,7 +89,7 @@ class Link final : public wire::stream::StreamEvents, public std::enable_shared_
 
   // ---- ReduceCall's
 
-  const bool dialled;
+  const bool dialed;
   int peer = -1;
   bool is_open = false;     // it has a stream
   int starting = 0;         // threads about to call a method
@@ -104,8 +104,8 @@ class Link final : public wire::stream::StreamEvents, public std::enable_shared_
   std::optional<wire::PeerMemory> peer_memory;  // of the peer
   std::chrono::steady_clock::time_point heard = std::chrono::steady_clock::now();
 
-  FrameKind sends() const { return dialled ? FrameKind::kContribution : FrameKind::kAverage; }
-  FrameKind receives() const { return dialled ? FrameKind::kAverage : FrameKind::kContribution; }
+  FrameKind sends() const { return dialed ? FrameKind::kContribution : FrameKind::kAverage; }
+  FrameKind receives() const { return dialed ? FrameKind::kAverage : FrameKind::kContribution; }
 
  private:
   using Event = std::function<void(ReduceCall& call)>;

@@ -97,7 +97,7 @@ TEST(Reduce, BytesAreThoseOfTheSocketsToHalfAPercent) {
   Swarm swarm(2, 1'000'000, CodecKind::kFp32, {}, Topology::kButterfly, {.local_sockets = false});
   const auto results = swarm.reduce_all();
   expect_equal(swarm, results);
-  // The first node has accepted half of what it moved; the other half is on what it dialled.
+  // The first node has accepted half of what it moved; the other half is on what it dialed.
   const ReduceStats& stats = results[0].outcome.stats;
   const auto kernel = static_cast<double>(kernel_bytes(swarm.nodes[0]->address()));
   EXPECT_NEAR(static_cast<double>((stats.sent + stats.received).count()) / 2, kernel, kernel / 200);
@@ -291,7 +291,7 @@ TEST(Reduce, WhoIsNoMemberIsRefused) {
   expect_equal(swarm, {running.get(), second});
 }
 
-// Of a peer's attempts the oldest gives way, whether its round is the lower or the higher one.
+// The oldest attempt of a peer is dropped, whether its round is the lower or the higher one.
 TEST(Reduce, TooManyEarlyAttemptsGiveWay) {
   for (const auto& [first_round, second_round] : {std::pair(3, 4), std::pair(4, 3)}) {
     PeerNodeOptions options;

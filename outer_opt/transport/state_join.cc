@@ -32,7 +32,7 @@ struct Call {
   PeerAddress from;
   SourceKey key() const { return {from.replica, from.address}; }
   std::shared_ptr<const ByteVector> request;
-  std::shared_ptr<Stream> stream;  // once the source is dialled
+  std::shared_ptr<Stream> stream;  // once the source is dialed
   ByteVector raw;                  // the answer as it came
   Result<StateAnswer> answer = Error{};
   std::size_t bytes = 0;
@@ -42,7 +42,7 @@ using CallPtr = std::shared_ptr<Call>;
 // What happens in the node's thread, for the one that drives the session.
 class CallNews {
  public:
-  struct Dialled {
+  struct Dialed {
     SourceKey source;
     Result<Reached> reached;
   };
@@ -51,18 +51,18 @@ class CallNews {
     ended_.push_back(std::move(call));
     changed_.notify_all();
   }
-  void dialled(const SourceKey& source, Result<Reached> reached) {
+  void dialed(const SourceKey& source, Result<Reached> reached) {
     const MutexLock lock(mutex_);
-    dialled_.push_back({source, std::move(reached)});
+    dialed_.push_back({source, std::move(reached)});
     changed_.notify_all();
   }
   // Until there is either, for at most so long.
-  std::vector<Dialled> wait(std::chrono::nanoseconds limit) {
+  std::vector<Dialed> wait(std::chrono::nanoseconds limit) {
     const MutexLock lock(mutex_);
     changed_.wait_for(mutex_, limit, [this]() SHOAL_REQUIRES(mutex_) {
-      return !ended_.empty() || !dialled_.empty();
+      return !ended_.empty() || !dialed_.empty();
     });
-    return std::exchange(dialled_, {});
+    return std::exchange(dialed_, {});
   }
   CallPtr take_ended() {
     const MutexLock lock(mutex_);
@@ -76,7 +76,7 @@ class CallNews {
   Mutex mutex_;
   CondVar changed_;
   std::deque<CallPtr> ended_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<Dialled> dialled_ SHOAL_GUARDED_BY(mutex_);
+  std::vector<Dialed> dialed_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // The answer's message. Whatever comes, the call ends once, with closed().
@@ -137,9 +137,9 @@ class Calls {
     Source& source = sources_[call->key()];
     if (source.pair) return start(call, *source.pair);
     source.waiting.push_back(call);
-    if (std::exchange(source.is_dialled, true)) return;
+    if (std::exchange(source.is_dialed, true)) return;
     drive_.dial(call->from, [news = news_, key = call->key()](Result<Reached> reached) {
-      news->dialled(key, std::move(reached));
+      news->dialed(key, std::move(reached));
     });
   }
   void cancel(JoinSession::AskId id) {
@@ -148,7 +148,7 @@ class Calls {
   }
   // The next one that ended, if one does in time.
   CallPtr ended(std::chrono::nanoseconds limit) {
-    for (const auto& each : news_->wait(limit)) dialled(each.source, each.reached);
+    for (const auto& each : news_->wait(limit)) dialed(each.source, each.reached);
     const CallPtr call = news_->take_ended();
     if (!call) return nullptr;
     running_.erase(call->id);
@@ -161,7 +161,7 @@ class Calls {
 
  private:
   struct Source {
-    bool is_dialled = false;
+    bool is_dialed = false;
     std::shared_ptr<Pair> pair;
     std::vector<CallPtr> waiting;  // for the pair
   };
@@ -172,7 +172,7 @@ class Calls {
     return from_wire(answer);
   }
 
-  void dialled(const SourceKey& key, const Result<Reached>& reached) {
+  void dialed(const SourceKey& key, const Result<Reached>& reached) {
     if (reached.ok()) reached_.push_back(*reached);
     const auto source = sources_.find(key);
     if (source == sources_.end()) return;
@@ -227,7 +227,7 @@ class Calls {
   const std::shared_ptr<CallNews> news_ = std::make_shared<CallNews>();
   std::map<JoinSession::AskId, CallPtr> running_;
   std::map<SourceKey, Source> sources_;
-  std::vector<Reached> reached_;  // all that were dialled
+  std::vector<Reached> reached_;  // all that were dialed
   std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   double bytes_ = 0;
   bool is_slow_ = false;

@@ -34,8 +34,8 @@ class JoinNews {
 
 struct JoinDrive {
   // A new connection to a source, begun for its first ask and after an ask that failed. Must not
-  // block; `dialled` comes from any thread.
-  std::function<void(const PeerAddress& source, Ways::Done dialled)> dial;
+  // block; `dialed` comes from any thread.
+  std::function<void(const PeerAddress& source, Ways::Done dialed)> dial;
   std::function<void(const JoinSession&)> moved;  // after each answer
   std::function<void(const std::string&)> complain;
 };

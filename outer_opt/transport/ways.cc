@@ -331,12 +331,12 @@ Result<Reached> Ways::reach_and_wait(const PeerAddress& peer, wire::stream::Dial
 
 void Ways::dial(const AttemptPtr& attempt) {
   node_.dial(attempt->to, [self = shared_from_this(), attempt](Result<PairPtr> pair) {
-    self->dialled(attempt, std::move(pair));
+    self->dialed(attempt, std::move(pair));
   });
 }
 
 // Also when another way was begun meanwhile, or was even found.
-void Ways::dialled(const AttemptPtr& attempt, Result<PairPtr> pair) {
+void Ways::dialed(const AttemptPtr& attempt, Result<PairPtr> pair) {
   if (is_over_) return;
   note_direct(attempt->peer, pair.ok());
   if (attempt->is_over) {
@@ -443,7 +443,7 @@ void Ways::in_vain(const AttemptPtr& attempt) {
   finish(attempt, std::move(why));
 }
 
-// Whoever cannot be dialled may still dial. Little goes over the relay then.
+// A peer that cannot be dialed may still dial. Then little goes over the relay.
 void Ways::ask_back(const AttemptPtr& attempt) {
   wait(attempt, options_.back_limit, &Ways::not_back);
   say(*attempt->over_relay, kBack + std::to_string(attempt->to.lanes) + " " + node_.address(),
@@ -526,7 +526,7 @@ Status Ways::serve(const PairPtr& pair, std::string_view purpose) {
   }
   const auto take = purpose == kLend ? &Ways::lent : &Ways::given;
   net::post(node_.io(), [self = shared_from_this(), by = *by, pair, take] {
-    if (!self->is_over_ && !pair->has_dialled()) (self.get()->*take)(by, pair);
+    if (!self->is_over_ && !pair->has_dialed()) (self.get()->*take)(by, pair);
   });
   return {};
 }
@@ -547,7 +547,7 @@ Status Ways::dial_back(ReplicaId whom, std::string_view words) {
     to.expected->job = identity_->own.job;
     to.expected->replica = whom;
     const bool in_vain = steady_now() < peer_of(whom).direct_again;
-    if (in_vain) return Error{Code::kNotFound, address + " was dialled in vain", "", ""};
+    if (in_vain) return Error{Code::kNotFound, address + " was dialed in vain", "", ""};
   }
   const auto pair = wire::stream::dial_and_wait(node_, to);
   note_direct(whom, pair.ok());

@@ -1,7 +1,7 @@
 // How this process reaches a peer, the first of these that works:
 //
 //   direct    it dials the peer's address
-//   reverse   it takes a connection that the peer dialled: one that the peer lends, because either
+//   reverse   it takes a connection that the peer dialed: one that the peer lends, because either
 //             end of a pair opens streams, or one that the peer makes when it is asked for it over
 //             a relay
 //   relayed   a relay carries the bytes (wire/relay)
@@ -89,7 +89,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   void set_relays(std::vector<std::string> relays);
   std::size_t waits_at() const;  // so many relays at the moment
 
-  // A pair for `peer`, dialled as `to` says where that can be done. `keeps`: it is used for long,
+  // A pair for `peer`, dialed as `to` says where that can be done. `keeps`: it is used for long,
   // so the peer may use it, too, and a pair that the peer lends will do.
   void reach(const PeerAddress& peer, wire::stream::DialOptions to, bool keeps, Done done);
   // Cancelled when `stop` is requested: what is still begun is let go of when it comes.
@@ -100,7 +100,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   bool is_best(const PeerAddress& peer, const wire::stream::DialOptions& to, PeerWay way);
 
   // For a thread that may wait: answers a stream of kWayPurpose. Whoever opened it is a replica of
-  // this job. Errors: not_found, the address cannot be dialled; invalid_argument.
+  // this job. Errors: not_found, the address cannot be dialed; invalid_argument.
   Status serve(const std::shared_ptr<wire::stream::Pair>& pair, std::string_view purpose);
 
  private:
@@ -132,7 +132,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
 
   // ---- an attempt, on the I/O thread but for dial()
   void dial(const AttemptPtr& attempt);
-  void dialled(const AttemptPtr& attempt, Result<PairPtr> pair);
+  void dialed(const AttemptPtr& attempt, Result<PairPtr> pair);
   void named(const AttemptPtr& attempt, const PairPtr& pair, bool is_right);
   void not_direct(const AttemptPtr& attempt);
   void call(const AttemptPtr& attempt);

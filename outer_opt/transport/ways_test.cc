@@ -1,4 +1,4 @@
-// How replicas reach each other where some cannot be dialled: real nodes with certificates, and
+// How replicas reach each other where some cannot be dialed: real nodes with certificates, and
 // real relays. A hidden node says an address of this host on which nothing listens.
 #include "outer_opt/transport/ways.h"
 
@@ -112,7 +112,7 @@ void expect_way(const Result<Reached>& reached, PeerWay way, std::uint64_t whom,
   EXPECT_TRUE(stream->finish(seconds(10)).ok());
 }
 
-TEST(Ways, WhoeverCanBeDialledIsDialled) {
+TEST(Ways, WhoeverCanBeDialedIsDialed) {
   const TestCluster cluster;
   const auto relay = start_relay(cluster);
   Member one(cluster, 1, false, {relay->address()}), two(cluster, 2, false, {relay->address()});
@@ -123,14 +123,14 @@ TEST(Ways, WhoeverCanBeDialledIsDialled) {
   EXPECT_EQ(relay->counts().bytes_total, 0u);
 }
 
-TEST(Ways, APairThatThePeerDialledIsUsed) {
+TEST(Ways, APairThatThePeerDialedIsUsed) {
   const TestCluster cluster;
   Member open(cluster, 1, false, {}), hidden(cluster, 2, true, {});
   expect_way(hidden.reach(open, true), PeerWay::kDirect, 1, cluster);
   const auto reached = open.reach(hidden, true);
   expect_way(reached, PeerWay::kReverse, 2, cluster);
   EXPECT_TRUE(reached->is_lent);
-  EXPECT_FALSE(reached->pair->has_dialled());
+  EXPECT_FALSE(reached->pair->has_dialed());
 }
 
 // Two members begin at the same time.
@@ -142,7 +142,7 @@ TEST(Ways, APairThatIsAboutToComeIsWaitedFor) {
   expect_way(first.get(), PeerWay::kReverse, 2, cluster);
 }
 
-TEST(Ways, WhoeverCannotBeDialledIsAskedToDial) {
+TEST(Ways, WhoeverCannotBeDialedIsAskedToDial) {
   const TestCluster cluster;
   const auto relay = start_relay(cluster);
   Member open(cluster, 1, false, {relay->address()}), hidden(cluster, 2, true, {relay->address()});
@@ -155,7 +155,7 @@ TEST(Ways, WhoeverCannotBeDialledIsAskedToDial) {
   EXPECT_LT(relay->counts().bytes_total, 20'000u);  // two handshakes and a word
 }
 
-TEST(Ways, WhereNeitherCanBeDialledARelayCarries) {
+TEST(Ways, WhereNeitherCanBeDialedARelayCarries) {
   const TestCluster cluster;
   const auto relay = start_relay(cluster);
   Member one(cluster, 1, true, {relay->address()}), two(cluster, 2, true, {relay->address()});
@@ -278,7 +278,7 @@ TEST(Ways, TheOrderOfRelaysFollowsFromTheReplica) {
 
 // ---- a reduce
 
-// One node that can be dialled, and two that cannot.
+// One node that can be dialed, and two that cannot.
 class Sites {
  public:
   Sites() : relay_(start_relay(cluster_)) {
@@ -315,7 +315,7 @@ class Sites {
   Swarm swarm{3, 20'001, CodecKind::kInt8};
 };
 
-TEST(WaysOfAReduce, MembersThatCannotBeDialledAverage) {
+TEST(WaysOfAReduce, MembersThatCannotBeDialedAverage) {
   Sites sites;
   for (int round = 1; round <= 3; ++round) {
     sites.swarm.plan.key.round = round;

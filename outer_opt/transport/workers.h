@@ -18,7 +18,7 @@ class Workers {
   ~Workers() { stop(); }
 
   int threads() const { return count_; }
-  // Does it soon, in the order of the calls. After stop(): never. Who posts bounds how much waits.
+  // Runs it soon, in the order of the calls; after stop(), never. The caller bounds how much waits.
   void post(std::function<void()> work);
   void stop();  // waits for what has begun
 

@@ -77,7 +77,7 @@ class ProgramCompute final : public replica::Compute {
   void write_parameters(std::span<const float> in) override {
     orders_.ask(order_of(SHOAL_WRITE, in));
   }
-  // Of ddp, which check_spec() refuses.
+  // Only for ddp, which check_spec() refuses.
   void read_gradient(std::span<float> out) const override { std::ranges::fill(out, 0.0f); }
   void clear_gradient() override {}
 

@@ -38,8 +38,8 @@ class OuterAlgorithm {
   // Makes a checkpoint's momentum, a whole vector, the state's.
   virtual void adopt_momentum(std::vector<float> momentum, OuterState& state) const;
 
-  // The contribution at a boundary: anchor minus local on the fragment, or the gradient. Of a part
-  // of the vector it is made by way of `scratch`, which is as long as the anchor.
+  // The contribution at a boundary: anchor minus local on the fragment, or the gradient. For a
+  // part of the vector it is made in `scratch`, which is as long as the anchor.
   virtual void contribution(const LocalParameters& local, const OuterState& state,
                             const outer_opt::Fragment& fragment, std::span<float> out,
                             std::span<float> scratch) const;

@@ -22,8 +22,8 @@ class OuterVectors {
  public:
   virtual ~OuterVectors() = default;
 
-  // Takes the contribution at a boundary. Of a part of the vector, values that are not finite count
-  // beyond it, too: they spread.
+  // Takes the contribution at a boundary. Values that are not finite count even outside
+  // the part that is sent, because they spread.
   virtual Result<outer_opt::VectorStatistics> take_contribution(
       const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
       const outer_opt::Fragment& fragment) = 0;

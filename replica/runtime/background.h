@@ -1,6 +1,6 @@
 // One piece of work in a thread of its own, numbered, so that the end of a piece that was given up
 // can be told from the end of the current one. stop() asks the work to end and waits for it; work
-// that honours its stop token ends within moments.
+// that honors its stop token ends within moments.
 #pragma once
 
 #include <cstdint>

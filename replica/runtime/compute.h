@@ -29,6 +29,9 @@
 namespace shoal::outer_opt {
 class Accelerator;
 }
+namespace shoal::tokenizer {
+class TextTokenizer;
+}
 
 namespace shoal::replica {
 
@@ -97,6 +100,8 @@ class Compute : public LocalParameters {
   // ---- stage 0
   // A held-out window of `context` tokens, from which a sample continues; empty: there is none.
   virtual std::vector<std::int64_t> prompt() const = 0;
+  // What makes text of the tokens (data.tokenizer_file); null: they are bytes, or numbers.
+  virtual const tokenizer::TextTokenizer* tokenizer() const { return nullptr; }
 
   // ---- a stage of a pipeline
   // With no task kept; this outlives it.

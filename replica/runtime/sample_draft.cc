@@ -67,7 +67,7 @@ void SampleDraft::take(std::span<const float> logits) {
 }
 
 std::string SampleDraft::text() const {
-  static_assert(kTokens * 6 <= static_cast<std::int64_t>(kSampleBytesMax));  // "65535 "
+  static_assert(kTokens * 11 <= static_cast<std::int64_t>(kSampleBytesMax));  // "4294967295 "
   return readable_text(written_);
 }
 

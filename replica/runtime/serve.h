@@ -25,7 +25,7 @@ struct TrainerProgram {
   // Fills device and libraries of what is said to the agent, once the agent is there: it may take a
   // second.
   std::function<MaybeFailure(TrainerReady&)> measure;
-  // Ends it as the agent's stop does; while the agent is being dialled, after that.
+  // Ends it as the agent's stop does; while the agent is being dialed, after that.
   std::stop_token stop = {};
 };
 

@@ -25,7 +25,7 @@ Extent extent_of(const StageShape& shape, const FrameHeader& header) {
   if (header.kind == FrameKind::kForward) {
     const std::int64_t sequences = shape.sequences_of(header.microbatch.kind);
     return {u32(sequences * shape.context), u32(shape.hidden),
-            u32(sequences * (shape.context + 1))};
+            u32(shape.data_words(header.microbatch.kind))};
   }
   switch (header.microbatch.kind) {
     case PassKind::kTrain:
@@ -60,7 +60,7 @@ Status check_facts(const StageFacts& facts, const FrameHeader& header) {
 std::uint64_t body_max_of(const StageFacts& facts) {
   const StageShape& shape = facts.shape;
   const auto values = static_cast<std::size_t>(std::max(shape.rows() * shape.hidden, shape.vocab));
-  const auto tokens = static_cast<std::size_t>(shape.sequences * (shape.context + 1));
+  const auto tokens = static_cast<std::size_t>(shape.data_words(PassKind::kTrain));
   const std::uint64_t largest =
       encoded_size(ActivationCodec::kFp32, values) + tokens * sizeof(std::uint32_t);
   return std::min(2 * std::max(largest, kGossipMax), kFrameBodyMax);
@@ -80,7 +80,7 @@ void Neighbours::ping_all() {
     const MutexLock lock(mutex_);
     if (closed_) return;
     for (const auto& [peer, stream] : open_) {
-      if (stream->dialled()) streams.push_back(stream);
+      if (stream->dialed()) streams.push_back(stream);
     }
   }
   for (const auto& stream : streams) stream->ping();
@@ -150,7 +150,7 @@ Status Neighbours::take_over(const std::shared_ptr<Stream>& stream,
   const MutexLock lock(mutex_);
   if (closed_) return Error{Code::kNotFound, to_string(name.to) + " has left"};
   if (wanted_.contains(name.from)) {
-    return Error{Code::kConflict, to_string(name.from) + " is dialled from here"};
+    return Error{Code::kConflict, to_string(name.from) + " is dialed from here"};
   }
   if (open_.size() >= kStreamsMax) return Error{Code::kResourceExhausted, "too many streams"};
   auto& slot = open_[name.from];
@@ -289,8 +289,10 @@ bool Neighbours::read_forward(Stream& stream, const Frame& frame) {
                          buffers_.take(header.values())};
   const auto tokens = std::as_writable_bytes(std::span(forward.tokens));
   std::ranges::copy(body.bytes.first(tokens.size()), tokens.begin());
-  for (const std::uint32_t token : forward.tokens) {
-    if (token >= options_.facts.shape.vocab) return refuse(stream, header, "a token too large");
+  const StageShape& shape = options_.facts.shape;
+  const auto too_large = [&](std::uint32_t token) { return token >= shape.vocab; };
+  if (shape.data == StageData::kTokens && std::ranges::any_of(forward.tokens, too_large)) {
+    return refuse(stream, header, "a token too large");
   }
   const std::span<const std::byte> tensor[] = {body.bytes.subspan(tokens.size())};
   good = decode(header.codec, tensor, forward.input);

@@ -83,18 +83,18 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
                                             const StreamContext& context,
                                             std::function<void()> wake);
 
-  // Streams to keep; other dialled ones are closed.
+  // Streams to keep; other dialed ones are closed.
   void dial(const std::vector<PipelineMember>& peers);
-  // A stream that a peer dialled: started, or refused with the reason.
+  // A stream that a peer dialed: started, or refused with the reason.
   void accept(const std::shared_ptr<Stream>& stream);
   // Dropped when there is no stream to `to`: the inbox holds the news of its loss.
   void send(ReplicaId to, const FrameHeader& header, SharedBytes body);
 
   std::vector<Arrival> take();
   void recycle(std::vector<float> tensor) { buffers_.give_back(std::move(tensor)); }
-  std::vector<LinkStats> links();  // of dialled peers
+  std::vector<LinkStats> links();  // of dialed peers
   std::int64_t bad_frames();
-  // For each dialled peer without a stream: why its last one ended, or was refused.
+  // For each dialed peer without a stream: why its last one ended, or was refused.
   std::string troubles();
   void close();  // ends all streams; `wake` is not called any more
 
@@ -107,7 +107,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   struct Wanted {
     PipelineMember member;
     Backoff backoff{milliseconds(100), seconds(2)};
-    std::shared_ptr<Stream> stream;  // dialling or open
+    std::shared_ptr<Stream> stream;  // dialing or open
     StreamCounters before;           // of streams that ended
     std::string trouble;             // why the last one ended
   };
@@ -145,7 +145,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   Prng prng_ SHOAL_GUARDED_BY(mutex_);
   std::map<ReplicaId, Wanted> wanted_ SHOAL_GUARDED_BY(mutex_);
   std::map<ReplicaId, std::shared_ptr<Stream>> open_
-      SHOAL_GUARDED_BY(mutex_);  // dialled and accepted
+      SHOAL_GUARDED_BY(mutex_);  // dialed and accepted
   std::vector<Arrival> inbox_ SHOAL_GUARDED_BY(mutex_);
   std::int64_t bad_frames_ SHOAL_GUARDED_BY(mutex_) = 0;
   int waking_ SHOAL_GUARDED_BY(mutex_) = 0;  // threads in wake_

@@ -54,9 +54,11 @@ struct Station {
   }
   ~Station() { leave(); }
 
-  void enter(ReplicaId self, StageIndex stage, std::int64_t context = 8, std::int64_t epoch = 0) {
+  void enter(ReplicaId self, StageIndex stage, std::int64_t context = 8, std::int64_t epoch = 0,
+             StageData data = StageData::kTokens) {
     id = self;
     NeighboursOptions options{JobId(1), epoch, self, facts(stage, context)};
+    options.facts.shape.data = data;
     neighbours = Neighbours::create(options, PipelineHost::of(*service).context(), [this] {
       const MutexLock lock(mutex);
       woken = true;
@@ -129,7 +131,7 @@ Written frame(const StageFacts& facts, FrameKind kind, std::int32_t index = 0) {
   const auto tensor = values(facts.shape.rows() * facts.shape.hidden);
   const bool forward = kind == FrameKind::kForward;
   frame.header.tokens =
-      forward ? static_cast<std::uint32_t>(facts.shape.sequences * (facts.shape.context + 1)) : 0;
+      forward ? static_cast<std::uint32_t>(facts.shape.data_words(PassKind::kTrain)) : 0;
   frame.header.rows = static_cast<std::uint32_t>(facts.shape.rows());
   frame.header.columns = static_cast<std::uint32_t>(facts.shape.hidden);
   frame.header.codec = facts.codec;
@@ -226,7 +228,7 @@ TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
   pair.second.leave();
   pair.first.expect<Lost>();
   pair.second.enter(kSecond, 1);
-  pair.first.expect<Connected>();  // dialled again by itself
+  pair.first.expect<Connected>();  // dialed again by itself
   pair.second.expect<Connected>();
   pair.first.neighbours->dial({});
   pair.first.expect<Lost>();
@@ -234,7 +236,7 @@ TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
   EXPECT_LT(Clock::now() - before, 5s);
 }
 
-TEST(Neighbours, AnAddressWhereNobodyIsIsDialledAgain) {
+TEST(Neighbours, AnAddressWhereNobodyIsIsDialedAgain) {
   auto second = std::make_unique<Station>();
   const std::string address = second->node->address();
   second.reset();
@@ -273,6 +275,24 @@ TEST(Neighbours, BadForwardsAreRefusedAndCounted) {
   EXPECT_EQ(pair.second.neighbours->bad_frames(), 7);
   send(pair.first, kSecond, frame(facts(1, 8), FrameKind::kForward, 5));
   EXPECT_EQ(pair.second.expect<ArrivedForward>().header.microbatch.index, 5);
+}
+
+TEST(Neighbours, ANumberTravelsInPlaceOfTokens) {
+  Station first, second;
+  first.enter(kFirst, 0, 8, 0, StageData::kNumber);
+  second.enter(kSecond, 1, 8, 0, StageData::kNumber);
+  first.dial(second, kSecond);
+  first.expect<Connected>();
+  second.expect<Connected>();
+  StageFacts numbered = facts(1, 8);
+  numbered.shape.data = StageData::kNumber;
+  Written sound = frame(numbered, FrameKind::kForward);
+  sound.body[3] = std::byte{0xff};  // no token is as large
+  sound.finish();
+  send(first, kSecond, sound);
+  EXPECT_EQ(second.expect<ArrivedForward>().tokens, (std::vector<std::uint32_t>{0xff000000, 0}));
+  send(first, kSecond, frame(facts(1, 8), FrameKind::kForward));
+  EXPECT_EQ(first.expect<ArrivedRefusal>().reason, RefusalReason::kBadTensor);
 }
 
 TEST(Neighbours, EntropyCodedTensorsArriveAsTheyWere) {
@@ -428,7 +448,7 @@ TEST(Neighbours, AnUnreadInboxStopsTheSender) {
   EXPECT_LE(most * one.body.size(), wire::stream::Quotas().window);
 }
 
-// Of frames that take several messages, a few wait at most.
+// At most a few frames that take several messages wait.
 TEST(Neighbours, LargeFramesHoldTheWindowToo) {
   constexpr std::int64_t kContext = 20'000;
   Pair pair(kContext);
@@ -464,8 +484,8 @@ TEST(Neighbours, ReplicasOfOtherHostsShowWhoTheyAre) {
   second.expect<ArrivedForward>();
 }
 
-// Whoever shows the certificate of another replica, job or epoch gets no stream, dialled or
-// dialling.
+// A peer that shows the certificate of another replica, job or epoch gets no stream, dialed or
+// dialing.
 TEST(Neighbours, TheCertificateOfAnotherReplicaIsRefused) {
   const wire::stream::TestCluster cluster;
   const identity::ReplicaName right = named(cluster, kFirst);

@@ -1,6 +1,6 @@
 // The inside of PipelineService (stage_runtime.h): which replicas are here, and the streams that
 // wait for one that is not here yet. A stream waits for kWaitMax, kWaitingMax of them at most; then
-// it is refused by name, and its sender dials again. A stream whose dialling end has not shown to
+// it is refused by name, and its sender dials again. A stream whose dialing end has not shown to
 // be the replica that it speaks for is refused before a byte of it is taken.
 #pragma once
 

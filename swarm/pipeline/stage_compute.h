@@ -29,14 +29,25 @@ struct ComputeFailure {
 };
 using MaybeComputeFailure = std::optional<ComputeFailure>;
 
+// What of the data goes with a microbatch from stage 0 to the last stage, in words of 32 bits.
+enum class StageData {
+  kTokens,  // [sequences][context + 1] tokens below vocab: inputs, and targets for the last stage
+  kNumber   // two words, the lower one first: the number of its first sequence. Stage 0 and the
+            // last one read the sequences themselves, which may be anything
+};
+
 // The shape of one microbatch in a stage; every tensor is fp32, row-major, rows = sequences *
 // context.
 struct StageShape {
   std::int64_t sequences = 1, context = 1, hidden = 1, vocab = 256;
+  StageData data = StageData::kTokens;
   std::int64_t rows() const { return sequences * context; }
   // A kLogits pass is about one text.
   std::int64_t sequences_of(PassKind kind) const {
     return kind == PassKind::kLogits ? 1 : sequences;
+  }
+  std::int64_t data_words(PassKind kind) const {
+    return data == StageData::kNumber ? 2 : sequences_of(kind) * (context + 1);
   }
 };
 
@@ -44,7 +55,7 @@ struct StageShape {
 struct StagePass {
   std::int64_t step = 0;  // the inner step that it belongs to
   PassKind kind = PassKind::kTrain;
-  std::span<const std::uint32_t> tokens;  // [sequences][context + 1]; on stage 0 and the last one
+  std::span<const std::uint32_t> tokens;  // as StageData says; of use to stage 0 and the last one
   std::span<const float> input;           // [rows][hidden]; empty on stage 0
 };
 
@@ -58,9 +69,8 @@ class StageCompute {
   virtual ~StageCompute() = default;
   virtual StageShape shape() const = 0;
 
-  // The sequences of a microbatch, [sequences][context + 1] tokens, for stage 0 (inputs) and,
-  // carried along by the pipeline, for the last stage (targets). kTrain: sequence `first` of the
-  // seeded order; kLoss: held-out ones.
+  // The data of a microbatch, as StageData says. kTrain: from sequence `first` of the seeded order
+  // on; kLoss: held-out ones.
   virtual MaybeComputeFailure draw(const Microbatch& microbatch, std::int64_t first_sequence,
                                    std::vector<std::uint32_t>& tokens) = 0;
 

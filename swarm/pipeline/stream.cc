@@ -51,13 +51,13 @@ std::optional<StreamName> parse_purpose(std::string_view purpose) {
 // ---- its life
 
 Stream::Stream(const StreamContext& context, const StreamName& name)
-    : context_(context), name_(name), dialled_(true) {}
+    : context_(context), name_(name), dialed_(true) {}
 
 Stream::Stream(const StreamContext& context, const StreamName& name,
                std::shared_ptr<wire::stream::Stream> stream, std::function<void(Stream&)> forget)
     : context_(context),
       name_(name),
-      dialled_(false),
+      dialed_(false),
       forget_(std::move(forget)),
       stream_(std::move(stream)) {}
 
@@ -78,7 +78,7 @@ void Stream::joined(const Result<std::shared_ptr<wire::stream::Pair>>& pair) {
   if (!pair.ok()) return end(pair.error().message);
   if (!context_.peers->is_replica(**pair, {name_.job, name_.epoch, name_.to})) {
     (*pair)->close();
-    return end("somebody else answers for " + to_string(name_.to));
+    return end("another process answers for " + to_string(name_.to));
   }
   pair_ = *pair;
   const auto stream = pair_->open(
@@ -226,7 +226,7 @@ void Stream::pong(FrameHeader ping) {
 // ---- receiving
 
 bool Stream::is_answer(std::span<const std::byte> head) const {
-  return dialled_ && !answered_ && wire::stream::to_text(head) == kAnswer;
+  return dialed_ && !answered_ && wire::stream::to_text(head) == kAnswer;
 }
 
 std::optional<std::span<std::byte>> Stream::place(std::span<const std::byte> head,

@@ -6,7 +6,7 @@
 // without a head, each of kMessageBytes; so the first one has the odd part, and the last one is
 // what holds the window until the owner has taken the frame.
 //
-// The dialled end opens the stream, and says by its purpose who speaks with whom. The other end
+// The dialed end opens the stream, and says by its purpose who speaks with whom. The other end
 // answers when that replica is there; nothing is sent before. A stream ends once, for whatever
 // reason; its owner is told once, unless it closed the stream.
 //
@@ -66,7 +66,7 @@ class Stream;
 class StreamOwner {
  public:
   virtual ~StreamOwner() = default;
-  virtual void opened(Stream& stream) = 0;  // a dialled one: the other end has taken it
+  virtual void opened(Stream& stream) = 0;  // a dialed one: the other end has taken it
   // The most that a frame may bring: a larger one ends the stream at its header.
   virtual std::uint64_t body_max() const { return kFrameBodyMax; }
   // Anything but pings. True: the frame waits with the owner, who calls Stream::taken() for it.
@@ -77,7 +77,7 @@ class StreamOwner {
 // What all streams of one process share.
 struct StreamContext {
   wire::stream::Peers* peers = nullptr;
-  std::shared_ptr<wire::TimerThread> timer;   // pings, dialling, what waits too long
+  std::shared_ptr<wire::TimerThread> timer;   // pings, dialing, what waits too long
   std::shared_ptr<wire::TimerThread> reader;  // of large frames: the I/O thread must not block
   std::shared_ptr<Buffers<std::byte>> bodies = std::make_shared<Buffers<std::byte>>();
 };
@@ -92,17 +92,17 @@ struct StreamCounters {
 class Stream final : public wire::stream::StreamEvents,
                      public std::enable_shared_from_this<Stream> {
  public:
-  // To be dialled.
+  // To be dialed.
   Stream(const StreamContext& context, const StreamName& name);
   // Accepted: `forget` is called when it is over before it was started.
   Stream(const StreamContext& context, const StreamName& name,
          std::shared_ptr<wire::stream::Stream> stream, std::function<void(Stream&)> forget);
 
   const StreamName& name() const { return name_; }
-  ReplicaId peer() const { return dialled_ ? name_.to : name_.from; }
-  bool dialled() const { return dialled_; }
+  ReplicaId peer() const { return dialed_ ? name_.to : name_.from; }
+  bool dialed() const { return dialed_; }
 
-  // Dialled, once. The owner hears opened() or ended(). May wait for the name service.
+  // Dialed, once. The owner hears opened() or ended(). May wait for the name service.
   void dial(const std::string& address, std::shared_ptr<StreamOwner> owner);
   // Accepted: one of them, once.
   void start(std::shared_ptr<StreamOwner> owner);
@@ -137,7 +137,7 @@ class Stream final : public wire::stream::StreamEvents,
 
   const StreamContext context_;
   const StreamName name_;
-  const bool dialled_;
+  const bool dialed_;
   const std::function<void(Stream&)> forget_;
 
   // I/O thread.
@@ -146,8 +146,8 @@ class Stream final : public wire::stream::StreamEvents,
     std::size_t placed = 0, arrived = 0;
   };
   std::optional<Incoming> incoming_;
-  std::shared_ptr<wire::stream::Pair> pair_;  // that was dialled
-  bool answered_ = false;                     // dialled
+  std::shared_ptr<wire::stream::Pair> pair_;  // that was dialed
+  bool answered_ = false;                     // dialed
 
   std::atomic<int> with_reader_{0};  // frames
   outer_opt::EntropyCoder coder_;

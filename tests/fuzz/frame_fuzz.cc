@@ -26,7 +26,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr std::array kTopologies = {Topology::kButterfly, Topology::kRing, Topology::kAllgather,
                                     Topology::kParamServer};
-constexpr std::uint8_t kVariants = 4;  // of a butterfly: mean, trimmed mean, centred clip, sharded
+constexpr std::uint8_t kVariants = 4;  // of a butterfly: mean, trimmed mean, centered clip, sharded
 constexpr std::int64_t kValues = 40, kFrameValues = 8, kSparseFrameValues = 4096;
 
 std::uint8_t take_byte(Bytes& bytes) {

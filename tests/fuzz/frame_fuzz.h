@@ -17,7 +17,7 @@ namespace shoal::fuzz {
 // The plan of a conversation: three members, of whom the first one is the session's. With
 // param_server the third one only averages. Shapes 0 to 3: butterfly, ring, all-gather (sparse2,
 // whatever `codec` says) and param_server; 4, 8 and 12: a butterfly with a trimmed mean, with a
-// centred clip and with sharded momentum.
+// centered clip and with sharded momentum.
 ReducePlan plan_of(std::uint8_t shape, std::uint8_t codec);
 std::int64_t frame_values_of(const ReducePlan& plan);
 

@@ -1,7 +1,7 @@
 // The history of streaming.txt: fragments, overlap and one failure. Two replicas of the simulator,
-// one of which dies as a round commits and is replaced; what they hold at every boundary, put into
-// every committed attempt, and make of its result is written down, so that others can do it again:
-// real peers over sockets, and devices.
+// one of which dies as a round commits and is replaced. It records what they hold at every
+// boundary, contribute to every committed attempt and compute from its result, so that others can
+// repeat it: real peers over sockets, and devices.
 #pragma once
 
 #include <cstring>

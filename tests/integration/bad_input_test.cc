@@ -338,7 +338,7 @@ TEST_F(BadInput, ADatabaseThatCannotBeUsedIsRefusedInOneSentence) {
 
 TEST_F(BadInput, AnAgentWithAWrongTokenIsTurnedAway) {
   if (!has_binary("shoal-agent")) GTEST_SKIP() << "shoal-agent was not built";
-  // Of this cluster, with another secret.
+  // A token of this cluster with another secret.
   std::string text = run({"cat", text_at(coordinator_->address(), "token_file")}, 5).out;
   text = text.substr(0, text.rfind('.') + 1) + std::string(64, 'f') + "\n";
   const std::string token = write_token(folder_, text);

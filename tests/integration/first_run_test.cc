@@ -120,7 +120,7 @@ TEST_F(FirstRun, ListsAreForPeopleAndMachines) {
     const Finished table = cluster_->shoal(command);
     EXPECT_EQ(table.exit_code, 0) << command[0] << table.err;
     EXPECT_NE(table.out, "");
-    EXPECT_EQ(table.out.find('\033'), std::string::npos) << "colour without a terminal";
+    EXPECT_EQ(table.out.find('\033'), std::string::npos) << "color without a terminal";
     std::vector<std::string> for_machines = command;
     for_machines.push_back("--json");
     const Finished json = cluster_->shoal(for_machines);

@@ -1,6 +1,6 @@
-// An agent that comes while a job trains takes part in it, for each kind of round of
-// docs/joining.md that several replicas can have: it contributes to a committed round, and all have
-// the same digests. And many that come at once.
+// An agent that joins a running job takes part in it, for each kind of round of docs/joining.md
+// that several replicas can have: it contributes to a committed round, and all have the same
+// digests. So do many agents that join at once.
 #include <algorithm>
 #include <set>
 

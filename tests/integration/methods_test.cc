@@ -1,6 +1,6 @@
 // Four processes train the same tiny model with every method that the other tests leave out: each
-// job is completed, and every round has one digest from all four. What the methods are worth is
-// the business of bench/convergence.
+// job is completed, and every round has one digest from all four. bench/convergence measures
+// what each method achieves.
 #include <map>
 #include <set>
 

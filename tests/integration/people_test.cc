@@ -12,7 +12,7 @@
 namespace shoal::integration {
 namespace {
 
-// Of this process and of those that it starts.
+// The environment of this process and of those that it starts.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -58,7 +58,7 @@ TEST_F(People, UpKeepsItsTokenWhereTheCommandsFindIt) {
   const Variable elsewhere("XDG_CONFIG_HOME", cluster_->folder().path("nobody"));
   const Finished nobody = shoal({"agent", "ls", "--addr", http()});
   EXPECT_EQ(nobody.exit_code, cli::kExitAuth);
-  EXPECT_NE(nobody.err.find("no token was shown"), std::string::npos) << nobody.err;
+  EXPECT_NE(nobody.err.find("the request has no token"), std::string::npos) << nobody.err;
   EXPECT_NE(nobody.err.find("shoal login"), std::string::npos) << nobody.err;
 }
 

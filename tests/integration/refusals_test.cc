@@ -1,4 +1,4 @@
-// Whoever has no business at a port is turned away there, before any content, and counted: what a
+// A port turns away everything that has no right to it, before any content, and counted: what a
 // stranger, a browser that was led astray, somebody with a wrong token, and hosts, agents and
 // replicas with every kind of wrong certificate try on each port of a cluster that trains. The
 // table is docs/refusals.md, and each row of it is one of these probes.

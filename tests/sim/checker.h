@@ -23,7 +23,7 @@ struct BrokenInvariant {
   std::string what;
 };
 
-// Who holds what and could be asked for it, as the world knows it.
+// Which holders have which state and could be asked for it, as the world knows.
 class Census {
  public:
   virtual ~Census() = default;

@@ -49,8 +49,8 @@ Trainer& FaultInjector::any_trainer() {
   return *trainers[prng_.below(trainers.size())];
 }
 
-// Counted when it is told. One at a time: of two that lie together nobody could tell. Who has not
-// begun may still begin long after, so it is to forget it.
+// Counted when the lie is told. One at a time, because two that lie together cannot be found. A
+// trainer that has not begun may still begin much later, so it must forget the order.
 void FaultInjector::begin_lie(Trainer& trainer, Fault how) {
   std::vector<Lie*> others;
   for (auto& host : world_.hosts_) {

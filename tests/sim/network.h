@@ -1,7 +1,7 @@
 // Streams between agents and the coordinator. A stream keeps its order and loses nothing while it
 // lives; when it breaks, what was in flight is lost and each end hears of it in its own time. A
 // partition holds messages back, and breaks the stream once it lasts longer than the keep-alive; so
-// does a coordinator that stands still, which can be dialled meanwhile and says nothing.
+// does a coordinator that stands still, which can be dialed meanwhile and says nothing.
 // Messages are sometimes delivered twice, right after each other or again over the next stream of
 // the same agent.
 #pragma once
@@ -38,7 +38,7 @@ class CoordinatorEnd {
  public:
   virtual ~CoordinatorEnd() = default;
   virtual bool reachable() const = 0;
-  virtual bool stopped() const = 0;  // it can be dialled, and does not answer
+  virtual bool stopped() const = 0;  // it can be dialed, and does not answer
   virtual void agent_hello(coordinator::ConnectionId connection, const Hello& hello) = 0;
   virtual void agent_said(coordinator::ConnectionId connection, const FromAgent& message) = 0;
   virtual void agent_hung_up(coordinator::ConnectionId connection) = 0;

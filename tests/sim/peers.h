@@ -1,7 +1,7 @@
 // The network between trainers: frames of a reduce and transfers of state. Two trainers have one
 // ordered path in each direction; a path breaks when a process dies or freezes, when a partition
 // outlasts the keep-alive, or when a fault says so, and both ends hear of it. A partition may hold
-// up one direction only; then nothing new can be dialled either way.
+// up one direction only; then nothing new can be dialed either way.
 #pragma once
 
 #include <cstdint>

@@ -31,8 +31,10 @@ Json tokenizer_description(Tokenizer tokenizer) {
   if (tokenizer == Tokenizer::kBytes) {
     return {{"kind", "bytes"}, {"description", "token = byte of the UTF-8 text, 0 to 255"}};
   }
-  return {{"kind", "uint16"},
-          {"description", "token = little-endian uint16 of the training file; text by its maker"}};
+  const std::string kind = to_string(tokenizer);
+  return {{"kind", kind},
+          {"description",
+           "token = little-endian " + kind + " of the training file; text by its maker"}};
 }
 
 std::string text_of(const RoundKey& key) {

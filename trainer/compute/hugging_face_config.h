@@ -9,9 +9,9 @@
 
 namespace shoal::trainer {
 
-// Of a Llama, a Qwen2 or a GPT-2, derived fields filled; `context` is the longest that it knows.
-// kIncompatible: another architecture, or an option of it that changes what is computed and that
-// Shoal does not have; kInvalidArgument: not such a file. `path` begins the messages.
+// The spec of a Llama, a Qwen2 or a GPT-2, with derived fields; `context` is the longest that it
+// knows. kIncompatible: another architecture, or an option of it that changes what is computed and
+// that Shoal does not have; kInvalidArgument: not such a file. `path` begins the messages.
 Result<ModelSpec> read_model_config(const std::string& text, const std::string& path);
 
 }  // namespace shoal::trainer

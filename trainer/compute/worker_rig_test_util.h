@@ -33,8 +33,8 @@ class LoneNode : public outer_opt::PeerNode {
   void set_identity(std::shared_ptr<const outer_opt::PeerIdentity>) override {}
   void set_accept(const std::string&, wire::stream::AcceptStream) override {}
   void dial_replica(const std::string&, const wire::stream::PeerReplica&,
-                    wire::stream::Node::Dialled dialled) override {
-    dialled(Error{Code::kUnavailable, "nobody is there", "", ""});
+                    wire::stream::Node::Dialed dialed) override {
+    dialed(Error{Code::kUnavailable, "nobody is there", "", ""});
   }
   bool is_replica(const wire::stream::Pair&, const wire::stream::PeerReplica&) override {
     return false;

@@ -159,9 +159,9 @@ Status Dataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) con
   if (tokenizer_ == Tokenizer::kBytes) {
     std::copy(bytes + first, bytes + first + count, out.begin());
   } else {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint8_t* pair = bytes + 2 * (first + i);
-      out[static_cast<std::size_t>(i)] = pair[0] | (pair[1] << 8);
+    const auto from = static_cast<std::size_t>(first);
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      out[i] = token_at(file_.bytes, tokenizer_, from + i);
     }
   }
   if (*std::max_element(out.begin(), out.end()) >= vocab_) return check_tokens(first, count);

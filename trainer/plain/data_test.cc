@@ -106,6 +106,22 @@ TEST_F(DataTest, Uint16IsLittleEndian) {
   EXPECT_THAT(tokens, testing::ElementsAre(256 + 90, 256 + 91, 256 + 92, 256 + 93, 256 + 94));
 }
 
+TEST_F(DataTest, Uint32IsLittleEndian) {
+  std::string bytes;
+  for (int i = 0; i < 100; ++i) {
+    bytes.push_back(static_cast<char>(i & 255));
+    bytes += std::string({'\xf4', '\x01', '\x00'});
+  }
+  JobSpec spec = spec_of(write("uint32", bytes), 4, 0.1);
+  spec.data.tokenizer = Tokenizer::kUint32;
+  spec.model.vocab = 128'256;
+  const auto data = Dataset::open(spec, data::DataRoots::whole_host());
+  ASSERT_TRUE(data.ok()) << to_string(data.error());
+  std::vector<std::int64_t> tokens(5);
+  ASSERT_TRUE((*data)->validation_sequence(0, 1, tokens).ok());
+  EXPECT_THAT(tokens, testing::ElementsAre(128'090, 128'091, 128'092, 128'093, 128'094));
+}
+
 TEST_F(DataTest, MissingFileNamesItsPath) {
   const auto data =
       Dataset::open(spec_of("/nowhere/text.txt", 10, 0.1), data::DataRoots::whole_host());

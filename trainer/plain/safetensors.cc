@@ -190,7 +190,7 @@ std::uint64_t whole(const nlohmann::json& value) {
 
 using ToFloat = float (*)(std::uint16_t);
 
-// Of a type with 16 bits; null: no such type.
+// The conversion of a 16-bit type; null: no such type.
 ToFloat to_float_of(const std::string& type) {
   if (type == "F16") return outer_opt::formats::Fp16::unpack;
   if (type == "BF16") return outer_opt::formats::Bf16::unpack;

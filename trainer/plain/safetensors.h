@@ -42,7 +42,7 @@ class SafetensorsFile {
   using Shape = std::vector<std::int64_t>;
 
   static Result<SafetensorsFile> open(const std::filesystem::path& path);
-  // Of a descriptor, which it closes, also where it fails. `path` is what messages call it.
+  // Reads a descriptor and closes it, also on failure. Messages call it `path`.
   static Result<SafetensorsFile> read_from(int fd, std::filesystem::path path);
 
   const std::filesystem::path& path() const { return path_; }

@@ -50,8 +50,11 @@ export interface JobSpec {
   data: {
     [key: string]: SpecValue;
     train: string;
-    tokenizer: 'bytes' | 'uint16';
+    tokenizer: 'bytes' | 'uint16' | 'uint32';
     val_fraction: number;
+    tokenizer_file: string;
+    dataset: string;
+    mixture: Record<string, number>;
   };
   train: {
     [key: string]: SpecValue;
@@ -117,6 +120,7 @@ export interface JobSpec {
     [key: string]: SpecValue;
     kind: 'builtin' | 'python';
     entry: string;
+    code: string;
   };
 }
 

@@ -20,9 +20,9 @@
 
 namespace shoal::wire::relay {
 
-// Of now: certificates are renewed.
+// Returns the current credentials; certificates are renewed.
 using OwnCredentials = std::function<identity::Credentials()>;
-// A non-blocking descriptor, which belongs to whoever is called.
+// A non-blocking descriptor, which belongs to the callee.
 using Connected = std::function<void(Result<int>)>;
 
 // Reaches `whom` over the relay at host:port. Errors: not_found, nobody of that number waits there;

@@ -86,7 +86,7 @@ TEST(Nodes, StreamsPassOverARelay) {
   EXPECT_GT(relay->counts().bytes_total, body.size() + answer.size());  // TLS adds to it
 }
 
-// Whom the relay hands over is looked at by the ends themselves.
+// The ends themselves verify what the relay connects them to.
 TEST(Nodes, TheEndsLookAtEachOther) {
   const TestCluster cluster;
   const auto relay = start(cluster);

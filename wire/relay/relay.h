@@ -5,8 +5,8 @@
 // the relay carries bytes from one connection to the other. What passes is their TLS: the relay has
 // no key of theirs, and cannot read or change what it carries. It can only lose it.
 //
-// Who is let in. Whoever asks proves by certificate and signature which replica of this cluster it
-// is (words.h), and reaches waiting replicas of its own job only.
+// Access. Every request proves by certificate and signature which replica of this cluster sends it
+// (words.h), and reaches waiting replicas of the same job only.
 //
 // Bounds: a deadline and two quotas for handshakes, the quotas of switchboard.h, a shared rate, and
 // the idle limit of splice.h. The reasons for which connections were refused are counted.

@@ -58,7 +58,7 @@ Result<Word> decode(std::span<const char> bytes);
 // An ask for this challenge, signed by the key of `own`.
 Ask sign_ask(const Nonce& nonce, AskKind kind, ReplicaId whom, CallId call,
              const identity::Credentials& own);
-// Who asks, when its certificate counts and its key has signed. Errors: unauthenticated or
+// The sender, if its certificate is valid and its key has signed. Errors: unauthenticated or
 // permission_denied, with the remedy (identity/peer.h).
 Result<Member> prove(const Ask& ask, const Nonce& nonce, const identity::ClusterName& cluster,
                      const identity::Beliefs& beliefs, Instant now);

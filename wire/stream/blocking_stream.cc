@@ -154,8 +154,7 @@ void BlockingStream::closed(const std::optional<Error>& error) {
 
 // ---- beside it
 
-Result<std::shared_ptr<Pair>> wait_for_pair(
-    const std::function<void(Node::Dialled dialled)>& dial) {
+Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialed dialed)>& dial) {
   auto told = std::make_shared<std::promise<Result<std::shared_ptr<Pair>>>>();
   auto future = told->get_future();
   dial([told](Result<std::shared_ptr<Pair>> pair) { told->set_value(std::move(pair)); });
@@ -165,7 +164,7 @@ Result<std::shared_ptr<Pair>> wait_for_pair(
 
 Result<std::shared_ptr<Pair>> dial_and_wait(Node& node, DialOptions options) {
   return wait_for_pair(
-      [&](Node::Dialled dialled) { node.dial(std::move(options), std::move(dialled)); });
+      [&](Node::Dialed dialed) { node.dial(std::move(options), std::move(dialed)); });
 }
 
 ByteVector to_bytes(std::string_view text) {

@@ -35,7 +35,7 @@ class BlockingStream final : public StreamEvents,
     Instant arrived;  // of a clock that is never set
   };
 
-  // Of a stream that a peer opened.
+  // Wraps a stream that a peer opened.
   explicit BlockingStream(std::shared_ptr<Stream> stream);
   // Opens one. When it cannot be opened, the first read or write says why.
   static std::shared_ptr<BlockingStream> open(Pair& pair, std::string purpose, Duration limit);
@@ -76,7 +76,7 @@ class BlockingStream final : public StreamEvents,
 };
 
 // A pair that `dial` asks a node for, waited for; the handshake's limit bounds it.
-Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialled dialled)>& dial);
+Result<std::shared_ptr<Pair>> wait_for_pair(const std::function<void(Node::Dialed dialed)>& dial);
 Result<std::shared_ptr<Pair>> dial_and_wait(Node& node, DialOptions options);
 
 ByteVector to_bytes(std::string_view text);

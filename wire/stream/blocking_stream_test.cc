@@ -90,7 +90,7 @@ TEST_F(Blocking, WithTheirNodeStreamsAreOver) {
   EXPECT_EQ(ours_->read(kLimit).error().code, Code::kUnavailable);
 }
 
-TEST_F(Blocking, WhoCannotBeDialledIsNamed) {
+TEST_F(Blocking, WhoCannotBeDialedIsNamed) {
   const std::string address = server_->address();
   theirs_.reset();
   server_.reset();

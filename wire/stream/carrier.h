@@ -46,7 +46,7 @@ class Carrier {
   virtual Error why() const = 0;
   // As which refusal it counts that the handshake failed; none: the other end refused us.
   virtual std::optional<RefusalReason> refusal() const { return RefusalReason::kMalformed; }
-  // Who the other end has proven to be; nothing without TLS.
+  // The proven identity of the other end; nothing without TLS.
   virtual std::optional<identity::PeerName> peer() const = 0;
 };
 

@@ -131,7 +131,7 @@ TEST(Hostile, ABreachEndsThePairAndItsStreams) {
   EXPECT_EQ(server.node().refusals()[RefusalReason::kMalformed], 1);
 }
 
-// Who sends half a message and goes leaves nothing behind.
+// A peer that sends half a message and disconnects leaves nothing behind.
 TEST(Hostile, HalfAMessage) {
   Host server(plain());
   std::shared_ptr<Recorder> user;

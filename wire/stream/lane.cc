@@ -296,7 +296,7 @@ void Lane::wrote(std::size_t bytes) {
   let_go_of_loaded();
 }
 
-// Whoever is told may call back.
+// The user may call back from here.
 void Lane::let_go_of_loaded() {
   std::deque<Loaded> gone = std::exchange(loaded_, {});
   for (Loaded& each : gone) Outbox::let_go(each.frame);

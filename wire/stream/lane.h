@@ -32,7 +32,7 @@ namespace shoal::wire::stream {
 
 class Lane;
 
-// Who runs a lane.
+// The user of a lane.
 class LaneUser {
  public:
   virtual ~LaneUser() = default;

@@ -40,7 +40,7 @@ PairId new_pair_id() {
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-// Of a hello that does not join.
+// The refusal of a hello that does not join.
 RefusalReason reason_of(Code code) {
   if (code == Code::kResourceExhausted) return RefusalReason::kLimits;
   return code == Code::kPermissionDenied ? RefusalReason::kOtherMember : RefusalReason::kMalformed;
@@ -111,10 +111,10 @@ void Node::shut_all() {
     listener->descriptor.close(ignored);
   }
   for (const auto& [lane, host] : std::exchange(shaking_, {})) lane->close();
-  for (const auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
+  for (const auto& [dialing, waiting] : std::exchange(without_tls_, {})) {
     if (waiting.fd >= 0) ::close(waiting.fd);
   }
-  while (!dialling_.empty()) tell(*dialling_.begin(), closing());
+  while (!dialing_.empty()) tell(*dialing_.begin(), closing());
   while (!pairs_.empty()) PairPtr(pairs_.begin()->second.pair)->shut(closing());
 }
 
@@ -303,42 +303,42 @@ void Node::keep(PairId id, const PairPtr& pair, std::string peer) {
   pairs_[id] = {pair, std::move(peer)};
 }
 
-// ---- dialling
+// ---- dialing
 
-void Node::dial(DialOptions options, Dialled dialled) {
-  auto dialling = std::make_shared<Dialling>(Dialling{std::move(options), std::move(dialled)});
-  DialOptions& to = dialling->options;
+void Node::dial(DialOptions options, Dialed dialed) {
+  auto dialing = std::make_shared<Dialing>(Dialing{std::move(options), std::move(dialed)});
+  DialOptions& to = dialing->options;
   const bool may_be_local = to.local && options_.local_sockets && !to.make;
   int fd = may_be_local ? connect_by_name(to.address) : -1;
-  dialling->is_local = fd >= 0;
-  if (fd < 0 && !to.make) dialling->numbers = numbers_of(to.address);
-  if (!dialling->numbers.empty()) fd = begin_connect(dialling->numbers.front());
-  net::post(*io_, [this, fd, dialling] {
-    dialling_.insert(dialling);
-    const Status good = check_dial(*dialling);
-    if (good.ok() && lacks_tls(dialling->is_local)) return wait_for_tls(fd, dialling);
-    if (good.ok()) return begin_dial(fd, dialling);
+  dialing->is_local = fd >= 0;
+  if (fd < 0 && !to.make) dialing->numbers = numbers_of(to.address);
+  if (!dialing->numbers.empty()) fd = begin_connect(dialing->numbers.front());
+  net::post(*io_, [this, fd, dialing] {
+    dialing_.insert(dialing);
+    const Status good = check_dial(*dialing);
+    if (good.ok() && lacks_tls(dialing->is_local)) return wait_for_tls(fd, dialing);
+    if (good.ok()) return begin_dial(fd, dialing);
     if (fd >= 0) ::close(fd);
-    tell(dialling, good.error());
+    tell(dialing, good.error());
   });
 }
 
-void Node::begin_dial(int fd, DiallingPtr dialling) {
-  dialling->options.make ? make_first(dialling) : dial_first(fd, dialling);
+void Node::begin_dial(int fd, DialingPtr dialing) {
+  dialing->options.make ? make_first(dialing) : dial_first(fd, dialing);
 }
 
 // A certificate comes soon after what it is for.
-void Node::wait_for_tls(int fd, DiallingPtr dialling) {
-  Waiting& waiting = without_tls_.try_emplace(dialling, fd, *io_).first->second;
+void Node::wait_for_tls(int fd, DialingPtr dialing) {
+  Waiting& waiting = without_tls_.try_emplace(dialing, fd, *io_).first->second;
   waiting.limit.expires_after(std::chrono::nanoseconds(options_.handshake_limit.ns));
-  waiting.limit.async_wait([this, dialling](const ErrorCode& error) {
-    const auto late = without_tls_.find(dialling);
+  waiting.limit.async_wait([this, dialing](const ErrorCode& error) {
+    const auto late = without_tls_.find(dialing);
     if (error || late == without_tls_.end()) return;
     if (late->second.fd >= 0) ::close(late->second.fd);
     without_tls_.erase(late);
-    tell(dialling,
+    tell(dialing,
          Error{Code::kUnavailable,
-               "cannot dial " + dialling->options.address + ": this process has no certificate yet",
+               "cannot dial " + dialing->options.address + ": this process has no certificate yet",
                "tls", "its agent asks the coordinator for one; see its log"});
   });
 }
@@ -351,8 +351,8 @@ void Node::set_tls(TlsContexts contexts, bool anew) {
       shut_pairs([](const Pair& pair) { return !pair.is_local(); },
                  {Code::kCancelled, "this process is another replica now", "", ""});
     }
-    for (auto& [dialling, waiting] : std::exchange(without_tls_, {})) {
-      begin_dial(waiting.fd, dialling);
+    for (auto& [dialing, waiting] : std::exchange(without_tls_, {})) {
+      begin_dial(waiting.fd, dialing);
     }
   });
 }
@@ -371,82 +371,82 @@ void Node::shut_pairs(const std::function<bool(const Pair&)>& which, const Error
   for (const PairPtr& pair : those) pair->shut(why);
 }
 
-void Node::tell(DiallingPtr dialling, Result<PairPtr> result) {
-  if (dialling_.erase(dialling) > 0) dialling->done(std::move(result));
+void Node::tell(DialingPtr dialing, Result<PairPtr> result) {
+  if (dialing_.erase(dialing) > 0) dialing->done(std::move(result));
 }
 
-Status Node::check_dial(const Dialling& dialling) const {
-  const DialOptions& to = dialling.options;
+Status Node::check_dial(const Dialing& dialing) const {
+  const DialOptions& to = dialing.options;
   if (is_over_) return closing();
   if (to.lanes < 1 || to.lanes > kLanesMax) {
     return wrong("lanes", "1 to " + std::to_string(kLanesMax), to.lanes);
   }
-  if (to.make || dialling.is_local || !dialling.numbers.empty()) return {};
+  if (to.make || dialing.is_local || !dialing.numbers.empty()) return {};
   return Error{Code::kUnavailable, "cannot dial " + to.address + ": it names no host", "address",
                "give host:port"};
 }
 
-void Node::make_first(DiallingPtr dialling) {
-  dialling->options.make(*io_, [this, dialling](Result<int> fd) {
+void Node::make_first(DialingPtr dialing) {
+  dialing->options.make(*io_, [this, dialing](Result<int> fd) {
     if (fd.ok() && is_over_) ::close(*fd);
-    if (is_over_) return tell(dialling, closing());
-    if (!fd.ok()) return not_dialled(fd.error(), dialling);
-    dial_first(*fd, dialling);
+    if (is_over_) return tell(dialing, closing());
+    if (!fd.ok()) return not_dialed(fd.error(), dialing);
+    dial_first(*fd, dialing);
   });
 }
 
-void Node::dial_first(int fd, DiallingPtr dialling) {
+void Node::dial_first(int fd, DialingPtr dialing) {
   if (fd < 0) {
-    return not_dialled({Code::kUnavailable, "there is no way to it", "", "try again"}, dialling);
+    return not_dialed({Code::kUnavailable, "there is no way to it", "", "try again"}, dialing);
   }
-  const Hello own = hello_for(new_pair_id(), 0, dialling->options.lanes);
-  const LanePtr lane = new_lane(fd, dialling->is_local, true, dialling->options.expected);
+  const Hello own = hello_for(new_pair_id(), 0, dialing->options.lanes);
+  const LanePtr lane = new_lane(fd, dialing->is_local, true, dialing->options.expected);
   shaking_[lane] = "";
-  lane->greet(own, options_.handshake_limit, [this, lane, own, dialling](Result<Hello> hello) {
+  lane->greet(own, options_.handshake_limit, [this, lane, own, dialing](Result<Hello> hello) {
     shaking_.erase(lane);
     if (hello.ok() && hello->pair != own.pair)
       hello = Error{Code::kIncompatible, "it answers another", "", ""};
-    if (!hello.ok()) return not_dialled(hello.error(), dialling);
-    auto pair = std::make_shared<Pair>(io_, options_for(Side::kDialler, own, *lane));
+    if (!hello.ok()) return not_dialed(hello.error(), dialing);
+    auto pair = std::make_shared<Pair>(io_, options_for(Side::kDialer, own, *lane));
     keep(own.pair, pair, "");
     pair->begin(*hello, lane);
-    tell(dialling, pair);
-    dial_further(pair, *dialling);
+    tell(dialing, pair);
+    dial_further(pair, *dialing);
   });
 }
 
 // A host may have further addresses.
-void Node::not_dialled(Error why, const DiallingPtr& dialling) {
-  if (!is_over_ && ++dialling->number < dialling->numbers.size()) {
-    return dial_first(begin_connect(dialling->numbers[dialling->number]), dialling);
+void Node::not_dialed(Error why, const DialingPtr& dialing) {
+  if (!is_over_ && ++dialing->number < dialing->numbers.size()) {
+    return dial_first(begin_connect(dialing->numbers[dialing->number]), dialing);
   }
-  why.message = "cannot dial " + dialling->options.address + ": " + why.message;
-  tell(dialling, std::move(why));
+  why.message = "cannot dial " + dialing->options.address + ": " + why.message;
+  tell(dialing, std::move(why));
 }
 
-void Node::dial_further(const PairPtr& pair, const Dialling& dialling) {
+void Node::dial_further(const PairPtr& pair, const Dialing& dialing) {
   if (is_over_) return;
-  for (int lane = 1; lane < dialling.options.lanes; ++lane) {
-    dial_one_more(pair, dialling, static_cast<std::uint16_t>(lane));
+  for (int lane = 1; lane < dialing.options.lanes; ++lane) {
+    dial_one_more(pair, dialing, static_cast<std::uint16_t>(lane));
   }
 }
 
 // A further connection that does not come about is no failure: the pair goes on with those it has.
-void Node::dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t number) {
-  if (dialling.options.make) {
-    return dialling.options.make(*io_, [this, pair, dialling, number](Result<int> fd) {
+void Node::dial_one_more(const PairPtr& pair, const Dialing& dialing, std::uint16_t number) {
+  if (dialing.options.make) {
+    return dialing.options.make(*io_, [this, pair, dialing, number](Result<int> fd) {
       if (!fd.ok()) return;
       if (is_over_) return void(::close(*fd));
-      add_lane(*fd, pair, dialling, number);
+      add_lane(*fd, pair, dialing, number);
     });
   }
-  const int fd = dialling.is_local ? connect_by_name(dialling.options.address)
-                                   : begin_connect(dialling.numbers[dialling.number]);
-  if (fd >= 0) add_lane(fd, pair, dialling, number);
+  const int fd = dialing.is_local ? connect_by_name(dialing.options.address)
+                                  : begin_connect(dialing.numbers[dialing.number]);
+  if (fd >= 0) add_lane(fd, pair, dialing, number);
 }
 
-void Node::add_lane(int fd, const PairPtr& pair, const Dialling& dialling, std::uint16_t number) {
-  const LanePtr lane = new_lane(fd, dialling.is_local, true, dialling.options.expected);
+void Node::add_lane(int fd, const PairPtr& pair, const Dialing& dialing, std::uint16_t number) {
+  const LanePtr lane = new_lane(fd, dialing.is_local, true, dialing.options.expected);
   lane->number = number;
   Hello own = pair->own_hello();
   own.lane = number;

@@ -47,12 +47,12 @@ struct NodeOptions {
   Duration beat = seconds(2);
   Duration stream_limit = seconds(600);  // of streams that peers open, unless their user sets one
   int handshakes_max = 64, handshakes_per_host_max = 32;
-  int pairs_max = 1024, pairs_per_peer_max = 8;  // that peers dialled
+  int pairs_max = 1024, pairs_per_peer_max = 8;  // that peers dialed
 };
 // Error: validation, with the field's name.
 Status check_options(const NodeOptions& options);
 
-// Makes a connection in place of dialling an address, as over a relay: is called from the I/O
+// Makes a connection in place of dialing an address, as over a relay: is called from the I/O
 // thread of `io`, and gives a descriptor or a reason from there, once, within a limit of its own.
 using MakeConnection =
     std::function<void(net::io_context& io, std::function<void(Result<int>)> made)>;
@@ -67,7 +67,7 @@ struct DialOptions {
 
 class Node {
  public:
-  using Dialled = std::function<void(Result<std::shared_ptr<Pair>>)>;
+  using Dialed = std::function<void(Result<std::shared_ptr<Pair>>)>;
 
   static Result<std::unique_ptr<Node>> start(NodeOptions options, AcceptStream accept);
   ~Node();
@@ -76,22 +76,22 @@ class Node {
 
   std::string address() const { return address_; }  // empty: it does not listen
   // Resolves a name in the caller's thread; the rest is done in the background, one address of the
-  // name after another. `dialled` comes from the I/O thread once, when the peer has let us in;
+  // name after another. `dialed` comes from the I/O thread once, when the peer has let us in;
   // further connections follow.
-  void dial(DialOptions options, Dialled dialled);
+  void dial(DialOptions options, Dialed dialed);
   // A connection that came another way than over the port, as over a relay: takes the descriptor,
-  // as if a peer had dialled it. May be called from any thread.
+  // as if a peer had dialed it. May be called from any thread.
   void adopt(int fd);
   // Where connections are made for this node, on its I/O thread. Whoever begins something there
   // ends it before the node's end, which waits for it.
   net::io_context& io() { return *io_; }
-  // Contexts for connections from now on. Dialling that waited for them goes on. Pairs that stand
+  // Contexts for connections from now on. Dialing that waited for them goes on. Pairs that stand
   // keep the certificates they have; `anew` ends those with other hosts, because this node is
   // somebody else from now on.
   void set_tls(TlsContexts contexts, bool anew);
   // Ends those pairs, soon. `which` is called by the I/O thread.
   void end_pairs(std::function<bool(const Pair&)> which, Error why);
-  // For pairs that peers dialled: called from the I/O thread, before any stream of theirs.
+  // For pairs that peers dialed: called from the I/O thread, before any stream of theirs.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
   // Connections that were turned away, and pairs that ended because the peer broke a rule.
   RefusalCounts refusals() const { return refusals_.counts(); }
@@ -120,25 +120,25 @@ class Node {
   static std::string name_of(const Lane& lane, const std::string& host);
   bool may_begin(const std::string& peer) const;
 
-  struct Dialling {
+  struct Dialing {
     DialOptions options;
-    Dialled done;
+    Dialed done;
     bool is_local = false;
     std::vector<std::string> numbers;  // of the address
     std::size_t number = 0;            // which of them is tried, or was found to answer
   };
-  using DiallingPtr = std::shared_ptr<Dialling>;
-  void begin_dial(int fd, DiallingPtr dialling);
-  void wait_for_tls(int fd, DiallingPtr dialling);
+  using DialingPtr = std::shared_ptr<Dialing>;
+  void begin_dial(int fd, DialingPtr dialing);
+  void wait_for_tls(int fd, DialingPtr dialing);
   bool lacks_tls(bool is_local) const { return !is_local && options_.needs_tls && !tls_; }
-  Status check_dial(const Dialling& dialling) const;
-  void dial_first(int fd, DiallingPtr dialling);
-  void make_first(DiallingPtr dialling);
-  void not_dialled(Error why, const DiallingPtr& dialling);
-  void tell(DiallingPtr dialling, Result<PairPtr> result);
-  void dial_further(const PairPtr& pair, const Dialling& dialling);
-  void dial_one_more(const PairPtr& pair, const Dialling& dialling, std::uint16_t lane);
-  void add_lane(int fd, const PairPtr& pair, const Dialling& dialling, std::uint16_t lane);
+  Status check_dial(const Dialing& dialing) const;
+  void dial_first(int fd, DialingPtr dialing);
+  void make_first(DialingPtr dialing);
+  void not_dialed(Error why, const DialingPtr& dialing);
+  void tell(DialingPtr dialing, Result<PairPtr> result);
+  void dial_further(const PairPtr& pair, const Dialing& dialing);
+  void dial_one_more(const PairPtr& pair, const Dialing& dialing, std::uint16_t lane);
+  void add_lane(int fd, const PairPtr& pair, const Dialing& dialing, std::uint16_t lane);
   Hello hello_for(PairId id, std::uint16_t lane, int lanes) const;
   Pair::Options options_for(Side side, const Hello& own, const Lane& first);
   void keep(PairId id, const PairPtr& pair, std::string peer);
@@ -159,15 +159,15 @@ class Node {
     int fd;
     net::steady_timer limit;
   };
-  std::map<DiallingPtr, Waiting> without_tls_;
+  std::map<DialingPtr, Waiting> without_tls_;
   struct Kept {
     PairPtr pair;
-    std::string peer;  // for the quota; empty: we dialled
+    std::string peer;  // for the quota; empty: we dialed
   };
   std::function<void(PairPtr)> joined_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<LanePtr, std::string> shaking_;  // and the host that each is of; empty: we dial
-  std::set<DiallingPtr> dialling_;          // whoever waits for them is told, in any case
+  std::set<DialingPtr> dialing_;            // whoever waits for them is told, in any case
   std::map<PairId, Kept> pairs_;
   bool is_over_ = false;
   std::thread thread_;

@@ -261,7 +261,7 @@ TEST(Node, APairOfOneHostKnowsTheProcess) {
   EXPECT_EQ((*pair)->process(), getpid());
 }
 
-// Whoever waits for a dial is told, even when the node ends first.
+// A pending dial is answered, even when the node ends first.
 TEST(Node, WithANodeItsDialsAreOver) {
   const auto listener = listen_at("127.0.0.1:0");  // which lets nobody in
   ASSERT_TRUE(listener.ok());

@@ -1,5 +1,5 @@
-// Two nodes that are joined, and the streams between them. Who dialled makes no difference: either
-// end opens streams.
+// Two nodes that are joined, and the streams between them. Either end opens streams, regardless of
+// which one dialed.
 //
 // A pair has one connection or several, where one socket's buffers cannot fill the line. They are
 // parts of one whole: with one of them the pair is gone, and with it every stream.
@@ -75,7 +75,7 @@ using AcceptStream = std::function<std::shared_ptr<StreamEvents>(std::shared_ptr
 class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
  public:
   struct Options {
-    Side side = Side::kDialler;
+    Side side = Side::kDialer;
     Hello own;  // as it is said on the first connection
     bool is_local = false;
     pid_t process = 0;  // of the other end; 0: unknown
@@ -93,14 +93,14 @@ class Pair final : private LaneUser, public std::enable_shared_from_this<Pair> {
   std::shared_ptr<Stream> open(std::string purpose, const MakeEvents& make, Duration limit);
   void close();  // with all its streams
 
-  // Who the other end has proven to be; nothing over Unix sockets, where it is a process of the
+  // The proven identity of the other end; nothing over Unix sockets, where it is a process of the
   // same user, and without TLS.
   const std::optional<identity::PeerName>& peer() const { return peer_; }
   // Over Unix sockets, with or without a line that is made up.
   bool is_local() const { return options_.is_local; }
   // The process at the other end of a Unix socket with no line between; 0: unknown.
   pid_t process() const { return options_.process; }
-  bool has_dialled() const { return options_.side == Side::kDialler; }
+  bool has_dialed() const { return options_.side == Side::kDialer; }
   bool is_over() const { return is_over_; }          // any thread
   std::size_t lanes() const { return lane_count_; }  // that were ever connected
 

@@ -10,7 +10,7 @@
 
 namespace shoal::wire::stream {
 
-// Who is expected at the other end.
+// The replica that is expected at the other end.
 struct PeerReplica {
   JobId job;
   std::int64_t epoch = 0;
@@ -27,10 +27,10 @@ class Peers {
   // they are refused. A call that is under way then may still come to its end, so what `accept`
   // refers to is shared with it. Whoever is not of the same job has been refused before.
   virtual void set_accept(const std::string& word, AcceptStream accept) = 0;
-  // A pair of one's own, to be closed when it has served its purpose. `dialled` comes once, from
+  // A pair of one's own, to be closed when it has served its purpose. `dialed` comes once, from
   // the I/O thread. Resolves a name in the caller's thread; everything else has a deadline.
   virtual void dial_replica(const std::string& address, const PeerReplica& peer,
-                            Node::Dialled dialled) = 0;
+                            Node::Dialed dialed) = 0;
   // Whether the other end has shown to be that replica. Processes of one user on one host need not,
   // nor does anybody where the node asks for no certificates.
   virtual bool is_replica(const Pair& pair, const PeerReplica& peer) = 0;

@@ -1,4 +1,4 @@
-// Who is at the other end, and streams against the direction of dialling.
+// The identity of the other end, and streams against the direction of dialing.
 #include <gtest/gtest.h>
 
 #include "wire/stream/stream_test_util.h"
@@ -6,8 +6,8 @@
 namespace shoal::wire::stream {
 namespace {
 
-// A node that listens nowhere, as behind a translating router, serves whoever it has dialled.
-TEST(Reverse, TheAcceptorOpensStreamsToTheDialler) {
+// A node that listens nowhere, as behind a translating router, serves whoever it has dialed.
+TEST(Reverse, TheAcceptorOpensStreamsToTheDialer) {
   const TestCluster cluster;
   std::promise<std::shared_ptr<Pair>> joined;
   Host open_one({.tls = cluster.contexts(1), .local_sockets = false});
@@ -15,12 +15,12 @@ TEST(Reverse, TheAcceptorOpensStreamsToTheDialler) {
       [&](std::shared_ptr<Pair> pair) { joined.set_value(std::move(pair)); });
   Host hidden({.bind = "", .tls = cluster.contexts(2)});
   EXPECT_EQ(hidden.node().address(), "");
-  const auto dialled = hidden.dial({.address = open_one.node().address()});
-  ASSERT_TRUE(dialled.ok()) << to_string(dialled.error());
+  const auto dialed = hidden.dial({.address = open_one.node().address()});
+  ASSERT_TRUE(dialed.ok()) << to_string(dialed.error());
   auto known = joined.get_future();
   ASSERT_EQ(known.wait_for(kPatience), std::future_status::ready);
   const std::shared_ptr<Pair> back = known.get();
-  EXPECT_FALSE(back->has_dialled());
+  EXPECT_FALSE(back->has_dialed());
   EXPECT_EQ(back->peer(), cluster.name_of(2));
   const auto user = open(*back, "reduce");
   const std::string body = pattern(1'000'000, 1);
@@ -31,7 +31,7 @@ TEST(Reverse, TheAcceptorOpensStreamsToTheDialler) {
   EXPECT_EQ(peer->stream->pair()->peer(), cluster.name_of(1));
 }
 
-TEST(Identity, ADiallerExpectsOneReplica) {
+TEST(Identity, ADialerExpectsOneReplica) {
   const TestCluster cluster;
   Host server({.tls = cluster.contexts(1), .local_sockets = false});
   Host client({.tls = cluster.contexts(2), .local_sockets = false});
@@ -54,7 +54,7 @@ TEST(Identity, AStrangerIsRefused) {
   EXPECT_TRUE(eventually([&] { return server.node().refusals().total() >= 1; }));
 }
 
-// Each kind of stranger is counted by its own word.
+// Each kind of stranger is counted under its own reason.
 TEST(Identity, RefusalsAreCounted) {
   const TestCluster cluster, foreign("atoll");
   const auto refused = [&](const TlsContexts& client, RefusalReason as) {
@@ -64,7 +64,7 @@ TEST(Identity, RefusalsAreCounted) {
     const bool counted = eventually([&] { return server.node().refusals()[as] == 1; });
     return counted && server.node().refusals().total() == 1;
   };
-  // One that believes whoever it dials, so that only the server refuses.
+  // A client that accepts any server, so that only the server refuses.
   const auto with = [&](identity::Credentials own) {
     TlsContexts contexts = cluster.contexts(2);
     const auto clock = [] { return kNow; };

@@ -200,7 +200,7 @@ class Host {
     node_->dial(std::move(options),
                 [told](Result<std::shared_ptr<Pair>> pair) { told->set_value(std::move(pair)); });
     if (future.wait_for(kPatience) != std::future_status::ready) {
-      return Error{Code::kInternal, "dialling hangs", "", ""};
+      return Error{Code::kInternal, "dialing hangs", "", ""};
     }
     return future.get();
   }

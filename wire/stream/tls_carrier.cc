@@ -121,8 +121,8 @@ class TlsCarrier final : public Carrier {
   }
 
  private:
-  // Small parts share a record. Of a large one it takes what is beyond whole records, which are
-  // then encrypted from where they lie.
+  // Small parts share a record. From a large one it takes only what exceeds whole records, which
+  // are then encrypted in place.
   std::size_t gather(std::span<const std::span<const std::byte>> parts) {
     std::size_t size = 0;
     socket_.more_follows = false;

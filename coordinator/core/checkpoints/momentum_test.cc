@@ -1,4 +1,4 @@
-// Who keeps sharded momentum follows from the committed parts; parts stay while the members do;
+// The keepers of sharded momentum follow from the committed parts; parts stay while the members do;
 // what nobody has is told.
 #include "coordinator/core/checkpoints/momentum.h"
 
@@ -135,7 +135,7 @@ TEST(Momentum, WithAnotherMemberPartsFollowTheLines) {
   EXPECT_NE(parts_of(plan), before);
 }
 
-TEST(Momentum, WhoCannotBeDialledAnyMoreKeepsNoPart) {
+TEST(Momentum, WhoCannotBeDialedAnyMoreKeepsNoPart) {
   Sharded s(3);
   s.commit_all(1);
   RoundReport body{.key = s.key(2), .tokens = Tokens(1280), .steps = Steps(10)};

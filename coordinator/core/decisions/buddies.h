@@ -1,7 +1,7 @@
-// Who keeps copies of the stages of a job (checkpoint.buddies): a pure decision over what each
-// agent is to the job. A copy is worth something when it outlives the replicas of its stage, so its
-// keeper does not serve the stage, and where it can be it is in another failure domain (region,
-// else host) than all that do and than other keepers of the stage.
+// Chooses who keeps copies of the stages of a job (checkpoint.buddies): a pure decision from the
+// part that each agent has in the job. A copy is worth something when it outlives the replicas of
+// its stage, so its keeper does not serve the stage and, if possible, is in a failure domain
+// (region, else host) of neither a replica nor another keeper of the stage.
 //
 //   keepers that still can keep   stay: a copy that is moved is fetched anew
 //   missing ones                  another domain before another agent of a domain that serves, then

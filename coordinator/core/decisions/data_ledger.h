@@ -8,8 +8,8 @@
 // How many runs there are. A lease takes several runs at once, and what comes back of it is a part
 // of them, so a lease adds one run at most, where it ends within one; and it ends as many as its
 // replica trains. While there are more than kReturnedUsual the shortest are given out first, which
-// ends the most of them. Of members that return the larger part of every lease there came no more
-// than kReturnedUsual runs and four for each member, in thousands of rounds (data_ledger_test.cc).
+// ends the most of them. Members that return the larger part of every lease cause no more than
+// kReturnedUsual runs plus four each, in thousands of rounds (data_ledger_test.cc).
 #pragma once
 
 #include <cstdint>

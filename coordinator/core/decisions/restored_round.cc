@@ -7,8 +7,8 @@
 namespace shoal::coordinator {
 namespace {
 
-// The ids were given out since: whoever joined later knows more of them. Who loaded a checkpoint
-// knows of its own momentum only, and who joined before the data was read of none.
+// Ids were given out since, so replicas that joined later know more of them. A replica that loaded
+// a checkpoint knows its own momentum only; one that joined before the data was read knows none.
 bool same_commit(CommitRecord a, const CommitRecord& b) {
   a.next_replica = b.next_replica;
   a.next_checkpoint = b.next_checkpoint;

@@ -3,12 +3,12 @@
 //
 // A member reports the norm of its pseudo-gradient, and its clip factor follows from that. Each
 // owner of a part sums the squares of what the member sent it. The sum over the parts may be above
-// the square of the norm only by what the codec can add (norm_bound.h). Of its own part a member
-// tells nobody anything, so the sum leaves it out; it is never above the truth then, and nobody is
-// blamed for what it did not send. Who sends less than it reported is only clipped harder than it
-// need be: nothing is held against it.
+// the square of the norm only by what the codec can add (norm_bound.h). A member
+// sends its own part to nobody, so the sum omits that part. Hence the sum never exceeds the truth,
+// and no member is blamed for what it did not send. A member that sends less than it reported is
+// clipped harder than necessary, which is not a fault.
 //
-// Whom to believe if the sum is above the report:
+// If the sum is above the report, believe:
 //
 //   still above without the largest word   more than one owner says so: the member lied, by name
 //   above by the word of one owner         either of the two lied. The attempt is void, and in the

@@ -1,6 +1,7 @@
 // Everything the coordinator remembers, one struct per table of migrations/. The state of the core
 // is these records and nothing else that matters: loading the tables into a fresh core gives the
-// same digest as the live one. Who is connected and when it was last heard is volatile (state.h).
+// same digest as the live one. Connections, and when an agent was last heard, are volatile
+// (state.h).
 //
 // A field is written by one machine only; the comment names it where that is not obvious.
 #pragma once

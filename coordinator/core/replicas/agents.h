@@ -1,6 +1,6 @@
-// What becomes of an agent by what happens to its replicas: idle, syncing or active; charged with
-// violations, quarantined, believed to have less memory, or put back to work. Who joins and leaves
-// is in membership.h, which sees this; the rules of quarantine are in health_record.h.
+// How the state of an agent follows from its replicas: idle, syncing or active; charged with
+// violations, quarantined, believed to have less memory, or put back to work. Joining and leaving
+// are in membership.h, which sees this; the rules of quarantine are in health_record.h.
 #pragma once
 
 #include <string>

@@ -101,7 +101,7 @@ void on_command_agent(Transaction& tx, const CommandAgent& command) {
   }
   if (command.verb == AgentVerb::kRevoked) {
     tx.event(Severity::kWarning, event_kind::kAgentRevoked, {.agent = agent->id},
-             "agent " + agent->name + " is revoked: neither it nor its replicas are believed");
+             "agent " + agent->name + " is revoked: it and its replicas are no longer trusted");
     return tx.reply(command.request, JobId());
   }
   if (agent->state == AgentState::kGone) {

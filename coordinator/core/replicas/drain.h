@@ -19,8 +19,8 @@ void on_command_agent(Transaction& tx, const CommandAgent& command);
 void release_drained_loaders(Transaction& tx, JobId job);
 // Reducers go as soon as no attempt counts on them.
 void release_drained_reducers(Transaction& tx, JobId job);
-// A round of this job is being committed: lets go what may go, before the next round assigns
-// its data. Of an asynchronous job only those that had reported: the others after their own round.
+// A round of this job is being committed: releases what may go, before the next round assigns
+// its data. In an asynchronous job only those that had reported; the others after their own round.
 void release_drained_at_commit(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

@@ -9,8 +9,8 @@
 namespace shoal::coordinator {
 namespace {
 
-// Who evaluates this slice: the one it was given to, or the first in-sync replica when that one is
-// gone.
+// The replica that evaluates this slice: the one it was given to, or the first in-sync replica when
+// that one is gone.
 std::optional<ReplicaId> evaluator(const State& state, const RoundKey& key, ReplicaId given_to) {
   if (is_present(state, given_to)) return given_to;
   for (const ReplicaId replica : in_sync_replicas(state, state.jobs.at(key.job), 0)) {

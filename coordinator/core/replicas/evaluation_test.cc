@@ -1,4 +1,4 @@
-// Who evaluates which slice of the held-out batches, and the mean over all of them.
+// Which replica evaluates which slice of the held-out batches, and the mean over all of them.
 #include "coordinator/core/replicas/evaluation.h"
 
 #include <optional>

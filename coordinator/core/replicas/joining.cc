@@ -79,7 +79,7 @@ std::vector<PeerAddress> state_sources(const State& state, const ReplicaRecord& 
   if (sources.empty() && !averages_in_groups(job)) {
     sources = copies_of_committed(state, job, joiner.stage);
   }
-  // Who is out of the coordinator's reach may still be in the joiner's.
+  // A source that the coordinator cannot reach may still be reachable for the joiner.
   if (sources.empty()) sources = holders(state, joiner, false);
   const bool is_copy = keeper_of(state, job, joiner.source.replica) != nullptr;
   if (sources.empty() && is_copy) sources = {{joiner.source.replica, joiner.source.address}};
@@ -118,7 +118,7 @@ void name_refused_sources(Transaction& tx, const Loaded& loaded) {
               .replica = id,
               .round = loaded.key.round},
              display_name(tx.state(), id) + " gave " + display_name(tx.state(), joiner.id) +
-                 " other bytes than those of the committed state; it has them from others now. "
+                 " bytes that differ from the committed state; it has fetched them from others. "
                  "Look at the memory and the line of that host");
   }
 }

@@ -298,7 +298,7 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   }
   tx.send(replica.agent,
           Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
-                 replica.source, std::move(record), replica.store, std::move(sources)});
+                 replica.source, std::move(record), replica.store, std::move(sources), job.owner});
 }
 
 void on_loaded(Transaction& tx, const Loaded& loaded) {

@@ -297,7 +297,7 @@ void note_excluded(Transaction& tx, const ContributionRecord& voter, const Vote&
   }
 }
 
-// No misbehaviour, so no violation: the average was made without them.
+// No misbehavior, so no violation: the average was made without them.
 void reject_excluded(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& excluded) {
   for (const ReplicaId replica : excluded) {
     ContributionRecord& contribution = tx.contribution(key, replica);

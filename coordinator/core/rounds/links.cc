@@ -49,7 +49,7 @@ FlatMap<AgentId, Line> lines_of(const State& state, Instant now) {
   return lines;
 }
 
-// Live ones of the same job and of this stage that can be dialled, in the order of their ids.
+// Live ones of the same job and of this stage that can be dialed, in the order of their ids.
 std::vector<ReplicaId> fellows_of(const State& state, const ReplicaRecord& self, StageIndex stage) {
   std::vector<ReplicaId> fellows;
   for (const auto& [id, replica] : state.replicas) {
@@ -79,9 +79,9 @@ bool is_wanted(const State& state, Instant now, const ReplicaRecord& from,
   return !is_known(state, now, from.agent, to.agent) || !is_known(state, now, to.agent, from.agent);
 }
 
-// The fellows that the one at `at` asks: the half of the circle that follows it, because a probe
-// measures both ways. Of two that face each other the first asks, so that they do not find each
-// other busy; the second does where the first found no way to it.
+// The peers that the one at `at` measures: the half of the circle that follows it, because a probe
+// measures both ways. If two face each other, the first asks, so that they do not find each other
+// busy; the second asks where the first found no way to it.
 std::vector<ReplicaId> next_half(const State& state, Instant now,
                                  const std::vector<ReplicaId>& fellows, std::size_t at) {
   std::vector<ReplicaId> half;

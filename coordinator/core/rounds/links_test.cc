@@ -101,7 +101,7 @@ TEST(Links, OnlyARingIsInTheOrderOfTheLines) {
   }
 }
 
-TEST(Links, WhoIsDialledInVainByAllIsNotReachable) {
+TEST(Links, WhoIsDialedInVainByAllIsNotReachable) {
   Swarm s(3);
   s.report_links(0, {{s.replicas[1], {}, 0, 0, false}, {s.replicas[2], {}, 0, 0, false}});
   EXPECT_FALSE(links_of(s.state(), s.now, s.replicas)[2].reachable);

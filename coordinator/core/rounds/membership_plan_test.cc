@@ -1,4 +1,4 @@
-// Who takes part in an attempt, over which lines, and who gets which part.
+// Which replicas take part in an attempt, over which lines, and which parts they own.
 #include "coordinator/core/rounds/membership_plan.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Who trains what of a round: how long it is, how many inner steps each replica takes and which
+// What each replica trains in a round: how long it is, how many inner steps each takes and which
 // sequences it draws. Sequences are leased to the replicas of stage 0 only, the routers.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Who trains what: lengths of rounds by speed, and leases that are given, kept and given back.
+// What each replica trains: round lengths by speed, and leases granted, kept and returned.
 #include "coordinator/core/rounds/orders.h"
 
 #include <gmock/gmock.h>

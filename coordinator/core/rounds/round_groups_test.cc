@@ -25,7 +25,7 @@ JobSpec grid_job(Topology topology = Topology::kMoshpit) {
 
 // Four replicas in a grid of two rows; an odd round averages its columns {0, 2} and {1, 3}.
 struct Grid : Rig {
-  // The last one cannot be dialled when `mute`, and so owns no part.
+  // The last one cannot be dialed when `mute`, and so owns no part.
   explicit Grid(const JobSpec& spec = grid_job(), std::size_t count = 4, bool mute = false) {
     for (std::size_t i = 0; i < count; ++i) agents.push_back(join("agent-" + std::to_string(i)));
     id = *submit(spec);

@@ -268,7 +268,7 @@ void ask_hung(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>
     tx.event(Severity::kWarning, event_kind::kRoundStragglers,
              {.job = key.job, .replica = replica, .round = key.round},
              "round " + std::to_string(key.round) + ": " + display_name(tx.state(), replica) +
-                 " has said nothing for " +
+                 " has been silent for " +
                  std::to_string(silence_limit(tx.state(), replica).ms() / 1000) +
                  " s and is told to report what it has");
   }
@@ -353,8 +353,8 @@ void check_open(Transaction& tx, const RoundKey& key) {
       for (const ReplicaId replica : decision.silent) {
         fail_replica(tx, replica, ReplicaFailure::kUnresponsive,
                      decision.reason == QuorumReason::kHung
-                         ? "its compute thread said nothing, not even when asked"
-                         : "it did not report, not even when asked");
+                         ? "its compute thread did not respond, not even when asked to report"
+                         : "it did not report, not even when asked to");
       }
       return;
     case QuorumVerdict::kFreeze:

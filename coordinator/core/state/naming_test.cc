@@ -27,7 +27,7 @@ TEST(Naming, AReplicaIsCalledWithItsAgent) {
             "rep_2 of attic, rep_1 of attic");
 }
 
-TEST(Naming, OfManyTheFirstAreNamed) {
+TEST(Naming, NamesTheFirstOfMany) {
   std::vector<ReplicaId> all;
   for (std::uint64_t i = 1; i <= 10; ++i) all.push_back(ReplicaId(i));
   const std::string names = display_name(with_replicas(10), all);

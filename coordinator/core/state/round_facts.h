@@ -43,8 +43,8 @@ ReducePlan plan_of(const State& state, const RoundKey& key, ReduceIndex reduce);
 Duration attempt_time_limit(const State& state, const RoundRecord& round, ReduceIndex reduce);
 
 // sync.outer_state = sharded: what every member of the newest committed round, dead ones included,
-// kept of the stage's outer momentum after it. Of a round that was adopted from its holders, which
-// has no members here, what these said.
+// kept of the stage's outer momentum after it. A round that was adopted from its holders has no
+// members here; for it, what the holders reported.
 std::vector<MomentumHolder> momentum_after(const State& state, const JobRecord& job,
                                            StageIndex stage);
 

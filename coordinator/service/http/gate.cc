@@ -28,7 +28,8 @@ Status admit_caller(const People* people, const Route& route, Request& request) 
   const Access& access = route.access;
   if (access.door == Door::kOpen || access.door == Door::kProof) return {};
   if (people == nullptr)
-    return Error{Code::kUnavailable, "this server knows no people, and lets nobody in", "", ""};
+    return Error{Code::kUnavailable, "this server has no registry of people, so nobody can log in",
+                 "", ""};
   auto principal = people->who(request.authorization, request.cookie);
   if (!principal) return principal.error();
   request.principal = std::move(principal).value();

@@ -1,4 +1,4 @@
-// Who asks, and whether they may: the login of a request against its route's Access (router.h).
+// Identifies who sent a request, and checks that against its route's Access (router.h).
 #pragma once
 
 #include "base/result.h"

@@ -198,7 +198,8 @@ void add_one_job(Families& out, const JobRecord& job, const LiveView& view) {
               static_cast<double>(job.bytes_sent.count()));
   if (!is_terminal(job.phase)) {
     out.gauge("shoal_job_tokens_per_second",
-              "Tokens per second while training, as the trainers say now.", id, live.tokens_per_s);
+              "Current tokens per second of training, as the trainers report.", id,
+              live.tokens_per_s);
   }
   if (job.train_loss != 0)
     out.gauge("shoal_job_loss", "Training loss of the last committed round in nats per token.", id,
@@ -274,8 +275,7 @@ template <typename Families>
 void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live) {
   for (const auto& [failure, word] : kEnumerators<ReduceFailure>) {
     out.counter("shoal_reduce_failures_total",
-                "Attempts of a reduce that a member gave up, by the reason that it told.",
-                {{"reason", word}},
+                "Attempts of a reduce that a member gave up, by reason.", {{"reason", word}},
                 static_cast<double>(stats.reduce_failures[static_cast<std::size_t>(failure)]));
   }
   for (const auto& [replica, pipeline] : live.pipeline) {
@@ -326,7 +326,7 @@ void add_rounds(Families& out, const std::string& id, const RoundCounts& counts)
               static_cast<double>(counts.committed));
   out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
               static_cast<double>(counts.aborted));
-  help = "Contributions to committed rounds since the coordinator started, by what became of them.";
+  help = "Contributions to committed rounds since the coordinator started, by outcome.";
   for (auto i = static_cast<std::size_t>(ContributionState::kCommitted);
        i < counts.contributions.size(); ++i)
     out.counter("shoal_contributions_total", help,
@@ -351,17 +351,19 @@ void add_events(Families& out, const Counts& counts) {
                 static_cast<double>(counts.events[static_cast<std::size_t>(severity)]));
   for (const auto& [kind, count] : counts.incidents)
     out.counter("shoal_incidents_total",
-                "Events since the coordinator started of the kinds that tell of trouble.",
-                {{"kind", kind}}, static_cast<double>(count));
+                "Events since the coordinator started that report trouble.", {{"kind", kind}},
+                static_cast<double>(count));
 }
 
 template <typename Families>
 void add_webhook(Families& out, const WebhookCounts& counts) {
   for (const auto& [result, count] :
        {std::pair("taken", counts.taken), {"dropped", counts.dropped}})
-    out.counter("shoal_webhook_events_total", "Events that --webhook is done with.",
+    out.counter("shoal_webhook_events_total",
+                "Events that the webhook took, and those dropped after a day.",
                 {{"result", result}}, static_cast<double>(count));
-  out.counter("shoal_webhook_failures_total", "POSTs that --webhook did not take.", {},
+  out.counter("shoal_webhook_failures_total",
+              "POSTs that the receiver of the webhook refused or did not answer.", {},
               static_cast<double>(counts.failed));
 }
 
@@ -426,7 +428,7 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
               {{"state", to_string(static_cast<AgentState>(i))}}, static_cast<double>(by_state[i]));
   out.gauge("shoal_agents_quarantined", "Agents that get no work because of what they sent.", {},
             static_cast<double>(quarantined));
-  out.gauge("shoal_agents_cordoned", "Agents that an operator took out of work.", {},
+  out.gauge("shoal_agents_cordoned", "Agents that an operator took out of service.", {},
             static_cast<double>(cordoned));
   return Status();
 }

@@ -12,8 +12,8 @@ constexpr std::array<ProblemKind, static_cast<std::size_t>(kLastProblem) + 1> kK
     {400, "malformed-spec", "The job is not valid JSON or TOML",
      "The body has a syntax error; `detail` says where. Send JSON with Content-Type "
      "application/json or TOML with application/toml."},
-    {401, "unauthenticated", "Who is asking is not known",
-     "The request carries no accepted proof."},
+    {401, "unauthenticated", "The request is not authenticated",
+     "It has no valid token, cookie or certificate."},
     {403, "permission-denied", "Not allowed", "The caller may not do this."},
     {403, "origin-not-allowed", "A page of another origin asked for a change",
      "Browsers send the Origin of the page that asks. Changes are accepted from this coordinator's "
@@ -43,7 +43,7 @@ constexpr std::array<ProblemKind, static_cast<std::size_t>(kLastProblem) + 1> kK
     {422, "invalid-spec", "The job is not accepted",
      "`errors` has one entry per refused field: a JSON pointer into the job and what would be "
      "accepted. POST /api/v1/jobs?dry_run=true checks a job without starting it."},
-    {429, "too-many-requests", "This client asks too often",
+    {429, "too-many-requests", "This client sends too many requests",
      "Each client has a number of requests a second. Try again after Retry-After seconds."},
     {431, "header-too-large", "The request header is over the limit",
      "All header lines together have a limit. Send fewer or shorter ones."},

@@ -30,7 +30,7 @@ enum class Door {
   kProof,   // without: it asks for a proof itself, over TLS only
 };
 
-// Who may use a route, and the word of the audit trail for what it changes; none: nothing.
+// The right to use a route, and the audit trail's word for what it changes; none: nothing.
 struct Access {
   Door door;
   identity::Action action = {};  // of kAction

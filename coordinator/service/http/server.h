@@ -55,16 +55,16 @@ struct HttpOptions {
   Duration heartbeat_every = seconds(15);  // comment line on a silent stream
   Duration drain_limit = seconds(5);       // stop() waits this long for answers in flight
 
-  // Who takes part: its routes and the TLS of this port. Must outlive the server; null: neither.
+  // The registry of machines: its routes and the TLS of this port. Outlives the server; null: none.
   Machines* machines = nullptr;
 
-  // Who may ask. Must outlive the server; null: nobody, but where no login is needed.
+  // The registry of people. Must outlive the server; null: only routes without a login answer.
   People* people = nullptr;
 
-  // What gets events outside, for the metrics. Must outlive the server; null: nobody does.
+  // Sends events outside; read for the metrics. Must outlive the server; null: none.
   const Webhook* webhook = nullptr;
 
-  // Whom this port and others have turned away. Must outlive the server; null: one of its own.
+  // Counts the refusals of this port and others. Must outlive the server; null: one of its own.
   Refusals* refusals = nullptr;
 };
 

@@ -60,11 +60,11 @@ TEST(Url, ACursorBelongsToItsList) {
 
 TEST(Url, EveryNameOfAQueryMustBeKnown) {
   Request request;
-  request.query = {{"limit", "1"}, {"colour", "red"}};
-  EXPECT_EQ(check_query_names(request, {"limit"}).error().field, "/query/colour");
+  request.query = {{"limit", "1"}, {"color", "red"}};
+  EXPECT_EQ(check_query_names(request, {"limit"}).error().field, "/query/color");
   EXPECT_EQ(check_query_names(request, {"limit"}).error().remedy, "it takes limit");
   EXPECT_EQ(check_query_names(request, {}).error().field, "/query/limit");
-  EXPECT_TRUE(check_query_names(request, {"limit", "colour"}).ok());
+  EXPECT_TRUE(check_query_names(request, {"limit", "color"}).ok());
 }
 
 TEST(Url, AFlagIsTrueOrFalse) {

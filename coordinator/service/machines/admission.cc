@@ -21,8 +21,9 @@ Status check_token_ca(const identity::JoinToken& token, const identity::Roots& r
   const bool ours = std::ranges::any_of(
       roots, [&](const auto& root) { return root.certificate.fingerprint() == token.ca; });
   if (ours) return {};
-  return Error{Code::kUnauthenticated, "the join token is of another cluster, or of a CA before",
-               "token", "make a new one on this coordinator: shoal token create --join"};
+  return Error{Code::kUnauthenticated,
+               "the join token is for another cluster, or for an earlier CA", "token",
+               "make a new one on this coordinator: shoal token create --join"};
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ Status check_folder(const Caller& caller, const std::string& uid) {
   if (caller.uid.empty() || caller.uid == uid) return {};
   return Error{Code::kPermissionDenied,
                "the certificate is of " + to_string(caller.machine) +
-                   ", whose data folder has another uid than this one",
+                   ", whose data folder has a different uid",
                "uid", kJoinAnew};
 }
 

@@ -41,7 +41,7 @@ inline constexpr Duration kClockOffMost = identity::kBackdate;
 // Code validation, field "clock".
 Status check_clock(Instant theirs, Instant ours);
 
-// Whom to give a certificate. `counts`: it is a new machine, and one use of the token.
+// The machine to give a certificate. `counts`: it is a new machine, and one use of the token.
 struct Admission {
   AgentId machine;
   identity::JoinTokenId token;
@@ -55,7 +55,7 @@ Result<Admission> decide_enrolment(const Registry& registry, const identity::Roo
                                    const Enrolment& asked, const identity::SigningRequest& request,
                                    Instant now);
 
-// Who calls, by a certificate that the handshake has seen.
+// A caller, identified by the certificate of the handshake.
 struct Caller {
   AgentId machine;
   std::string key_hash;  // of its key

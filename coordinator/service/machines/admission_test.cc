@@ -1,4 +1,4 @@
-// Who joins, who is let in, and what each refusal says, as decisions without files and stores.
+// Which hosts may join and connect, and what each refusal says: decisions without files or store.
 #include "coordinator/service/machines/admission.h"
 
 #include <gmock/gmock.h>

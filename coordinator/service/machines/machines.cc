@@ -170,7 +170,7 @@ Result<std::string> Machines::create_token(std::int64_t uses, Duration life) {
   };
   if (std::ranges::count_if(registry_.tokens, works) >= static_cast<std::ptrdiff_t>(kTokensMost)) {
     return Error{Code::kResourceExhausted,
-                 std::to_string(kTokensMost) + " join tokens work already", "",
+                 std::to_string(kTokensMost) + " join tokens are valid already", "",
                  "remove some: shoal token ls, shoal token rm"};
   }
   auto made = make_token(uses, life);
@@ -178,8 +178,8 @@ Result<std::string> Machines::create_token(std::int64_t uses, Duration life) {
   return identity::to_string(made->token);
 }
 
-// Who may read the data folder may be an agent: `shoal up` and agents beside the coordinator need
-// no further step.
+// Anyone who may read the data folder may be an agent: `shoal up` and agents beside the coordinator
+// need no further step.
 Status Machines::keep_local_token() {
   const std::string path = options_.folder + "/join_token";
   const auto text = identity::read_token_file(path);
@@ -330,7 +330,7 @@ Status Machines::revoke(AgentId machine) {
     const auto found = registry_.machines.find(machine);
     if (found == registry_.machines.end()) {
       return Error{Code::kNotFound, to_string(machine) + " has no certificate", "agent",
-                   "`shoal agent drain` takes it out of work"};
+                   "`shoal agent drain` takes it out of service"};
     }
     if (found->second.revoked_at.ns != 0) {
       return Error{Code::kConflict, to_string(machine) + " is revoked already", "agent", ""};
@@ -392,7 +392,7 @@ Status Machines::rotate() {
   {
     const MutexLock guard(mutex_);
     if (authority_.roots(now()).size() > 1) {
-      return Error{Code::kConflict, "the CA before is still trusted", "",
+      return Error{Code::kConflict, "the previous CA is still trusted", "",
                    "`shoal ca ls` says until when; rotate again after that"};
     }
     auto next =

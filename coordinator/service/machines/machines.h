@@ -1,4 +1,4 @@
-// Who takes part in the cluster: owns its CA, the join tokens and the machines that have joined,
+// The registry of machines: owns the cluster's CA, the join tokens and the machines that joined,
 // and keeps the coordinator's own certificate fresh. The rules are in admission.h; rows are in the
 // store, keys in files of mode 0600 in the data folder:
 //
@@ -35,7 +35,7 @@ struct MachinesOptions {
 
 inline constexpr std::size_t kRevokedMost = 1'000;
 inline constexpr std::size_t kTokensMost = 1'000;  // that still work
-// Of the token for this host's own agents, which is made anew in time.
+// Life of the token for this host's own agents, which is replaced in time.
 inline constexpr Duration kLocalTokenLife = identity::kJoinLifeMost;
 
 // What an agent gets: PEM, its own certificate first, and the roots it must trust.
@@ -85,7 +85,7 @@ class Machines {
   // For a replica that this machine trains: short, and not kept. Errors: field "csr".
   Result<IssuedCertificate> certify(const identity::ReplicaName& replica,
                                     const std::string& request) const;
-  // Of a certificate in PEM, as the handshake saw it; empty: it showed none. `why`, if given, is
+  // `certificate` is PEM, as the handshake saw it; empty: none was shown. `why`, if given, is
   // set with an error.
   Result<Caller> admit(const std::string& certificate, RefusalReason* why = nullptr) const;
   // The folder of a session is the one of its certificate. A machine that the store has forgotten
@@ -102,7 +102,7 @@ class Machines {
   std::vector<AuthorityView> authorities() const;
   std::string cluster() const { return cluster_.text; }
 
-  // For servers that show no interest in the client's certificate. Of this moment.
+  // For servers that ask for no client certificate. The context is current as of this call.
   std::shared_ptr<boost::asio::ssl::context> open_tls() const;
   ServerFiles files() const { return server_files(options_.folder); }
   Instant now() const { return options_.clock(); }

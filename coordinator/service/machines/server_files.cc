@@ -47,7 +47,7 @@ Result<identity::Credentials> issue_server_files(const identity::Authority& auth
   std::filesystem::create_directories(folder + "/tls", failure);
   if (failure) {
     return Error{Code::kPermissionDenied, "cannot be made: " + failure.message(), folder + "/tls",
-                 "check the rights of the data folder"};
+                 "check the permissions of the data folder"};
   }
   auto key = identity::PrivateKey::load_or_make(files.key);
   if (!key) return key.error();

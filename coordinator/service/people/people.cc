@@ -101,7 +101,7 @@ Principal People::principal_of(const identity::ApiTokenRecord& token) const {
 
 Result<Principal> People::of_token(std::string_view text) const {
   const auto token = identity::parse_api_token(text);
-  if (!token) return stranger("what was shown is no API token: " + token.error().remedy);
+  if (!token) return stranger("this is not an API token: " + token.error().remedy);
   const auto found = tokens_.find(token->id);
   const auto* record = found == tokens_.end() ? nullptr : &found->second;
   const auto verdict = identity::check_api_token(record, token->secret, now());
@@ -120,7 +120,8 @@ const SessionRecord* People::session_of(std::string_view text) const {
 
 Result<Principal> People::of_cookie(std::string_view cookie) const {
   const SessionRecord* session = session_of(cookie);
-  if (session == nullptr) return stranger("this browser's login is over or of another coordinator");
+  if (session == nullptr)
+    return stranger("this browser's login has ended, or belongs to another coordinator");
   if (now() >= session->expires) return stranger("this browser's login has expired");
   const auto token = tokens_.find(session->token);
   if (token == tokens_.end() || token->second.revoked)
@@ -133,7 +134,7 @@ Result<Principal> People::of_cookie(std::string_view cookie) const {
 
 Result<Principal> People::who(std::string_view authorization, std::string_view cookie) const {
   const std::string_view session = session_in(cookie);
-  if (authorization.empty() && session.empty()) return stranger("no token was shown");
+  if (authorization.empty() && session.empty()) return stranger("the request has no token");
   if (authorization.empty()) {
     const MutexLock guard(mutex_);
     return of_cookie(session);
@@ -271,7 +272,7 @@ Result<People::NewToken> People::create_token(std::string_view name, identity::S
   }();
   if (working >= static_cast<std::ptrdiff_t>(kApiTokensMost)) {
     return Error{Code::kResourceExhausted,
-                 std::to_string(kApiTokensMost) + " API tokens work already", "",
+                 std::to_string(kApiTokensMost) + " API tokens are valid already", "",
                  "revoke some: shoal token ls, shoal token rm"};
   }
   return make_token(name, scopes, life);
@@ -310,8 +311,8 @@ bool People::admin_token_lasts(const std::string& text) const {
   return principal->expires - now() > identity::kApiTokenLifeMost / 3;
 }
 
-// Who may read the data folder may do everything anyway (ca.pem): an admin that lost every token
-// restarts the coordinator.
+// Anyone who may read the data folder may do everything anyway (ca.pem): an admin that lost every
+// token restarts the coordinator.
 Status People::keep_up() {
   const MutexLock writing(writing_);
   const auto text = identity::read_token_file(admin_token_file());

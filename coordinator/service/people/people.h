@@ -1,5 +1,5 @@
-// Who may ask the REST interface: owns people's tokens, the browsers that have logged in, the
-// tickets that log one in once, and the audit trail. What a principal may do is in
+// The registry of people: owns the tokens for the REST interface, the browsers that have logged in,
+// the tickets that log one in once, and the audit trail. What a principal may do is in
 // identity/scopes.h; rows are in the store (people_rows.h), and one file of mode 0600 in the data
 // folder:
 //
@@ -73,7 +73,7 @@ class People {
   // ---- browsers. Code unauthenticated.
   Result<NewSession> log_in(std::string_view token);
   Result<NewSession> log_in_with_ticket(std::string_view ticket);
-  // Of the cookie; no session: nothing happens. The principal whose session was ended.
+  // Ends the session of this cookie, if there is one, and returns its principal.
   Result<Principal> log_out(std::string_view cookie);
   // Logs a browser in once, within kTicketLife, as the same principal. Tickets are not stored: a
   // restart of the coordinator ends them.

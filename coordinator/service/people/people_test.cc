@@ -104,10 +104,10 @@ TEST_F(PeopleTest, ATokenSaysWhoShowsIt) {
 
 TEST_F(PeopleTest, EveryRefusalHasItsSentence) {
   const auto token = make("ada", Scope::kViewer);
-  EXPECT_THAT(why_not(people_->who("", "")), HasSubstr("no token was shown"));
-  EXPECT_THAT(why_not(people_->who("", "other=1")), HasSubstr("no token was shown"));
+  EXPECT_THAT(why_not(people_->who("", "")), HasSubstr("the request has no token"));
+  EXPECT_THAT(why_not(people_->who("", "other=1")), HasSubstr("the request has no token"));
   EXPECT_THAT(why_not(people_->who("Basic YTpi", "")), HasSubstr("\"Bearer\""));
-  EXPECT_THAT(why_not(show("nonsense")), HasSubstr("is no API token"));
+  EXPECT_THAT(why_not(show("nonsense")), HasSubstr("is not an API token"));
   std::string wrong = token.text;
   wrong.back() = wrong.back() == '0' ? '1' : '0';
   EXPECT_THAT(why_not(show(wrong)), HasSubstr("does not know this token"));

@@ -1,7 +1,7 @@
-// Whom the ports of a cluster turn away: counted for /metrics, and where it matters told in the
-// audit trail: tokens, logins and hosts that were refused. A stranger decides how often that
-// happens, so what is written is bounded: one row for each source and action in a while, and so
-// many an hour in all. A row says how many it stands for; the counters miss nothing.
+// Counts what the ports of a cluster refuse, for /metrics, and writes refused tokens, logins and
+// hosts to the audit trail. Strangers decide how often that happens, so the rows are bounded: one
+// per source and action in a period, and a maximum per hour. A row says how many refusals it stands
+// for; the counters count all of them.
 //
 // Thread-safe; never waits for a disk.
 #pragma once

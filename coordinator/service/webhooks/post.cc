@@ -82,7 +82,7 @@ Status check_webhook_url(const std::string& url, bool clear_allowed) {
   }
   if (scheme == "http" && !clear_allowed && !is_this_host(parts.get(CURLUPART_HOST))) {
     return refused("would send events in clear: '" + url + "'",
-                   "use https, or --insecure-http on a network that nobody listens to");
+                   "use https, or --insecure-http on a network that you trust");
   }
   return {};
 }

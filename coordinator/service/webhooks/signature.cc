@@ -41,7 +41,7 @@ Result<std::string> read_webhook_secret(std::string_view text) {
   const bool named = text.starts_with(kPrefix);
   std::string key = named ? from_base64(text.substr(kPrefix.size())) : std::string();
   if (key.size() >= kKeyMin && key.size() <= kKeyMax) return key;
-  return Error{Code::kValidation, "is no secret of a webhook", "",
+  return Error{Code::kValidation, "is not a webhook secret", "",
                "write whsec_ and the base64 of 24 to 64 random bytes, or delete the file: a new "
                "one is made"};
 }

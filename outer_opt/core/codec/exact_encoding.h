@@ -1,5 +1,5 @@
 // Values that a codec has decoded once fit into its bytes again, without loss: an average is kept
-// for joiners as small as it travelled (replica/core/joining/average_log.h). Each segment is stored
+// for joiners as small as it traveled (replica/core/joining/average_log.h). Each segment is stored
 // in the first form that gives its bits back:
 //
 //   as `codec` encodes it   one that decoded it before; blocks count from the segment's first

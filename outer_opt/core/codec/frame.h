@@ -87,9 +87,9 @@ bool is_reference(std::span<const std::byte> bytes);  // by its magic
 // what decode_header() refuses.
 Result<FrameReference> decode_reference(std::span<const std::byte> bytes);
 
-// kDataLoss when size or checksum differ; a header without a checksum fits all. Who reads the
-// payload anyway hashes it in passing (read_payload() in codec_pieces.h) and asks the two
-// afterwards and before.
+// kDataLoss when size or checksum differ; a header without a checksum fits all. Code that reads
+// the payload anyway hashes it in passing (read_payload() in codec_pieces.h), and calls the two
+// around that.
 Status check_payload(const FrameHeader& header, Pieces payload);
 Status check_size(const FrameHeader& header, Pieces payload);
 Status check_checksum(const FrameHeader& header, std::uint64_t found);

@@ -8,7 +8,7 @@ namespace {
 
 using formats::Int8;
 
-void quantise(const float* in, std::size_t n, float scale, std::byte* out) {
+void quantize(const float* in, std::size_t n, float scale, std::byte* out) {
   for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::byte>(Int8::code(in[i] / scale));
 }
 
@@ -20,7 +20,7 @@ void encode_reference(const float* in, std::size_t n, std::byte* out) {
   const float scale = Int8::scale_of(max_bits(in, n));
   std::memcpy(out, &scale, sizeof scale);
   if (Int8::holds_values(scale)) {
-    quantise(in, n, scale, out + 4);
+    quantize(in, n, scale, out + 4);
   } else {
     std::memset(out + 4, 0, n);
   }
@@ -48,7 +48,7 @@ bool accumulate_reference(const std::byte* in, std::size_t n, float factor, floa
 
 #if defined(__x86_64__)
 
-SHOAL_AVX2 __m256i quantise_8(const float* in, __m256 scale) {
+SHOAL_AVX2 __m256i quantize_8(const float* in, __m256 scale) {
   const __m256 x = _mm256_div_ps(_mm256_loadu_ps(in), scale);
   const __m256 low = _mm256_max_ps(x, _mm256_set1_ps(-127.0f));
   return _mm256_cvtps_epi32(_mm256_min_ps(low, _mm256_set1_ps(127.0f)));
@@ -66,14 +66,14 @@ SHOAL_AVX2 void encode_avx2(const float* in, std::size_t n, std::byte* out) {
   const __m256 s = _mm256_set1_ps(scale);
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);  // undoes the packs' lanes
   for (std::size_t i = 0; i < n; i += 32) {
-    const __m256i ab = _mm256_packs_epi32(quantise_8(in + i, s), quantise_8(in + i + 8, s));
-    const __m256i cd = _mm256_packs_epi32(quantise_8(in + i + 16, s), quantise_8(in + i + 24, s));
+    const __m256i ab = _mm256_packs_epi32(quantize_8(in + i, s), quantize_8(in + i + 8, s));
+    const __m256i cd = _mm256_packs_epi32(quantize_8(in + i + 16, s), quantize_8(in + i + 24, s));
     const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(ab, cd), order);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), bytes);
   }
 }
 
-SHOAL_AVX2 __m256 dequantise_8(const std::byte* in, __m256 scale) {
+SHOAL_AVX2 __m256 dequantize_8(const std::byte* in, __m256 scale) {
   const __m128i bytes = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(in));
   return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)), scale);
 }
@@ -82,7 +82,7 @@ SHOAL_AVX2 bool decode_avx2(const std::byte* in, std::size_t n, float* out) {
   if (n % 8 != 0) return decode_reference(in, n, out);
   const float scale = load_as<float>(in);
   const __m256 s = _mm256_set1_ps(scale);
-  for (std::size_t i = 0; i < n; i += 8) _mm256_storeu_ps(out + i, dequantise_8(in + 4 + i, s));
+  for (std::size_t i = 0; i < n; i += 8) _mm256_storeu_ps(out + i, dequantize_8(in + 4 + i, s));
   return Int8::good_scale(scale);
 }
 
@@ -99,7 +99,7 @@ SHOAL_AVX2 bool accumulate_avx2(const std::byte* in, std::size_t n, float factor
   const __m256 s = _mm256_set1_ps(scale), f = _mm256_set1_ps(factor);
   __m128i units = _mm_setzero_si128();
   for (std::size_t i = 0; i < n; i += 8) {
-    add_scaled_8(sum + i, f, dequantise_8(in + 4 + i, s));
+    add_scaled_8(sum + i, f, dequantize_8(in + 4 + i, s));
     const __m128i codes =
         _mm_cvtepi8_epi16(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(in + 4 + i)));
     units = _mm_add_epi32(units, _mm_madd_epi16(codes, codes));

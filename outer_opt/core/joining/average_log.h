@@ -1,4 +1,4 @@
-// The averages of the newest rounds at a source, encoded as they travelled, so that the runs of a
+// The averages of the newest rounds at a source, encoded as they traveled, so that the runs of a
 // joiner follow the rounds at the price of the averages alone. The oldest go first when they are
 // more bytes than the limit: what a joiner has of before them it fetches anew.
 //

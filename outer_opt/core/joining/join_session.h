@@ -115,8 +115,8 @@ class JoinSession {
   // with those of a source that was not asked for that before, takes what differs from that one,
   // and becomes level again. False: nobody is left to compare with.
   bool doubt(Instant now);
-  // kLevel, and it is the state that it should be. Who alone gave runs that were wrong, as their
-  // bytes of the same round now show; they are not used any more.
+  // After kLevel with the expected state: the sources that alone gave wrong runs, as their bytes of
+  // the same round now show; they are not used any more.
   std::vector<ReplicaId> found_liars();
 
   State state() const { return state_; }

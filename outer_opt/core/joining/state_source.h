@@ -80,7 +80,7 @@ class StateSource {
   std::vector<Pin> pins_;
   std::shared_ptr<const MomentsCopy> moments_;
   Instant moments_used_at_;
-  // Of that copy, in the pieces that were asked for first: reckoned once, whoever asks for what.
+  // Digests of that copy, in the pieces of the first request: computed once for all requests.
   struct MomentsDigest {
     std::int64_t piece;
     Digest digest;

@@ -59,7 +59,7 @@ class StepCursor {
   DataLease take_step();              // the sequences of one inner step
   void stop() { stopped_ = true; }    // the boundary is here, after what has to be adopted
   void reported();
-  // Leased, not trained, and not to be trained before another order says so. Of the newest
+  // Leased, not trained, and not to be trained before another order says so; as of the newest
   // reported().
   const LeaseRuns& unused() const { return unused_; }
   // The outer step was taken. kCounted: it keeps its tail and, where adopts_later(), the result

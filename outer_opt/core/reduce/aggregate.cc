@@ -59,32 +59,32 @@ std::vector<double> distances(Members members, const std::vector<double>& from) 
 }
 
 // One step; returns its length.
-double clip_step(Members members, double limit, std::vector<double>& centre) {
+double clip_step(Members members, double limit, std::vector<double>& center) {
   double weight = 0, moved = 0;
-  std::vector<double> step(centre.size(), 0.0);
-  const std::vector<double> away = distances(members, centre);
+  std::vector<double> step(center.size(), 0.0);
+  const std::vector<double> away = distances(members, center);
   for (std::size_t m = 0; m < members.size(); ++m) {
     const double factor = members[m].weight * (away[m] > limit ? limit / away[m] : 1.0);
     weight += members[m].weight;
     for (std::size_t i = 0; i < step.size(); ++i) {
-      step[i] += factor * (static_cast<double>(members[m].values[i]) - centre[i]);
+      step[i] += factor * (static_cast<double>(members[m].values[i]) - center[i]);
     }
   }
   for (std::size_t i = 0; i < step.size(); ++i) {
     const double move = step[i] / weight;
-    centre[i] += move;
+    center[i] += move;
     moved += move * move;
   }
   return std::sqrt(moved);
 }
 
 void centered_clip(Members members, std::span<float> out) {
-  std::vector<double> centre = median_per_value(members, out.size());
-  const double limit = median(distances(members, centre));
+  std::vector<double> center = median_per_value(members, out.size());
+  const double limit = median(distances(members, center));
   for (int step = 0; step < kClipSteps; ++step) {
-    if (clip_step(members, limit, centre) <= kClipSettled * limit) break;
+    if (clip_step(members, limit, center) <= kClipSettled * limit) break;
   }
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(centre[i]);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(center[i]);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 //                  v += sum_i w_i (x_i - v) min(1, t / |x_i - v|) / sum_i w_i
 //                  with t = the median distance from the first v (Karimireddy et al. 2021)
 //
-// Distances are taken per chunk, by its owner: those of whole vectors from a centre are known to
+// Distances are taken per chunk, by its owner: those of whole vectors from a center are known to
 // nobody before the exchange, and the norms that are reported at the freeze are from zero and told
 // by the members themselves. Only the owner computes, so nobody has to arrive at the same numbers.
 //
@@ -25,7 +25,7 @@ struct WeightedValues {
   double weight = 0;  // above 0
 };
 
-// All have the length of `out`. Of none zeros; of two or fewer the weighted mean.
+// All have the length of `out`. Without members: zeros; with two or fewer: the weighted mean.
 void aggregate(Aggregator kind, std::span<const WeightedValues> members, std::span<float> out);
 
 }  // namespace shoal::outer_opt

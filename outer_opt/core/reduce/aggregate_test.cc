@@ -33,12 +33,12 @@ TEST(Aggregate, ByHand) {
   EXPECT_EQ(aggregate_of(Aggregator::kMean, {{1}, {2}, {6}}, {1, 1, 2}), Row{3.75f});
   EXPECT_EQ(aggregate_of(kTrim, {{1}, {2}, {900}}), Row{2});
   EXPECT_EQ(aggregate_of(kTrim, {{1}, {2}, {4}, {-900}}, {1, 1, 3, 1}), Row{1.5f});
-  // From the median (2, 0) the distances are 1, 0, 1, 0 and 98, so t = 1. The centre v settles
+  // From the median (2, 0) the distances are 1, 0, 1, 0 and 98, so t = 1. The center v settles
   // where -1 + (2 - v) + (3 - v) + (2 - v) + 1 = 0: the first and the last one are clipped.
-  const Row centre = aggregate_of(kClip, {{1, 0}, {2, 0}, {3, 0}, {2, 0}, {100, 0}});
-  EXPECT_NEAR(centre[0], 7.0 / 3, 1e-3);
-  EXPECT_EQ(centre[1], 0);
-  // From the median 3 the distances are 3, 1, 0, 47 and 57, so t = 3; at the centre 4 the outer
+  const Row center = aggregate_of(kClip, {{1, 0}, {2, 0}, {3, 0}, {2, 0}, {100, 0}});
+  EXPECT_NEAR(center[0], 7.0 / 3, 1e-3);
+  EXPECT_EQ(center[1], 0);
+  // From the median 3 the distances are 3, 1, 0, 47 and 57, so t = 3; at the center 4 the outer
   // ones pull by -3, 3 and 3, the others by -2 and -1. What is trimmed has another mean.
   const std::vector<Row> uneven{{0}, {2}, {3}, {50}, {60}};
   EXPECT_NEAR(aggregate_of(kClip, uneven)[0], 4, 1e-2);

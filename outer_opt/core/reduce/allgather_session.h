@@ -18,7 +18,7 @@ namespace shoal::outer_opt {
 class AllgatherSession final : public ReduceSession {
  public:
   // What is wrong with taking part as `self`; kValidation with the name of the field. frame_values
-  // is a multiple of kSparseChunk, no member owns a part, all can be dialled.
+  // is a multiple of kSparseChunk, no member owns a part, all can be dialed.
   static Status check(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                       const ReduceInput& input, std::size_t average_count);
 

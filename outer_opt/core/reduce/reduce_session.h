@@ -6,7 +6,7 @@
 // back. Nothing is queued: the driver pulls frames to send when a stream can take one, and offers a
 // received frame until it is admitted, which is its back-pressure on the stream. Work on tensors is
 // separate from the decisions: a session's admit(), local_work(), finish() and the rest are to be
-// serialised by the driver (one lock); run() and encode() take no part in that and may run in
+// serialized by the driver (one lock); run() and encode() take no part in that and may run in
 // parallel for different works.
 #pragma once
 

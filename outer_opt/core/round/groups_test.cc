@@ -1,4 +1,4 @@
-// Who is in which group, and the step of a group on small numbers. Whole rounds are in
+// Which members are in which group, and the step of a group on small numbers. Whole rounds are in
 // group_rounds_test.cc.
 #include "outer_opt/core/round/groups.h"
 

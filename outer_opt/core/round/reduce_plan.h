@@ -21,7 +21,7 @@ inline constexpr std::int64_t kFrameValuesUsual = 1 << 18, kFrameValuesMin = 1 <
 // One member of a reduce, in the order in which contributions are summed.
 struct ReduceMember {
   ReplicaId replica;
-  std::string address;  // host:port of its peer service; empty: cannot be dialled, must own no part
+  std::string address;  // host:port of its peer service; empty: cannot be dialed, must own no part
   double weight = 0;    // tokens, in groups 1; 0: takes part, contributes nothing
   double clip_factor = 1;       // in (0, 1]
   std::int64_t part_first = 0;  // the values [part_first, part_first + part_count) it averages

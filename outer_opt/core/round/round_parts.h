@@ -60,7 +60,7 @@ constexpr auto fields_of(Of<MomentumHolder>) {
 }
 static_assert(lists_every_field<MomentumHolder>());
 
-// How a trainer reaches another one: it dials it, uses a connection that the other one dialled, or
+// How a trainer reaches another one: it dials it, uses a connection that the other one dialed, or
 // goes over a relay.
 enum class PeerWay { kUnknown, kDirect, kReverse, kRelayed, kUnreachable };
 constexpr auto enumerators_of(Of<PeerWay>) {

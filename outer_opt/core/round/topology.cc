@@ -58,9 +58,9 @@ double water_level(std::vector<double> lines, double reducers) {
 
 // What the shares follow from.
 struct Lines {
-  std::vector<double> all, training;  // 0: cannot be dialled
+  std::vector<double> all, training;  // 0: cannot be dialed
   double reducers = 0;                // sum
-  double slowest = 0;                 // of those that train and can be dialled; 0: none can
+  double slowest = 0;                 // of those that train and can be dialed; 0: none can
 };
 
 Lines sort_out(const std::vector<LinkedMember>& members) {
@@ -77,7 +77,7 @@ Lines sort_out(const std::vector<LinkedMember>& members) {
   return lines;
 }
 
-// Equal shares for the members that train and can be dialled; if none can be, for all that train.
+// Equal shares for the members that train and can be dialed; if none can be, for all that train.
 std::vector<double> equal_shares(const std::vector<LinkedMember>& members, const Lines& lines) {
   std::vector<double> shares;
   for (const LinkedMember& m : members) {
@@ -154,7 +154,7 @@ TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMem
   if (members.size() <= kStreamsMax + 1) {
     return {Topology::kButterfly, TopologyReason::kFewestHops};
   }
-  if (is_four_bits(sync.codec())) return {Topology::kButterfly, TopologyReason::kRequantised};
+  if (is_four_bits(sync.codec())) return {Topology::kButterfly, TopologyReason::kRequantized};
   return {Topology::kRing, TopologyReason::kManyStreams};
 }
 
@@ -214,10 +214,10 @@ const char* explain(TopologyReason reason) {
     case TopologyReason::kSharded:
       return "outer momentum is kept by the owners of parts";
     case TopologyReason::kUnreachable:
-      return "a member that cannot be dialled would break a ring";
+      return "a member that cannot be dialed would break a ring";
     case TopologyReason::kManyStreams:
       return "a butterfly would have too many streams at every member";
-    case TopologyReason::kRequantised:
+    case TopologyReason::kRequantized:
       return "a ring would round to four bits at every hop";
     case TopologyReason::kNoReducers:
       return "the job file sets param_server, but no reducer is available";

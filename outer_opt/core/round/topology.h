@@ -1,4 +1,4 @@
-// Who sends what to whom, decided before a reduce from what is known of its members: the topology
+// Decides what members send to each other, from what is known of them before a reduce: the topology
 // for sync.topology = "auto", the parts of a butterfly, the order of a ring. Pure functions; the
 // coordinator calls them at every attempt and keeps the verdict with its reason.
 #pragma once
@@ -25,9 +25,9 @@ enum class TopologyReason {
   kSparse,       // sparse2 has no sum: every encoding goes to all members
   kRobust,       // a robust aggregator needs all contributions to a value at one place
   kSharded,      // outer momentum is kept by the owners of parts
-  kUnreachable,  // a member that cannot be dialled breaks a ring, and only lacks a part otherwise
+  kUnreachable,  // a member that cannot be dialed breaks a ring, and only lacks a part otherwise
   kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
-  kRequantised,  // so it would, but a ring rounds to four bits at every hop
+  kRequantized,  // so it would, but a ring rounds to four bits at every hop
   kNoReducers,   // the job file sets param_server, but no reducer is available: a butterfly without
                  // them
   kGroups,       // the job averages in groups (groups.h), each of them by a butterfly
@@ -41,7 +41,7 @@ constexpr auto enumerators_of(Of<TopologyReason>) {
                                       {kSharded, "sharded"},
                                       {kUnreachable, "unreachable"},
                                       {kManyStreams, "many_streams"},
-                                      {kRequantised, "requantised"},
+                                      {kRequantized, "requantised"},
                                       {kNoReducers, "no_reducers"},
                                       {kGroups, "groups"},
                                       {kFewestHops, "fewest_hops"}});
@@ -64,7 +64,7 @@ inline constexpr std::size_t kStreamsMax = 64;
 // Never kAuto.
 TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMember>& members);
 
-// For assign_parts(): the shares that take the least time, of a butterfly and with reducers. Of n
+// For assign_parts(): the shares that take the least time, in a butterfly and with reducers. With n
 // members that train, one with the share w sends and receives 1 + (n-2) w vectors, a reducer n w;
 // so with lines b the longest of (1 + (n-2) w_i) / b_i and n w_j / b_j is to be least. Water
 // filling gives
@@ -76,9 +76,9 @@ TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMem
 // while there are fewer reducers than them. Nobody is faster than his own vector takes, which two
 // members need in any case: their reducers get what they carry meanwhile. One alone owns all.
 //
-// Members that cannot be dialled get nothing. An unknown line counts as the median of the known
+// Members that cannot be dialed get nothing. An unknown line counts as the median of the known
 // ones; none known, and two members without reducers, for whom every split costs the same, give
-// equal shares. If nobody can be dialled, all that train get the same, and the attempt finds out.
+// equal shares. If nobody can be dialed, all that train get the same, and the attempt finds out.
 std::vector<double> part_shares(const std::vector<LinkedMember>& members);
 
 // The time of a butterfly with these shares, in units of one vector at one byte per second.

@@ -139,7 +139,7 @@ TEST(PartShares, OneThatTrainsAloneNeedsNoReducer) {
   EXPECT_EQ(part_shares(with_reducers({1}, {10})), (std::vector<double>{1, 0}));
 }
 
-TEST(PartShares, ReducersThatCannotBeDialledOwnNothing) {
+TEST(PartShares, ReducersThatCannotBeDialedOwnNothing) {
   auto members = with_reducers({1, 1}, {1, 1});
   members[3].reachable = false;
   EXPECT_EQ(part_shares(members), (std::vector<double>{0.25, 0.25, 0.5, 0}));
@@ -147,7 +147,7 @@ TEST(PartShares, ReducersThatCannotBeDialledOwnNothing) {
   EXPECT_EQ(part_shares(members), (std::vector<double>{1, 1, 0, 0}));
 }
 
-TEST(PartShares, ReducersOwnAllWhenNobodyElseCanBeDialled) {
+TEST(PartShares, ReducersOwnAllWhenNobodyElseCanBeDialed) {
   for (const std::size_t n : {2, 3}) {
     auto members = with_reducers(std::vector<double>(n, 1.0), {3, 1});
     for (std::size_t i = 0; i < n; ++i) members[i].reachable = false;
@@ -166,7 +166,7 @@ TEST(Choose, AParamServerWithoutReducersIsAButterfly) {
             (TopologyChoice{Topology::kButterfly, TopologyReason::kNoReducers}));
 }
 
-TEST(PartShares, WhoCannotBeDialledOwnsNothing) {
+TEST(PartShares, WhoCannotBeDialedOwnsNothing) {
   std::vector<LinkedMember> members = lines({4, 4, 4, 4});
   members[1].reachable = false;
   const auto shares = part_shares(members);
@@ -232,7 +232,7 @@ TEST(ChooseTopology, EveryReason) {
             (TopologyChoice{Topology::kRing, TopologyReason::kManyStreams}));
   for (const CodecKind four_bits : {CodecKind::kInt4, CodecKind::kE3m0}) {
     EXPECT_EQ(choose(kStreamsMax + 2, [&](S& s, M&) { s.codec = four_bits; }),
-              (TopologyChoice{Topology::kButterfly, TopologyReason::kRequantised}));
+              (TopologyChoice{Topology::kButterfly, TopologyReason::kRequantized}));
   }
 }
 

@@ -5,7 +5,7 @@
 // speed (sharing.h); that is done only when there are too few agents otherwise, or when the
 // throughput grows by a quarter, because every further stage costs a process, a context and a
 // second set of states. Pure; equal input gives an equal result, in the order of the agents given.
-// Who may be used at all, and when to move, is decided elsewhere.
+// Other files decide which agents may be used at all, and when to move.
 #pragma once
 
 #include <cstdint>

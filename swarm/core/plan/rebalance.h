@@ -48,8 +48,8 @@ struct RebalanceOptions {
   // gains from moving anybody (docs/swarm_results.md has what other values give).
   double low_water = 0.99;
   std::int32_t confirmations = 2;
-  // Below this share of the mean one look is enough: whoever waits for a second one pays more than
-  // a needless move costs. Of two stages one is then four times as fast as the other.
+  // Below this share of the mean one look is enough, because waiting for a second one costs more
+  // than a needless move. With two stages, one is then four times as fast as the other.
   double urgent_below = 0.4;
   Duration payback_max = seconds(1800);
   Duration drain = seconds(5);

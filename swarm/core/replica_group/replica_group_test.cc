@@ -1,4 +1,4 @@
-// Who is in a replica group, what each computes, and what a loss changes.
+// Which processes are in a replica group, what each computes, and what a loss changes.
 #include "swarm/core/replica_group/replica_group.h"
 
 #include <numeric>

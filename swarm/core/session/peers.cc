@@ -120,8 +120,8 @@ void Peers::dial(const PipelineView& view, SessionActions& out) {
     const bool router_after = options_.stage == 0 && m.stage == 0 && m.replica > options_.self;
     if (roster_.in_view && (below_me || router_after)) wanted.push_back(m);
   }
-  if (wanted == dialled_) return;
-  dialled_ = wanted;
+  if (wanted == dialed_) return;
+  dialed_ = wanted;
   out.push_back(Dial{std::move(wanted)});
 }
 
@@ -192,8 +192,8 @@ void Peers::add_to(Digester& d) const {
     d.add(id.n).add(static_cast<std::int32_t>(p.state)).add(p.stage).add(p.speed);
     d.add(p.measured.has_value()).add(p.measured.value_or(Duration{}).ns);
   }
-  d.add(dialled_.size());
-  for (const PipelineMember& m : dialled_) {
+  d.add(dialed_.size());
+  for (const PipelineMember& m : dialed_) {
     d.add(m.replica.n).add(m.stage).add(m.address).add(m.speed);
   }
   d.add(pauses_.size());

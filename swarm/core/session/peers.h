@@ -2,7 +2,7 @@
 // be sent. This is the machine that each of them goes through:
 //
 //   gone       -> expected     the view names it
-//              -> stranger     it has dialled, and no view names it yet
+//              -> stranger     it has dialed, and no view names it yet
 //   expected   -> gone         it left the view
 //              -> neighbour    its stream is there
 //              -> wired        the same, of the next stage, and this replica is in the view itself
@@ -46,7 +46,7 @@ class Peers {
   explicit Peers(const SessionOptions& options);
 
   // ---- inputs
-  // A newer view. Who is lost by it is found before: with the roster of the view.
+  // A newer view. The losses that it means are found before, from the roster of the view.
   void take(const PipelineView& view, const Roster& roster, SessionActions& out);
   void connected(ReplicaId id);
   void ended(ReplicaId id);                       // its stream
@@ -91,7 +91,7 @@ class Peers {
   const SessionOptions options_;
   Roster roster_;
   FlatMap<ReplicaId, Peer> peers_;
-  std::vector<PipelineMember> dialled_;
+  std::vector<PipelineMember> dialed_;
   std::vector<Pause> pauses_;  // the first to end first
   Wiring wiring_;
 };

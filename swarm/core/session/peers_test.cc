@@ -12,7 +12,7 @@ struct Neighbourhood {
       : options{.self = id(self), .stage = static_cast<StageIndex>(self / 10), .stages = 3},
         peers(options) {}
   void take(const PipelineView& view) { peers.take(view, Roster(view, options), out); }
-  std::vector<ReplicaId> dialled() const {
+  std::vector<ReplicaId> dialed() const {
     std::vector<ReplicaId> ids;
     for (const PipelineMember& m : std::get<Dial>(out.back()).peers) ids.push_back(m.replica);
     return ids;
@@ -61,7 +61,7 @@ TEST(Peers, WhoIsNotInTheViewItselfSendsNobodyAnything) {
   n.take(without(full_view(), 11, 2));
   EXPECT_EQ(n.peers.state(id(21)), PeerState::kNeighbour);
   EXPECT_EQ(n.peers.wiring().size(), 0u);
-  EXPECT_TRUE(n.dialled().empty());
+  EXPECT_TRUE(n.dialed().empty());
   n.take(full_view(3));
   EXPECT_EQ(n.peers.state(id(21)), PeerState::kWired);
 }
@@ -108,12 +108,12 @@ TEST(Peers, APauseEndsByTimeOrWithTheStream) {
 TEST(Peers, DialsTheNextStageAndRoutersWithALargerIdAndSaysItOnce) {
   Neighbourhood n(1);
   n.take(full_view());
-  EXPECT_EQ(n.dialled(), (std::vector<ReplicaId>{id(2), id(11), id(12)}));
+  EXPECT_EQ(n.dialed(), (std::vector<ReplicaId>{id(2), id(11), id(12)}));
   n.take(full_view(2));
   EXPECT_EQ(n.out.size(), 1u);
   Neighbourhood second(2);
   second.take(full_view());
-  EXPECT_EQ(second.dialled(), (std::vector<ReplicaId>{id(11), id(12)}));
+  EXPECT_EQ(second.dialed(), (std::vector<ReplicaId>{id(11), id(12)}));
 }
 
 TEST(Peers, TheWindowIsSharedByTheRouters) {

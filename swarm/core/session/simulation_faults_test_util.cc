@@ -83,10 +83,10 @@ void Simulation::notice(Stream& s, int side, std::uint64_t epoch) {
 }
 
 void Simulation::redial(Stream& s) {
-  if (s.dialling) return;
-  s.dialling = true;
+  if (s.dialing) return;
+  s.dialing = true;
   at(milliseconds(5) + random(milliseconds(300)), [this, &s] {
-    s.dialling = false;
+    s.dialing = false;
     Node &from = node(s.dialer), &to = node(s.acceptor);
     if (!from.alive || s.up || s.side_up[0] || !from.dials.contains(to.id)) return;
     if (!to.alive || to.frozen || from.frozen || is_cut(s)) return redial(s);

@@ -116,7 +116,7 @@ class Simulation {
     std::uint64_t epoch = 0;
     bool up = false, side_up[2] = {false, false};
     Instant last[2];
-    bool dialling = false;
+    bool dialing = false;
   };
   struct Event {
     Instant at;

@@ -567,7 +567,7 @@ Digest after(std::uint64_t self, const PipelineView& view) {
   return s.session.digest();
 }
 
-// The digest covers the dialled peers and their addresses, which decide what the driver is told
+// The digest covers the dialed peers and their addresses, which decide what the driver is told
 // next.
 TEST(StageSession, TheDigestKnowsWhomItDials) {
   PipelineView moved = full_view();

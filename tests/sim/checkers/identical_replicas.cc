@@ -1,7 +1,7 @@
 // Replicas of a stage that hold the state of the same (job, epoch, round) hold it bit for bit:
 // the digests are taken here, of the vectors themselves. What the records say about anchors is
-// compared with them too, whoever's memory has changed: the others must have found it. Of a job
-// that averages in groups each replica has a state of its own, and only its record is compared.
+// compared with them, too: if a memory has changed, the others must have found it. In a job that
+// averages in groups each replica has a state of its own, and only its record is compared.
 #include <map>
 #include <tuple>
 

@@ -1,6 +1,6 @@
 // Nothing is said before it is durable: when a message leaves, every record that its step (or an
 // earlier one) asked to persist before it is in the tables; and the tables hold what the message
-// speaks of. Of the records of one step a crash leaves all or none.
+// speaks of. A crash leaves all records of one step, or none.
 #include <deque>
 
 #include "coordinator/core/state/state.h"

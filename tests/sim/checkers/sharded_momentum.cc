@@ -2,7 +2,7 @@
 // steps, bit for bit: every replica keeps its part and its backup of the part before, unchanged by
 // members that come and go; so owners and backups agree, and together they have everything. What a
 // plan lets start from zero nobody living had, and an event tells of it. Anchors lose what the
-// owners sent. Checkpoints hold the whole. Whose memory has changed is left to the digests.
+// owners sent. Checkpoints hold the whole. Changed memory is left to the digests.
 #include <algorithm>
 #include <map>
 

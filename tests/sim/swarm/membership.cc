@@ -1,4 +1,4 @@
-// Who is there: placement, deaths by an exponential clock or a trace, detection, returns, downloads
+// Membership: placement, deaths by an exponential clock or a trace, detection, returns, downloads
 // and moves. A death drops queue and computation at once, but the others learn of it after the
 // detection time only. Moves wait for the step boundary unless the step cannot continue without
 // them.

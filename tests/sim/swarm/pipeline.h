@@ -1,5 +1,5 @@
 // The pipeline in virtual time: routers, replicas with one computing lane and two queues, uplinks
-// that serialise what they carry, latency between regions, step barriers, deaths, returns and
+// that serialize what they carry, latency between regions, step barriers, deaths, returns and
 // moves. What is decided is decided by the real cores (wiring, retry budget, rebalancing,
 // assignment); the engine only moves time, and counts with a few words per microbatch what a
 // StageSession knows exactly (swarm/core/session/stage_session_simulation_test.cc is the place
@@ -11,7 +11,7 @@
 // from the next step on. Chains have one router that never fails.
 //
 // A tensor passes sender and receiver cut-through: both links are booked when it is sent. Not
-// modelled: packets, CPU time of encoding, and a wiring per hop (docs/swarm_results.md, "What is
+// modeled: packets, CPU time of encoding, and a wiring per hop (docs/swarm_results.md, "What is
 // simplified"). pipeline.cc holds the traffic, membership.cc who is there.
 #pragma once
 

@@ -12,7 +12,7 @@ namespace shoal::sim {
 using namespace swarm;
 
 namespace {
-constexpr Duration kAcceptLimit = seconds(5);  // a stream that is not accepted is dialled again
+constexpr Duration kAcceptLimit = seconds(5);  // a stream that is not accepted is dialed again
 constexpr Duration kRedial = milliseconds(300);
 }  // namespace
 
@@ -176,7 +176,7 @@ void StageDriver::dial_one(ReplicaId peer) {
   const std::uint64_t number = options_.self.n << 32 | ++numbers_;
   const std::string address = wanted->second;
   streams_[peer] = {address, number, false};
-  const StageFrame hello{options_.self, self_.address(), number, StageFrame::Dialled{peer, epoch_}};
+  const StageFrame hello{options_.self, self_.address(), number, StageFrame::Dialed{peer, epoch_}};
   peers_.call(
       self_, address, [send = send_, hello](PeerEnd& end) { send(end, hello); }, [] {});
   after(kAcceptLimit, [peer, number](StageDriver& self) {
@@ -187,7 +187,7 @@ void StageDriver::dial_one(ReplicaId peer) {
   });
 }
 
-void StageDriver::dialled(const StageFrame& frame, const StageFrame::Dialled& ask) {
+void StageDriver::dialed(const StageFrame& frame, const StageFrame::Dialed& ask) {
   if (ask.to != options_.self || ask.epoch != epoch_) return;
   streams_[frame.from] = {frame.address, frame.stream, true};
   send(frame.address, frame.stream, StageFrame::Accepted{});
@@ -227,7 +227,7 @@ void StageDriver::send_to(ReplicaId peer, const decltype(StageFrame::body)& body
 }
 
 void StageDriver::take_frame(const StageFrame& frame) {
-  if (const auto* ask = std::get_if<StageFrame::Dialled>(&frame.body)) return dialled(frame, *ask);
+  if (const auto* ask = std::get_if<StageFrame::Dialed>(&frame.body)) return dialed(frame, *ask);
   const auto it = streams_.find(frame.from);
   if (it == streams_.end() || it->second.number != frame.stream) return;
   if (std::holds_alternative<StageFrame::Closed>(frame.body)) return end_stream(frame.from);

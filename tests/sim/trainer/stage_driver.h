@@ -1,5 +1,5 @@
 // The real StageSession of a simulated replica, driven over the simulated network between trainers:
-// streams that are dialled, break and are dialled again, a device that takes its time for every
+// streams that are dialed, break and are dialed again, a device that takes its time for every
 // pass, and deadlines. It carries no tensors: a forward says which sequence its microbatch begins
 // with, and every stage trains on that.
 //
@@ -24,7 +24,7 @@
 namespace shoal::sim {
 
 struct StageFrame {
-  struct Dialled {  // asks for a stream with `to`
+  struct Dialed {  // asks for a stream with `to`
     ReplicaId to;
     std::int64_t epoch = 0;
   };
@@ -45,7 +45,7 @@ struct StageFrame {
   ReplicaId from;
   std::string address;  // of its process
   std::uint64_t stream = 0;
-  std::variant<Dialled, Accepted, Closed, Forward, swarm::BackwardHeader, Cancel, Refusal,
+  std::variant<Dialed, Accepted, Closed, Forward, swarm::BackwardHeader, Cancel, Refusal,
                swarm::ProgressGossip>
       body;
 };
@@ -90,7 +90,7 @@ class StageDriver : public std::enable_shared_from_this<StageDriver> {
   struct Stream {
     std::string address;
     std::uint64_t number = 0;
-    bool up = false;  // else it was dialled and is not accepted yet
+    bool up = false;  // else it was dialed and is not accepted yet
   };
   using Call = std::function<void(swarm::StageSession&, swarm::SessionActions&)>;
 
@@ -105,7 +105,7 @@ class StageDriver : public std::enable_shared_from_this<StageDriver> {
 
   void dial(const swarm::Dial& dial);
   void dial_one(ReplicaId peer);
-  void dialled(const StageFrame& frame, const StageFrame::Dialled& ask);
+  void dialed(const StageFrame& frame, const StageFrame::Dialed& ask);
   void end_stream(ReplicaId peer);
   void send(const std::string& address, std::uint64_t stream, const decltype(StageFrame::body)& b);
   void send_to(ReplicaId peer, const decltype(StageFrame::body)& body);
@@ -125,7 +125,7 @@ class StageDriver : public std::enable_shared_from_this<StageDriver> {
   Instant timer_;
   std::map<swarm::TaskId, std::int64_t> first_of_;   // sequence of a task
   std::map<swarm::Microbatch, std::int64_t> drawn_;  // router: and of what it drew
-  std::map<ReplicaId, std::string> wanted_;          // to be dialled, with their addresses
+  std::map<ReplicaId, std::string> wanted_;          // to be dialed, with their addresses
   std::map<ReplicaId, Stream> streams_;
   std::uint64_t numbers_ = 0;
 };

@@ -34,7 +34,7 @@ float any_value(std::uint64_t state, double most) {
 
 float initial_value(std::uint64_t seed, std::size_t i) { return any_value(mix_seed(seed, i), 1); }
 
-// In bytes per second. Of four replicas one has so slow a line that it may own no part of a reduce.
+// In bytes per second. One of four replicas has a line so slow that it may own no part of a reduce.
 double line_of(ReplicaId replica) { return 1e6 * static_cast<double>(1 + replica.n % 4); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Who may wait, call and answer at a relay, and what its quotas refuse.
+// Which members may wait, call and answer at a relay, and what its quotas refuse.
 #include "wire/relay/core/switchboard.h"
 
 #include <gtest/gtest.h>

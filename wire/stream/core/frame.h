@@ -86,7 +86,7 @@ struct PairId {
   auto operator<=>(const PairId&) const = default;
 };
 
-// What each end says first, on every connection. The dialling end names pair and connection; the
+// What each end says first, on every connection. The dialing end names pair and connection; the
 // accepting one repeats them.
 struct Hello {
   PairId pair;

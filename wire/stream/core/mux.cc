@@ -51,7 +51,7 @@ Mux::Mux(Side side, const Quotas& quotas, MuxHooks hooks)
     : side_(side),
       quotas_(quotas),
       hooks_(std::move(hooks)),
-      next_ours_(side == Side::kDialler ? 1 : 2),
+      next_ours_(side == Side::kDialer ? 1 : 2),
       outbox_(quotas.queue_max) {}
 
 void Mux::meet(const Hello& peer) { peer_ = peer; }

@@ -1,6 +1,6 @@
 // What one end of a pair knows of the streams between the two: who may open them, what is on its
 // way in both directions, and how each ends. It has no sockets: connections ask next() for a frame
-// to write, and hand over the frames that they read. Either end opens streams, whoever dialled.
+// to write, and hand over the frames that they read. Either end opens streams, whoever dialed.
 //
 //   opened ─► both send ─► one has ended ─► closed       in order, without an error
 //      └──────────┴──────────────┴────────► closed       cancelled by either end, or the pair broke
@@ -43,7 +43,7 @@ struct Quotas {
 // Error: validation, with the field's name.
 Status check_quotas(const Quotas& quotas);
 
-enum class Side { kDialler, kAcceptor };
+enum class Side { kDialer, kAcceptor };
 
 struct MuxHooks {
   // The peer opens a stream. Null: it is refused. The pointer is kept until closed().

@@ -47,7 +47,7 @@ struct User : StreamEvents {
 };
 
 // A frame as it travels: nothing of its sender's memory.
-struct Travelling {
+struct Traveling {
   HeaderBytes header;
   std::vector<std::byte> payload;
 };
@@ -86,36 +86,36 @@ struct End {
 
 // The pair, with `lanes` connections each way.
 struct Joined {
-  std::array<End, 2> ends = {End(Side::kDialler), End(Side::kAcceptor)};
-  std::array<std::vector<std::deque<Travelling>>, 2> lanes;  // from each end
+  std::array<End, 2> ends = {End(Side::kDialer), End(Side::kAcceptor)};
+  std::array<std::vector<std::deque<Traveling>>, 2> lanes;  // from each end
   std::optional<Error> breach;
 
   explicit Joined(std::size_t count = 1) { lanes[0].resize(count), lanes[1].resize(count); }
-  End& dialler() { return ends[0]; }
+  End& dialer() { return ends[0]; }
   End& acceptor() { return ends[1]; }
 
   bool load(std::size_t from, std::size_t lane) {
     auto frame = ends[from].mux.next(lane == 0);
     if (!frame) return false;
-    Travelling travelling{encode(frame->header), {}};
+    Traveling traveling{encode(frame->header), {}};
     for (const auto& part : frame->payload()) {
-      travelling.payload.insert(travelling.payload.end(), part.begin(), part.end());
+      traveling.payload.insert(traveling.payload.end(), part.begin(), part.end());
     }
-    EXPECT_EQ(travelling.payload.size(), frame->header.length);
+    EXPECT_EQ(traveling.payload.size(), frame->header.length);
     Outbox::let_go(*frame);
-    lanes[from][lane].push_back(std::move(travelling));
+    lanes[from][lane].push_back(std::move(traveling));
     return true;
   }
   bool deliver(std::size_t from, std::size_t lane) {
     auto& queue = lanes[from][lane];
     if (queue.empty()) return false;
-    const Travelling frame = std::move(queue.front());
+    const Traveling frame = std::move(queue.front());
     queue.pop_front();
     const Status good = receive(ends[1 - from].mux, frame);
     if (!good) breach = good.error();
     return true;
   }
-  static Status receive(Mux& mux, const Travelling& frame) {
+  static Status receive(Mux& mux, const Traveling& frame) {
     const auto header = parse_header(frame.header, kQuotas.message_max);
     if (!header.ok()) return header.error();
     const std::span<const std::byte> all(frame.payload);
@@ -151,8 +151,8 @@ OutMessage message(const std::vector<std::byte>& body) { return {{}, {body}, nul
 // user free it.
 TEST(Mux, TheLastPieceIsWithItsConnectionBeforeTheStreamCloses) {
   Joined joined;
-  const auto ours = joined.dialler().open();
-  joined.dialler().mux.end(ours->id);
+  const auto ours = joined.dialer().open();
+  joined.dialer().mux.end(ours->id);
   joined.run();
   const auto theirs = joined.acceptor().users.at(0);
   ASSERT_TRUE(theirs->has_ended);
@@ -174,10 +174,10 @@ TEST(Mux, TheLastPieceIsWithItsConnectionBeforeTheStreamCloses) {
 TEST(Mux, BothEndsOpenStreams) {
   Joined pair;
   const auto body = body_of(1000, 1);
-  const auto one = pair.dialler().open(), other = pair.acceptor().open();
+  const auto one = pair.dialer().open(), other = pair.acceptor().open();
   EXPECT_EQ(one->id % 2, 1);
   EXPECT_EQ(other->id % 2, 0);
-  ASSERT_TRUE(pair.dialler().mux.send(one->id, message(body)).ok());
+  ASSERT_TRUE(pair.dialer().mux.send(one->id, message(body)).ok());
   ASSERT_TRUE(pair.acceptor().mux.send(other->id, message(body)).ok());
   pair.run();
   for (End& end : pair.ends) {
@@ -190,10 +190,10 @@ TEST(Mux, BothEndsOpenStreams) {
 TEST(Mux, AStreamEndsWhenBothHaveEnded) {
   Joined pair;
   const auto body = body_of(2 * kPieceBytes, 1);
-  const auto user = pair.dialler().open();
-  ASSERT_TRUE(pair.dialler().mux.send(user->id, message(body)).ok());
-  pair.dialler().mux.end(user->id);
-  EXPECT_EQ(pair.dialler().mux.send(user->id, message(body)).error().code, Code::kCancelled);
+  const auto user = pair.dialer().open();
+  ASSERT_TRUE(pair.dialer().mux.send(user->id, message(body)).ok());
+  pair.dialer().mux.end(user->id);
+  EXPECT_EQ(pair.dialer().mux.send(user->id, message(body)).error().code, Code::kCancelled);
   pair.run();
   User& peer = *pair.acceptor().users.at(0);
   EXPECT_TRUE(peer.has_ended && !peer.is_closed && !user->is_closed);
@@ -203,7 +203,7 @@ TEST(Mux, AStreamEndsWhenBothHaveEnded) {
   EXPECT_EQ(user->messages.size(), 1);
   EXPECT_TRUE(user->has_ended && user->is_closed && peer.is_closed);
   EXPECT_FALSE(user->error || peer.error);
-  EXPECT_EQ(pair.dialler().mux.open_streams(), 0);
+  EXPECT_EQ(pair.dialer().mux.open_streams(), 0);
 }
 
 // Any number of connections, any order: what is sent arrives once, whole and in order.
@@ -212,12 +212,12 @@ TEST(Mux, FramesMayTakeAnyConnection) {
     Joined pair(1 + seed % 5);
     std::vector<std::vector<std::byte>> bodies;
     for (int i = 0; i < 8; ++i) bodies.push_back(body_of(i * 65'001 % kQuotas.message_max, i));
-    const auto one = pair.dialler().open(), two = pair.acceptor().open();
+    const auto one = pair.dialer().open(), two = pair.acceptor().open();
     for (const auto& body : bodies) {
-      ASSERT_TRUE(pair.dialler().mux.send(one->id, message(body)).ok());
+      ASSERT_TRUE(pair.dialer().mux.send(one->id, message(body)).ok());
       ASSERT_TRUE(pair.acceptor().mux.send(two->id, message(body)).ok());
     }
-    pair.dialler().mux.end(one->id);
+    pair.dialer().mux.end(one->id);
     pair.acceptor().mux.end(two->id);
     pair.run(seed);
     for (End& end : pair.ends) {
@@ -231,19 +231,19 @@ TEST(Mux, FramesMayTakeAnyConnection) {
 TEST(Mux, ACancelReachesTheOtherEndAndSaysWhy) {
   Joined pair(2);
   const auto body = body_of(kQuotas.message_max, 1);
-  const auto user = pair.dialler().open();
+  const auto user = pair.dialer().open();
   int dropped = 0;
   for (int i = 0; i < 3; ++i) {
-    ASSERT_TRUE(pair.dialler()
+    ASSERT_TRUE(pair.dialer()
                     .mux.send(user->id, {{}, {body}, [&](bool sent) { dropped += sent ? 0 : 1; }})
                     .ok());
   }
   pair.load(0, 0);
   pair.load(0, 0);
-  pair.dialler().mux.cancel(user->id, {Code::kDeadlineExceeded, "too late", "", ""});
+  pair.dialer().mux.cancel(user->id, {Code::kDeadlineExceeded, "too late", "", ""});
   EXPECT_TRUE(user->is_closed);
   EXPECT_EQ(dropped, 3);
-  EXPECT_EQ(pair.dialler().detached, 1);
+  EXPECT_EQ(pair.dialer().detached, 1);
   pair.run();
   User& peer = *pair.acceptor().users.at(0);
   ASSERT_TRUE(peer.error);
@@ -256,8 +256,8 @@ TEST(Mux, ACancelReachesTheOtherEndAndSaysWhy) {
 TEST(Mux, TheReceiverCancels) {
   Joined pair;
   const auto body = body_of(100, 1);
-  const auto user = pair.dialler().open();
-  ASSERT_TRUE(pair.dialler().mux.send(user->id, message(body)).ok());
+  const auto user = pair.dialer().open();
+  ASSERT_TRUE(pair.dialer().mux.send(user->id, message(body)).ok());
   while (pair.load(0, 0)) {
   }
   pair.deliver(0, 0);  // the frame that opens it
@@ -275,8 +275,8 @@ TEST(Mux, AUserWhoCancelsWhileHeIsTold) {
   pair.acceptor().prepare = [&](User& user) {
     user.on_arrived = [&user] { user.mux->cancel(user.id, {Code::kCancelled, "enough", "", ""}); };
   };
-  const auto user = pair.dialler().open();
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pair.dialler().mux.send(user->id, message(body)).ok());
+  const auto user = pair.dialer().open();
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pair.dialer().mux.send(user->id, message(body)).ok());
   pair.run();
   EXPECT_EQ(pair.acceptor().users.at(0)->messages.size(), 1);
   EXPECT_TRUE(user->is_closed);
@@ -286,8 +286,8 @@ TEST(Mux, AMessageThatNobodyWants) {
   Joined pair;
   const auto body = body_of(10, 1);
   pair.acceptor().prepare = [](User& user) { user.refuses = true; };
-  const auto user = pair.dialler().open();
-  ASSERT_TRUE(pair.dialler().mux.send(user->id, message(body)).ok());
+  const auto user = pair.dialer().open();
+  ASSERT_TRUE(pair.dialer().mux.send(user->id, message(body)).ok());
   pair.run();
   ASSERT_TRUE(user->error);
   EXPECT_EQ(user->error->code, Code::kInvalidArgument);
@@ -297,8 +297,8 @@ TEST(Mux, WhoDoesNotReleaseGetsNoMoreThanTheWindow) {
   Joined pair;
   const auto body = body_of(kPieceBytes, 1);
   pair.acceptor().prepare = [](User& user) { user.holds = true; };
-  const auto user = pair.dialler().open();
-  for (int i = 0; i < 8; ++i) ASSERT_TRUE(pair.dialler().mux.send(user->id, message(body)).ok());
+  const auto user = pair.dialer().open();
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(pair.dialer().mux.send(user->id, message(body)).ok());
   pair.run();
   User& peer = *pair.acceptor().users.at(0);
   EXPECT_EQ(peer.messages.size(), 3);  // of a window of four pieces, with their costs
@@ -312,7 +312,7 @@ TEST(Mux, WhoDoesNotReleaseGetsNoMoreThanTheWindow) {
 TEST(Mux, ARefusedStreamSaysWhy) {
   Joined pair;
   pair.acceptor().accepts = false;
-  const auto user = pair.dialler().open();
+  const auto user = pair.dialer().open();
   pair.run();
   ASSERT_TRUE(user->error);
   EXPECT_EQ(user->error->code, Code::kNotFound);
@@ -321,34 +321,34 @@ TEST(Mux, ARefusedStreamSaysWhy) {
 TEST(Mux, StreamsHaveAQuota) {
   Joined pair;
   std::vector<std::shared_ptr<User>> users;
-  for (std::uint32_t i = 0; i < kQuotas.streams_max; ++i) users.push_back(pair.dialler().open());
+  for (std::uint32_t i = 0; i < kQuotas.streams_max; ++i) users.push_back(pair.dialer().open());
   const auto user = std::make_shared<User>();
-  EXPECT_EQ(pair.dialler().mux.open("one more", user).error().code, Code::kResourceExhausted);
+  EXPECT_EQ(pair.dialer().mux.open("one more", user).error().code, Code::kResourceExhausted);
   pair.run();
-  pair.dialler().mux.cancel(users[0]->id, {Code::kCancelled, "", "", ""});
+  pair.dialer().mux.cancel(users[0]->id, {Code::kCancelled, "", "", ""});
   pair.run();
-  EXPECT_TRUE(pair.dialler().mux.open("again", user).ok());
+  EXPECT_TRUE(pair.dialer().mux.open("again", user).ok());
 }
 
 TEST(Mux, WhatThePeerDoesNotTakeIsNotSent) {
   Joined pair;
-  const auto user = pair.dialler().open();
+  const auto user = pair.dialer().open();
   const std::vector<std::byte> body(kQuotas.message_max + 1);
   bool sent = true;
-  const Status refused = pair.dialler().mux.send(user->id, {{}, {body}, [&](bool s) { sent = s; }});
+  const Status refused = pair.dialer().mux.send(user->id, {{}, {body}, [&](bool s) { sent = s; }});
   EXPECT_EQ(refused.error().code, Code::kValidation);
   EXPECT_FALSE(sent);
-  EXPECT_FALSE(pair.dialler().mux.open(std::string(kTextMax + 1, 'x'), user).ok());
+  EXPECT_FALSE(pair.dialer().mux.open(std::string(kTextMax + 1, 'x'), user).ok());
 }
 
 TEST(Mux, WithThePairEveryStreamIsOver) {
   Joined pair;
-  const auto one = pair.dialler().open(), two = pair.dialler().open();
-  pair.dialler().mux.fail({Code::kUnavailable, "the peer is gone", "", ""});
+  const auto one = pair.dialer().open(), two = pair.dialer().open();
+  pair.dialer().mux.fail({Code::kUnavailable, "the peer is gone", "", ""});
   EXPECT_TRUE(one->is_closed && two->is_closed);
   EXPECT_EQ(one->error->code, Code::kUnavailable);
-  EXPECT_FALSE(pair.dialler().mux.open("late", one).ok());
-  EXPECT_FALSE(pair.dialler().mux.next(true));
+  EXPECT_FALSE(pair.dialer().mux.open("late", one).ok());
+  EXPECT_FALSE(pair.dialer().mux.next(true));
 }
 
 // ---- what a peer may not do

@@ -13,7 +13,7 @@
 
 namespace shoal::wire::stream {
 
-using StreamId = std::uint32_t;  // odd: opened by the end that dialled; even: by the other one
+using StreamId = std::uint32_t;  // odd: opened by the end that dialed; even: by the other one
 
 struct OutMessage {
   std::vector<std::byte> head;                   // at most kHeadMax

@@ -119,7 +119,7 @@ Result<std::string> read_folder(const Request& request) {
 }
 
 std::string path_from(const std::string& folder, const std::string& path) {
-  if (folder.empty() || !parse_data_path(path).root.empty()) return path;
+  if (folder.empty() || path.empty() || !parse_data_path(path).root.empty()) return path;
   return (std::filesystem::path(folder) / path).lexically_normal().string();
 }
 
@@ -198,6 +198,7 @@ void create_job(Context& context, const Request& request, Replier reply) {
                                                           : proto::read_spec_toml(request.body);
   if (read.problems) return reply(spec_refused(request, *read.problems));
   read.spec.data.train = path_from(folder.value(), read.spec.data.train);
+  read.spec.data.tokenizer_file = path_from(folder.value(), read.spec.data.tokenizer_file);
 
   SubmittedText submitted{{}, std::string(type), request.body};
   Request kept = request;

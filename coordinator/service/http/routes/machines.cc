@@ -1,4 +1,4 @@
-// Who takes part: join tokens, a host that joins or renews its certificate, the revocation of an
+// Membership: join tokens, a host that joins or renews its certificate, the revocation of an
 // agent, and the cluster's CAs. The rules are in machines/admission.h.
 #include "coordinator/service/machines/machines.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 Result<Machines*> machines_of(Context& context) {
   if (context.options.machines != nullptr) return context.options.machines;
-  return Error{Code::kUnavailable, "this server knows no machines", "", ""};
+  return Error{Code::kUnavailable, "this server has no registry of machines", "", ""};
 }
 
 constexpr std::int64_t kSecondsMax = std::int64_t{366} * 86'400;

@@ -16,7 +16,8 @@ constexpr std::int64_t kTtlMost = identity::kApiTokenLifeMost.ns / 1'000'000'000
 
 Result<People*> people_of(Context& context) {
   if (context.options.people != nullptr) return context.options.people;
-  return Error{Code::kUnavailable, "this server knows no people, and lets nobody in", "", ""};
+  return Error{Code::kUnavailable, "this server has no registry of people, so nobody can log in",
+               "", ""};
 }
 
 Json principal_json(const Principal& who) {

@@ -1,5 +1,5 @@
-// Who holds which stage of a job, how busy they are and what crosses the links between them: the
-// records of the store joined with what the trainers said last.
+// Which replicas hold which stage of a job, how busy they are and what crosses the links between
+// them: the records of the store joined with what the trainers said last.
 #include <algorithm>
 
 #include "coordinator/core/state/state.h"
