@@ -21,7 +21,8 @@ def as_shard_of(parameter, values):
     """`values`, which one rank holds, as the shard of a tensor that lies as `parameter` does."""
     if not is_sharded(parameter):
         return values
-    return type(parameter.data).from_local(
+    from torch.distributed.tensor import DTensor  # where there are shards, PyTorch has it
+    return DTensor.from_local(
         values.to(parameter.to_local().device), parameter.device_mesh, parameter.placements,
         run_check=False, shape=parameter.shape, stride=parameter.stride())
 

@@ -20,7 +20,7 @@ class Script:
         self.momentum = (ctypes.c_float * max(1, count))()
         self._orders = [model, *orders, Order(kind=_library.END)]
         self._count = count
-        self.tensors, self.steps, self.losses, self.logged, self.read = None, [], [], [], []
+        self.tensors, self.steps, self.rates, self.losses, self.logged, self.read = None, [], [], [], [], []
         self.left = "not yet"
 
     def next(self, while_waiting=lambda: None):
@@ -42,6 +42,7 @@ class Script:
 
     def answer_step(self, loss, lr):
         self.steps.append(loss)
+        self.rates.append(lr)
 
     def answer_loss(self, loss):
         self.losses.append(loss)
