@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 
 LIMIT_S = 900
 
@@ -71,13 +72,18 @@ class Cluster:
         file.write_text(text)
         self.shoal("job", "submit", file)
 
+    def get(self, path):
+        """An answer of the REST API."""
+        token = pathlib.Path(self.find("admin_token_file")).read_text().strip()
+        request = urllib.request.Request(f"{self.find('http')}/api/v1{path}", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
     def job(self, name):
-        return json.loads(self.shoal("job", "get", name, "--json"))
+        return self.get(f"/jobs/{name}")
 
     def rounds(self, name):
-        items = json.loads(self.shoal("round", "ls", name, "--limit", 200, "--json"))
-        items = items["items"] if isinstance(items, dict) else items
-        return sorted(items, key=lambda one: one["round"])
+        return self.get(f"/jobs/{name}/rounds?limit=200&order=asc")["items"]
 
     def wait(self, name, until, what):
         end = time.monotonic() + LIMIT_S

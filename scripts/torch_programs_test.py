@@ -77,7 +77,7 @@ def example():
     """The GPT of examples/python by four agents of the wheel; one is killed, one joins."""
     with cluster(FRESH / "bin", FOLDER, PYTHON) as c:
         c.submit("example", job_file("example", TEXT, "train.py", steps=400, every=20))
-        c.wait("example", lambda: c.job("example")["status"]["rounds_committed"] >= 3, "did not train")
+        c.wait("example", lambda: c.job("example")["status"]["progress"]["rounds_committed"] >= 3, "did not train")
         c.kill_agent(2)
         c.join_agent(5)
         job, rounds = c.finish("example"), c.rounds("example")
@@ -96,6 +96,8 @@ def same_model():
         c.submit("python", job_file("python", TEXT, "llama.py", steps=200))
         python = c.finish("python")["status"]["validation_loss"]
         expect(abs(python / cpp - 1) < 0.01, f"held-out loss {python:.4f}, of the C++ trainer {cpp:.4f}")
+        line, = c.get("/jobs/python/series/query?name=log.gradient_norm")["series"]
+        expect(len(line["y"]) > 3 and min(line["y"]) > 0, f"the program's own series has {len(line['y'])} points")
 
 
 def trained_in_parts():
