@@ -37,7 +37,7 @@ def inner_steps(python, rounds):
         c.submit("paced", job_file("paced", TEXT, "paced.py", steps=50 * rounds, every=50, batch=8,
                                    model="context = 64"))
         c.finish("paced")
-        logs = c.shoal("logs", "--job", "paced", "--tail", 1000)
+        logs = c.shoal("logs", "paced", "--tail", 1000)
     pairs = [tuple(map(float, pair)) for pair in re.findall(r"paced ([0-9.]+) ([0-9.]+)", logs)]
     if not pairs:
         sys.exit("the program printed no times: " + logs[-2000:])

@@ -89,7 +89,7 @@ class Cluster:
         end = time.monotonic() + LIMIT_S
         while not until():
             if time.monotonic() > end:
-                sys.exit(f"{name}: {what} within {LIMIT_S} s: {self.shoal('logs', '--job', name, check=False)[-3000:]}")
+                sys.exit(f"{name}: {what} within {LIMIT_S} s: {self.shoal('logs', name, check=False)[-3000:]}")
             time.sleep(1)
 
     def finish(self, name):
@@ -98,7 +98,7 @@ class Cluster:
         job = self.job(name)
         if job["status"]["phase"] != "completed":
             sys.exit(f"{name}: {json.dumps(job['status'], indent=1)}\n"
-                     + self.shoal("logs", "--job", name, check=False)[-5000:])
+                     + self.shoal("logs", name, check=False)[-5000:])
         return job
 
     def stop(self):
