@@ -105,9 +105,9 @@ struct DataSpec {
   std::string train;  // path of one file on every agent's host
   Tokenizer tokenizer = Tokenizer::kBytes;
   double val_fraction = 0.1;  // contiguous tail of the file, held out
-  // The tokenizer.json or SentencePiece model that made the tokens, beneath a data root of each
-  // agent's host; empty: the tokens are bytes, or numbers without a text. With it samples are text,
-  // and checkpoints carry a copy.
+  // The tokenizer.json that made the tokens, beneath a data root of each agent's host; empty: the
+  // tokens are bytes, or numbers without a text. With it samples are text, and checkpoints carry a
+  // copy.
   std::string tokenizer_file;
   // A dataset of the coordinator, NAME or NAME@MANIFEST (data_rules.h). Submission adds the hash of
   // the manifest, so a job reads what the name meant then.
@@ -202,7 +202,7 @@ inline constexpr std::size_t kCodeHashLength = 64;
 
 struct TrainerSpec {
   TrainerKind kind = TrainerKind::kBuiltin;
-  // Of kPython: the program, a path within the code of the job, or, where it has none, beneath the
+  // For kPython: the program, a path within the code of the job or, if it has none, beneath the
   // agents' --trainer-root.
   std::string entry;
   std::string code;  // of kPython: "sha256:" and 64 hex characters, of an uploaded bundle
