@@ -16,8 +16,8 @@ needs neither.
 
 import importlib
 
-_PLACES = {"Error": "_library", "Replica": "replica", "join": "replica", "Run": "run",
-           "Tokens": "data", "torchrun": "ranks"}
+_PLACES = {"Error": "_library", "Pipeline": "pipeline", "Replica": "replica", "join": "replica",
+           "Run": "run", "Tokens": "data", "load_checkpoint": "files", "torchrun": "ranks"}
 __all__ = list(_PLACES)
 
 

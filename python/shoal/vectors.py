@@ -22,10 +22,12 @@ def view_of(pointer, count):
 class Vectors:
     """The parameters of a model as a flat vector. Of several ranks each copies what it holds."""
 
-    def __init__(self, model, rank=0):
+    def __init__(self, model, names=None, rank=0):
+        """`names`: of a stage's parameters in the whole model, by their id(); else the model's own."""
         self._model = shards.whole_model(model)
         shards.reshard(self._model)
-        self.parameters = [(n, p) for n, p in self._model.named_parameters() if p.requires_grad]
+        self.parameters = [(names[id(p)] if names else n, p)
+                           for n, p in self._model.named_parameters() if p.requires_grad]
         if not self.parameters:
             raise Error("no parameter of the model requires gradients: there is nothing to train")
         for name, parameter in self.parameters:
