@@ -134,8 +134,8 @@ class Run(Work):
         self._replica.link.answer_step(loss, float(self._optimizer.param_groups[0]["lr"]))
 
     def log(self, values):
-        """Numbers of this inner step, by name: they become series of the job (`log.NAME`), in the API
-        and on its page. Called before step(); about once a second the newest of each name travels."""
+        """Numbers of this inner step, by name: they become series of the job (`log.NAME`) in the API.
+        Called before step(); about once a second the newest of each name travels."""
         if not self._training:
             raise Error("run.log(...) belongs to an inner step: call it in the loop over run.batches(), "
                         "before run.step(loss)")

@@ -145,20 +145,6 @@ export const series = (id: string, names: string[], x: string, points = 800): Wa
   slowMs: 10_000,
 });
 
-// What a program of the user's logs: the first dozen names. None for other jobs.
-const kLoggedMost = 12;
-
-export const logged = (id: string): Watch<Lines> => ({
-  load: async () => {
-    const all = await ask<{ items: { name: string }[] }>(`${path(id)}/series`);
-    const names = all.items.map((one) => one.name).filter((name) => name.startsWith('log.'));
-    return names.length === 0 ? {} : series(id, names.slice(0, kLoggedMost), 'tokens').load(undefined, true);
-  },
-  concerns: (event) => ofJob(event, id) && event.kind === 'round_committed',
-  everyMs: 5000,
-  slowMs: 10_000,
-});
-
 // One measure of several jobs, by job.
 export const seriesOfJobs = (ids: string[], name: string): Watch<Lines> => ({
   load: async () => {

@@ -308,21 +308,6 @@ const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: 
   );
 });
 
-const Logged = memo(function Logged({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
-  return (
-    <Card title="Logged by the program">
-      <div class="columns even" data-testid="logged">
-        {Object.entries(lines).map(([name, line]) => (
-          <Chart
-            key={name} title={name.slice('log.'.length)} file={name.replaceAll('/', '-')} xName="Tokens"
-            lines={[{ name: 'Mean of the replicas', ...line, colour: 2 }]} marks={marks} sync="run" height={150}
-          />
-        ))}
-      </div>
-    </Card>
-  );
-});
-
 const Failures = memo(function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] }) {
   return (
     <Card title="Failures and their consequences">
@@ -440,7 +425,6 @@ export function RunPage({ id }: { id: string }) {
   const events = useWatch(sources.failures(), []);
   const checkpoints = useWatch(sources.checkpoints(id), [id]);
   const costs = useWatch(sources.series(id, ['round_seconds', 'round_bytes'], 'tokens'), [id]);
-  const logged = useWatch(sources.logged(id), [id]);
   const known = rounds.value ?? kNoRounds;
   const split = useMemo(() => timeSplit(known.slice(0, 20)), [known]);
   const failures = useMemo(
@@ -489,7 +473,6 @@ export function RunPage({ id }: { id: string }) {
           <Traffic job={job.value} lines={costs.value} marks={marks} />
         </div>
       )}
-      {Object.keys(logged.value ?? {}).length > 0 && <Logged lines={logged.value!} marks={marks} />}
       <div class="columns even">
         {events.value === undefined ? <Missing of={events} what="failures" /> : <Failures events={counted} rounds={known} />}
         {checkpoints.value === undefined ? <Missing of={checkpoints} what="checkpoints" /> : <Safety job={job.value} checkpoints={checkpoints.value} />}
