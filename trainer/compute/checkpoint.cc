@@ -9,6 +9,7 @@
 
 #include "proto/job_spec_text.h"
 #include "trainer/compute/checkpoint_config.h"
+#include "trainer/compute/job_tokenizer.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
 
@@ -97,8 +98,12 @@ Status write_tensors(const std::filesystem::path& folder, const CheckpointConten
 }
 
 // What stage 0 writes for all of them.
-Status write_descriptions(const std::filesystem::path& folder, const CheckpointContent& content) {
+Status write_descriptions(const std::filesystem::path& folder, const CheckpointContent& content,
+                          std::string_view tokenizer) {
   const ModelSpec& model = content.spec.model;
+  if (!tokenizer.empty()) {
+    if (Status s = write_file(folder / kTokenizerFile, std::string(tokenizer)); !s) return s;
+  }
   if (Status s = write_file(folder / "config.json", model_config(model)); !s) return s;
   if (Status s = write_file(folder / "generation_config.json", generation_config()); !s) return s;
   if (content.cut.size() > 1) {
@@ -249,7 +254,8 @@ class ShardReader {
 
 }  // namespace
 
-Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content) {
+Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content,
+                        std::string_view tokenizer) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -258,7 +264,7 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
   }
   if (Status s = write_tensors(folder, content); !s) return s;
   if (content.stage == 0) {
-    if (Status s = write_descriptions(folder, content); !s) return s;
+    if (Status s = write_descriptions(folder, content, tokenizer); !s) return s;
   }
   return sync_folder(folder);
 }
