@@ -26,7 +26,7 @@ namespace {
 constexpr std::chrono::seconds kPatience{30};
 constexpr ReplicaId kReplica{7};
 
-// Certifies whom it is asked for, by its own idea of the epoch; at first it may refuse.
+// Certifies the requested replica, for the epoch that it believes in; at first it may refuse.
 class Agent final : public v1::TrainerHost::Service {
  public:
   explicit Agent(const std::string& socket) : server_(socket, this) {}

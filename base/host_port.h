@@ -1,5 +1,5 @@
 // host:port, taken apart and put together: the one reader of such texts. It says what a text holds;
-// whoever reads a flag or a message says what is wrong with it and what would be accepted. Pure:
+// the reader of a flag or a message says what is wrong with it and what would be accepted. Pure:
 // no name is looked up.
 #pragma once
 

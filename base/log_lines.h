@@ -30,7 +30,7 @@ struct LogLine {
   Instant at;
   LogLevel level = LogLevel::kInfo;
   std::string source;  // "agent", "trainer-0"; one word
-  ReplicaId replica;   // whom it is about; zero: nobody
+  ReplicaId replica;   // the replica that it is about; zero: none
   std::string text;    // without a line break
   bool operator==(const LogLine&) const = default;
 };

@@ -132,6 +132,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .agents_address = agents,
                                  .token_file = config.token_file(),
                                  .data_roots = config.data_roots,
+                                 .checkpoints_max = config.core.checkpoints_max,
                                  .drain_limit = kHttpStopLimit,
                                  .machines = &machines,
                                  .people = &people,

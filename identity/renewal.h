@@ -42,7 +42,7 @@ RenewalPlan plan_renewal(const Validity& validity, std::uint64_t seed, Instant n
 // For how long after its end a certificate lets its agent come back without a new join token.
 inline constexpr Duration kOutageMost = kDay * 90;
 
-// The old key's signature over the request for a new certificate. Whoever repeats it gets a
+// The old key's signature over the request for a new certificate. Repeating it yields a
 // certificate for a key that he does not have, so it needs no freshness.
 std::string prove_old_key(const PrivateKey& old_key, const ClusterName& cluster,
                           const SigningRequest& request);

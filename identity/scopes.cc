@@ -32,6 +32,7 @@ constexpr Line kTable[] = {
     {Action::kRevokeAgent, {kAny, kAny, kNo, kNo, kNo}},
     {Action::kCreateJoinToken, {kAny, kAny, kNo, kNo, kNo}},
     {Action::kReadAudit, {kAny, kAny, kNo, kNo, kNo}},
+    {Action::kViewSpace, {kAny, kAny, kNo, kNo, kNo}},
     {Action::kManageTokens, {kAny, kNo, kNo, kNo, kNo}},
     {Action::kRotateCa, {kAny, kNo, kNo, kNo, kNo}},
 };

@@ -46,12 +46,13 @@ enum class Action {
   kReadAgentLogs,
   kReadMetrics,  // GET /metrics
   kSubmitJob,
-  kControlJob,          // pause, resume, cancel, change
+  kControlJob,          // pause, resume, cancel, change, remove; its checkpoints: pin, remove
   kDownloadCheckpoint,  // the weights
   kControlAgent,        // cordon, uncordon, drain, remove
   kRevokeAgent,
   kCreateJoinToken,  // and list and revoke them
   kReadAudit,
+  kViewSpace,     // what takes the space, by job
   kManageTokens,  // of other people
   kRotateCa,
 };
@@ -69,6 +70,7 @@ constexpr auto enumerators_of(Of<Action>) {
                               {kRevokeAgent, "revoke_agent"},
                               {kCreateJoinToken, "create_join_token"},
                               {kReadAudit, "read_audit"},
+                              {kViewSpace, "view_space"},
                               {kManageTokens, "manage_tokens"},
                               {kRotateCa, "rotate_ca"}});
 }

@@ -22,6 +22,7 @@ constexpr char kTable[] = R"(
   revoke_agent        any   any      none      none   none
   create_join_token   any   any      none      none   none
   read_audit          any   any      none      none   none
+  view_space          any   any      none      none   none
   manage_tokens       any   none     none      none   none
   rotate_ca           any   none     none      none   none
 )";

@@ -202,7 +202,7 @@ inline constexpr std::size_t kCodeHashLength = 64;
 
 struct TrainerSpec {
   TrainerKind kind = TrainerKind::kBuiltin;
-  // Of kPython: the program, a path within the code of the job, or, where it has none, beneath the
+  // For kPython: the program, a path within the code of the job or, if it has none, beneath the
   // agents' --trainer-root.
   std::string entry;
   std::string code;  // of kPython: "sha256:" and 64 hex characters, of an uploaded bundle

@@ -10,7 +10,7 @@ namespace shoal {
 // (ineffective_options.h): with the key that won over it, and why.
 void check_contradictions(const JobOptions& options, FieldChecker& checker);
 
-// The contradictions, and the values that are left.
+// Checks contradictions, and the values of the remaining keys.
 void check_sync(const JobOptions& options, FieldChecker& checker);
 
 }  // namespace shoal

@@ -487,7 +487,7 @@ TEST(JobFilePage, TellsEveryFieldItsDefaultAndItsWords) {
   }
 }
 
-// toml++ bounds the nesting of values alone; whoever sends a job must not choose the depth of a
+// toml++ bounds the nesting of values alone; the sender of a job must not choose the depth of a
 // stack.
 TEST(SpecText, KeysOfManyPartsAreRefused) {
   const auto many = [](int parts) {

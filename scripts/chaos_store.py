@@ -112,7 +112,7 @@ def trained_twice(cluster, before, newest):
 
 
 def newest_on_disk(cluster):
-    """The round of the newest checkpoint that is whole on the coordinator's disk, whoever knows of it."""
+    """The round of the newest checkpoint that is whole on the coordinator's disk, recorded or not."""
     manifests = (cluster.data_of_coordinator() / "checkpoints").glob("*/manifest.json")
     return max((json.loads(one.read_text())["round"] for one in manifests), default=0)
 

@@ -45,6 +45,10 @@ check_words() {
     sed 's/^\([^:]*:[0-9]*\):.*/\1: says what it is not/'
   sources '*' "${mine[@]}" | xargs -0 --no-run-if-empty grep -nIE '/(home|Users)/[a-z]+/|/work/|/root/' -- |
     sed 's/^\([^:]*:[0-9]*\):.*/\1: path of one machine/'
+  # A comment begins with its subject: "Of the cookie" does not say what it describes.
+  sources '*' "${mine[@]}" ':!migrations' ':!*.md' ':!*.json' ':!web' | xargs -0 --no-run-if-empty \
+    grep -nIE '(//|#|/\*) (Of|Who|Whom|Whose|Whoever) [a-z]' -- |
+    sed 's/^\([^:]*:[0-9]*\):.*/\1: a comment opens with Of or Who; begin with its subject/'
 }
 
 # Names that were given up, with what to say instead: old_words.txt. What is history may use them.

@@ -165,7 +165,7 @@ TEST_F(FileReceiverTest, AFileThatShrankIsNoticedByTheSender) {
             Code::kCancelled);
 }
 
-// It may be as good as it was: whoever asks again gets it, and nobody takes it for damaged.
+// It may be as good as it was: the next request gets it, and nothing takes it for damaged.
 TEST_F(FileReceiverTest, AFileThatCannotBeOpenedIsNotTakenForDamaged) {
   const std::string file = source_ + "/state/outer.bin";
   fs::remove(file);

@@ -1,5 +1,5 @@
 // A slow, distant line between processes of one machine: what it would do to the messages of one
-// process, as times. Bytes leave one after another at the line's rate, whoever sends them, and
+// process, as times. Bytes of all senders leave one after another at the line's rate, and
 // arrive half a round trip later; what comes in shares the other direction in the same way. Nothing
 // is lost: a lossy line shows itself to TCP's users as delay. No clock, no thread of its own:
 // emulated_line.h holds bytes back until the time that it is told here.

@@ -4,7 +4,7 @@
 // Effects are performed in order. Numbers make late news harmless: every opened link and every
 // started trainer process has its own, handed out by the core and carried by everything that comes
 // back; the core drops what carries an old one. A driver never has to decide whether news is still
-// wanted.
+// relevant.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +110,7 @@ struct CheckpointHashFailed {
   CheckpointPartId part;
   Error error;
 };
-struct CheckpointUploadMoved {  // likewise: what the coordinator has for sure
+struct CheckpointUploadMoved {  // likewise: what the coordinator has stored
   CheckpointPartId part;
   Bytes done;
 };
@@ -162,7 +162,7 @@ struct StartTrainer {
 struct KillTrainer {  // SIGKILL or SIGTERM to its process group
   TrainerId trainer;
   bool hard = false;
-  std::string because;  // for people; empty: it is done with
+  std::string because;  // for people; empty: it is no longer needed
 };
 struct SendTrainer {
   TrainerId trainer;

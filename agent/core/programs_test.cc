@@ -1,4 +1,4 @@
-// Jobs that are worked on by a program of their own (trainer.kind = "python").
+// Jobs that train with a program of their own (trainer.kind = "python").
 #include "agent/core/agent_test_util.h"
 
 namespace shoal::agent {

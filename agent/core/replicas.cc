@@ -60,7 +60,7 @@ void Agent::State::assign(const Assign& message) {
   load_what_is_ready();
 }
 
-// A joiner is named other sources, or a newer round than the one it was to load.
+// A joiner gets other sources, or a newer round than the one it was to load.
 void Agent::State::assign_again(Replica& replica, const Assign& message) {
   if (message.source.kind != SourceKind::kPeer) return;
   replica.assign = message;
@@ -84,7 +84,7 @@ Replica& Agent::State::take_on(const Assign& message, std::int32_t slot) {
   return replicas.put(message.replica, std::move(replica));
 }
 
-// The sum over the replicas of the device; those of others of the host are not known here.
+// The sum over the replicas of this device; other devices of the host are not counted.
 std::optional<std::string> Agent::State::no_memory_for(const Assign& message) const {
   const Device& device = trainers[static_cast<std::size_t>(message.device)].device;
   Bytes held;
@@ -136,7 +136,7 @@ void Agent::State::release(const Release& message) {
   }
 }
 
-// Its compute thread hears of it between two pieces of work, or never. Until then nothing else is
+// Its compute thread notices between two pieces of work, or never. Until then nothing else is
 // loaded there.
 void Agent::State::await_release(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
@@ -169,8 +169,8 @@ void Agent::State::fail_replica(ReplicaId id, ReplicaFailure failure, std::strin
   say_failed(id, failure, std::move(detail));
 }
 
-// A load that was said again may have crossed this word: the trainer then begins what it has just
-// given up, and must let go of it before it gets another.
+// A repeated load may have crossed this message: the trainer then begins what it has just given up,
+// and must release it before it gets another.
 void Agent::State::trainer_gave_up(const ReplicaFailed& message) {
   const Replica& replica = replicas.at(message.replica);
   if (replica.load_repeated) {
@@ -180,7 +180,7 @@ void Agent::State::trainer_gave_up(const ReplicaFailed& message) {
   fail_replica(message.replica, message.failure, message.detail);
 }
 
-// Never begun.
+// Loads that never began.
 void Agent::State::refuse(ReplicaId id, ReplicaFailure failure, std::string detail) {
   remember_released(id);
   say_failed(id, failure, std::move(detail));
@@ -192,8 +192,8 @@ void Agent::State::say_failed(ReplicaId id, ReplicaFailure failure, std::string 
   outbox.keep_last_words(id, message, said_at);
 }
 
-// Replicas that still wait for a trainer wait on: the next process may do. A program would end as
-// it did before.
+// Replicas that wait for a trainer keep waiting for the next process. A program of the job would
+// end in the same way again.
 void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail) {
   std::vector<ReplicaId> lost;
   const bool program = !trainers[static_cast<std::size_t>(slot)].entry.empty();
@@ -224,7 +224,7 @@ void Agent::State::replica_due(ReplicaId id) {
                    (last.empty() ? "" : "; the last one " + last));
 }
 
-// To a replica that its trainer knows; anything else is from the past.
+// For a replica that its trainer knows; anything else is outdated.
 void Agent::State::forward(ReplicaId id, ToTrainer message) {
   const Replica* replica = replicas.find(id);
   if (replica == nullptr || replica->state == ReplicaState::kWaiting) return drop();
@@ -247,7 +247,7 @@ void Agent::State::applied(ReplicaId id, const Applied& message) {
   replica->held.record = std::move(*record);
 }
 
-// The coordinator decides nothing by a word that the link lost.
+// A progress message that the link loses changes nothing at the coordinator.
 void Agent::State::load_moved(const LoadProgress& message) {
   Replica& replica = replicas.at(message.replica);
   if (replica.state != ReplicaState::kLoading) return drop();
@@ -255,7 +255,7 @@ void Agent::State::load_moved(const LoadProgress& message) {
   if (!say(message)) drop();
 }
 
-// What was read is digested unseen.
+// The limit grows with the size: hashing what was read reports no progress.
 Duration Agent::State::load_limit_of(const Replica& replica) const {
   const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
   return stall_for(options.load_limit, memory_of(replica.assign, trainer.device.kind));

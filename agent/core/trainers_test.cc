@@ -45,7 +45,7 @@ TEST_F(TrainersTest, ATrainerThatLivedLongStartsItsBackoffAnew) {
   EXPECT_LE(now_ - died, milliseconds(500));
 }
 
-// Sums over trainers and their starts; a heartbeat says them.
+// Sums over trainers and their starts, which heartbeats report.
 TEST_F(TrainersTest, WhatTheirPortsRefuseIsTold) {
   boot();
   connect();
@@ -89,7 +89,7 @@ TEST_F(TrainersTest, ATrainerWhoseStreamEndedWithoutAReplicaIsKilled) {
   EXPECT_EQ(one<KillTrainer>().trainer.slot, 0);
 }
 
-// What it holds may be all that there is of a stage.
+// It may hold the only state of a stage.
 TEST_F(TrainersTest, ATrainerThatHangsIsKilledWhenItsReplicaIsLetGo) {
   serve();
   step(TrainerDetached{{0, 1}});

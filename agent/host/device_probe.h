@@ -17,7 +17,8 @@ namespace shoal::agent {
 Result<std::vector<Device>> probe_devices(const std::string& choice,
                                           const std::string& nvml_library);
 
-// What an agent with the role reducer has: nothing that computes, and the memory of the host.
+// The device of an agent with the role reducer: it computes nothing, and has the memory of the
+// host.
 std::vector<Device> reducer_devices();
 
 // $SHOAL_NVML_LIB, or "libnvidia-ml.so.1".

@@ -1,5 +1,5 @@
-// What the daemon and its trainers have to say, kept on the host in one bounded set of files: a
-// line of text for each line,
+// The log of the daemon and its trainers, kept on the host in one bounded set of files, one line of
+// text for each entry:
 //
 //   2026-11-21T08:06:06.123456789Z warning trainer-0 rep_12 out of memory
 //
@@ -43,8 +43,8 @@ class Journal {
   Instant last_ SHOAL_GUARDED_BY(mutex_);
 };
 
-// The level that a line names before its text ("warning: …"), which is taken off; of a line that
-// names none a guess by the words that programs use.
+// The level that a line names before its text ("warning: …"), which is taken off; for a line
+// without one, a guess from the words that programs use.
 LogLevel take_level(std::string_view& line);
 
 std::string format_line(const LogLine& line);  // without a line break

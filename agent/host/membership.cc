@@ -212,8 +212,8 @@ std::optional<Error> Membership::fault() {
   return clocks ? renewed.error() : *fault;
 }
 
-// A renewal that is refused for good is tried like any other: whoever revoked this agent may have
-// brought back the state of before, and the session says it anyway.
+// A renewal that is refused for good is tried like any other: the operator who revoked this agent
+// may have brought back the state of before, and the session says it anyway.
 void Membership::keep_renewing(const std::stop_token& stop) {
   Duration pause;
   do {

@@ -1,4 +1,4 @@
-// What a host holds of its membership, without a coordinator: files, and what is refused of them.
+// The membership of a host without a coordinator: its files, and which of them are refused.
 // Joining and renewing are in tests/integration/machines_test.cc, with a real one.
 #include "agent/host/membership.h"
 

@@ -1,4 +1,4 @@
-// What a process writes, followed by whoever watches it: the process appends to a file, so nothing
+// Follows the output of a process: the process appends to a file, so nothing
 // that happens to its readers can break it or make it wait, and the next reader continues where the
 // last one ended. How far that is lies beside the file (PATH.read). A file that has grown to
 // `bytes_max` is emptied once it was read; a line that is written in that moment may be lost.

@@ -1,5 +1,5 @@
 // Which process a number means: numbers are given out again, the pair of number and start time is
-// not, as long as the host is up. Whoever would signal a process that it did not start itself holds
+// not, as long as the host is up. Code that signals a process that it did not start itself holds
 // it by a descriptor (pidfd) and compares first.
 #pragma once
 

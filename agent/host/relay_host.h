@@ -1,5 +1,5 @@
 // The relay of an agent (docs/relays.md), when its operator wants one: it begins as soon as this
-// host is a machine of the cluster, because only then is known whom it may believe, and follows the
+// host is a machine of the cluster, because only then it knows which CAs to trust, and follows the
 // CAs that the machine trusts and what the coordinator says of revoked agents.
 //
 // Threads: one that drives the agent; revoke() may be called by any thread.

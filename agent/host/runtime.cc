@@ -160,7 +160,7 @@ class Runtime::Impl {
           const bool final = i.error.code == Code::kUnauthenticated ||  // told once, at the end
                              i.error.code == Code::kPermissionDenied ||
                              i.error.code == Code::kIncompatible;
-          if (final || stopping_) return;  // whoever stops, hangs up
+          if (final || stopping_) return;  // a stopping agent hangs up
           note(LogLevel::kWarning, {}, "no session: " + to_string(i.error));
         },
         [this](const CoordinatorSaid& i) { log_said(i.message); },

@@ -94,7 +94,7 @@ struct TokenOptions {
   bool join = false;        // for hosts; else for a person or a program
   long long uses = 1;       // of a join token
   std::string name, scope;  // of the other kind
-  std::string ttl;          // span_text.h; empty: 1h to join, else 30d
+  std::string ttl;          // base/span_text.h; empty: 1h to join, else 30d
 };
 Result<int> token_create(const Context& context, const TokenOptions& options);
 Result<int> token_ls(const Context& context);
@@ -104,7 +104,7 @@ struct LoginOptions {
   std::string addr, name;  // empty: by its address
   Wanted wanted;           // flags of every command
 };
-// people.cc: whom the coordinator takes one for, and what was changed by whom.
+// people.cc: logins and contexts, and the audit trail.
 Result<int> login(const LoginOptions& options, bool json);
 Result<int> link(const Context& context);  // that logs a browser in once
 Result<int> audit(const Context& context, int last);

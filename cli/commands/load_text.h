@@ -1,4 +1,4 @@
-// How far a replica is that loads its state, in words: of an entry of /jobs/{job}/replicas.
+// The progress of a replica that loads its state, in words, from an entry of /jobs/{job}/replicas.
 #pragma once
 
 #include <string>

@@ -1,9 +1,9 @@
-// shoal token, shoal ca, shoal agent revoke: who may take part in the cluster, and who may ask it.
+// shoal token, shoal ca, shoal agent revoke: the members of the cluster, and the people who use it.
 #include <charconv>
 #include <ctime>
 
+#include "base/span_text.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/span_text.h"
 #include "cli/format.h"
 #include "cli/table.h"
 #include "cli/terminal.h"

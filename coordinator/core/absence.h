@@ -9,7 +9,7 @@
 namespace shoal::coordinator {
 
 // Nobody present holds the committed state of this stage, nor a copy of it. True while the job
-// waits for those out of reach that do or may; its reason says for whom, and how long.
+// waits for those out of reach that do or may; its reason says for which, and how long.
 bool waits_for_absent(Transaction& tx, JobId id, StageIndex stage);
 
 // Whether it would, without a change.

@@ -5,10 +5,13 @@
 
 #include "base/check.h"
 #include "base/overloaded.h"
+#include "coordinator/core/checkpoints/checkpoint_commands.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/job_commands.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/membership.h"
+#include "coordinator/core/removal.h"
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
@@ -125,6 +128,8 @@ void apply(Transaction& tx, const Input& input) {
                  [&](const ResumeJob& i) { on_resume(tx, i); },
                  [&](const ChangeJob& i) { on_change(tx, i); },
                  [&](const CommandAgent& i) { on_command_agent(tx, i); },
+                 [&](const CommandCheckpoint& i) { on_command_checkpoint(tx, i); },
+                 [&](const RemoveJob& i) { on_remove_job(tx, i); },
                  [&](const CheckpointMoved& i) { note_store(tx, i.checkpoint, i.received); },
                  [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(tx, i); },
                  [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(tx, i); },
@@ -151,12 +156,14 @@ void Coordinator::step(Instant now, const Input& input, Effects& out) {
   if (!changes_nothing(input) || (deadline && now >= *deadline)) {
     scan_leases(tx);
     advance_jobs(tx);
+    keep_retention(tx);
   }
   tx.finish(out);
 }
 
 std::optional<Instant> Coordinator::next_deadline() const {
   std::optional<Instant> due = state_->next_lease_scan;
+  if (const auto& next = state_->next_retention; next && (!due || *next < *due)) due = next;
   for (const auto& [id, timers] : state_->timers) {
     if (timers.wakeup_at && (!due || *timers.wakeup_at < *due)) due = timers.wakeup_at;
   }

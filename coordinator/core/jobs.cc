@@ -147,8 +147,8 @@ void fail_as_refused(Transaction& tx, JobId id) {
              "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
 }
 
-// What a job has trained is not thrown away for files that are missing today: whoever could not
-// load it is asked again. The phases say meanwhile what is to be mended.
+// What a job has trained is not thrown away for files that are missing today: an agent that could
+// not load it is asked again. The phases say meanwhile what is to be mended.
 void ask_again_later(Transaction& tx, JobId id) {
   for (auto& [who, refusal] : tx.volatile_state().refusals) {
     if (who.first != id) continue;

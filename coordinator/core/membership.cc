@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "coordinator/core/absence.h"
+#include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/relays.h"
 #include "coordinator/core/replicas/agents.h"
@@ -361,6 +362,7 @@ void on_booted(Transaction& tx, const Booted& booted) {
            "coordinator started, boot " + std::to_string(epoch));
   process.relays = living_relays(state);
   begin_restoring(tx, booted.found);
+  look_through_soon(tx);
 }
 
 void on_hello(Transaction& tx, const AgentHello& said) {

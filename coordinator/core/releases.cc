@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "coordinator/core/absence.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -120,6 +121,7 @@ void finish_job(Transaction& tx, JobId id, JobPhase phase, JobReason reason, std
   end_round(tx, id);
   transition(tx, id, phase, reason, std::move(detail));
   tx.volatile_state().timers.erase(id);
+  look_through_soon(tx);
   forget_refusals(tx, id);  // its devices may be others by then
 }
 

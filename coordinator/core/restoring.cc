@@ -23,9 +23,9 @@ bool is_ahead(const JobRecord& job, const RoundKey& key) {
   return std::pair(key.epoch, key.round) > std::pair(job.epoch, job.committed_round);
 }
 
-// Later than every epoch of a history that this database does not know of, or that began with the
-// same backup: each was raised by one, or here, at its time. What tells of one is no proof of the
-// time: clocks are set.
+// An epoch above all epochs of histories that this database does not know, or that began with the
+// same backup. Those were raised by one, or here, from the time of day. The known ones count as
+// well as the clock, because clocks can be set back.
 std::int64_t new_epoch(const Transaction& tx, JobId id, const std::vector<Claim>& claims) {
   std::int64_t known = tx.state().jobs.at(id).epoch;
   for (const Claim& claim : claims) known = std::max(known, claim.held.key.epoch);
@@ -37,7 +37,7 @@ std::int64_t new_epoch(const Transaction& tx, JobId id, const std::vector<Claim>
   return std::max(known + 1, tx.now().ns / 1'000'000'000 * kTags + tag);
 }
 
-// Nobody has counted so far in such a history.
+// A gap in ids that no lost history has bridged.
 std::int64_t leap(const State& state) {
   constexpr std::uint64_t kStep = 1'000, kSteps = 100'000;
   return static_cast<std::int64_t>(kStep * (1 + state.counters.store % kSteps));
@@ -50,7 +50,7 @@ bool is_connected(const State& state, AgentId agent) {
   return presence != nullptr && presence->connected;
 }
 
-// As its agent would say it by now.
+// The claim that the agent of this replica would make now.
 Claim claim_of(const State& state, const ReplicaRecord& replica) {
   const JobRecord& job = state.jobs.at(replica.job);
   const JobStage& stage = job.stages.at(static_cast<std::size_t>(replica.stage));
@@ -69,8 +69,8 @@ Claim claim_of(const State& state, const ReplicaRecord& replica) {
   return {replica.agent, std::move(held)};
 }
 
-// Those, too, that had nothing to claim with their hello, and took the outer step which the
-// database knows since then.
+// The claims of agents that are connected. Replicas that had nothing to claim with their hello are
+// included if they have taken the outer step that the database knows since.
 std::vector<Claim> claims_at_hand(const State& state, JobId id) {
   std::vector<Claim> claims = state.restoring.at(id).claims;
   const JobRecord& job = state.jobs.at(id);
@@ -96,7 +96,7 @@ std::optional<RestoredRound> agreed_round(const State& state, JobId id,
                                !averages_in_groups(job));
 }
 
-// Somebody who held its state when the database was made has not returned.
+// An agent that held state of the job when the database was made has not returned.
 bool misses_holder(const State& state, JobId id) {
   return std::ranges::any_of(state.replicas, [&](const auto& entry) {
     const ReplicaRecord& replica = entry.second;
@@ -129,7 +129,7 @@ void keep_incarnations_apart(Transaction& tx) {
   tx.counters().incarnation_floor.n = highest + static_cast<std::uint64_t>(leap(tx.state()));
 }
 
-// Those that were given out after the backup.
+// Ids may have been given out after the backup, so the next ones skip a gap.
 void keep_ids_apart(Transaction& tx) {
   const auto by = static_cast<std::uint64_t>(leap(tx.state()));
   CounterRecord& counters = tx.counters();
@@ -139,7 +139,7 @@ void keep_ids_apart(Transaction& tx) {
   }
 }
 
-// The history of that replica may have given out more of them since its newest commit.
+// The history of that replica may have given out more ids since its newest commit.
 void keep_ids_apart(Transaction& tx, const HeldReplica& held) {
   const auto by = static_cast<std::uint64_t>(leap(tx.state()));
   const CounterRecord& known = tx.state().counters;
@@ -149,7 +149,7 @@ void keep_ids_apart(Transaction& tx, const HeldReplica& held) {
   if (checkpoint > known.next_checkpoint) tx.counters().next_checkpoint = checkpoint + by;
 }
 
-// What the restored records say of replicas is of the past.
+// Ends the replicas of the restored records, which describe the past.
 void drop_replicas(Transaction& tx, JobId id, const std::vector<Claim>& kept) {
   std::vector<ReplicaId> all = live_replicas(tx.state(), id);
   for (const auto& more : {absent_replicas(tx.state(), id), live_reducers(tx.state(), id)}) {
@@ -168,7 +168,7 @@ void drop_replicas(Transaction& tx, JobId id, const std::vector<Claim>& kept) {
   }
 }
 
-// What was placed there before the claim is not worth what the claim holds.
+// Fails replicas of other jobs on the devices of claims: the claimed state is worth more.
 void clear_devices(Transaction& tx, JobId id, const std::vector<Claim>& kept) {
   std::vector<ReplicaId> others;
   for (const auto& [replica, record] : tx.state().replicas) {
@@ -188,12 +188,12 @@ void release_claims(Transaction& tx, const std::vector<Claim>& claims,
   for (const Claim& claim : claims) tx.send(claim.agent, Release{claim.held.replica, reason});
 }
 
-// A start before the decision is one with a backup as well.
+// Until the decision, every start is a start with a backup.
 void note_backup(Transaction& tx) {
   if (tx.state().counters.backup_at.ns == 0) tx.counters().backup_at = tx.now();
 }
 
-// All jobs know where they continue: from now on this is a database like any other.
+// Once all jobs know where they continue, this is a database like any other.
 void note_decided(Transaction& tx) {
   const bool over = tx.state().restoring.empty() && tx.state().counters.backup_at.ns != 0;
   if (over) tx.counters().backup_at = {};
@@ -243,7 +243,7 @@ void note_momentum(RoundRecord& round, const std::vector<Claim>& holders) {
   }
 }
 
-// What the rounds that follow look at of the one before.
+// Records what the next rounds need to know about the committed one.
 void note_committed_round(Transaction& tx, JobId id, const CommitRecord& commit,
                           const std::vector<Claim>& holders) {
   const JobRecord& job = tx.state().jobs.at(id);
@@ -265,7 +265,7 @@ void note_committed_round(Transaction& tx, JobId id, const CommitRecord& commit,
   tx.add(std::move(round));
 }
 
-// Under the id that it has, which nobody else has got meanwhile.
+// The replica keeps its id, which no other one has got meanwhile.
 void take_over_replica(Transaction& tx, const Claim& claim) {
   const JobRecord& job = tx.state().jobs.at(claim.held.job);
   ReplicaRecord replica;
@@ -289,7 +289,7 @@ void take_over_replica(Transaction& tx, const Claim& claim) {
   refresh_agent(tx, claim.agent);
 }
 
-// The phases that lie between what the backup knew and what is.
+// Takes the job through the phases between that of the backup and training.
 void bring_to_training(Transaction& tx, JobId id) {
   const auto go = [&](JobPhase from, JobPhase to, JobReason reason) {
     if (tx.state().jobs.at(id).phase == from) transition(tx, id, to, reason);
@@ -328,14 +328,14 @@ void adopt(Transaction& tx, JobId id, const RestoredRound& round,
   std::vector<ReplicaId> ids;
   for (const Claim& claim : kept) take_over_replica(tx, claim), ids.push_back(claim.held.replica);
   release_claims(tx, others);
-  tx.volatile_state().timers[id].view.clear();  // all are told anew
+  tx.volatile_state().timers[id].view.clear();  // all get a new one
   bring_to_training(tx, id);
   tell(tx, id, round.key.round,
        "it knew round " + std::to_string(known) + "; continuing from round " +
            std::to_string(round.key.round) + ", which " + display_name(tx.state(), ids) + " hold");
 }
 
-// Nobody holds anything newer than the newest checkpoint.
+// No replica holds anything newer than the newest checkpoint.
 void go_on_without(Transaction& tx, JobId id, const std::vector<Claim>& claims) {
   release_claims(tx, claims);
   const JobRecord& job = tx.state().jobs.at(id);
@@ -373,8 +373,8 @@ void decide(Transaction& tx, JobId id) {
   note_decided(tx);
 }
 
-// Not of another one that was given the same id, where two histories were not told apart. Derived
-// fields count as filled: a record of an older version lacks those that came later.
+// False if two histories gave the same id to different jobs. Derived fields count as filled,
+// because a record of an older version lacks later ones.
 bool is_of(const JobRecord& job, const HeldReplica& held) {
   return held.spec.name.empty() ||
          (held.spec.train.seed == job.spec.train.seed &&
@@ -382,7 +382,7 @@ bool is_of(const JobRecord& job, const HeldReplica& held) {
           with_derived_fields(held.spec).model == with_derived_fields(job.spec).model);
 }
 
-// It was submitted after the backup, and somebody works for it: it continues.
+// The job was submitted after the backup, and a replica of it is alive: it continues.
 void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const std::string who = tx.state().agents.at(agent).name;
   const std::string what = who + " has " + to_string(held.replica) + " of " + to_string(held.job);

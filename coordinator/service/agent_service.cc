@@ -23,7 +23,7 @@ constexpr int kMessageBytesMax = 8 << 20;
 constexpr std::size_t kSessionsPerAgent = 4;
 constexpr int kHandshakeLimitMs = 10'000;  // of a stranger; then its connection is closed
 constexpr int kCallsPerConnection = 64;
-// Of a call: what an upload may have on its way, enough for 640 Mbit/s at 100 ms. gRPC's own
+// What an upload of a call may have in flight, enough for 640 Mbit/s at 100 ms. gRPC's own
 // probing answers every heartbeat with a ping, which costs as much again as the heartbeat.
 constexpr int kWindowBytes = 8 << 20;
 

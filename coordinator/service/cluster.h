@@ -96,12 +96,15 @@ struct RuntimeStats {  // for /metrics, since the process started
 // Events that an operator may want to be told of; counted from zero, so that the first one is an
 // increase.
 inline constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected,    event_kind::kAgentGone,        event_kind::kAgentRefused,
-    event_kind::kAgentQuarantined,     event_kind::kJobRolledBack,    event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,         event_kind::kRoundAborted,     event_kind::kRoundStragglers,
-    event_kind::kMomentumLost,         event_kind::kCheckpointFailed, event_kind::kReplicaAbsent,
-    event_kind::kJobRestored,          event_kind::kMemberDistrusted, event_kind::kAgentRevoked,
-    event_kind::kStageRestoredFromCopy};
+    event_kind::kAgentDisconnected,    event_kind::kAgentGone,
+    event_kind::kAgentRefused,         event_kind::kAgentQuarantined,
+    event_kind::kJobRolledBack,        event_kind::kReplicaFailed,
+    event_kind::kRoundAttempt,         event_kind::kRoundAborted,
+    event_kind::kRoundStragglers,      event_kind::kMomentumLost,
+    event_kind::kCheckpointFailed,     event_kind::kReplicaAbsent,
+    event_kind::kJobRestored,          event_kind::kMemberDistrusted,
+    event_kind::kAgentRevoked,         event_kind::kStageRestoredFromCopy,
+    event_kind::kCheckpointsOverBudget};
 
 // Counted as it became durable, since the process started (durable_counters.h).
 struct RoundCounts {
@@ -118,6 +121,7 @@ struct Counts {
   std::array<std::int64_t, enumerator_count<Severity>()> events{};  // by severity
   std::map<std::string, std::int64_t, std::less<>> incidents;       // by kind
   FlatMap<JobId, RoundCounts> rounds;
+  Bytes checkpoints_stored, checkpoints_pending;  // what they take now; pending: announced
 };
 
 class Cluster {
@@ -141,6 +145,13 @@ class Cluster {
   virtual void pause(JobId job, std::function<void(Answer)> done) = 0;
   virtual void resume(JobId job, std::function<void(Answer)> done) = 0;
   virtual void change(JobId job, double outer_lr, std::function<void(Answer)> done) = 0;
+
+  // An ended one. `aside`: those of its checkpoints that were set aside, as a Reader has them.
+  virtual void remove_job(JobId job, std::vector<CheckpointRecord> aside,
+                          std::function<void(Answer)> done) = 0;
+
+  // `command` is without its request. Of a removal that is refused the fields say what would break.
+  virtual void command_checkpoint(CommandCheckpoint command, std::function<void(Answer)> done) = 0;
 
   // A good answer carries no job.
   virtual void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) = 0;

@@ -14,6 +14,7 @@
 
 #include "base/host_port.h"
 #include "base/number_text.h"
+#include "base/span_text.h"
 #include "base/wire_text.h"
 #include "coordinator/service/webhooks/post.h"
 
@@ -88,17 +89,40 @@ void describe_limits(CLI::App& app, Options& options) {
       ->default_str((std::ostringstream() << options.reduce_bytes_per_s * 8 / 1e6).str());
 }
 
-void describe_copies(CLI::App& app, Options& options) {
+void add_gib(CLI::App& app, const std::string& flag, Bytes& value, double most,
+             const std::string& help) {
   constexpr double kGib = 1 << 30;
   app.add_option_function<double>(
-         "--copies-max-gib",
-         [&options](const double& gib) {
-           options.copies_max = Bytes(static_cast<std::int64_t>(gib * kGib));
-         },
-         "Memory of each agent for copies of other stages (checkpoint.buddies); 0: none")
-      ->check([](const std::string& text) { return number_problem(text, 0, 1e5); })
-      ->default_str(
-          (std::ostringstream() << static_cast<double>(options.copies_max.count()) / kGib).str());
+         flag,
+         [&value](const double& gib) { value = Bytes(static_cast<std::int64_t>(gib * kGib)); },
+         help)
+      ->check([=](const std::string& text) { return number_problem(text, 0, most); })
+      ->default_str((std::ostringstream() << static_cast<double>(value.count()) / kGib).str());
+}
+
+// "30d", or "0".
+void add_span(CLI::App& app, const std::string& flag, Duration& value, const std::string& shown,
+              const std::string& help) {
+  app.add_option_function<std::string>(
+         flag, [&value](const std::string& text) { value = seconds(parse_span(text).value_or(0)); },
+         help)
+      ->check([](const std::string& text) {
+        return text == "0" || parse_span(text)
+                   ? std::string()
+                   : "must be a time such as 12h or 30d, or 0, got '" + text + "'";
+      })
+      ->default_str(shown);
+}
+
+void describe_space(CLI::App& app, Options& options) {
+  add_gib(app, "--copies-max-gib", options.copies_max, 1e5,
+          "Memory of each agent for copies of other stages (checkpoint.buddies); 0: none");
+  add_gib(app, "--checkpoints-max-gib", options.checkpoints_max, 1e9,
+          "Disk that the checkpoints of all jobs may take; what nobody needs goes first; 0: no "
+          "limit");
+  add_span(app, "--keep-ended", options.keep_ended, "0",
+           "How long an ended job keeps checkpoints beside its final and newest one: 12h, 30d; 0: "
+           "for ever");
 }
 
 // "8" is for every owner that is not named, "ada=16" for one.
@@ -198,7 +222,7 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
               "How long a job waits for late agents once it could start");
   describe_quotas(app, quotas);
   describe_limits(app, config.core);
-  describe_copies(app, config.core);
+  describe_space(app, config.core);
 }
 
 // Before anything is started that would have to be stopped again.
@@ -222,6 +246,8 @@ std::string flag_of(const std::string& pointer) {
   }
   if (pointer == "/reduce_bytes_per_s") return "--reduce-mbit";
   if (pointer == "/copies_max") return "--copies-max-gib";
+  if (pointer == "/checkpoints_max") return "--checkpoints-max-gib";
+  if (pointer == "/keep_ended") return "--keep-ended";
   const auto found = flags.find(pointer);
   return found == flags.end() ? pointer : found->second;
 }

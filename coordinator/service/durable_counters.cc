@@ -1,6 +1,14 @@
 #include "coordinator/service/durable_counters.h"
 
 namespace shoal::coordinator {
+namespace {
+
+Bytes& sum_of(Counts& counts, bool stored) {
+  return stored ? counts.checkpoints_stored : counts.checkpoints_pending;
+}
+
+}  // namespace
+
 DurableCounters::DurableCounters(const Snapshot& snapshot) {
   for (const JobRecord& job : snapshot.jobs) {
     if (is_terminal(job.phase)) continue;
@@ -10,6 +18,7 @@ DurableCounters::DurableCounters(const Snapshot& snapshot) {
   for (const ContributionRecord& contribution : snapshot.contributions) {
     note_contribution(contribution);
   }
+  for (const CheckpointRecord& checkpoint : snapshot.checkpoints) note_checkpoint(checkpoint);
 }
 
 void DurableCounters::count(const std::vector<Record>& records) {
@@ -28,6 +37,7 @@ void DurableCounters::note(const Record& record) {
   if (const auto* event = std::get_if<EventRecord>(&record)) note_event(*event);
   if (const auto* job = std::get_if<JobRecord>(&record)) note_job(*job);
   if (const auto* part = std::get_if<ContributionRecord>(&record)) note_contribution(*part);
+  if (const auto* one = std::get_if<CheckpointRecord>(&record)) note_checkpoint(*one);
   const auto* round = std::get_if<RoundRecord>(&record);
   if (round != nullptr && round->state == RoundState::kCommitted) committed_.insert(round->key);
 }
@@ -57,6 +67,18 @@ void DurableCounters::note_contribution(const ContributionRecord& contribution) 
   if (job == jobs_.end() || contribution.key <= job->second.counted) return;
   job->second.open[{contribution.key, contribution.replica}] = {
       contribution.state, contribution.reject_reason, contribution.report.skipped};
+}
+
+void DurableCounters::note_checkpoint(const CheckpointRecord& checkpoint) {
+  const auto before = checkpoints_.find(checkpoint.id);
+  if (before != checkpoints_.end()) {
+    sum_of(counts_, before->second.stored) -= before->second.size;
+    checkpoints_.erase(before);
+  }
+  if (checkpoint.state > CheckpointState::kStored) return;
+  const Kept kept{checkpoint.state == CheckpointState::kStored, total_size(checkpoint)};
+  checkpoints_.emplace(checkpoint.id, kept);
+  sum_of(counts_, kept.stored) += kept.size;
 }
 
 // When a committed round is written again, nothing is left to count.

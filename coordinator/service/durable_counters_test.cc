@@ -127,5 +127,24 @@ TEST(DurableCounters, OfVeryManyEndedJobsTheOldestAreForgotten) {
   EXPECT_FALSE(counters.counts().rounds.contains(JobId(1))) << "for good";
 }
 
+TEST(DurableCounters, WhatCheckpointsTakeFollowsTheirStates) {
+  CheckpointRecord known;
+  known.id = CheckpointId(1), known.state = CheckpointState::kStored;
+  known.parts.resize(1);
+  known.parts[0].files = {{"model", Bytes(10), std::string(64, 'a')}};
+  Snapshot snapshot;
+  snapshot.checkpoints = {known};
+  DurableCounters counters{snapshot};
+  EXPECT_EQ(counters.counts().checkpoints_stored, Bytes(10));
+  CheckpointRecord next = known;
+  next.id = CheckpointId(2), next.state = CheckpointState::kUploading;
+  counters.count({next});
+  EXPECT_EQ(counters.counts().checkpoints_pending, Bytes(10));
+  next.state = CheckpointState::kStored, known.state = CheckpointState::kDeleted;
+  counters.count({next, known});
+  EXPECT_EQ(counters.counts().checkpoints_stored, Bytes(10));
+  EXPECT_EQ(counters.counts().checkpoints_pending, Bytes());
+}
+
 }  // namespace
 }  // namespace shoal::coordinator

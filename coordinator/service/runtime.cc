@@ -274,6 +274,20 @@ void Runtime::change(JobId job, double outer_lr, std::function<void(Answer)> don
   request(std::move(done), [&](RequestId id) { return Input(ChangeJob{id, job, outer_lr}); });
 }
 
+void Runtime::remove_job(JobId job, std::vector<CheckpointRecord> aside,
+                         std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) {
+    return Input(RemoveJob{id, job, std::move(aside)});
+  });
+}
+
+void Runtime::command_checkpoint(CommandCheckpoint command, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) {
+    command.request = id;
+    return Input(std::move(command));
+  });
+}
+
 void Runtime::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(CommandAgent{id, agent, verb}); });
 }

@@ -61,6 +61,9 @@ class Runtime final : public Cluster, public InputPort {
   void pause(JobId job, std::function<void(Answer)> done) override;
   void resume(JobId job, std::function<void(Answer)> done) override;
   void change(JobId job, double outer_lr, std::function<void(Answer)> done) override;
+  void remove_job(JobId job, std::vector<CheckpointRecord> aside,
+                  std::function<void(Answer)> done) override;
+  void command_checkpoint(CommandCheckpoint command, std::function<void(Answer)> done) override;
   void command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) override;
   void read_logs(AgentId agent, const LogQuery& query,
                  std::function<void(Result<LogPage>)> done) override;

@@ -48,6 +48,7 @@ struct SeriesLine {
   std::vector<double> time;  // Unix seconds of each point, whatever x is
 };
 
+// Jobs that were removed (JobRecord::removed_at) are not there.
 class Reader {
  public:
   virtual ~Reader() = default;
@@ -69,6 +70,9 @@ class Reader {
   virtual Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) = 0;
   virtual Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) = 0;
   virtual Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) = 0;
+  // Of all jobs. Empty: in any state.
+  virtual Result<Page<CheckpointRecord>> all_checkpoints(
+      const PageRequest& page, const std::vector<CheckpointState>& states) = 0;
   virtual Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) = 0;
   virtual Result<Page<EventRecord>> events(const EventFilter& filter, const PageRequest& page) = 0;
   virtual Result<Page<AuditRecord>> audit(const PageRequest& page) = 0;

@@ -91,19 +91,23 @@ class SqliteReader final : public Reader {
                                const std::vector<JobPhase>& phases) override {
     if (!state_) return state_.error();
     Where where;
+    where.add("t.removed_at_ns = 0");
     if (!phases.empty()) where.add("t.phase IN " + word_list(phases));
     return read_page<JobRecord>(**state_, where, "id", page);
   }
 
   Result<std::optional<JobRecord>> job(JobId id) override {
     if (!state_) return state_.error();
-    return read_one<JobRecord>(**state_, by_id(id.n), "");
+    Where where = by_id(id.n);
+    where.add("t.removed_at_ns = 0");
+    return read_one<JobRecord>(**state_, where, "");
   }
 
   Result<std::optional<JobRecord>> job_by_name(const std::string& name) override {
     if (!state_) return state_.error();
     const auto statement =
-        (*state_)->cached(select_sql<JobRecord>() + "WHERE t.name = ?1 ORDER BY t.id DESC LIMIT 1");
+        (*state_)->cached(select_sql<JobRecord>() +
+                          "WHERE t.name = ?1 AND t.removed_at_ns = 0 ORDER BY t.id DESC LIMIT 1");
     if (!statement) return statement.error();
     (*statement)->bind(1, std::string_view(name));
     auto records = read_all<JobRecord>(**statement);
@@ -162,6 +166,14 @@ class SqliteReader final : public Reader {
   Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) override {
     if (!state_) return state_.error();
     return read_page<CheckpointRecord>(**state_, by_job(job), "id", page);
+  }
+
+  Result<Page<CheckpointRecord>> all_checkpoints(
+      const PageRequest& page, const std::vector<CheckpointState>& states) override {
+    if (!state_) return state_.error();
+    Where where;
+    if (!states.empty()) where.add("t.state IN " + word_list(states));
+    return read_page<CheckpointRecord>(**state_, where, "id", page);
   }
 
   Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) override {

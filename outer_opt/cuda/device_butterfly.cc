@@ -81,7 +81,7 @@ void DeviceButterfly::start_encoding(Sender& sender, const FrameRef& frame) cons
   sender.ahead = frame.chunk;
 }
 
-// What a device that fails leaves is no encoding of any codec: whoever receives it refuses it.
+// What a device that fails leaves is no encoding of any codec, so the receiver refuses it.
 void DeviceButterfly::encode(const FrameRef& frame, std::span<std::byte> out) const {
   SHOAL_CHECK(frame.kind == FrameKind::kContribution);
   Sender& sender = senders_[static_cast<std::size_t>(frame.peer)];

@@ -6,7 +6,8 @@
 //
 // `local` is where the local parameters lie on the device; nobody else uses them meanwhile. Vectors
 // of a fragment are packed, as in outer_opt/core/step/fragments.h. One thread at a time, but for
-// the sessions that it made. Errors are those of the device: whoever gets one gives the device up.
+// the sessions that it made. Errors are those of the device; after one, the caller gives the device
+// up.
 #pragma once
 
 #include <memory>

@@ -3,7 +3,7 @@
 // is too many, the peer that has most waiting loses its oldest. So a hostile peer can push out
 // nothing but its own.
 //
-// Refuses nobody by itself: whoever adds a stream is given the one that has to go. Not thread-safe;
+// Refuses nobody by itself: adding a stream returns the one that has to go. Not thread-safe;
 // the node's lock guards it.
 #pragma once
 

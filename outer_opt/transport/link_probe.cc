@@ -257,7 +257,7 @@ void LinkProber::stop() {
   ending.swap(thread_);
 }
 
-// Whoever is busy is asked again after a while that differs between askers, so that two that ask
+// A busy peer is asked again after a while that differs between askers, so that two that ask
 // each other do not meet for ever. On a long line a try in vain takes seconds: the while is longer
 // there, or the two would never find each other idle.
 void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop) {

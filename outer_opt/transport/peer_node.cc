@@ -529,7 +529,8 @@ void PeerNodeImpl::dial_replica(const std::string& address, const wire::stream::
                });
 }
 
-// A copy of another stage has a number that no replica has: whoever of the job is there keeps it.
+// A copy of another stage has a number that no replica has: any process of the job at that address
+// keeps it.
 void PeerNodeImpl::reach_source(const PeerAddress& source, Ways::Done dialed) {
   ways_->reach(source, to_peer(source, std::nullopt), false,
                [this, address = source.address, dialed](Result<Reached> reached) {

@@ -137,7 +137,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   wire::ReadableMemory readable_;
   Mutex mutex_;
   CondVar changed_;
-  // Asked and told with the lock; run() is for whoever was handed work, without it.
+  // Asked and told with the lock; run() is called without it, by the thread that was handed work.
   const std::unique_ptr<ReduceSession> session_;
   std::vector<LinkPtr> links_ SHOAL_GUARDED_BY(mutex_);
   struct PeerNews {

@@ -30,7 +30,7 @@ class StreamServers {
   // stop() was called.
   std::shared_ptr<wire::stream::StreamEvents> take(std::shared_ptr<wire::stream::Stream> stream,
                                                    Serve serve);
-  // Cancels all streams and waits for whoever answers them. Before the end of the node.
+  // Cancels all streams and waits for the threads that answer them. Before the end of the node.
   void stop();
 
  private:

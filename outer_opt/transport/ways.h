@@ -13,7 +13,7 @@
 //
 // A process waits for calls at two of the relays that it is told of. Which two follows from its
 // replica's number, so that callers know where to look first. With a relay that is lost go the
-// pairs over it; whoever reaches the peer again takes the other one.
+// pairs over it; a replica that reaches the peer again takes the other one.
 //
 // Streams of the purpose kWayPurpose: "lend", this pair may be used by you, too; "back LANES
 // ADDRESS", dial me there, which the end of the stream answers; "given", this is what you asked
@@ -81,7 +81,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   Ways(wire::stream::Node& node, WaysOptions options) : node_(node), options_(options) {}
   Ways(const Ways&) = delete;
   Ways& operator=(const Ways&) = delete;
-  void close();  // waits for the I/O thread; whoever waits is told
+  void close();  // waits for the I/O thread; pending calls end
 
   // `anew`: this process is another replica from now on.
   void set_identity(std::shared_ptr<const PeerIdentity> identity, bool anew);
@@ -99,7 +99,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   // whether there is, when the last try was long ago.
   bool is_best(const PeerAddress& peer, const wire::stream::DialOptions& to, PeerWay way);
 
-  // For a thread that may wait: answers a stream of kWayPurpose. Whoever opened it is a replica of
+  // For a thread that may wait: answers a stream of kWayPurpose. Its opener is a replica of
   // this job. Errors: not_found, the address cannot be dialed; invalid_argument.
   Status serve(const std::shared_ptr<wire::stream::Pair>& pair, std::string_view purpose);
 

@@ -1,4 +1,4 @@
-// What the outer step needs of whoever computes: the local parameters of a replica as one flat
+// What the outer step needs of the trainer: the local parameters of a replica as one flat
 // vector of float32, in an order that all replicas of a stage share. Each trainer has its own
 // implementation (libtorch, a vector of the simulator, a study's small model).
 //

@@ -30,7 +30,7 @@ class StateServer {
       : moments_wanted_(std::move(moments_wanted)) {}
 
   void publish(ReplicaId replica, const RoundKey& key, std::shared_ptr<const OuterState> state);
-  // The outer step begins: whoever asks waits for publish().
+  // The outer step begins: requests wait for publish().
   void begin_step();
   // Nothing is offered any more.
   void withdraw();

@@ -1,7 +1,7 @@
-// The history of outer_step.txt, whoever computes it: three members with weights 1, 1 and 2 average
-// small integers and take Nesterov steps with lr 0.7 and momentum 0.9. Value 0 is 1 at every member
-// in every round, so its anchor falls by 1.33, 1.897, 2.4073, 2.86657: the numbers that the
-// definition gives by hand.
+// The history of outer_step.txt, for every implementation: three members with weights 1, 1 and 2
+// average small integers and take Nesterov steps with lr 0.7 and momentum 0.9. Value 0 is 1 at
+// every member in every round, so its anchor falls by 1.33, 1.897, 2.4073, 2.86657: the numbers
+// that the definition gives by hand.
 #pragma once
 
 #include <cstdio>

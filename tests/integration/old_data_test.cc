@@ -28,7 +28,19 @@ void put_old_data(const std::string& data_dir) {
   fs::permissions(data_dir + "/coordinator", fs::perms::owner_all);
 }
 
-TEST(OldData, OfTheVersionBeforeGoesOn) {
+// Stored under the names of 0.1.0, shown under those of today.
+void expect_new_names(const Cluster& cluster) {
+  std::size_t frozen = 0;
+  for (const Json& event : cluster.items("/events?limit=500")) {
+    frozen += text_at(event, "kind") == "round_frozen" ? 1 : 0;
+  }
+  EXPECT_EQ(frozen, 4u + 19u) << "one for each round of the two jobs";
+  for (const Json& round : cluster.items("/jobs/tiny/rounds")) {
+    EXPECT_TRUE(round.contains("epoch") && round.contains("reduces")) << round.dump();
+  }
+}
+
+TEST(OldData, OfTheVersionBeforeContinues) {
   if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
   write_text();
   Cluster cluster(2, {}, put_old_data);
@@ -38,6 +50,7 @@ TEST(OldData, OfTheVersionBeforeGoesOn) {
   EXPECT_NEAR(number_at(cluster.job("tiny"), "status/validation_loss"), 5.105, 0.001);
   EXPECT_EQ(cluster.phase_of("paused"), "paused");
   ASSERT_EQ(cluster.rounds_committed("paused"), 19);
+  expect_new_names(cluster);
 
   const Finished resumed =
       cluster.shoal({"job", "resume", "paused", "--wait", "--timeout", "90"}, 120);

@@ -62,7 +62,7 @@ class Forger {
   // `ahead`: how far its beginning lies in the future.
   identity::Credentials replica(const identity::Authority& ca, const identity::ReplicaName& name,
                                 Duration ahead = {}) const;
-  // For somebody who believes whomever he dials.
+  // For a client that accepts any server.
   wire::stream::TlsContexts contexts(std::optional<identity::Credentials> shown) const;
   std::string roots() const;
 

@@ -93,7 +93,7 @@ constexpr PlantedBug kBugs[] = {
     {Bug::kAssumedUpload, "assumed_upload", "stored_checkpoints",
      "the core takes an upload that failed for done"},
     {Bug::kHarshOutliers, "harsh_outliers", "honest_agents",
-     "the core takes whoever has a norm a hair above the median for an outlier"},
+     "the core takes a norm slightly above the median for an outlier"},
     {Bug::kSliceTwice, "slice_twice", "evaluation_slices",
      "the core counts an evaluation for its slice and for the next one"},
     {Bug::kUnreadSums, "unread_sums", "sent_norms",

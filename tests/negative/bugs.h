@@ -60,7 +60,7 @@ enum class Bug {
   kBuriedAlive,         // all replicas of a job are taken for dead while they train
   kStaleMomentum,       // the records keep naming the momentum of the round before
   kAssumedUpload,       // an upload that failed is taken for done
-  kHarshOutliers,       // an outlier is whoever has a norm a hair above the median
+  kHarshOutliers,       // an outlier is a norm slightly above the median
   kSliceTwice,          // an evaluation counts for its slice and for the next one
   kUnreadDigest,        // the core does not look at the digests of data files
   kSleepingCore,        // the core hears nothing more once a round is over

@@ -106,7 +106,7 @@ TEST(Groups, AJoinerAveragesWithItsGroup) {
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 
-// At every moment of a reduce: whoever is left ends it, with all checkers watching.
+// At every moment of a reduce: the survivors end it, with all checkers watching.
 TEST(Groups, AMemberThatDiesAtAnyMomentOfAReduceIsSurvived) {
   for (int moment = 0; moment < 24; ++moment) {
     Cluster cluster(4, static_cast<std::uint64_t>(moment + 1));

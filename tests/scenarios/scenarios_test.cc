@@ -336,7 +336,7 @@ TEST(Scenario, AStreamingJoinerContributesInALaterRound) {
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 
-// Rounds of whoever is there first; hosts are of three speeds.
+// Rounds of the first to report; hosts are of three speeds.
 JobSpec async_job(std::int64_t rounds, std::int64_t quorum) {
   JobSpec spec = Cluster::small_job(rounds);
   change_sync(spec, [&](SyncOptions& sync) {

@@ -52,7 +52,7 @@ void Ambusher::at(Moment moment, ReplicaId replica) {
   }
 }
 
-// Never at once: whoever tells of the moment is in the midst of it.
+// Never at once: the caller is in the midst of the moment.
 void Ambusher::strike_later(const Ambush& ambush, ReplicaId replica) {
   if (left_ == 0) return;
   --left_;

@@ -19,7 +19,7 @@ bool seen_by_replay_only(const Record& record) {
 
 }  // namespace
 
-// An outlier is whoever has a norm a hair above the median.
+// An outlier is a norm slightly above the median.
 Options CoordinatorProcess::core_options() {
   Options options = sim_.options.coordinator;
   if (!sim_.misbehave(Bug::kHarshOutliers)) return options;

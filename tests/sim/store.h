@@ -3,7 +3,7 @@
 // forgets what was not durable yet; the batch that was being written may have made it or not, and
 // of one that was torn the next start forgets the part that reached the disk.
 //
-// A write may fail. That is final, as in coordinator/store: whoever wrote is told, and nothing more
+// A write may fail. That is final, as in coordinator/store: the writer is told, and nothing more
 // is written before the process has ended and started again. After a failed fsync the batch may be
 // on disk nevertheless; a full disk keeps nothing of it.
 #pragma once

@@ -46,7 +46,7 @@ TEST_F(WorkerTest, AbortKeepsTheProgress) {
   EXPECT_EQ(second.tokens, Tokens(6 * 2 * 8));
 }
 
-// An abort that only waits has no steps: the progress is reported again, to whoever asks.
+// An abort that only waits has no steps: the progress is reported again on request.
 TEST_F(WorkerTest, AnAbortWithoutStepsLeavesTheReportAsItIs) {
   load_from_seed();
   const RoundReport first = train_four_steps();
@@ -132,7 +132,7 @@ TEST_F(WorkerTest, JoinerTakesMomentsWhereTheJobWantsThem) {
   EXPECT_EQ(progress->total.count(), 4 * 4 * std::ssize(source.anchor));
 }
 
-// The step is that of the committed state, whoever writes it: not what this replica trained.
+// The step is that of the committed state, for every writer: not what this replica trained.
 TEST_F(WorkerTest, ACheckpointNamesTheStepOfTheCommittedState) {
   auto join = load(1, SourceKind::kPeer, 3);
   const replica::OuterState source = source_state(spec_);
@@ -200,7 +200,7 @@ TEST_F(WorkerTest, WhatItWasToldNotToTrainIsUnused) {
 }
 
 // Alone it keeps all momentum; what a plan says that another one keeps is fetched before the
-// reduce, and a checkpoint has all of it, whoever keeps it.
+// reduce, and a checkpoint has all of it, wherever it is kept.
 TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
   change_sync(spec_, [&](SyncOptions& sync) { sync.outer_state = shoal::OuterState::kSharded; });
   const Loaded loaded = load_from_seed();

@@ -1,9 +1,9 @@
 // The leader's side of a replica group (swarm/core/replica_group/replica_group.h): its members are
 // other processes of this host, spoken to over sockets (group_wire.h). The gradients of a step are
 // added by the devices where all can do that (swarm/cuda/device_group.h); else they meet here and
-// are added in the order of the ranks, so all take the same step with the same bits, whoever was
-// first. Whenever the leader's parameters were written by something else than a step (a commit,
-// say), members get its state anew before the next one.
+// are added in the order of the ranks, so all take the same step with the same bits, whichever
+// member was first. Whenever the leader's parameters were written by something else than a step (a
+// commit, say), members get its state anew before the next one.
 //
 // A member that ends, fails or says nothing for too long is out; the step is computed again by
 // those who are left, with a new communicator, and the leader continues alone when nobody is. One

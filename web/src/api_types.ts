@@ -405,6 +405,9 @@ export interface Checkpoint {
   round: number;
   state: 'writing' | 'uploading' | 'stored' | 'failed' | 'deleted';
   final: boolean;
+  pinned?: boolean;
+  job_name?: string;
+  owner?: string;
   step: number;
   tokens: number;
   anchor_digest: string | null;

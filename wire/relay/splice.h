@@ -24,7 +24,7 @@ class Pace {
  public:
   // Zero: no limit.
   explicit Pace(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
-  // How long whoever has just moved that many bytes waits before it goes on.
+  // How long to wait after moving that many bytes.
   Duration take(std::size_t bytes, Instant now);
 
  private:

@@ -1,5 +1,5 @@
 // A stream for a thread that may wait: it reads one message after another, and writes with little
-// on its way. Whoever serves or asks in a few steps uses this; what has to do with many streams at
+// on its way. Code that serves or asks in a few steps uses this; code with many streams at
 // once uses their events.
 //
 // Bounds. What has come and was not read stays within the stream's window. A writer waits while

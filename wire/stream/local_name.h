@@ -1,6 +1,6 @@
 // The shorter way between processes of one host: besides its TCP port a node listens on a Unix
 // socket in the abstract namespace whose name is made from the address that it advertises. Such
-// names belong to a network namespace, so whoever is elsewhere finds none, at once. There is no
+// names belong to a network namespace, so a process elsewhere finds none, at once. There is no
 // TLS: only processes of the same user are believed, and the kernel says who they are.
 #pragma once
 

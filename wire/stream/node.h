@@ -3,7 +3,7 @@
 // in one network namespace they run over Unix sockets between processes of one user.
 //
 // Threads. A node has one I/O thread. All sockets, all cryptography and all events of streams are
-// its business; whoever is called from it must not block. The node's methods may be called from any
+// its business; callbacks from it must not block. The node's methods may be called from any
 // thread. Its end closes every pair, with closed() for every stream, and then joins the thread:
 // nothing is called afterwards, and hold no Stream or Pair longer. It must not end within an event.
 //
@@ -82,7 +82,7 @@ class Node {
   // A connection that came another way than over the port, as over a relay: takes the descriptor,
   // as if a peer had dialed it. May be called from any thread.
   void adopt(int fd);
-  // Where connections are made for this node, on its I/O thread. Whoever begins something there
+  // Where connections are made for this node, on its I/O thread. Code that begins something there
   // ends it before the node's end, which waits for it.
   net::io_context& io() { return *io_; }
   // Contexts for connections from now on. Dialing that waited for them goes on. Pairs that stand
@@ -167,7 +167,7 @@ class Node {
   std::function<void(PairPtr)> joined_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<LanePtr, std::string> shaking_;  // and the host that each is of; empty: we dial
-  std::set<DialingPtr> dialing_;            // whoever waits for them is told, in any case
+  std::set<DialingPtr> dialing_;            // each is answered, in any case
   std::map<PairId, Kept> pairs_;
   bool is_over_ = false;
   std::thread thread_;

@@ -136,7 +136,7 @@ std::shared_ptr<StreamEvents> Pair::accept(StreamId id, std::string_view purpose
   return nullptr;
 }
 
-// Never from within an event: whoever called it still uses the pair.
+// Never from within an event: its caller still uses the pair.
 void Pair::close() {
   net::post(*io_, [self = shared_from_this()] {
     self->shut({Code::kCancelled, "this end has closed the connection", "", ""});

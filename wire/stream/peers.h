@@ -1,4 +1,4 @@
-// Replicas of one's job as whoever talks to them sees them: who may be there, and which way leads
+// The replicas of a job, for code that talks to them: which one to expect, and which way leads
 // there, is decided behind this.
 #pragma once
 
@@ -25,7 +25,7 @@ class Peers {
 
   // Streams whose purpose begins with this word go to `accept`, from the node's I/O thread; null:
   // they are refused. A call that is under way then may still come to its end, so what `accept`
-  // refers to is shared with it. Whoever is not of the same job has been refused before.
+  // refers to is shared with it. Replicas of other jobs have been refused before.
   virtual void set_accept(const std::string& word, AcceptStream accept) = 0;
   // A pair of one's own, to be closed when it has served its purpose. `dialed` comes once, from
   // the I/O thread. Resolves a name in the caller's thread; everything else has a deadline.

@@ -6,7 +6,7 @@
 namespace shoal::wire::stream {
 namespace {
 
-// A node that listens nowhere, as behind a translating router, serves whoever it has dialed.
+// A node that listens nowhere, as behind a translating router, serves the peers that it dialed.
 TEST(Reverse, TheAcceptorOpensStreamsToTheDialer) {
   const TestCluster cluster;
   std::promise<std::shared_ptr<Pair>> joined;

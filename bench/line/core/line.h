@@ -1,7 +1,7 @@
 // One direction of a line as times: what it does to packets that enter it one after another. They
 // wait in a bounded queue for the rate (a token bucket), then take the delay; some are lost on the
 // way, some take a detour and are passed by those behind them. Jitter alone does not reorder. No
-// clock: whoever drives it says when a packet enters and holds it back until the time that it is
+// clock: its driver says when a packet enters and holds it back until the time that it is
 // told. Two lines with one seed and the same packets do the same.
 //
 // A train of segments is cut where it would hold the line for longer than kTrainTime, so that it

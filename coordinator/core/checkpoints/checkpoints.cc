@@ -6,12 +6,12 @@
 
 #include "base/check.h"
 #include "base/number_text.h"
+#include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/checkpoints/momentum.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/round_facts.h"
-#include "job/data_rules.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -161,31 +161,6 @@ void fail_storing(Transaction& tx, CheckpointId id, StageIndex stage, const std:
   if (!tx.state().checkpoints.contains(id)) say_failing(tx, job, detail);
 }
 
-// A live job begins from it, and may have to begin again.
-bool is_begun_from(const State& state, CheckpointId id) {
-  return std::ranges::any_of(state.jobs, [&](const auto& entry) {
-    const JobRecord& job = entry.second;
-    return !is_terminal(job.phase) && checkpoint_of_weights(job.spec.model.init) == id;
-  });
-}
-
-void delete_superseded(Transaction& tx, JobId job) {
-  const std::int64_t keep = tx.state().jobs.at(job).spec.checkpoint.keep;
-  std::vector<CheckpointId> stored;  // oldest first: ids grow
-  for (const auto& [id, checkpoint] : tx.state().checkpoints) {
-    const bool counts = checkpoint.key.job == job && checkpoint.state == CheckpointState::kStored;
-    if (counts && !checkpoint.final) stored.push_back(id);
-  }
-  for (std::size_t i = 0; static_cast<std::int64_t>(stored.size() - i) > keep; ++i) {
-    if (is_begun_from(tx.state(), stored[i])) continue;
-    tx.checkpoint(stored[i]).state = CheckpointState::kDeleted;
-    tx.event(Severity::kInfo, event_kind::kCheckpointDeleted, {.job = job},
-             to_string(stored[i]) + " deleted: checkpoint.keep is " + std::to_string(keep));
-    tx.drop_checkpoint(stored[i]);
-    tx.delete_files(stored[i]);
-  }
-}
-
 }  // namespace
 
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job) {
@@ -270,6 +245,7 @@ void on_checkpoint_written(Transaction& tx, const CheckpointWritten& written) {
   announced.files = written.files;
   if (!written.sample.empty()) checkpoint.sample = written.sample;
   sum_up(checkpoint);
+  look_through_soon(tx);
 }
 
 void on_checkpoint_failed(Transaction& tx, const CheckpointFailed& failed) {
@@ -299,14 +275,14 @@ void on_checkpoint_uploaded(Transaction& tx, const CheckpointUploaded& uploaded)
   sum_up(checkpoint);
   if (checkpoint.state != CheckpointState::kStored) return;
   const JobId job = checkpoint.key.job;
-  Bytes size;
-  for (const auto& file : all_files(checkpoint)) size += file.size;
+  const Bytes size = total_size(checkpoint);
   tx.event(Severity::kInfo, event_kind::kCheckpointStored,
            {.job = job, .replica = checkpoint.parts[0].writer, .round = checkpoint.key.round},
            to_string(id) + " of round " + std::to_string(checkpoint.key.round) + " stored, " +
                size_text(static_cast<double>(size.n)));
   forget_parts(tx, checkpoint);
   delete_superseded(tx, job);
+  look_through_soon(tx);
   if (!is_terminal(tx.state().jobs.at(job).phase)) say_stored_again(tx, job);
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The newest checkpoint fails, with whoever writes it.
+// The newest checkpoint fails, whichever replica writes it.
 void fail_newest(Pair& rig) {
   const CheckpointId id = rig.newest(rig.id);
   rig.input(CheckpointUploadFailed{id, 0, "disk full"});

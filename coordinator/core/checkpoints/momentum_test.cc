@@ -288,7 +288,8 @@ TEST(Momentum, WhoLoadedACheckpointOfUnknownLengthKeepsAllOfIt) {
   EXPECT_EQ(s.events_of_loss(), 0);
 }
 
-// A member that hears its plan again later must hear the same holders, whoever has died since.
+// A member that hears its plan again later must hear the same holders, regardless of who has died
+// since.
 TEST(Momentum, HoldersOfAPlanSurviveARestart) {
   Sharded s(3);
   s.commit_all(1);

@@ -15,7 +15,7 @@
 // The owner of a part averages without what a member that owns none had not delivered when it was
 // lost, and its vote says so. With a commit `excluded` names those whose contribution does not
 // count. One that voted counts, whatever others say of it: a lost member is sent no more averages,
-// so whoever has them all was lost to no owner before. One that owns a part counts: nobody
+// so a member that has them all was lost to no owner before. One that owns a part counts: nobody
 // continues without an owner. For any other, all owners must have voted and none left it out; one
 // that is gone, or a reducer that is not done yet, may have. Training data twice is better than
 // dropping it.

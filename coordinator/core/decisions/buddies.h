@@ -5,7 +5,7 @@
 //
 //   keepers that still can keep   stay: a copy that is moved is fetched anew
 //   missing ones                  another domain before another agent of a domain that serves, then
-//                                 whoever keeps the fewest bytes, has been the most available, and
+//                                 the one that keeps the fewest bytes, has been most available, and
 //                                 has the lowest id
 //
 // An agent keeps at most Keeper::room bytes in all. A stage that nobody can keep goes without.

@@ -58,6 +58,8 @@ std::vector<FieldError> validate(const Options& options) {
   require(options.attempts_max >= 1, "/attempts_max", "must be at least 1");
   require(options.failures_in_row_max >= 1, "/failures_in_row_max", "must be at least 1");
   require(options.copies_max >= Bytes(), "/copies_max", "must not be negative");
+  require(options.checkpoints_max >= Bytes(), "/checkpoints_max", "must not be negative");
+  require(options.keep_ended.ns >= 0, "/keep_ended", "must not be negative");
   require(options.jobs_max >= 1, "/jobs_max", "must be at least 1");
   require(options.quotas.each >= 0, "/quotas", "must not be negative");
   for (const auto& [owner, devices] : options.quotas.of)

@@ -78,6 +78,9 @@ struct Options {
   std::int64_t jobs_max = 10'000;         // live ones
   std::int64_t agents_max = 20'000;       // that are there; those that are gone do not count
   DeviceQuotas quotas = {};
+  // Which stored checkpoints go before a person deletes them: retention.h.
+  Bytes checkpoints_max;  // of all jobs together; 0: no limit
+  Duration keep_ended;    // of ended jobs, beside the newest and the final one; 0: for ever
 };
 
 // Empty when the options can work together.

@@ -100,7 +100,7 @@ Hung find_hung(const QuorumInput& input, const Options& options) {
   return hung;
 }
 
-// What the reports say, whoever hangs.
+// What the reports say, regardless of who hangs.
 QuorumDecision judge_reports(const QuorumInput& input, const Options& options) {
   QuorumDecision decision;
   decision.trainers = static_cast<std::int64_t>(input.trainers.size());

@@ -54,7 +54,7 @@ TEST(Quorum, ClosesThenFreezesTheStraggler) {
   EXPECT_EQ(decision.verdict, QuorumVerdict::kGiveUp);
 }
 
-// Half of four have reported, the later of them at 100 s, whoever comes first in the list.
+// Half of four have reported, the later of them at 100 s, in whichever order they are listed.
 TEST(Quorum, TheGraceBeginsWithTheReportThatMadeItHalf) {
   const auto decision = decide_quorum(three_trainers({100.0, 90.0, {}, {}}, 120), Options{});
   EXPECT_EQ(decision.wakeup_at, at(150));

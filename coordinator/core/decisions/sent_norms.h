@@ -16,7 +16,7 @@
 //   again so, by another owner             the member lied
 //   nobody else can own a part             the member counts with weight 0, and nobody is blamed
 //
-// So one owner that lies costs an attempt of its rounds and is named beside whom it accused, but
+// So one owner that lies costs an attempt of its rounds and is named beside the one it accused, but
 // nobody is charged on its word; one member that lies is charged in the first attempt or the
 // second. Two that lie together could get a third charged.
 //

@@ -48,6 +48,7 @@ struct CheckpointRecord {
   RoundKey key;
   CheckpointState state = CheckpointState::kWriting;  // of the part that is least far
   bool final = false;
+  bool pinned = false;                // a person's: no rule deletes it
   std::vector<CheckpointPart> parts;  // by stage
   Steps step;
   Tokens tokens;
@@ -60,14 +61,15 @@ struct CheckpointRecord {
 constexpr auto fields_of(Of<CheckpointRecord>) {
   using T = CheckpointRecord;
   return fields(field<&T::id>("id"), field<&T::key>("key", flat()), field<&T::state>("state"),
-                field<&T::final>("final"), field<&T::parts>("parts"), field<&T::step>("step"),
-                field<&T::tokens>("tokens"), field<&T::next_sequence>("next_sequence"),
-                field<&T::returned>("returned"), field<&T::detail>("detail"),
-                field<&T::sample>("sample"), field<&T::created_at>("created_at"),
-                field<&T::updated_at>("updated_at"));
+                field<&T::final>("final"), field<&T::pinned>("pinned", added_later()),
+                field<&T::parts>("parts"), field<&T::step>("step"), field<&T::tokens>("tokens"),
+                field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
+                field<&T::detail>("detail"), field<&T::sample>("sample"),
+                field<&T::created_at>("created_at"), field<&T::updated_at>("updated_at"));
 }
 static_assert(lists_every_field<CheckpointRecord>());
 
 std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint);  // by stage
+Bytes total_size(const CheckpointRecord& checkpoint);                  // of those files
 
 }  // namespace shoal::coordinator

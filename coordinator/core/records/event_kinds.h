@@ -21,6 +21,7 @@ inline constexpr const char* kAgentForgotten = "agent_forgotten";
 inline constexpr const char* kDeviceTooSmall = "device_too_small";
 inline constexpr const char* kJobSubmitted = "job_submitted";
 inline constexpr const char* kJobChanged = "job_changed";
+inline constexpr const char* kJobRemoved = "job_removed";
 inline constexpr const char* kJobPhase = "job_phase";
 inline constexpr const char* kJobRolledBack = "job_rolled_back";
 inline constexpr const char* kJobRestored = "job_restored";
@@ -45,5 +46,8 @@ inline constexpr const char* kEvaluation = "evaluation";
 inline constexpr const char* kCheckpointStored = "checkpoint_stored";
 inline constexpr const char* kCheckpointFailed = "checkpoint_failed";
 inline constexpr const char* kCheckpointDeleted = "checkpoint_deleted";
+inline constexpr const char* kCheckpointPinned = "checkpoint_pinned";
+inline constexpr const char* kCheckpointUnpinned = "checkpoint_unpinned";
+inline constexpr const char* kCheckpointsOverBudget = "checkpoints_over_budget";
 
 }  // namespace shoal::coordinator::event_kind

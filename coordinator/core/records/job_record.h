@@ -145,6 +145,9 @@ struct JobRecord {
   Instant balance_at;                  // no move for balance before
   std::int32_t balance_confirmed = 0;  // looks in a row that found the stages out of balance
   std::string owner;  // who submitted it, by the name of the token; empty: before there were any
+  // Zero: it was not. What else is stored of a removed job goes; this record stays, so that nobody
+  // who comes late with a replica or files of it brings it back (removal.h).
+  Instant removed_at;
   bool operator==(const JobRecord&) const = default;
 };
 constexpr auto fields_of(Of<JobRecord>) {
@@ -163,7 +166,8 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::train_loss>("train_loss"), field<&T::validation_loss>("validation_loss"),
       field<&T::validation_round>("validation_round"), field<&T::bytes_sent>("bytes_sent"),
       field<&T::failures_in_row>("failures_in_row"), field<&T::balance_at>("balance_at"),
-      field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"));
+      field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"),
+      field<&T::removed_at>("removed_at"));
 }
 static_assert(lists_every_field<JobRecord>());
 

@@ -10,6 +10,12 @@ std::vector<FileEntry> all_files(const CheckpointRecord& checkpoint) {
   return files;
 }
 
+Bytes total_size(const CheckpointRecord& checkpoint) {
+  Bytes total;
+  for (const FileEntry& file : all_files(checkpoint)) total += file.size;
+  return total;
+}
+
 bool is_terminal(JobPhase phase) {
   return phase == JobPhase::kCompleted || phase == JobPhase::kCancelled ||
          phase == JobPhase::kFailed;

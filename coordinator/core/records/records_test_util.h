@@ -22,6 +22,7 @@ class RandomRecords {
     auto r = drawn<JobRecord>();
     r.id = JobId(id);
     r.spec.name = "job-" + std::to_string(id);
+    r.removed_at = {};  // else no reader shows it
     return r;
   }
   AgentRecord agent(std::uint64_t id) {

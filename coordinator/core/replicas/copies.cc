@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kSourcesMax = 8;
 constexpr std::int32_t kFaultsMax = 3;
-// What is held and what is coming, of anchor and outer momentum each (replica/core/state_copy.h).
+// Anchor and outer momentum, each as held and as being fetched (replica/core/state_copy.h).
 constexpr std::int64_t kBytesPerValue = 2 * 2 * sizeof(float);
 
 RoundKey committed_key(const JobRecord& job) { return {job.id, job.epoch, job.committed_round}; }
@@ -40,7 +40,7 @@ bool can_be_told(const State& state, const ReplicaRecord& replica) {
   return is_present(state, replica.id) && is_within_reach(state, replica.id);
 }
 
-// What its trainer said last of this copy; null: nothing, or that it holds nothing.
+// The last report of the trainer about this copy; null: none, or that it holds nothing.
 const HeldCopy* held_by(const State& state, ReplicaId keeper, ReplicaId copy) {
   const HostedCopies* hosted = state.copies.find(keeper);
   if (hosted == nullptr) return nullptr;
@@ -58,7 +58,7 @@ bool holds_committed(const State& state, const JobRecord& job, const ReplicaReco
 
 // ---- who keeps what
 
-// For each agent the replica that would keep copies: the first one that takes part.
+// The replica of each agent that would keep copies: the first one that takes part.
 FlatMap<AgentId, ReplicaId> possible_keepers(const State& state, const JobRecord& job) {
   FlatMap<AgentId, ReplicaId> keepers;
   for (const ReplicaId id : in_sync_replicas(state, job)) {
@@ -71,7 +71,7 @@ FlatMap<AgentId, ReplicaId> possible_keepers(const State& state, const JobRecord
   return keepers;
 }
 
-// The room of this agent beside what it keeps for other jobs.
+// The memory that this agent can lend beside what it keeps for other jobs.
 Bytes room_of(const Transaction& tx, AgentId agent, JobId job) {
   Bytes room = tx.options().copies_max;
   for (const auto& [id, replica] : tx.state().replicas) {
@@ -120,8 +120,8 @@ bool all_hold(const State& state, const JobRecord& job, StageIndex stage,
   });
 }
 
-// Those that keep it beside the chosen ones, and can be told so. Others may come back with what
-// nobody else has by then.
+// Drops the copies of keepers that were not chosen and can be reached. Others may come back with
+// state that nobody else has by then.
 void drop_others(Transaction& tx, JobId job, StageIndex stage,
                  const std::vector<ReplicaId>& chosen) {
   for (const ReplicaId id : live_replicas(tx.state(), job)) {
@@ -138,8 +138,7 @@ void choose_keepers(Transaction& tx, JobId id) {
   const FlatMap<AgentId, ReplicaId> keepers = possible_keepers(state, job);
   const BuddiesDecision decision = decide_buddies(buddies_input(tx, job, keepers));
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
-    if (in_sync_replicas(state, job, stage).empty())
-      continue;  // what there is of it is all there is
+    if (in_sync_replicas(state, job, stage).empty()) continue;  // its copies are all that is left
     const auto& agents = decision.keepers.at(static_cast<std::size_t>(stage));
     std::vector<ReplicaId> chosen;
     for (const AgentId agent : agents) {
@@ -155,7 +154,7 @@ void choose_keepers(Transaction& tx, JobId id) {
   }
 }
 
-// ---- what they are told
+// ---- their orders
 
 std::vector<PeerAddress> sources_of_stage(const State& state, const JobRecord& job,
                                           StageIndex stage) {
@@ -169,7 +168,7 @@ std::vector<PeerAddress> sources_of_stage(const State& state, const JobRecord& j
   return sources;
 }
 
-// None: what the stage holds is settled in a moment, and nothing was said of this copy before.
+// None: the state of the stage is about to be settled, and the copy has no order yet.
 std::optional<StageCopy> order_of(const State& state, const JobRecord& job, const KeptCopy& copy,
                                   const HostedCopies& known) {
   const JobStage& stage = stage_of(job, copy.stage);
@@ -257,7 +256,7 @@ std::vector<ReplicaId> keepers_unheard(const State& state, const JobRecord& job,
         known == nullptr ? std::vector<StageCopy>() : known->told.copies;
     const auto order = std::ranges::find(told, copy->id, &StageCopy::copy);
     const bool heard = known != nullptr && known->heard && order != told.end();
-    // Told of the committed round it may have come to it, and the word may be on its way.
+    // With an order for the committed round it may hold it, and its report may be on its way.
     const bool may_hold = !heard || order->key == committed_key(job);
     const bool here = can_be_told(state, keeper) && holds_committed(state, job, keeper, *copy);
     if (may_hold && !here) unheard.push_back(id);

@@ -15,7 +15,7 @@ void share_evaluation(Transaction& tx, const RoundKey& key, std::vector<ReplicaI
 // What this contribution still has to evaluate; no slices: nothing.
 EvalSlice slice_of(const State& state, const RoundKey& key, const ContributionRecord& contribution);
 
-// Sends every open slice whose owner is gone to whoever evaluates it now.
+// Sends every open slice whose owner is gone to the replica that evaluates it now.
 void pass_on_slices(Transaction& tx, const RoundKey& key);
 // Sends `replica` the open slices that are its to evaluate.
 void resend_slices(Transaction& tx, const RoundKey& key, ReplicaId replica);

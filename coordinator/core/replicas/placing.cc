@@ -51,8 +51,8 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
   return free;
 }
 
-// What a replica counts that is out of reach: it may never come back, and whoever joins meanwhile
-// must not be sent elsewhere because of it.
+// What a replica counts that is out of reach: it may never come back, and a device that joins
+// meanwhile must not be sent elsewhere because of it.
 constexpr double kOutOfReach = 0.01;
 
 PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica) {

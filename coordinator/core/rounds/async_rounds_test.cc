@@ -147,7 +147,7 @@ TEST(AsyncRounds, ADrainedReplicaStaysUntilItsReportCounts) {
   EXPECT_EQ(rig.job(rig.id).committed_tokens, Tokens(2 * 1280));
 }
 
-// The reporter continues with more steps; whoever was late continues with the lease that it has.
+// The reporter continues with more steps; a late replica continues with the lease that it has.
 TEST(AsyncRounds, AnAbortLeavesTheLateOneInItsLease) {
   JobSpec spec = async_job();
   spec.swarm.min_replicas = 1;

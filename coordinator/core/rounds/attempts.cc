@@ -267,7 +267,7 @@ std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& ke
   return all;
 }
 
-// Orders to train on after an abort, as `there` is then sorted: whoever is late in an asynchronous
+// Orders to train on after an abort, as `there` is then sorted: a late replica in an asynchronous
 // round comes last and continues with the lease that it has.
 std::vector<OpenRound> assign_data_again(Transaction& tx, const RoundKey& key,
                                          std::vector<ReplicaId>& there) {

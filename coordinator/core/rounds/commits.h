@@ -17,7 +17,7 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
 
 void on_applied(Transaction& tx, ReplicaId replica, const Applied& applied);
 // Settles the anchors of the committed round when all followers have said theirs: of a stage the
-// majority's, whoever differs has failed. Then a checkpoint, when one is due.
+// majority's, a replica that differs has failed. Then a checkpoint, when one is due.
 void check_applied(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

@@ -8,8 +8,9 @@
 // one trained in the round, t. With n others, waiting for more than t / n loses more than it can
 // save. 32 replicas in rounds of 30 s wait a second for one, four in rounds of 10 minutes as long
 // as they may. But never less than a heartbeat and a half (3 s of 2 s): an agent on a sound line
-// may be that late. Silence counts from the last heartbeat, so whoever fell silent well before the
-// round's end is not waited for at all, and two that are silent at once cost no more than one.
+// may be that late. Silence counts from the last heartbeat, so a replica that fell silent well
+// before the round's end is not waited for at all, and two that are silent at once cost no more
+// than one.
 //
 // A round that continues makes what they hold worthless. Where that would leave a stage to one
 // replica alone, whose loss would be the stage's, they have the whole lease; but once for a round:

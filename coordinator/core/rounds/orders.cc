@@ -64,8 +64,8 @@ double measured_speed(const State& state, const RoundKey& committed, ReplicaId r
 }
 
 // The most that a round by time may take: half as many again as the fastest of the last round would
-// in the time that is left, all steps that are left while nobody's speed is known. Whoever enters
-// late has no speed of its own yet, and is no faster than that.
+// in the time that is left, all steps that are left while nobody's speed is known. A replica that
+// enters late has no speed of its own yet, and is no faster than that.
 Steps steps_by_time(const State& state, Instant now, const RoundRecord& round) {
   const JobRecord& job = state.jobs.at(round.key.job);
   const Steps left = round.to_step - round.from_step;

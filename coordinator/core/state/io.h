@@ -86,6 +86,20 @@ struct CommandAgent {
   AgentId agent;
   AgentVerb verb = AgentVerb::kCordon;
 };
+enum class CheckpointVerb { kPin, kUnpin, kRemove };
+// A good answer carries the job of the checkpoint.
+struct CommandCheckpoint {
+  RequestId request;
+  CheckpointRecord checkpoint;  // as the store has it; what the core knows of it comes first
+  CheckpointVerb verb = CheckpointVerb::kPin;
+  bool force = false;  // kRemove: although somebody needs it
+};
+// An ended job, with its checkpoints and its history.
+struct RemoveJob {
+  RequestId request;
+  JobId job;
+  std::vector<CheckpointRecord> aside = {};  // damaged ones of it, which the core does not keep
+};
 struct CheckpointMoved {  // about once a second: what is on disk of a part that is being uploaded
   CheckpointId checkpoint;
   StageIndex stage = 0;
@@ -105,9 +119,10 @@ struct CheckpointUploadFailed {
 };
 struct Tick {};  // a deadline has passed
 
-using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
-                           PauseJob, ResumeJob, ChangeJob, CommandAgent, CheckpointMoved,
-                           CheckpointUploaded, CheckpointUploadFailed, Tick>;
+using Input =
+    std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob, PauseJob,
+                 ResumeJob, ChangeJob, CommandAgent, CommandCheckpoint, RemoveJob, CheckpointMoved,
+                 CheckpointUploaded, CheckpointUploadFailed, Tick>;
 
 // ---- effects
 

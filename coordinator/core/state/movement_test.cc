@@ -1,5 +1,5 @@
 // Limits follow progress: what moves is waited for however long it takes, what stands still is not,
-// and a compute thread that says nothing is found whoever else has reported.
+// and a compute thread that says nothing is found regardless of who else has reported.
 #include "coordinator/core/state/movement.h"
 
 #include <gmock/gmock.h>

@@ -140,6 +140,8 @@ struct VolatileState {
   std::vector<std::string> relays;             // that agents know (relays.h)
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
   std::optional<Instant> next_lease_scan;
+  std::optional<Instant> next_retention;  // when stored checkpoints are looked through again
+  bool over_budget = false;               // an event has said so
   LostTime lost_time;
   Instant booted_at;
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often

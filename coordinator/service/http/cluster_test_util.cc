@@ -102,6 +102,17 @@ class MemoryReader : public Reader {
           [&](const CheckpointRecord& row) { return row.key.job == job; }, kFirstKey);
     });
   }
+  Result<Page<CheckpointRecord>> all_checkpoints(
+      const PageRequest& page, const std::vector<CheckpointState>& states) override {
+    return ask<Page<CheckpointRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
+      return page_of(
+          tables_.checkpoints, page,
+          [&](const CheckpointRecord& row) {
+            return states.empty() || std::ranges::count(states, row.state) > 0;
+          },
+          kFirstKey);
+    });
+  }
   Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) override {
     return one(&Tables::checkpoints, id.n);
   }
@@ -339,6 +350,31 @@ void MemoryCluster::change(JobId job, double outer_lr, std::function<void(Answer
   if (outer_lr <= 10) return done({job, {}});
   done({Error{Code::kValidation, "1 field is not accepted", "", ""},
         {{"/outer_lr", "must be above 0 and at most 10"}}});
+}
+
+void MemoryCluster::remove_job(JobId job, std::vector<CheckpointRecord>,
+                               std::function<void(Answer)> done) {
+  MutexLock lock(tables.mutex);
+  const bool ended = is_terminal(tables.jobs.at(job.n).phase);
+  if (ended) tables.jobs.erase(job.n);
+  lock.unlock();
+  if (ended) return done({job, {}});
+  done({Error{Code::kConflict, "job alpha is training", "job", "cancel it"}, {}});
+}
+
+// Every one is needed.
+void MemoryCluster::command_checkpoint(CommandCheckpoint command,
+                                       std::function<void(Answer)> done) {
+  MutexLock lock(tables.mutex);
+  CheckpointRecord& record = tables.checkpoints.at(command.checkpoint.id.n);
+  const bool remove = command.verb == CheckpointVerb::kRemove, refused = remove && !command.force;
+  if (remove && command.force) record.state = CheckpointState::kDeleted;
+  if (!remove) record.pinned = command.verb == CheckpointVerb::kPin;
+  const JobId job = record.key.job;
+  lock.unlock();
+  if (!refused) return done({job, {}});
+  done({Error{Code::kConflict, "ckpt_5 is needed", "checkpoint", "use --force"},
+        {{"/newest_cut", "job alpha has not ended"}}});
 }
 
 void MemoryCluster::command_agent(AgentId agent, AgentVerb verb, std::function<void(Answer)> done) {

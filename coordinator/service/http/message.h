@@ -32,7 +32,7 @@ struct Request {
   std::string body;
   std::string id;         // X-Request-Id
   Principal principal;    // who asks; without a name on a route that needs no login
-  bool is_secure = true;  // what the browser gets travels over TLS: its cookie may say so
+  bool is_secure = true;  // the connection is TLS: the cookie may say so
 
   // Empty when absent.
   const std::string& part(std::string_view name) const;
@@ -50,10 +50,10 @@ struct StreamStart {
   std::int64_t after = 0;                // seq of the last event that the client has
   bool reset = false;                    // tell it that events between were lost
   bool ndjson = false;                   // else SSE
-  std::function<bool()> may_go_on = {};  // false: the login of who reads has ended; null: always
+  std::function<bool()> may_go_on = {};  // false: the login of the reader has ended; null: always
 };
 
-// What the audit trail says of a request that changed something (audit.h) or was refused
+// The entry of the audit trail for a request that changed something (audit.h) or was refused
 // (refusal.h). The rest follows from the route and the principal.
 struct Audited {
   std::string object;            // id of what was changed; empty: the parts of the path

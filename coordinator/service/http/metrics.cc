@@ -356,6 +356,17 @@ void add_events(Families& out, const Counts& counts) {
 }
 
 template <typename Families>
+void add_checkpoints(Families& out, const Counts& counts, Bytes budget) {
+  const char* const help = "Bytes of all checkpoints; pending: announced and not stored yet.";
+  out.gauge("shoal_checkpoint_bytes", help, {{"state", "stored"}},
+            static_cast<double>(counts.checkpoints_stored.count()));
+  out.gauge("shoal_checkpoint_bytes", help, {{"state", "pending"}},
+            static_cast<double>(counts.checkpoints_pending.count()));
+  out.gauge("shoal_checkpoint_budget_bytes", "--checkpoints-max-gib; 0: no limit.", {},
+            static_cast<double>(budget.count()));
+}
+
+template <typename Families>
 void add_webhook(Families& out, const WebhookCounts& counts) {
   for (const auto& [result, count] :
        {std::pair("taken", counts.taken), {"dropped", counts.dropped}})
@@ -434,7 +445,7 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
 }
 
 Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
-                                    const Webhook* webhook) {
+                                    const Webhook* webhook, Bytes checkpoint_budget) {
   const auto live = cluster.live();
   const Counts counts = cluster.counts();
   Families out;
@@ -453,6 +464,7 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refu
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
   }
   add_events(out, counts);
+  add_checkpoints(out, counts, checkpoint_budget);
   add_webhook(out, webhook != nullptr ? webhook->counts() : WebhookCounts());
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());

@@ -40,7 +40,7 @@ class Metrics {
 
   // Prometheus text format 0.0.4.
   Result<std::string> scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
-                             const Webhook* webhook = nullptr);
+                             const Webhook* webhook = nullptr, Bytes checkpoint_budget = Bytes());
 
  private:
   struct JobSample;

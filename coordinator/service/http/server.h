@@ -45,6 +45,7 @@ struct HttpOptions {
   Bytes header_max = Bytes(16 << 10);
   std::int64_t connections_max = 1000;  // streams included; one more is answered 503
   std::int64_t streams_max = 200;
+  Bytes checkpoints_max = Bytes();        // the budget of all checkpoints, for people; 0: none
   std::int64_t questions_max = 256;       // waiting for a worker; one more is answered 503
   rest::ClientLimitOptions clients = {};  // shares; its connections_max is the one above
 

@@ -371,14 +371,17 @@ Json replica_json(const ReplicaRecord& replica, const LiveView& live) {
   return answer_json(answer);
 }
 
-Json checkpoint_json(const CheckpointRecord& checkpoint) {
-  CheckpointAnswer answer{
+Json checkpoint_json(const CheckpointRecord& checkpoint, const JobRecord* job) {
+  return answer_json(CheckpointAnswer{
       .id = checkpoint.id,
       .job = checkpoint.key.job,
       .epoch = checkpoint.key.epoch,
       .round = checkpoint.key.round,
       .state = checkpoint.state,
       .final = checkpoint.final,
+      .pinned = checkpoint.pinned,
+      .job_name = job == nullptr ? std::string() : job->spec.name,
+      .owner = job == nullptr ? std::string() : job->owner,
       .step = checkpoint.step,
       .tokens = checkpoint.tokens,
       .anchor_digest = digest_over(checkpoint.parts, &CheckpointPart::anchor),
@@ -387,11 +390,10 @@ Json checkpoint_json(const CheckpointRecord& checkpoint) {
       .parts = parts_of(checkpoint),
       .detail = checkpoint.detail,
       .sample = checkpoint.sample,
+      .bytes = total_size(checkpoint),
       .files = all_files(checkpoint),
       .created_at = checkpoint.created_at,
-      .updated_at = checkpoint.updated_at};
-  for (const FileEntry& file : answer.files) answer.bytes += file.size;
-  return answer_json(answer);
+      .updated_at = checkpoint.updated_at});
 }
 
 namespace {

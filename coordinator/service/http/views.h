@@ -34,7 +34,8 @@ Json job_json(const JobRecord& job, const LiveView& live);
 Json rounds_or_null(const JobSpec& spec);  // of the whole job; null when they go by time
 Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>& contributions);
 Json replica_json(const ReplicaRecord& replica, const LiveView& live);
-Json checkpoint_json(const CheckpointRecord& checkpoint);
+// `job`: null when it was removed.
+Json checkpoint_json(const CheckpointRecord& checkpoint, const JobRecord* job);
 Json agent_json(const AgentRecord& agent, const LiveView& live);
 Json event_json(const EventRecord& event);
 Json series_json(const SeriesQuery& query, const std::vector<SeriesLine>& lines);

@@ -1,4 +1,4 @@
-// The checksum of a payload: one number, however it is cut and whoever computes it.
+// The checksum of a payload: one number, however it is cut and computed.
 #include "outer_opt/core/codec/checksum.h"
 
 #include <span>

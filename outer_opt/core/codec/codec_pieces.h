@@ -1,5 +1,5 @@
 // Payloads that lie in pieces (frame.h), as they come from the network, read once: a pass over a
-// frame that is larger than the cache costs as much as its arithmetic, so whoever works on a
+// frame that is larger than the cache costs as much as its arithmetic, so code that works on a
 // payload does everything with a short run of it, and hashes it on the way. Blocks that are cut
 // between two pieces are put together first, the rest is read where it lies. Pure and thread-safe.
 #pragma once

@@ -5,8 +5,8 @@
 //
 // fp16 and bf16 round to nearest, ties to even; a finite value beyond their range becomes the
 // largest one, never an infinity. Blocks are scaled by their largest magnitude, which is found on
-// the bit patterns, so that a NaN or an infinity ends up in the scale and is refused by whoever
-// decodes. Scales whose smallest step would not be a normal number count as 0: denormals are
+// the bit patterns, so that a NaN or an infinity ends up in the scale and is refused by the code
+// that decodes. Scales whose smallest step would not be a normal number count as 0: denormals are
 // treated differently by processes that flush them.
 #pragma once
 

@@ -31,7 +31,7 @@ inline constexpr std::size_t kSparseChunk = sparse2::kChunk, kSparseKept = spars
 // Exact; runs start at multiples of kSparseChunk.
 std::size_t sparse2_size(std::size_t values);
 
-// What is not finite is sent as such and refused by whoever decodes.
+// What is not finite is sent as such and refused by the decoder.
 void sparse2_encode(std::span<const float> in, std::span<std::byte> out);
 
 // out[i] = what was sent of i, 0 where nothing was. kDataLoss: a wrong size, magnitudes that are

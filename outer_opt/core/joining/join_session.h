@@ -107,7 +107,7 @@ class JoinSession {
   std::optional<Instant> wakeup_at(Instant now) const;
 
   void aim(RoundNumber round);
-  // In place of those known. Runs that are here stay, whoever gave them. None: nobody has the state
+  // Replaces the known sources. Runs that have arrived stay. None: nobody has the state
   // any more, so a session that is not level gives up at its next next().
   void set_sources(const std::vector<PeerAddress>& sources, Instant now);
 

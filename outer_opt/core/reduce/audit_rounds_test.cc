@@ -1,5 +1,5 @@
 // What owners see of the others, and averages that are made a second time, with the real sessions:
-// the same bits whoever makes them, and other ones where an owner averages falsely.
+// the same bits in every member, and other ones where an owner averages falsely.
 #include <cstring>
 
 #include <gtest/gtest.h>

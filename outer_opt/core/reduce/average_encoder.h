@@ -1,6 +1,6 @@
 // The end of a sum at the owner of a part: divides it, encodes it once and decodes those bytes
 // again, so that the owner has what the others will have, and takes both checksums. It works run by
-// run, because whoever sums has each run in the cache when its last term was added.
+// run, because the summing thread has each run in the cache when its last term was added.
 #pragma once
 
 #include <span>

@@ -10,7 +10,7 @@
 // decodes the same bytes. Its own contribution and the sum are never encoded.
 //
 // With plan.codes_own the owner's contribution is encoded and decoded like everybody else's, and an
-// average is the same bits whoever makes it: that is what audits compare (round/audit.h).
+// average has the same bits in every member: audits compare that (round/audit.h).
 //
 // The contributions are summed in place in `average`; beside that a session holds the encoding of
 // its own averaged part (not with fp32). With an aggregator other than the mean (aggregate.h) the

@@ -114,7 +114,7 @@ TEST(Butterfly, LosingAnyMemberAtAnyMoment) {
               excluded += !s.excluded().empty();
               EXPECT_TRUE(s.excluded().empty() ||
                           swarm.sessions[victim]->state() != SessionState::kDone)
-                  << "whoever has the whole average was excluded by nobody";
+                  << "a member that has the whole average was excluded by nobody";
             } else {
               ++broken;
               EXPECT_EQ(s.failure().failure, ReduceFailure::kPeerLost);
@@ -163,7 +163,7 @@ TEST(Butterfly, LostSenderThatDeliveredAllIsNotExcluded) {
   EXPECT_TRUE(swarm.sessions[0]->excluded().empty());
 }
 
-// A member that has everything but owes an average is asked for it, whoever else was lost.
+// A member that has everything but owes an average is asked for it, regardless of other losses.
 TEST(Butterfly, IsNotDoneWhileAnAverageIsDue) {
   const ReducePlan plan = make_plan(CodecKind::kFp32, 2, {1, 1, 1}, {1, 0, 0});
   SessionSwarm swarm(plan, 2, {{4, 4}, {8, 8}, {3, 3}});

@@ -178,7 +178,7 @@ Status check_plan_members(const ReducePlan& plan, ReplicaId self, std::int64_t f
                           std::size_t average_count);
 
 // For topologies that sum: a dense codec, parts without gaps, a pseudo-gradient of the right length
-// from whoever has a weight.
+// from every member with a weight.
 Status check_dense_plan(const ReducePlan& plan, ReplicaId self, const ReduceInput& input);
 
 bool all_finite(std::span<const float> values);

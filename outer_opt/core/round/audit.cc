@@ -20,7 +20,7 @@ bool has_owners(Topology topology) {
   return topology == Topology::kButterfly || topology == Topology::kParamServer;
 }
 
-// As parts lie in the plan of the audit: by second owner, and then in order.
+// The order of parts in the plan of the audit: by second owner, then by position.
 void put_in_order(const ReducePlan& plan, std::vector<AuditedRange>& ranges) {
   const auto place = [&](ReplicaId replica) {
     return std::ranges::find(plan.members, replica, &ReduceMember::replica);

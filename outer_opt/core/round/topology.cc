@@ -86,8 +86,8 @@ std::vector<double> equal_shares(const std::vector<LinkedMember>& members, const
   return shares;
 }
 
-// Two members send and receive one vector each, whoever owns what: the reducers get as much as they
-// carry while the slower of the two does that, the two share the rest.
+// Two members send and receive one vector each, however the parts are cut: the reducers get as much
+// as they carry while the slower of the two does that, the two share the rest.
 std::vector<double> shares_of_two(const std::vector<LinkedMember>& members, const Lines& lines) {
   const bool own = lines.slowest > 0;
   const double carried = own ? std::min(1.0, lines.reducers / lines.slowest / 2) : 1.0;

@@ -112,7 +112,7 @@ TEST(MomentumShards, RestagesFromItselfThenFromOthersThenFromNothing) {
   EXPECT_FALSE(restage({{2, 8}}, self, holders, MomentumShards(Ranges{{3, 3}})).ok());
 }
 
-// Two ranges, of which holders have pieces: whoever comes first gives, the next one what is left
+// Two ranges, of which holders have pieces: the first holder gives, the next one what is left
 // beside it, and a holder of another range gives nothing.
 TEST(MomentumShards, EveryMissingPieceIsAskedForOnce) {
   const std::vector<MomentumHolder> holders{{ReplicaId(2), "b:1", 1, 2},

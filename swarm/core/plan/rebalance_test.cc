@@ -45,7 +45,7 @@ TEST(Join, AmongEqualStagesTheOneWithoutItsDomain) {
   EXPECT_EQ(joins("north", 1), 0) << "about equal";
   view.replicas[0].speed = 1.5;
   EXPECT_EQ(joins("north", 1), 1) << "a weaker stage counts more than a domain";
-  EXPECT_EQ(joins("north", 3), 0) << "all lack one: whoever is slower does not matter";
+  EXPECT_EQ(joins("north", 3), 0) << "all lack one: speeds do not matter";
   view.replicas[5].stage = 1;
   EXPECT_EQ(joins("north", 3), 2) << "the one that lacks most";
 }

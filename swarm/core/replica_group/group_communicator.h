@@ -12,7 +12,7 @@
 //   forming   -         -        forming          ready   none                        none
 //   ready     -         adding   -                -       -                           none
 //   adding    -         -        adding           ready   none                        none
-// There is a communicator in every state but none; whoever goes to none aborts it.
+// There is a communicator in every state but none; a member that goes to none aborts it.
 //
 // Pure; the caller is one thread.
 #pragma once

@@ -5,7 +5,7 @@
 // which generation of the group that is; how gradients travel is not its business.
 //
 // A member that is lost is out for good: the group is formed anew without it (the generation grows)
-// and the step that was under way is void, nobody has taken it. Whoever is left begins it again
+// and the step that was under way is void, nobody has taken it. The others begin it again
 // with larger shares; a leader alone continues as a trainer without a group.
 //
 // Gradients are added on the devices when all who are in can do that with the same library, else by
@@ -53,7 +53,7 @@ class ReplicaGroup {
 
   void joined(int rank, std::int32_t library = 0);
   void lost(int rank);
-  void add_failed();  // whoever is lost was said before
+  void add_failed();  // the loss was reported before
 
   // Sequences [first, first + count) in whole microbatches, as equal as that goes, by rank; those
   // who are not in have none. Everybody who is in computes, also of an empty share.

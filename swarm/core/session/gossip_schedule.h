@@ -1,6 +1,6 @@
 // When the own gossip goes out, and to whom: at once to everybody when the own step or progress
-// changed; what was heard of others waits a moment for more, since whoever has all of it moves on
-// and says so; a new stream is told at once. Nobody is told what he is known to know.
+// changed; what was heard of others waits a moment for more, since a replica that has all of it
+// moves on and says so; a new stream is told at once. Nobody is told what he is known to know.
 //
 //   quiet      -> pending      something was heard of others; it goes out by its deadline
 //              -> urgent       the own step or progress changed

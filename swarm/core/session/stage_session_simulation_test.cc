@@ -101,7 +101,7 @@ TEST(StageSessionSimulation, ComesThroughLosses) {
   }
 }
 
-// Lines that are cut end nobody: whoever is cut off waits, and the others do not wait for it.
+// Lines that are cut end no replica: one that is cut off waits, and the others do not wait for it.
 TEST(StageSessionSimulation, ComesThroughCuts) {
   std::int64_t cuts = 0, cuts_of_all = 0, cut_offs = 0, void_evaluations = 0;
   for (std::uint64_t seed = 1; seed <= 300 && !HasFailure(); ++seed) {

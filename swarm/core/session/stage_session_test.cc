@@ -100,8 +100,8 @@ TEST(StageSession, AMicrobatchIsAddedOnceHoweverItComes) {
   EXPECT_EQ(s.session.stats().answered_only, 1);
 }
 
-// A round that is aborted after the job's last step has none left. Whoever is still behind ends
-// where it is, when its device is free.
+// A round that is aborted after the job's last step has none left. A replica that is still behind
+// ends where it is, when its device is free.
 TEST(StageSession, ARoundWithoutStepsIsOverAtOnce) {
   Fixture s(11);
   s.session.view(s.now, full_view(), s.out);
@@ -485,7 +485,7 @@ TEST(StageSession, EvaluationComesBeforeTheFirstStepsEnd) {
   EXPECT_EQ(s.take<EvaluationDone>().at(0).tokens, Tokens(0)) << "of another state";
 }
 
-// Its parameters are gone with the next commit: whoever waits for it hears of no tokens.
+// Its parameters are gone with the next commit: a waiting caller gets no tokens.
 TEST(StageSession, AnEvaluationThatACommitOvertakesIsVoid) {
   Ready s(1);
   s.session.stop(s.now, s.out);

@@ -1,5 +1,5 @@
 // What is computed or sent next: tasks in the order of the microbatches they are about. Entries are
-// not taken out when their task ends; whoever pops one looks whether it still holds.
+// not taken out when their task ends; the caller of pop checks whether one still holds.
 #pragma once
 
 #include <vector>

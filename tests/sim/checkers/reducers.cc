@@ -1,5 +1,6 @@
 // A reducer averages and does nothing else: it is told of plans only, each of which says what it is
-// and gives it no weight, and it never holds a state. Whoever trains is never called a reducer.
+// and gives it no weight, and it never holds a state. A replica that trains is never called a
+// reducer.
 #include "tests/sim/checkers/checkers.h"
 
 namespace shoal::sim {

@@ -119,14 +119,14 @@ bool Pipeline::may_open(std::int64_t step) const {
 }
 
 void Pipeline::open_steps() {
-  if (chained() && dead_ > 0) return;  // whoever comes back last opens it
+  if (chained() && dead_ > 0) return;  // the last one to come back opens it
   if (completed_ == opened_) step_began_ns_ = now_.ns;
   between_steps_ = false;
   for (const ::shoal::swarm::Move& move : moves_) apply(move);
   moves_.clear();
   const auto has_agent = [](const Router& router) { return router.agent >= 0; };
   waits_for_router_ = !chained() && std::none_of(routers_.begin(), routers_.end(), has_agent);
-  if (waits_for_router_) return;  // whoever comes to stage 0 first opens it
+  if (waits_for_router_) return;  // the first one in stage 0 opens it
   while (may_open(opened_ + 1)) open_step();
 }
 

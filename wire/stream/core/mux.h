@@ -1,6 +1,6 @@
 // What one end of a pair knows of the streams between the two: who may open them, what is on its
 // way in both directions, and how each ends. It has no sockets: connections ask next() for a frame
-// to write, and hand over the frames that they read. Either end opens streams, whoever dialed.
+// to write, and hand over the frames that they read. Either end opens streams.
 //
 //   opened ─► both send ─► one has ended ─► closed       in order, without an error
 //      └──────────┴──────────────┴────────► closed       cancelled by either end, or the pair broke

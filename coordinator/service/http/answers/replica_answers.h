@@ -130,6 +130,9 @@ struct CheckpointAnswer {
   RoundNumber round = 0;
   CheckpointState state = CheckpointState::kWriting;
   bool final = false;
+  bool pinned = false;
+  std::string job_name;
+  std::string owner;
   Steps step;
   Tokens tokens;
   Digest anchor_digest;
@@ -147,8 +150,10 @@ constexpr auto fields_of(Of<CheckpointAnswer>) {
   using T = CheckpointAnswer;
   return fields(field<&T::id>("id"), field<&T::job>("job"), field<&T::epoch>("epoch"),
                 field<&T::round>("round"), field<&T::state>("state"), field<&T::final>("final"),
-                field<&T::step>("step"), field<&T::tokens>("tokens"),
-                field<&T::anchor_digest>("anchor_digest", or_none()),
+                field<&T::pinned>("pinned", added_later()),
+                field<&T::job_name>("job_name", added_later()),
+                field<&T::owner>("owner", added_later()), field<&T::step>("step"),
+                field<&T::tokens>("tokens"), field<&T::anchor_digest>("anchor_digest", or_none()),
                 field<&T::momentum_digest>("momentum_digest", or_none()),
                 field<&T::writer>("writer", or_none()), field<&T::parts>("parts"),
                 field<&T::detail>("detail"), field<&T::sample>("sample", added_later()),

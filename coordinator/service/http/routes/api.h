@@ -9,10 +9,13 @@
 namespace shoal::coordinator::rest::api {
 
 // jobs.cc
+Response command_refused(const Request& request, const Cluster::Answer& answer,
+                         Problem on_conflict);
 void create_job(Context& context, const Request& request, Replier reply);
 void cancel_job(Context& context, const Request& request, Replier reply);
 void pause_job(Context& context, const Request& request, Replier reply);
 void resume_job(Context& context, const Request& request, Replier reply);
+void remove_job(Context& context, const Request& request, Replier reply);
 void change_job(Context& context, const Request& request, Replier reply);
 Result<Response> list_jobs(Context& context, const Request& request);
 Result<Response> get_job(Context& context, const Request& request);
@@ -34,11 +37,17 @@ Result<Response> query_series(Context& context, const Request& request);
 
 // checkpoints.cc
 Result<Response> list_checkpoints(Context& context, const Request& request);
+Result<Response> list_all_checkpoints(Context& context, const Request& request);
 Result<Response> get_checkpoint(Context& context, const Request& request);
 Result<Response> get_checkpoint_file(Context& context, const Request& request);
 
 Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request);
 Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  // kDataLoss
+
+// checkpoint_commands.cc
+void pin_checkpoint(Context& context, const Request& request, Replier reply);
+void unpin_checkpoint(Context& context, const Request& request, Replier reply);
+void remove_checkpoint(Context& context, const Request& request, Replier reply);
 
 // verify.cc
 void verify_checkpoint(Context& context, const Request& request, Replier reply);

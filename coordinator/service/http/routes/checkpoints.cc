@@ -118,6 +118,22 @@ Response file_response(const Request& request, const FileEntry& entry, FilePart 
   return response;
 }
 
+// Without the parameter: whatever takes space.
+Result<std::vector<CheckpointState>> read_states(const Request& request) {
+  using enum CheckpointState;
+  std::vector<CheckpointState> states;
+  for (const auto& [name, text] : request.query) {
+    if (name != "state") continue;
+    const auto state = parse_enumerator<CheckpointState>(text);
+    if (!state) {
+      return bad_query("state", "must be one of " + join(all_words<CheckpointState>()) +
+                                    "; got \"" + text + "\"");
+    }
+    states.push_back(*state);
+  }
+  return states.empty() ? std::vector{kWriting, kUploading, kStored, kFailed} : states;
+}
+
 }  // namespace
 
 Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request) {
@@ -129,7 +145,7 @@ Result<CheckpointRecord> find_checkpoint(Context& context, const Request& reques
     if (checkpoint.value()) return std::move(**checkpoint);
   }
   return Error{Code::kNotFound, "there is no checkpoint \"" + text + "\"", "",
-               "`shoal checkpoint ls JOB` lists those of a job"};
+               "`shoal checkpoint ls` lists all of them"};
 }
 
 Result<FilePart> open_file(const std::string& folder, const FileEntry& entry) {
@@ -158,14 +174,32 @@ Result<Response> list_checkpoints(Context& context, const Request& request) {
   if (!checkpoints.ok()) return checkpoints.error();
   Json items = Json::array();
   for (const CheckpointRecord& checkpoint : checkpoints.value().items)
-    items.push_back(checkpoint_json(checkpoint));
+    items.push_back(checkpoint_json(checkpoint, &job.value()));
   return json_response(page_json(std::move(items), checkpoints.value().next, "checkpoints"));
+}
+
+Result<Response> list_all_checkpoints(Context& context, const Request& request) {
+  const auto page = read_page(request, "all_checkpoints", true);
+  if (!page.ok()) return page.error();
+  const auto states = read_states(request);
+  if (!states.ok()) return states.error();
+  const auto checkpoints = context.reader->all_checkpoints(page.value(), states.value());
+  if (!checkpoints.ok()) return checkpoints.error();
+  Json items = Json::array();
+  for (const CheckpointRecord& checkpoint : checkpoints.value().items) {
+    const auto job = context.reader->job(checkpoint.key.job);
+    if (!job.ok()) return job.error();
+    items.push_back(checkpoint_json(checkpoint, job.value() ? &**job : nullptr));
+  }
+  return json_response(page_json(std::move(items), checkpoints.value().next, "all_checkpoints"));
 }
 
 Result<Response> get_checkpoint(Context& context, const Request& request) {
   const auto checkpoint = find_checkpoint(context, request);
   if (!checkpoint.ok()) return checkpoint.error();
-  return json_response(checkpoint_json(checkpoint.value()));
+  const auto job = context.reader->job(checkpoint->key.job);
+  if (!job.ok()) return job.error();
+  return json_response(checkpoint_json(checkpoint.value(), job.value() ? &**job : nullptr));
 }
 
 Result<Response> get_checkpoint_file(Context& context, const Request& request) {

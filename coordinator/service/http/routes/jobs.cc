@@ -24,15 +24,6 @@ Response spec_refused(const Request& request, const proto::SpecProblems& problem
       problems.fields, problems.syntax ? "" : "correct the fields that are named, then try again");
 }
 
-Response command_refused(const Request& request, const Cluster::Answer& answer,
-                         Problem on_conflict) {
-  const Error& error = answer.result.error();
-  const Problem problem = error.code == Code::kConflict ? on_conflict : problem_of(error.code);
-  std::vector<FieldError> fields = answer.fields;
-  if (fields.empty() && !error.field.empty()) fields.push_back({error.field, error.message});
-  return problem_response(problem, request, error.message, std::move(fields), error.remedy);
-}
-
 bool is_measured(const AgentRecord& agent, std::int32_t index) {
   return std::any_of(agent.devices.begin(), agent.devices.end(), [&](const Device& device) {
     return device.index == index && device.gflops > 0;
@@ -175,7 +166,30 @@ void command_job(Context& context, const Request& request, JobCommand command, R
   (context.cluster.*command)(job.value().id, std::move(done));
 }
 
+Result<std::vector<CheckpointRecord>> set_aside(Context& context, JobId job) {
+  std::vector<CheckpointRecord> aside;
+  PageRequest page{.limit = 500};
+  for (;;) {
+    auto read = context.reader->checkpoints(job, page);
+    if (!read.ok()) return read.error();
+    for (CheckpointRecord& checkpoint : read->items) {
+      if (checkpoint.state == CheckpointState::kFailed) aside.push_back(std::move(checkpoint));
+    }
+    if (!read->next) return aside;
+    page.after = *read->next;
+  }
+}
+
 }  // namespace
+
+Response command_refused(const Request& request, const Cluster::Answer& answer,
+                         Problem on_conflict) {
+  const Error& error = answer.result.error();
+  const Problem problem = error.code == Code::kConflict ? on_conflict : problem_of(error.code);
+  std::vector<FieldError> fields = answer.fields;
+  if (fields.empty() && !error.field.empty()) fields.push_back({error.field, error.message});
+  return problem_response(problem, request, error.message, std::move(fields), error.remedy);
+}
 
 void create_job(Context& context, const Request& request, Replier reply) {
   const auto dry_run = read_flag(request, "dry_run");
@@ -225,6 +239,22 @@ void pause_job(Context& context, const Request& request, Replier reply) {
 
 void resume_job(Context& context, const Request& request, Replier reply) {
   command_job(context, request, &Cluster::resume, std::move(reply));
+}
+
+// Answered with the job as it was.
+void remove_job(Context& context, const Request& request, Replier reply) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return reply(problem_response(job.error(), request));
+  auto aside = set_aside(context, job.value().id);
+  if (!aside.ok()) return reply(problem_response(aside.error(), request));
+  Response removed = json_response(job_json(job.value(), *context.cluster.live()));
+  removed.audited.object = to_string(job.value().id);
+  removed.audited.before = job.value().spec.name;
+  auto done = [request, reply, removed](const Cluster::Answer& answer) {
+    if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
+    reply(removed);
+  };
+  context.cluster.remove_job(job.value().id, std::move(aside).value(), std::move(done));
 }
 
 void change_job(Context& context, const Request& request, Replier reply) {

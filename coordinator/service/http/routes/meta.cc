@@ -44,7 +44,7 @@ Result<Response> examples(Context&, const Request&) {
   return json_response(page_json(std::move(items), std::nullopt, "examples"));
 }
 
-// What a host needs to join, but for the secret: whoever may read the token's file may bring it.
+// What a host needs to join, but for the secret, which is in the token's file.
 Result<Response> how_to_join(Context& context, const Request&) {
   Json json;
   json["grpc"] = context.options.agents_address;
@@ -78,7 +78,7 @@ Result<Response> readyz(Context& context, const Request& request) {
 
 Result<Response> metrics(Context& context, const Request&) {
   auto text = context.metrics.scrape(context.cluster, *context.reader, context.refusals,
-                                     context.options.webhook);
+                                     context.options.webhook, context.options.checkpoints_max);
   if (!text.ok()) return text.error();
   return page(std::move(text).value(), "text/plain; version=0.0.4; charset=utf-8");
 }

@@ -12,6 +12,7 @@ const Query kPaged = {"limit", "cursor", "order"};
 const Query kLogQuery = {"tail", "cursor", "level", "source", "replica", "q"};
 const Query kPagedJobs = {"limit", "cursor", "order", "phase"};
 const Query kPagedAgents = {"limit", "cursor", "order", "gone"};
+const Query kPagedCheckpoints = {"limit", "cursor", "order", "state"};
 const Query kPagedEvents = {"limit", "cursor", "order", "job", "agent", "severity"};
 const Query kStreamQuery = {"job", "agent", "severity", "from"};
 const Query kSeriesQuery = {"name", "x", "by", "from", "to", "max_points"};
@@ -28,6 +29,10 @@ constexpr Access kChange{Action::kControlJob, "change_job"};
 constexpr Access kCancel{Action::kControlJob, "cancel_job"};
 constexpr Access kPause{Action::kControlJob, "pause_job"};
 constexpr Access kResume{Action::kControlJob, "resume_job"};
+constexpr Access kRemoveJob{Action::kControlJob, "remove_job"};
+constexpr Access kPin{Action::kControlJob, "pin_checkpoint"};
+constexpr Access kUnpin{Action::kControlJob, "unpin_checkpoint"};
+constexpr Access kRemoveCheckpoint{Action::kControlJob, "remove_checkpoint"};
 constexpr Access kCordon{Action::kControlAgent, "cordon_agent"};
 constexpr Access kUncordon{Action::kControlAgent, "uncordon_agent"};
 constexpr Access kDrain{Action::kControlAgent, "drain_agent"};
@@ -48,6 +53,7 @@ std::vector<Route> job_routes() {
       {"GET", "/api/v1/jobs", kSeeJob, api::list_jobs, nullptr, kPagedJobs},
       {"GET", "/api/v1/jobs/{job}", kSeeJob, api::get_job},
       {"PATCH", "/api/v1/jobs/{job}", kChange, nullptr, api::change_job},
+      {"DELETE", "/api/v1/jobs/{job}", kRemoveJob, nullptr, api::remove_job},
       {"GET", "/api/v1/jobs/{job}/spec", kSeeJob, api::get_job_spec},
       {"POST", "/api/v1/jobs/{job}/cancel", kCancel, nullptr, api::cancel_job},
       {"POST", "/api/v1/jobs/{job}/pause", kPause, nullptr, api::pause_job},
@@ -60,7 +66,22 @@ std::vector<Route> job_routes() {
       {"GET", "/api/v1/jobs/{job}/logs", kReadLogs, nullptr, api::job_logs, kLogQuery},
       {"GET", "/api/v1/jobs/{job}/series", kSeeJob, api::list_series},
       {"GET", "/api/v1/jobs/{job}/series/query", kSeeJob, api::query_series, nullptr, kSeriesQuery},
+  };
+}
+
+std::vector<Route> checkpoint_routes() {
+  return {
+      {"GET", "/api/v1/checkpoints", kSeeJob, api::list_all_checkpoints, nullptr,
+       kPagedCheckpoints},
       {"GET", "/api/v1/checkpoints/{checkpoint}", kSeeJob, api::get_checkpoint},
+      {"DELETE",
+       "/api/v1/checkpoints/{checkpoint}",
+       kRemoveCheckpoint,
+       nullptr,
+       api::remove_checkpoint,
+       {"force"}},
+      {"POST", "/api/v1/checkpoints/{checkpoint}/pin", kPin, nullptr, api::pin_checkpoint},
+      {"POST", "/api/v1/checkpoints/{checkpoint}/unpin", kUnpin, nullptr, api::unpin_checkpoint},
       {"GET", "/api/v1/checkpoints/{checkpoint}/files/{path...}", kDownload,
        api::get_checkpoint_file},
       {"POST",
@@ -144,7 +165,8 @@ std::vector<Route> dashboard_routes() {
 
 std::vector<Route> all_routes() {
   std::vector<Route> routes = job_routes();
-  for (auto more : {cluster_routes, machine_routes, people_routes, dashboard_routes}) {
+  for (auto more :
+       {checkpoint_routes, cluster_routes, machine_routes, people_routes, dashboard_routes}) {
     for (Route& route : more()) routes.push_back(std::move(route));
   }
   return routes;

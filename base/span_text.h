@@ -5,9 +5,9 @@
 #include <optional>
 #include <string_view>
 
-namespace shoal::cli {
+namespace shoal {
 
 // Whole seconds above 0; nothing when it is not such a span, or longer than ten years.
 std::optional<std::int64_t> parse_span(std::string_view text);
 
-}  // namespace shoal::cli
+}  // namespace shoal

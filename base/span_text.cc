@@ -1,8 +1,8 @@
-#include "cli/commands/span_text.h"
+#include "base/span_text.h"
 
 #include <charconv>
 
-namespace shoal::cli {
+namespace shoal {
 
 std::optional<std::int64_t> parse_span(std::string_view text) {
   constexpr std::int64_t kDay = 86'400, kMost = 3650 * kDay;
@@ -31,4 +31,4 @@ std::optional<std::int64_t> parse_span(std::string_view text) {
   return count * unit;
 }
 
-}  // namespace shoal::cli
+}  // namespace shoal

@@ -1,8 +1,8 @@
-#include "cli/commands/span_text.h"
+#include "base/span_text.h"
 
 #include <gtest/gtest.h>
 
-namespace shoal::cli {
+namespace shoal {
 namespace {
 
 TEST(SpanText, ReadsSecondsMinutesHoursAndDays) {
@@ -19,4 +19,4 @@ TEST(SpanText, RefusesWhatIsNoSpan) {
 }
 
 }  // namespace
-}  // namespace shoal::cli
+}  // namespace shoal

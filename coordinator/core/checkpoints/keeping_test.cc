@@ -1,0 +1,97 @@
+// Which checkpoints go by themselves, and which never do.
+#include "coordinator/core/checkpoints/keeping.h"
+
+#include <gmock/gmock.h>
+
+#include "coordinator/core/pause_test_util.h"
+#include "coordinator/core/records/event_kinds.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// A job that has stored as many rounds.
+struct Stored : Pair {
+  explicit Stored(RoundNumber rounds) {
+    for (RoundNumber round = 1; round <= rounds; ++round) {
+      commit(round), evaluate(round);
+      all.push_back(store(id));
+    }
+  }
+  void pin(CheckpointId checkpoint) {
+    input(CommandCheckpoint{RequestId{9}, state().checkpoints.at(checkpoint), CheckpointVerb::kPin,
+                            false});
+    ASSERT_TRUE(replies.back().result.ok());
+  }
+  std::vector<CheckpointId> there() const {
+    std::vector<CheckpointId> ids;
+    for (const auto& [key, checkpoint] : state().checkpoints) ids.push_back(key);
+    return ids;
+  }
+  std::vector<CheckpointId> all;
+};
+
+TEST(Keeping, APinnedOneIsKeptBesideTheNewest) {
+  Stored rig(2);
+  rig.pin(rig.all[0]);
+  for (RoundNumber round = 3; round <= 6; ++round) {
+    rig.commit(round), rig.evaluate(round);
+    rig.all.push_back(rig.store(rig.id));
+  }
+  EXPECT_THAT(rig.there(), ElementsAre(rig.all[0], rig.all[3], rig.all[4], rig.all[5]));
+}
+
+TEST(Keeping, TheBudgetTakesTheOldestAndNeverTheNewest) {
+  Stored rig(3);
+  rig.options.checkpoints_max = Bytes(9);  // of 4 each
+  rig.restart();
+  EXPECT_THAT(rig.there(), ElementsAre(rig.all[1], rig.all[2]));
+  EXPECT_THAT(rig.deleted, ElementsAre(rig.all[0]));
+  EXPECT_EQ(rig.count_events(event_kind::kCheckpointsOverBudget), 0);
+  rig.options.checkpoints_max = Bytes(3);
+  rig.restart();
+  EXPECT_THAT(rig.there(), ElementsAre(rig.all[2])) << "it is all that the job could go back to";
+  EXPECT_EQ(rig.count_events(event_kind::kCheckpointsOverBudget), 1);
+  rig.pin(rig.all[2]);
+  EXPECT_EQ(rig.count_events(event_kind::kCheckpointsOverBudget), 1) << "told once";
+}
+
+TEST(Keeping, ThePinnedAndTheBaseOfAnotherJobExceedTheBudget) {
+  Stored rig(3);
+  rig.pin(rig.all[0]);
+  JobSpec next = small_job("next");
+  next.model.init = to_string(rig.all[1]);
+  ASSERT_TRUE(rig.submit(next).ok());
+  rig.options.checkpoints_max = Bytes(1);
+  rig.restart();
+  EXPECT_THAT(rig.there(), ElementsAre(rig.all[0], rig.all[1], rig.all[2]));
+  EXPECT_EQ(rig.count_events(event_kind::kCheckpointsOverBudget), 1);
+}
+
+TEST(Keeping, AnEndedJobKeepsItsNewestWhenItsTimeIsOver) {
+  Stored rig(3);
+  rig.options.keep_ended = seconds(100);
+  rig.restart();
+  rig.input(CancelJob{RequestId{9}, rig.id});
+  rig.wait(seconds(99));
+  EXPECT_EQ(rig.there().size(), 3u);
+  rig.wait(seconds(1));
+  EXPECT_THAT(rig.there(), ElementsAre(rig.all[2]));
+  rig.restart();
+  rig.wait(seconds(1000));
+  EXPECT_THAT(rig.there(), ElementsAre(rig.all[2]));
+}
+
+TEST(Keeping, WithoutARuleNothingIsLookedThrough) {
+  Stored rig(3);
+  rig.input(CancelJob{RequestId{9}, rig.id});
+  EXPECT_FALSE(rig.state().next_retention);
+  rig.wait(seconds(1000));
+  EXPECT_EQ(rig.there().size(), 3u);
+  EXPECT_THAT(rig.deleted, IsEmpty());
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
