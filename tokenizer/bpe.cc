@@ -44,7 +44,7 @@ Bpe::Bpe(TextMap<TokenId> vocabulary, const std::vector<BpeMerge>& merges, BpeOp
     const std::uint64_t key = key_of(merges[rank].left, merges[rank].right);
     std::size_t at = spread(key) & mask_;
     while (merges_[at].pair != 0 && merges_[at].pair != key) at = (at + 1) & mask_;
-    // Of a pair that is there twice the last rank counts, as in the library.
+    // A pair that is listed twice has its last rank, as in the library.
     merges_[at] = {key, static_cast<std::uint32_t>(rank), merges[rank].whole};
   }
 }

@@ -65,7 +65,7 @@ class Bpe {
   std::size_t mask_ = 0;
 };
 
-// Of one thread; must not outlive `bpe`. Remembers short words.
+// Encodes on one thread and remembers short words; must not outlive `bpe`.
 class BpeEncoder {
  public:
   explicit BpeEncoder(const Bpe& bpe);

@@ -13,7 +13,7 @@ constexpr bool stands_for_itself(char32_t byte) {
          (byte >= 0xAE && byte <= 0xFF);
 }
 
-// Of each character below kCharacters its byte, -1: none.
+// The byte of each character below kCharacters; -1: none.
 const std::array<int, kCharacters>& bytes_by_character() {
   static const auto kBytes = [] {
     std::array<int, kCharacters> bytes{};

@@ -27,7 +27,7 @@ struct DecodeStrip {
 using DecodeStep = std::variant<DecodeByteLevel, DecodeByteFallback, DecodeFuse, DecodeMetaspace,
                                 DecodeReplace, DecodeStrip>;
 
-// Valid UTF-8. Without steps tokens are joined by blanks, as the library does.
+// Returns valid UTF-8. Without steps tokens are joined by blanks, as the library does.
 std::string decode_tokens(const std::vector<DecodeStep>& steps, std::vector<std::string> tokens);
 
 }  // namespace shoal::tokenizer

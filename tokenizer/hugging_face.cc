@@ -8,7 +8,7 @@
 namespace shoal::tokenizer {
 namespace {
 
-// What people call the token between documents, the usual one of a base model first.
+// Usual names of the token between documents, that of a base model first.
 constexpr std::string_view kEndsOfText[] = {"<|endoftext|>",
                                             "<|end_of_text|>",
                                             "</s>",

@@ -23,7 +23,7 @@ struct Replace {
 };
 using NormalizerStep = std::variant<UnicodeForm, Prepend, Replace>;
 
-// Of one thread; must not outlive `steps`.
+// Normalises on one thread; must not outlive `steps`.
 class Normalizer {
  public:
   explicit Normalizer(const std::vector<NormalizerStep>& steps);

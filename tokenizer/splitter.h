@@ -51,7 +51,7 @@ std::size_t cut_between_lines(std::string_view text, std::size_t most);
 
 extern const std::string_view kGpt2Expression;  // what ByteLevel splits at
 
-// Of one thread; must not outlive `steps`.
+// Splits on one thread; must not outlive `steps`.
 class Splitter {
  public:
   using Sink = std::function<void(std::string_view word)>;

@@ -33,7 +33,7 @@ class Encoder {
   virtual Status encode(std::string_view text, std::vector<TokenId>& out) = 0;
 };
 
-// What the tokenizer wants before and after every text: the BOS of Llama.
+// The tokens that belong before and after every text, such as the BOS of Llama.
 struct Frame {
   std::vector<TokenId> before, after;
 };
@@ -45,12 +45,12 @@ class TextTokenizer {
   virtual std::string kind() const = 0;                  // for people: "byte-level BPE"
   virtual std::int64_t vocabulary() const = 0;           // every id is below it
   virtual std::unique_ptr<Encoder> encoder() const = 0;  // must not outlive this
-  // UTF-8; what the tokens leave incomplete becomes U+FFFD. Ids that nobody has are left out.
+  // The text in UTF-8; an incomplete character becomes U+FFFD, and an unknown id is left out.
   virtual std::string decode(std::span<const TokenId> tokens, bool with_special) const = 0;
 
   virtual std::optional<TokenId> id_of(std::string_view token) const = 0;
   virtual std::string token_of(TokenId id) const = 0;  // as the file writes it; empty: none
-  // What stands between two documents; none: the file names no such token.
+  // The token between two documents; none: the file names no such token.
   virtual std::optional<TokenId> end_of_text() const = 0;
   const Frame& frame() const { return frame_; }
 

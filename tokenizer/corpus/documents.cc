@@ -139,7 +139,7 @@ Error DocumentReader::State::too_long(const char* what) const {
                   "give the text as several files, or as JSON lines (--field)");
 }
 
-// Of the next piece of a text: to a safe place, or to the end.
+// The next piece of a text reaches to a safe place, or to the end.
 Result<std::size_t> DocumentReader::State::piece_length() {
   for (std::size_t wanted = kPieceBytes; wanted <= kWholeBytesMax; wanted *= 2) {
     if (Status s = fill(wanted + 16); !s) return s.error();
