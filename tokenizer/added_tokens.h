@@ -17,7 +17,7 @@ struct AddedToken {
   TokenId id = 0;
   bool left_strip = false, right_strip = false;  // takes the white space beside it along
   bool special = false;                          // not part of the text for people
-  bool normalized = false;                       // looked for in the normalised text
+  bool normalized = false;                       // looked for in the normalized text
 };
 
 struct Segment {

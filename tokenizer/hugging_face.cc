@@ -124,7 +124,7 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(HuggingFaceParts parts)
   for (const AddedToken& token : parts.added) special_[token.id] = token.special;
 }
 
-// Such a token is looked for in a normalised text, so it is normalised itself.
+// Such a token is looked for in a normalized text, so it is normalized itself.
 std::vector<AddedToken> HuggingFaceTokenizer::normalized_added(
     const std::vector<AddedToken>& all) const {
   std::vector<AddedToken> some = added_of(all, true);

@@ -1,4 +1,4 @@
-// A tokenizer.json at work: added tokens, normaliser, pre-tokeniser, model, decoder.
+// A tokenizer.json at work: added tokens, normalizer, pre-tokenizer, model, decoder.
 #pragma once
 
 #include <memory>

@@ -42,7 +42,7 @@ Pattern pattern_of(const JsonNode& node) {
   return *pattern;
 }
 
-// ---- normaliser
+// ---- normalizer
 
 NormalizerStep normalizer_step(const JsonNode& node) {
   const std::string type = node.type();
@@ -52,11 +52,11 @@ NormalizerStep normalizer_step(const JsonNode& node) {
   if (type == "NFKD") return UnicodeForm::kNfkd;
   if (type == "Prepend") return Prepend{node.text_at("prepend")};
   if (type == "Replace") return Replace{pattern_of(node.at("pattern")), node.text_at("content")};
-  node.unsupported("the normaliser '" + type + "'",
+  node.unsupported("the normalizer '" + type + "'",
                    "NFC, NFD, NFKC, NFKD, Prepend, Replace and Sequence");
 }
 
-// ---- pre-tokeniser
+// ---- pre-tokenizer
 
 Metaspace metaspace_of(const JsonNode& node) {
   Metaspace metaspace{node.text_at("replacement"), PrependScheme::kAlways};
@@ -102,7 +102,7 @@ void read_splitter(const JsonNode& root, HuggingFaceParts& parts) {
     } else if (type == "Metaspace") {
       add_metaspace(node, parts.splitter);
     } else {
-      node.unsupported("the pre-tokeniser '" + type + "'",
+      node.unsupported("the pre-tokenizer '" + type + "'",
                        "ByteLevel, Split, Digits, Metaspace and Sequence");
     }
   }

@@ -62,7 +62,7 @@ void JsonNode::malformed(const std::string& what) const {
 void JsonNode::unsupported(const std::string& what, const std::string& known) const {
   throw JsonRefusal{{Code::kIncompatible, path_ + ": " + shortened(what) + " is not supported", "",
                      "Shoal knows " + known +
-                         "; tokenise with the Hugging Face library, and give "
+                         "; tokenize with the Hugging Face library, and give "
                          "Shoal the tokens"}};
 }
 

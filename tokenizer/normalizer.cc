@@ -26,7 +26,7 @@ const icu::Normalizer2& unicode_normalizer(UnicodeForm form) {
       normalizer = icu::Normalizer2::getNFKDInstance(failure);
       break;
   }
-  SHOAL_CHECK(U_SUCCESS(failure) && normalizer != nullptr, "ICU has no normaliser");
+  SHOAL_CHECK(U_SUCCESS(failure) && normalizer != nullptr, "ICU has no normalizer");
   return *normalizer;
 }
 
@@ -38,7 +38,7 @@ constexpr std::size_t kIcuMost = std::size_t{1} << 30;  // its lengths are signe
 
 Status normalize(UnicodeForm form, std::string_view text, std::string& out, bool& changed) {
   if (text.size() > kIcuMost) {
-    return Error{Code::kResourceExhausted, "a text of over 1 GiB cannot be normalised", "",
+    return Error{Code::kResourceExhausted, "a text of over 1 GiB cannot be normalized", "",
                  "give it in shorter pieces"};
   }
   const icu::Normalizer2& normalizer = unicode_normalizer(form);

@@ -1,4 +1,4 @@
-// The normaliser of tokenizer.json: what happens to a text before it is split. Known: NFC, NFD,
+// The normalizer of tokenizer.json: what happens to a text before it is split. Known: NFC, NFD,
 // NFKC, NFKD (ICU), Prepend, Replace, and a Sequence of them.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Replace {
 };
 using NormalizerStep = std::variant<UnicodeForm, Prepend, Replace>;
 
-// Normalises on one thread; must not outlive `steps`.
+// Normalizes on one thread; must not outlive `steps`.
 class Normalizer {
  public:
   explicit Normalizer(const std::vector<NormalizerStep>& steps);

@@ -148,9 +148,8 @@ Result<std::shared_ptr<const void>> compile_code(std::string_view expression,
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   int number = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code =
-      pcre2_compile(units(expression), expression.size(),
-                    PCRE2_UTF | PCRE2_NEVER_BACKSLASH_C | options, &number, &offset, context.get());
+  pcre2_code* code = pcre2_compile(units(expression), expression.size(), PCRE2_UTF | options,
+                                   &number, &offset, context.get());
   if (code == nullptr) {
     std::array<PCRE2_UCHAR, 256> text{};
     pcre2_get_error_message(number, text.data(), text.size());
@@ -166,7 +165,7 @@ Result<std::shared_ptr<const void>> compile_code(std::string_view expression,
 Result<Pattern> Pattern::compile(std::string_view expression) {
   const auto translated = Translator(expression).translate();
   if (!translated) return translated.error();
-  auto code = compile_code(*translated, PCRE2_UCP);
+  auto code = compile_code(*translated, PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C);
   if (!code) return code.error();
   return Pattern(std::move(*code));
 }

@@ -1,4 +1,4 @@
-// The pre-tokeniser of tokenizer.json: how a text is split into words, within which the model
+// The pre-tokenizer of tokenizer.json: how a text is split into words, within which the model
 // merges. Known: Split, ByteLevel, Digits, Metaspace, and a Sequence of them. ByteLevel's change of
 // bytes into characters is the model's affair here (bpe.h): words stay the bytes of the text.
 #pragma once
