@@ -28,11 +28,14 @@ std::span<const float> slot_values(std::span<const float> flat, const TensorSlot
 
 bool has_momentum(const JobSpec& spec) { return spec.sync.algorithm() != SyncAlgorithm::kDdp; }
 
-Json tokenizer_description(Tokenizer tokenizer) {
-  if (tokenizer == Tokenizer::kBytes) {
+Json tokenizer_description(const DataSpec& data) {
+  if (data.tokenizer == Tokenizer::kBytes) {
     return {{"kind", "bytes"}, {"description", "token = byte of the UTF-8 text, 0 to 255"}};
   }
-  const std::string kind = to_string(tokenizer);
+  const std::string kind = to_string(data.tokenizer);
+  if (!data.tokenizer_file.empty()) {
+    return {{"kind", kind}, {"description", "the text of a token is in tokenizer.json"}};
+  }
   return {{"kind", kind},
           {"description",
            "token = little-endian " + kind + " of the training file; text by its maker"}};
@@ -58,7 +61,7 @@ std::string shoal_json(const CheckpointContent& content) {
       {"step", content.step.count()},
       {"value_count", parameter_count(content.spec.model)},
       {"cut", cut},
-      {"tokenizer", tokenizer_description(content.spec.data.tokenizer)}};
+      {"tokenizer", tokenizer_description(content.spec.data)}};
   return json.dump(2) + "\n";
 }
 
