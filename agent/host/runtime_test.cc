@@ -523,7 +523,7 @@ TEST_F(RuntimeTest, ATrainerOfAListThatWasLostIsToldToStop) {
   handed_over();
   std::promise<void> over;
   auto watched = TrainerProcess::adopt(
-      stranger, {{}, {}, folder_.path() + "/stranger.log", [](std::string_view) {}},
+      stranger, {{}, {}, {}, folder_.path() + "/stranger.log", [](std::string_view) {}},
       [&over](ProcessExit) { over.set_value(); });
   ASSERT_TRUE(watched.ok());
   std::filesystem::remove(folder_.path() + "/agent/trainers");

@@ -101,7 +101,7 @@ TEST_F(TrainerProcessTest, EnvironmentIsOursOverTheInherited) {
 
 TEST_F(TrainerProcessTest, AProgramThatIsNotThereIsNamed) {
   const auto process = TrainerProcess::start(
-      {"/nowhere/shoal-trainer", {}, folder_.path() + "/output.log", [](std::string_view) {}},
+      {"/nowhere/shoal-trainer", {}, {}, folder_.path() + "/output.log", [](std::string_view) {}},
       [](ProcessExit) {});
   ASSERT_FALSE(process.ok());
   EXPECT_THAT(process.error().message, testing::HasSubstr("/nowhere/shoal-trainer: No such file"));
