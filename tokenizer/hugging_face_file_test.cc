@@ -67,7 +67,7 @@ TEST(HuggingFaceFile, WhatIsNotKnownIsRefusedByItsPlace) {
        "pre_tokenizer.pretokenizers[1]: a component after ByteLevel"},
       {"/pre_tokenizer",
        {{"type", "Split"}, {"pattern", {{"Regex", "^a"}}}, {"behavior", "Isolated"}},
-       "pre_tokenizer.pattern: the pattern (the anchor ^"},
+       "pre_tokenizer.pattern: the pattern (^ is not supported"},
       {"/post_processor/type", "BertProcessing", "the post-processor 'BertProcessing'"},
       {"/post_processor/special_tokens/<e>/ids/0", 4, "integer from 0 to 3",
        Code::kInvalidArgument},

@@ -42,17 +42,22 @@ class Translator {
   bool follows(std::string_view text) const { return from_.substr(at_).starts_with(text); }
   void copy(std::size_t count) { to_ += from_.substr(at_, count), at_ += count; }
   void refuse(const std::string& what) { problem_ = refused(what); }
+  void refuse_text(std::string_view text) {
+    std::string what(text);
+    what += " is not supported";
+    refuse(what);
+  }
 
   void step() {
     if (here() == '\\') return escape();
     if (in_class_) return class_member();
     if (here() == '^' || here() == '$') {
-      return refuse(std::string("the anchor ") + here() + " is not supported");
+      return refuse_text(from_.substr(at_, 1));
     }
     if (here() == '(' && !is_known_group()) {
-      return refuse("the group " + std::string(from_.substr(at_, 4)) + "... is not supported");
+      return refuse_text(from_.substr(at_, 4));
     }
-    if (follows("}+")) return refuse("{n,m}+ is not supported");
+    if (follows("}+")) return refuse_text("a possessive {n,m}+");
     if (here() == '[') {
       in_class_ = true;
       return copy(follows("[^") ? 2 : 1);
@@ -109,7 +114,7 @@ class Translator {
     const bool letter_or_digit = (letter >= '0' && letter <= '9') ||
                                  (letter >= 'a' && letter <= 'z') ||
                                  (letter >= 'A' && letter <= 'Z');
-    if (letter_or_digit) return refuse(std::string("\\") + letter + " is not supported");
+    if (letter_or_digit) return refuse_text(from_.substr(at_, 2));
     copy(2);
   }
 
