@@ -82,8 +82,10 @@ std::string human_duration(double seconds) {
     std::snprintf(text, sizeof text, "%lld s", whole);
   } else if (whole < 3600) {
     std::snprintf(text, sizeof text, "%lldm %02llds", whole / 60, whole % 60);
-  } else {
+  } else if (whole < 48 * 3600) {
     std::snprintf(text, sizeof text, "%lldh %02lldm", whole / 3600, whole % 3600 / 60);
+  } else {
+    std::snprintf(text, sizeof text, "%lldd %02lldh", whole / 86400, whole % 86400 / 3600);
   }
   return text;
 }

@@ -15,6 +15,8 @@ TEST(Format, CountsAndDurations) {
   EXPECT_EQ(human_duration(59.4), "59 s");
   EXPECT_EQ(human_duration(125), "2m 05s");
   EXPECT_EQ(human_duration(3 * 3600 + 12 * 60), "3h 12m");
+  EXPECT_EQ(human_duration(47 * 3600 + 59 * 60), "47h 59m");
+  EXPECT_EQ(human_duration(90 * 86400 + 3600), "90d 01h");
   EXPECT_EQ(human_duration(-1), "-");
 }
 

@@ -85,7 +85,7 @@ Error error_of(CURLcode code, const HttpRequest& request, const char* detail) {
   if (code == CURLE_PEER_FAILED_VERIFICATION) {
     return {Code::kUnauthenticated,
             "the certificate of " + origin +
-                " is not believed: " + (*detail ? detail : curl_easy_strerror(code)),
+                " is not trusted: " + (*detail ? detail : curl_easy_strerror(code)),
             "--ca",
             "give the cluster's CA, tls/roots.pem of the coordinator's data folder, and the name "
             "or address that its certificate has (--host-name of shoal-coordinator)"};

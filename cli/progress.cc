@@ -42,7 +42,7 @@ std::string speed_text(const JobProgress& job, const SpeedMeter& speed) {
 }
 
 std::string left_text(const JobProgress& job, const SpeedMeter& speed) {
-  if (job.finished() || job.phase != "training") return "";
+  if (job.phase != "training" || job.reason == "pausing" || job.step >= job.steps) return "";
   const auto left = speed.seconds_left(job.steps - job.step);
   return left ? human_duration(*left) + " left" : "";
 }

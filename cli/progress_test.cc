@@ -78,6 +78,12 @@ TEST(Progress, WhatIsLeftIsSaidWhileItTrains) {
     job["status"]["phase"] = phase;
     EXPECT_EQ(progress_line(read_progress(job), speed).find("left"), std::string::npos) << phase;
   }
+  Json pausing = training_job();
+  pausing["status"]["reason"] = "pausing";
+  EXPECT_EQ(progress_line(read_progress(pausing), speed).find("left"), std::string::npos);
+  Json done = training_job();
+  done["status"]["progress"]["inner_step"] = 1200;
+  EXPECT_EQ(progress_line(read_progress(done), speed).find("left"), std::string::npos);
   SpeedMeter standing;
   standing.add(0, 600, 2'000'000);
   standing.add(10, 600, 2'000'000);

@@ -18,13 +18,23 @@ function(shoal_install component)
   endif()
   install(FILES ${CMAKE_SOURCE_DIR}/deploy/debian/copyright
                 ${CMAKE_BINARY_DIR}/package/changelog.gz
+                ${CMAKE_BINARY_DIR}/package/changelog.Debian.gz
           DESTINATION ${SHOAL_DOC}/${component} COMPONENT ${component})
 endfunction()
+# To be set by those who build packages for others.
+set(SHOAL_MAINTAINER "Shoal developers <developers@shoal.invalid>" CACHE STRING
+    "Name and address of the packages' maintainer")
 find_program(GZIP_PROGRAM gzip REQUIRED)
-execute_process(COMMAND ${GZIP_PROGRAM} --best --no-name --stdout ${CMAKE_SOURCE_DIR}/CHANGELOG.md
-                OUTPUT_FILE ${CMAKE_BINARY_DIR}/changelog.gz COMMAND_ERROR_IS_FATAL ANY)
+function(shoal_compress from to)
+  execute_process(COMMAND ${GZIP_PROGRAM} --best --no-name --stdout ${from}
+                  OUTPUT_FILE ${CMAKE_BINARY_DIR}/package/${to} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/package)
-file(RENAME ${CMAKE_BINARY_DIR}/changelog.gz ${CMAKE_BINARY_DIR}/package/changelog.gz)
+string(TIMESTAMP SHOAL_PACKAGE_DATE "%a, %d %b %Y %H:%M:%S +0000" UTC)  # or SOURCE_DATE_EPOCH
+configure_file(${CMAKE_SOURCE_DIR}/deploy/debian/changelog.in ${CMAKE_BINARY_DIR}/package/changelog.Debian
+               @ONLY)
+shoal_compress(${CMAKE_SOURCE_DIR}/CHANGELOG.md changelog.gz)
+shoal_compress(${CMAKE_BINARY_DIR}/package/changelog.Debian changelog.Debian.gz)
 
 shoal_install(shoal shoal)
 shoal_install(shoal-coordinator shoal-coordinator)
@@ -38,17 +48,18 @@ set(CPACK_COMPONENTS_ALL shoal shoal-coordinator shoal-agent)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_MAINTAINER "Shoal developers <shoal@localhost.localdomain>")
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER "${SHOAL_MAINTAINER}")
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_SHOAL_PACKAGE_NAME shoal)
 set(CPACK_DEBIAN_SHOAL_DESCRIPTION "command line of a Shoal cluster
- Submits training jobs, watches them, and looks after the agents of a cluster.
- `shoal up` starts a cluster on this host for trying things out; for that it
- needs the packages shoal-coordinator and shoal-agent.")
+Submits training jobs, watches them, and looks after the agents of a cluster.
+`shoal up` starts a cluster on this host for trying things out; for that it
+needs the packages shoal-coordinator and shoal-agent.")
 set(CPACK_DEBIAN_SHOAL_PACKAGE_SUGGESTS "shoal-coordinator, shoal-agent")
-set(system "systemd | systemd-standalone-sysusers, init-system-helpers")
+set(system "systemd | systemd-standalone-sysusers")
 foreach(component COORDINATOR AGENT)
   string(TOLOWER ${component} name)
   set(folder ${CMAKE_SOURCE_DIR}/deploy/debian/${name})
@@ -57,11 +68,12 @@ foreach(component COORDINATOR AGENT)
   set(CPACK_DEBIAN_SHOAL-${component}_PACKAGE_CONTROL_EXTRA ${folder}/postinst ${folder}/prerm ${folder}/postrm)
 endforeach()
 set(CPACK_DEBIAN_SHOAL-COORDINATOR_DESCRIPTION "coordinator of a Shoal cluster
- Assigns agents to the stages of training jobs, watches them, and keeps the
- state of the cluster in SQLite. Serves the REST API, a dashboard and metrics.")
+Assigns agents to the stages of training jobs, watches them, and keeps the
+state of the cluster in SQLite. Serves the REST API, a dashboard and metrics.")
 # Without this OpenBLAS libtorch multiplies matrices with the reference BLAS, 12 times slower.
 set(CPACK_DEBIAN_SHOAL-AGENT_PACKAGE_DEPENDS "${system}, libopenblas0-pthread")
+set(CPACK_DEBIAN_SHOAL-AGENT_PACKAGE_SUGGESTS "python3-torch")
 set(CPACK_DEBIAN_SHOAL-AGENT_DESCRIPTION "agent of a host that trains for a Shoal cluster
- Joins a cluster with the devices of this host and runs a trainer on each of
- them. Replicas average with their peers over slow and unreliable lines.")
+Joins a cluster with the devices of this host and runs a trainer on each of
+them. Replicas average with their peers over slow and unreliable lines.")
 include(CPack)

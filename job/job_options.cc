@@ -436,8 +436,15 @@ void check_trainer(const JobOptions& options, FieldChecker& checker) {
   }
   check_program(options.trainer, checker);
   const std::string with = " with trainer.kind = 'python'";
-  checker.require(options.swarm.stages == 1, "/swarm/stages",
-                  "must be 1" + with + ": a program trains whole models", options.swarm.stages);
+  if (options.swarm.stages == 0) {
+    checker.refuse("/swarm/stages",
+                   "must be a number" + with + ", whose model is cut by the program, got 'auto'");
+  }
+  if (options.swarm.schedule == PipelineSchedule::kTwoBufferedWeights) {
+    checker.refuse("/swarm/schedule", "must be 'flush' or '1f1b'" + with +
+                                          ", whose program has one version of its weights, got "
+                                          "'2bw'");
+  }
   if (options.sync.algorithm == SyncAlgorithm::kDdp) {
     checker.refuse("/sync/algorithm",
                    "must be 'diloco', 'local_sgd', 'async' or 'none'" + with +

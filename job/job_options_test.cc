@@ -419,7 +419,7 @@ TEST(JobOptions, ConstantScheduleDoesNotLookAtMinLr) {
   EXPECT_THAT(validate(options), testing::IsEmpty());
 }
 
-TEST(JobOptions, AProgramIsAPathBeneathARootAndTrainsWholeModels) {
+TEST(JobOptions, AProgramIsAPathBeneathARootAndTakesItsOwnSteps) {
   JobOptions options = good();
   options.trainer = {TrainerKind::kPython, "train.py"};
   EXPECT_THAT(validate(options), testing::IsEmpty());
@@ -431,7 +431,18 @@ TEST(JobOptions, AProgramIsAPathBeneathARootAndTrainsWholeModels) {
   options.train.join = JoinMoments::kMoments;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/train/join"});
   options.train.join = JoinMoments::kAuto;
+}
+
+TEST(JobOptions, AProgramIsCutIntoAKnownNumberOfStages) {
+  JobOptions options = good();
+  options.trainer = {TrainerKind::kPython, "train.py"};
   options.swarm.stages = 2;
+  options.swarm.schedule = PipelineSchedule::kOneForwardOneBackward;
+  EXPECT_THAT(validate(options), testing::IsEmpty());
+  options.swarm.schedule = PipelineSchedule::kTwoBufferedWeights;
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/schedule"});
+  options.swarm.schedule = PipelineSchedule::kFlush;
+  options.swarm.stages = 0;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/stages"});
 }
 

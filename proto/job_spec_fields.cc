@@ -27,7 +27,7 @@ namespace {
 // Each read_value() returns an empty string, or what was given and what is
 // accepted.
 
-// For who wrote a number as text.
+// A hint for people who wrote a number as text.
 std::string given_number(const Json& value) {
   if (!value.is_string()) return given(value);
   const Json inside = Json::parse(value.get<std::string>(), nullptr, false);

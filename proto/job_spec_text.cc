@@ -226,14 +226,20 @@ std::string summary_of(const std::vector<FieldError>& errors) {
   return std::to_string(errors.size()) + " fields are not accepted";
 }
 
-// A field that could not be read keeps its default, so what validate() says of
-// it is noise.
+// A field that could not be read keeps its default, so what validate() says of it is noise; and a
+// job whose datasets could not be read does not lack data.
+bool explains(const FieldError& unread, const FieldError& broken) {
+  const bool is_data =
+      unread.pointer.starts_with("/data/dataset") || unread.pointer.starts_with("/data/mixture");
+  return broken.pointer.starts_with(unread.pointer) || (is_data && broken.pointer == "/data/train");
+}
+
 void add_broken_rules(const JobOptions& options, std::vector<FieldError>& errors) {
   const std::size_t unread = errors.size();
   for (FieldError& broken : validate(options)) {
     const bool known =
         std::any_of(errors.begin(), errors.begin() + static_cast<std::ptrdiff_t>(unread),
-                    [&](const FieldError& e) { return broken.pointer.starts_with(e.pointer); });
+                    [&](const FieldError& e) { return explains(e, broken); });
     if (!known) errors.push_back(std::move(broken));
   }
 }

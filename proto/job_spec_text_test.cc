@@ -304,7 +304,7 @@ TEST(SpecText, JsonHasTheOrderOfToml) {
   std::vector<std::string> tables;
   for (const auto& [key, value] : json.items()) tables.push_back(key);
   EXPECT_EQ(tables, (std::vector<std::string>{"name", "model", "data", "train", "sync", "swarm",
-                                              "checkpoint", "eval"}));
+                                              "checkpoint", "eval", "trainer"}));
   EXPECT_EQ(json["train"]["betas"].dump(), "[0.8,0.99]");
   EXPECT_EQ(json["sync"]["outer"]["lr"], 0.6);
 }
@@ -477,6 +477,7 @@ TEST(JobFilePage, TellsEveryFieldItsDefaultAndItsWords) {
     const auto cells = documented(page, dotted(pointer));
     ASSERT_EQ(cells.size(), 2u) << "no row for " << dotted(pointer);
     const bool told = cells[0] == "required" || cells[0] == "derived" ||
+                      (value.is_null() && cells[0] == "`{}`") ||  // flattened, an empty table
                       nlohmann::json::parse(cells[0], nullptr, false) == value;
     EXPECT_TRUE(told || cells[0] == "`" + value.dump() + "`")
         << dotted(pointer) << " is " << value << " and the page says " << cells[0];

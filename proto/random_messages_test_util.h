@@ -101,6 +101,7 @@ class RandomMessages {
     hello.host = prng_.chance(0.5) ? "gpu-3.example" : "";
     hello.relay = address();
     for (auto& [key, value] : hello.labels) key = plain(key), value = plain(value);
+    for (std::string& owner : hello.code_from) owner = plain(owner) + "ada";
   }
   void mend(Relays& relays) { mend(relays.addresses); }
   static void mend(std::vector<std::string>& addresses) {
@@ -142,7 +143,11 @@ class RandomMessages {
     source.replica = ReplicaId(4);
     source.checkpoint = CheckpointId(5);
   }
-  void mend(Assign& assign) { assign.cut = cut(), assign.stage = 0; }
+  void mend(Assign& assign) {
+    assign.cut = cut(), assign.stage = 0;
+    assign.owner = plain(assign.owner);
+  }
+  void mend(LoggedValue& logged) { logged.name = "norm/" + std::to_string(prng_.below(100)); }
   void mend(FileEntry& file) {
     file.path = "a/" + std::to_string(prng_.below(100));
     file.sha256 = std::string(64, 'a');

@@ -22,7 +22,7 @@ build() {
     "${linked_there[@]}"
 }
 
-# Those that a bare machine with the same or a newer glibc and C++ compiler does not have.
+# The libraries that a bare machine with the same or a newer glibc and C++ compiler does not have.
 libraries_of() {
   ldd "$@" | awk '/=> \// {print $3}' | sort -u |
     grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libstdc\+\+|libgcc_s|libnccl|ld-linux-x86-64)\.so'

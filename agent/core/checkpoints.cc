@@ -97,7 +97,7 @@ void Agent::State::fetch_moved(const CheckpointFetchMoved& input) {
   if (further) say_fetches_move(input);
 }
 
-// Those that wait for their turn move with the one that has it.
+// Fetches that wait for their turn count as moving while the current one moves.
 void Agent::State::say_fetches_move(const CheckpointFetchMoved& input) {
   for (const auto& [part, fetch] : fetches) {
     const bool mine = part == input.part;

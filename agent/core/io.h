@@ -158,6 +158,7 @@ struct StartTrainer {
   std::int32_t device = 0;
   std::int32_t beside = 0;  // other trainers of that device: they share its threads
   std::string entry = {};   // the program of a job; empty: the trainer
+  ReplicaId replica = {};   // that a program is for
 };
 struct KillTrainer {  // SIGKILL or SIGTERM to its process group
   TrainerId trainer;

@@ -48,6 +48,7 @@ TEST_F(ProgramsTest, AProgramTakesThePlaceOfTheTrainer) {
   EXPECT_THAT(told<LoadReplica>(0), IsEmpty()) << "the trainer does not get it";
   const StartTrainer start = replace(1);
   EXPECT_EQ(start.entry, "train.py");
+  EXPECT_EQ(start.replica, ReplicaId(1));
   EXPECT_EQ(start.trainer, (TrainerId{0, 2}));
   attach(0, 2);
   EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));

@@ -178,6 +178,7 @@ struct Agent::State {
   void assign(const Assign& message);
   void prepare(std::int32_t slot);
   std::string entry_for(std::int32_t slot) const;
+  ReplicaId replica_for(std::int32_t slot) const;  // whose program its process runs; none: no one's
   void assign_again(Replica& replica, const Assign& message);
   Replica& take_on(const Assign& message, std::int32_t slot);
   void load_what_is_ready();

@@ -71,7 +71,7 @@ void Agent::State::start_trainer(std::int32_t slot) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
   });
   emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1,
-                    trainer.entry});
+                    trainer.entry, replica_for(slot)});
 }
 
 void Agent::State::attached(const TrainerAttached& input) {
@@ -302,8 +302,11 @@ void Agent::State::retire(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   const bool program = !trainer.entry.empty();
   if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
+  if (trainer.state == TrainerState::kDown) {
+    if (!is_first(slot)) trainer.due.reset();  // no replica needs the next one
+    return;
+  }
   stop_trainer(slot);
-  if (trainer.state != TrainerState::kStopping) return;
   trainer.releasing = false;
   trainer.replaced = program;
   trainer.due = now + (program ? options.release_limit : options.drain_limit);
@@ -313,6 +316,14 @@ void Agent::State::retire(std::int32_t slot) {
 std::string Agent::State::entry_for(std::int32_t slot) const {
   for (const auto& [id, replica] : replicas) {
     if (replica.slot == slot) return replica.assign.spec.trainer.entry;
+  }
+  return {};
+}
+
+ReplicaId Agent::State::replica_for(std::int32_t slot) const {
+  for (const auto& [id, replica] : replicas) {
+    const bool program = !replica.assign.spec.trainer.entry.empty();
+    if (replica.slot == slot && program) return id;
   }
   return {};
 }

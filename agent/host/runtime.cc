@@ -290,6 +290,9 @@ class Runtime::Impl {
     const std::string nonce = random_hex();
     server_->expect({effect.trainer, nonce});
     trainers_->start(effect, nonce);
+    // What a program prints before it attaches, or instead, is about its replica.
+    const auto replica = replica_of_.find(effect.trainer.slot);
+    if (effect.replica && replica != replica_of_.end()) replica->second->store(effect.replica.n);
   }
   void perform(const KillTrainer& effect) {
     const std::int32_t slot = effect.trainer.slot;

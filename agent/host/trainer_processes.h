@@ -27,12 +27,12 @@ class TrainerProcesses {
     std::function<std::function<void(std::string_view)>(int)> lines;  // where those of a slot go
     std::function<void(LogLevel, const std::string&)> note;           // for people
   };
-  // What it is given outlives it.
+  // The arguments must outlive it.
   TrainerProcesses(const HostOptions& options, const DataFolder& folder, Outside outside);
 
-  // Those of the last start that still live and were started as this daemon would start them.
-  // Others of it are killed, and waited for. Nobody who is not exactly the process of the roster is
-  // touched.
+  // The trainers of the last start that still live and were started with the flags of this daemon.
+  // Its other trainers are killed and waited for. Only exact matches of the roster are touched:
+  // process, start time and user.
   std::vector<RosterEntry> find_left();
 
   // TrainerExited is posted at its end, also when it could not be started.

@@ -42,7 +42,7 @@ Result<int> token_create(const Context& context, const TokenOptions& options) {
   }
   if (!options.join && (options.name.empty() || options.scope.empty())) {
     return Error{Code::kInvalidArgument, "a token needs --join, or --name and --scope", "",
-                 "give --join, or --name ada --scope submitter"};
+                 "for example --name ada --scope submitter --ttl 30d"};
   }
   const Json body = options.join
                         ? Json{{"uses", options.uses}, {"ttl_s", *ttl_s}}
@@ -52,9 +52,10 @@ Result<int> token_create(const Context& context, const TokenOptions& options) {
   if (!made) return made.error();
   if (context.json) return print(made->dump(2) + "\n"), kExitOk;
   print(text_at(*made, "token") + "\n");
-  const std::string what = options.join ? "It lets " + plural(options.uses, "host") + " join"
-                                        : options.name + " is let in with it as " + options.scope;
-  say(what + " within " + ttl + "; it is a secret, and is not shown again.");
+  const std::string what =
+      options.join ? "It lets " + plural(options.uses, "host") + " join within " + ttl
+                   : "It lets " + options.name + " in as " + options.scope + " for " + ttl;
+  say(what + "; it is a secret, and is not shown again.");
   return kExitOk;
 }
 

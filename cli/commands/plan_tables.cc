@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "base/number_text.h"
 #include "cli/format.h"
@@ -30,14 +32,16 @@ const Json& list_at(const Json& object, const char* name) {
   return list != nullptr && list->is_array() ? *list : kEmpty;
 }
 
-// "agent-1, agent-3" of one stage.
+// "agent-1, agent-3" of one stage, in the order of `shoal agent ls`.
 std::string agents_of(const Json& plan, double stage) {
-  std::string names;
+  std::vector<std::string> names;
   for (const Json& place : list_at(plan, "placement")) {
-    if (number_at(place, "stage", -1) != stage) continue;
-    names += (names.empty() ? "" : ", ") + text_at(place, "agent_name");
+    if (number_at(place, "stage", -1) == stage) names.push_back(text_at(place, "agent_name"));
   }
-  return names.empty() ? "-" : names;
+  std::sort(names.begin(), names.end(), comes_before);
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "-" : text;
 }
 
 std::string stages_table(const Json& plan, bool color) {
@@ -80,9 +84,14 @@ std::string replicas_table(const Json& topology, bool color) {
 }
 
 std::string links_table(const Json& topology, bool color) {
-  std::map<std::string, std::string> agents;  // by replica
+  std::map<std::string, int> served;  // replicas by agent
   for (const Json& replica : list_at(topology, "replicas")) {
-    agents[text_at(replica, "id")] = text_at(replica, "agent_name");
+    ++served[text_at(replica, "agent_name")];
+  }
+  std::map<std::string, std::string> agents;  // by replica, which is named where it needs to be
+  for (const Json& replica : list_at(topology, "replicas")) {
+    const std::string agent = text_at(replica, "agent_name"), id = text_at(replica, "id");
+    agents[id] = served[agent] > 1 ? agent + " " + id : agent;
   }
   Table table({"FROM", "TO", ">SENT", ">RECEIVED", ">ROUND TRIP"});
   for (const Json& link : list_at(topology, "links")) {

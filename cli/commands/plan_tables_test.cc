@@ -19,7 +19,7 @@ TEST(PlanTables, APlanShowsStagesAndForecast) {
     "forecast": {"tokens_per_second": 12000, "step_s": 0.5, "round_s": 25, "bubble": 0.2}})");
   const std::string text = plan_text(plan, false);
   EXPECT_THAT(text, HasSubstr("400k"));
-  EXPECT_THAT(text, HasSubstr("slow, other"));
+  EXPECT_THAT(text, HasSubstr("other, slow"));
   EXPECT_THAT(text, HasSubstr("20 %"));
   EXPECT_THAT(text, Not(HasSubstr("placed")));
 }
@@ -45,6 +45,18 @@ TEST(PlanTables, ATopologyShowsReplicasAndLinksByAgent) {
   EXPECT_THAT(text, HasSubstr("7.50"));
   EXPECT_THAT(text, HasSubstr("one   two  16.0 Mbit/s"));
   EXPECT_THAT(text, HasSubstr("loading"));
+}
+
+TEST(PlanTables, AnAgentOfSeveralStagesIsNamedWithItsReplicas) {
+  const Json topology = Json::parse(R"({
+    "replicas": [{"id": "rep_1", "agent_name": "one", "stage": 0},
+                 {"id": "rep_2", "agent_name": "one", "stage": 1},
+                 {"id": "rep_3", "agent_name": "two", "stage": 1}],
+    "links": [{"from": "rep_1", "to": "rep_2", "round_trip_s": 0.01},
+              {"from": "rep_1", "to": "rep_3", "round_trip_s": 0.01}]})");
+  const std::string text = topology_text(topology, false);
+  EXPECT_THAT(text, HasSubstr("one rep_1  one rep_2"));
+  EXPECT_THAT(text, HasSubstr("one rep_1  two"));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ std::string name_of_cut(const CheckpointRecord* cut) {
   return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
 }
 
-// Those who may hold the committed state of a stage that no present replica holds.
+// The replicas that may hold the committed state of a stage that no present one holds.
 struct WaitedFor {
   std::vector<ReplicaId> absent;   // replicas of the stage
   std::vector<ReplicaId> keepers;  // of copies

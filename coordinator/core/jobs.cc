@@ -337,8 +337,8 @@ void train(Transaction& tx, JobId id) {
   move_for_balance(tx, id);
 }
 
-// Somebody who took the committed state from another replica may have all of it, and has yet to say
-// so; no checkpoint has it.
+// A replica that fetched the committed state from another one may have all of it, although it has
+// not reported that yet; no checkpoint has it.
 bool may_have_loaded(const Transaction& tx, JobId id, StageIndex stage) {
   const JobRecord& job = job_of(tx, id);
   return checkpoint_of_committed(tx.state(), job) == nullptr &&

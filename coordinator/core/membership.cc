@@ -307,7 +307,7 @@ std::vector<std::pair<AgentId, std::string>> lapsed(const Transaction& tx) {
   return lost;
 }
 
-// Those that are left. Returns when the next one is waited for no longer.
+// Loses the agents that hold a round up for too long. Returns when the next one is due.
 std::optional<Instant> lose_who_holds_up(Transaction& tx) {
   const HoldUps found = find_hold_ups(tx);
   for (const AgentId id : found.over) {

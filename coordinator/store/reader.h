@@ -70,7 +70,7 @@ class Reader {
   virtual Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) = 0;
   virtual Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) = 0;
   virtual Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) = 0;
-  // Of all jobs. Empty: in any state.
+  // All jobs' together. No states: in any state.
   virtual Result<Page<CheckpointRecord>> all_checkpoints(
       const PageRequest& page, const std::vector<CheckpointState>& states) = 0;
   virtual Result<std::optional<CheckpointRecord>> checkpoint(CheckpointId id) = 0;

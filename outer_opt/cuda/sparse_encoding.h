@@ -73,7 +73,7 @@ SHOAL_HD SparseMagnitudes<Group::kLead> load_magnitudes(Group& group, const Spar
   return mine;
 }
 
-// Those above a threshold that is not negative, of which `count` have the sum `sum`.
+// The values above a threshold that is not negative: their number and their sum.
 struct SparseLarger {
   std::uint32_t count;
   double sum;

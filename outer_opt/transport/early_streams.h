@@ -30,7 +30,7 @@ class EarlyStreams {
 
   // The stream that has to give way, which may be this one's peer's or another's; null: none.
   [[nodiscard]] LinkPtr add(LinkPtr link);
-  // Those of an attempt that begins here.
+  // The waiting streams of an attempt that begins here.
   std::vector<LinkPtr> take(const AttemptKey& key);
   void forget(const Link& link);
   std::size_t size() const { return waiting_.size(); }

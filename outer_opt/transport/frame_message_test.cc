@@ -36,7 +36,7 @@ struct Sender {
   FrameRef frame;
 };
 
-// As it comes at the other end.
+// The message as the other end receives it.
 Result<ReceivedFrame> received(const OutgoingMessage& message,
                                FrameKind kind = FrameKind::kContribution) {
   auto frame = ReceivedFrame::read(message.head, message.body.size(), kind);

@@ -264,7 +264,7 @@ bool Ways::may_ask_back(ReplicaId replica) {
   return !node_.address().empty() && steady_now() >= peer_of(replica).back_again;
 }
 
-// Those that failed a while ago come last, then the order of the peer counts.
+// Relays that failed recently come last; otherwise the order of the peer counts.
 std::optional<Ways::Relay> Ways::next_relay(Attempt& attempt) {
   const MutexLock lock(mutex_);
   if (!identity_ || !attempt.peer) return std::nullopt;

@@ -1,5 +1,6 @@
 #include "python/abi/checkpoint_head.h"
 
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -14,11 +15,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "python-1";
-constexpr const char* kFile = "shoal.json";
 
-Error damaged(const std::filesystem::path& folder, const std::string& why) {
-  return {Code::kDataLoss, (folder / kFile).string() + ": " + why, "",
-          "take another copy of the checkpoint"};
+std::string file_of(StageIndex stage, std::size_t stages) {
+  if (stage == 0) return "shoal.json";
+  char name[48];
+  std::snprintf(name, sizeof name, "shoal-%05d-of-%05zu.json", stage + 1, stages);
+  return name;
+}
+
+Error damaged(const std::filesystem::path& file, const std::string& why) {
+  return {Code::kDataLoss, file.string() + ": " + why, "", "take another copy of the checkpoint"};
 }
 
 Digest digest_at(const nlohmann::json& json, const char* name) {
@@ -62,16 +68,19 @@ Status write_checkpoint_head(const std::filesystem::path& folder,
       {"digests",
        {{"anchor", to_hex(digest_of(content.anchor))},
         {"outer_momentum", to_hex(digest_of(content.momentum))}}}};
-  return write_file_durably((folder / kFile).string(), json.dump(2) + "\n");
+  const auto path = folder / file_of(content.stage, content.cut.size());
+  return write_file_durably(path.string(), json.dump(2) + "\n");
 }
 
-Result<CheckpointHead> read_checkpoint_head(const std::filesystem::path& folder) {
-  std::ifstream file(folder / kFile, std::ios::binary);
+Result<CheckpointHead> read_checkpoint_head(const std::filesystem::path& folder, StageIndex stage,
+                                            std::size_t stages) {
+  const auto path = folder / file_of(stage, stages);
+  std::ifstream file(path, std::ios::binary);
   std::stringstream text;
   text << file.rdbuf();
   if (!file) {
-    return Error{Code::kNotFound, (folder / kFile).string() + " cannot be read", "",
-                 "name the folder of a Shoal checkpoint"};
+    return Error{Code::kNotFound, path.string() + " cannot be read", "",
+                 "name the folder of a Shoal checkpoint of this job's stages"};
   }
   try {
     const auto json = nlohmann::json::parse(text.str());
@@ -81,15 +90,14 @@ Result<CheckpointHead> read_checkpoint_head(const std::filesystem::path& folder)
     }
     CheckpointHead head = parse(json);
     auto spec = proto::read_kept_spec(json.at("spec").dump());
-    if (spec.problems)
-      return damaged(folder, "its spec is not accepted: " + spec.problems->summary);
+    if (spec.problems) return damaged(path, "its spec is not accepted: " + spec.problems->summary);
     head.checkpoint.spec = with_derived_fields(std::move(spec.spec));
     if (head.value_count < 0 || head.momentum_count < 0 || head.momentum_count > head.value_count) {
-      return damaged(folder, "its counts are impossible");
+      return damaged(path, "its counts are impossible");
     }
     return head;
   } catch (const nlohmann::json::exception& problem) {
-    return damaged(folder, problem.what());
+    return damaged(path, problem.what());
   }
 }
 

@@ -13,6 +13,12 @@ std::string what(std::int32_t kind) {
       return "did not end its inner step";
     case SHOAL_EVALUATE:
       return "did not end its evaluation";
+    case SHOAL_FORWARD:
+    case SHOAL_BACKWARD:
+    case SHOAL_LOSS:
+      return "did not compute its microbatch";
+    case SHOAL_STEP:
+      return "did not take its inner step";
     default:
       return "did not take or give its parameters";
   }
@@ -20,13 +26,15 @@ std::string what(std::int32_t kind) {
 
 replica::Failure too_late(std::int32_t kind, Duration limit) {
   return {ReplicaFailure::kInternal,
-          "the program " + what(kind) + " within " + std::to_string(limit.ms() / 1000) +
-              " s (call run.step(loss) once for each batch; shoal.join(order_limit_s=...) gives it "
-              "longer)"};
+          "the program " + what(kind) + " within " + std::to_string(limit.ms() / 1000) + " s (" +
+              (kind == SHOAL_TRAIN ? "call run.step(loss) once for each batch; " : "") +
+              "shoal.join(order_limit_s=...) gives it longer)"};
 }
 
+bool has_loss(std::int32_t kind) { return kind == SHOAL_EVALUATE || kind == SHOAL_LOSS; }
+
 bool has_result(std::int32_t kind) {
-  return kind == SHOAL_MODEL || kind == SHOAL_TRAIN || kind == SHOAL_EVALUATE;
+  return kind == SHOAL_MODEL || kind == SHOAL_TRAIN || kind == SHOAL_STEP || has_loss(kind);
 }
 
 }  // namespace
@@ -74,7 +82,15 @@ Result<std::optional<shoal_order>> Orders::next(Duration wait) {
 
 Status Orders::answer(std::int32_t kind, Answer answer) {
   const MutexLock lock(mutex_);
-  const bool fits = kind == 0 ? !has_result(order_.kind) : kind == order_.kind;
+  return take(kind == 0 ? !has_result(order_.kind) : kind == order_.kind, std::move(answer));
+}
+
+Status Orders::answer_loss(double mean) {
+  const MutexLock lock(mutex_);
+  return take(has_loss(order_.kind), {.loss = mean});
+}
+
+Status Orders::take(bool fits, Answer answer) {
   if (phase_ != Phase::kTaken || !fits) {
     return Error{Code::kConflict, "no such order waits for an answer; it may have come too late",
                  "", ""};

@@ -28,7 +28,8 @@ struct NamedTensor {
 struct Answer {
   std::vector<NamedTensor> tensors;  // of kinds SHOAL_MODEL
   Digest data;
-  double loss = 0, lr = 0;  // of SHOAL_TRAIN and, without lr, of SHOAL_EVALUATE
+  double loss = 0, lr = 0;   // of SHOAL_TRAIN; without lr of SHOAL_EVALUATE and SHOAL_LOSS
+  double gradient_norm = 0;  // of SHOAL_STEP, as is lr
 };
 
 // ask() was not answered, or by a failure; the replica is unusable.
@@ -55,11 +56,14 @@ class Orders {
   Result<std::optional<shoal_order>> next(Duration wait) SHOAL_EXCLUDES(mutex_);
   // kConflict: no order of this kind waits (kind 0: one without a result).
   Status answer(std::int32_t kind, Answer answer) SHOAL_EXCLUDES(mutex_);
+  Status answer_loss(double mean) SHOAL_EXCLUDES(mutex_);  // of either kind that has one
   // The order that waits fails, if there is one; with `forever` all later ones, too.
   void fail(const replica::Failure& failure, bool forever) SHOAL_EXCLUDES(mutex_);
 
  private:
   enum class Phase { kNothing, kAsked, kTaken, kAnswered };
+
+  Status take(bool fits, Answer answer) SHOAL_REQUIRES(mutex_);
 
   const Duration limit_;
   Mutex mutex_;

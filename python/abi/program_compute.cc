@@ -5,6 +5,7 @@
 
 #include "proto/job_spec_text.h"
 #include "python/abi/checkpoint_head.h"
+#include "python/abi/program_stage.h"
 
 namespace shoal::python {
 namespace {
@@ -27,9 +28,10 @@ shoal_order order_of(std::int32_t kind, std::span<const float> values) {
 replica::Failure refusal(const std::string& why) { return {ReplicaFailure::kInternal, why}; }
 
 MaybeFailure check_spec(const replica::ComputeOrder& order) {
-  if (order.cut.size() > 1) {
-    return refusal("swarm.stages: a Python program trains whole models, and the job has " +
-                   std::to_string(order.cut.size()) + " stages (set it to 1)");
+  if (order.spec.swarm.schedule == PipelineSchedule::kTwoBufferedWeights) {
+    return refusal(
+        "swarm.schedule: a Python program has one version of its weights, and '2bw' needs two "
+        "(choose flush or 1f1b)");
   }
   if (order.spec.sync.algorithm() == SyncAlgorithm::kDdp) {
     return refusal(
@@ -64,8 +66,8 @@ MaybeFailure check_tensors(const std::vector<NamedTensor>& tensors) {
 
 class ProgramCompute final : public replica::Compute {
  public:
-  ProgramCompute(Orders& orders, const JobSpec& spec, Answer model)
-      : orders_(orders), spec_(spec), model_(std::move(model)) {
+  ProgramCompute(Orders& orders, const replica::ComputeOrder& order, Answer model)
+      : orders_(orders), spec_(order.spec), stage_(order.stage), model_(std::move(model)) {
     for (const NamedTensor& tensor : model_.tensors) value_count_ += tensor.values;
   }
   ~ProgramCompute() override { orders_.end(""); }
@@ -130,13 +132,14 @@ class ProgramCompute final : public replica::Compute {
   }
   std::vector<std::int64_t> prompt() const override { return {}; }
   std::unique_ptr<swarm::StageCompute> make_stage() override {
-    SHOAL_CHECK(false, "a Python program trains whole models");
-    return nullptr;
+    orders_.ask(order_of(SHOAL_BEGIN));
+    return std::make_unique<ProgramStage>(orders_, spec_, stage_);
   }
 
  private:
   Orders& orders_;
   const JobSpec spec_;
+  const StageIndex stage_;
   const Answer model_;
   std::int64_t value_count_ = 0;
 };
@@ -169,11 +172,15 @@ MaybeFailure ProgramHost::make(const replica::ComputeOrder& order,
   used_ = true;
   const std::string spec = proto::spec_to_json(order.spec).dump();
   shoal_order question = order_of(SHOAL_MODEL);
+  question.index = order.stage;
+  question.count = std::ssize(order.cut);
+  question.value_count = parameter_count(order.spec.model);
   question.text = spec.c_str();
   Answer answer = orders_.ask(question);
   if (auto failure = check_tensors(answer.tensors)) return failure;
-  auto compute = std::make_unique<ProgramCompute>(orders_, order.spec, std::move(answer));
+  auto compute = std::make_unique<ProgramCompute>(orders_, order, std::move(answer));
   value_count_ = compute->value_count();
+  stages_ = order.cut.size();
   out = std::move(compute);
   return std::nullopt;
 }
@@ -202,13 +209,15 @@ Status ProgramHost::write_checkpoint(const std::filesystem::path& folder,
   order.momentum = const_cast<float*>(content.momentum.data());  // only read
   order.momentum_count = std::ssize(content.momentum);
   order.text = path.c_str();
+  order.index = content.stage;
+  order.count = std::ssize(content.cut);
   orders_.ask(order);
   return write_checkpoint_head(folder, content);
 }
 
 Result<replica::Checkpoint> ProgramHost::read_checkpoint(const std::filesystem::path& folder,
-                                                         StageIndex) {
-  auto head = read_checkpoint_head(folder);
+                                                         StageIndex stage) {
+  auto head = read_checkpoint_head(folder, stage, stages_);
   if (!head) return head.error();
   if (head->value_count != value_count_) {
     return Error{Code::kIncompatible,
@@ -225,6 +234,8 @@ Result<replica::Checkpoint> ProgramHost::read_checkpoint(const std::filesystem::
   order.momentum = checkpoint.momentum.data();
   order.momentum_count = head->momentum_count;
   order.text = path.c_str();
+  order.index = stage;
+  order.count = static_cast<std::int64_t>(stages_);
   orders_.ask(order);
   if (Status read = check_digests(*head); !read) return read.error();
   return std::move(checkpoint);

@@ -1,5 +1,6 @@
-// Compute by a program behind the C interface: every question becomes an order (orders.h). A whole
-// model only; the inner optimizer, its moments and the files of its tensors are the program's own.
+// Compute by a program behind the C interface: every question becomes an order (orders.h). The
+// inner optimizer, its moments and the files of its tensors are the program's own. A stage of a
+// pipeline is in program_stage.h.
 //
 // A process serves one replica. When that is released, the program's orders end.
 #pragma once
@@ -36,6 +37,7 @@ class ProgramHost final : public replica::ComputeHost {
   Orders& orders_;
   bool used_ = false;
   std::int64_t value_count_ = 0;
+  std::size_t stages_ = 1;
 };
 
 }  // namespace shoal::python

@@ -25,6 +25,8 @@ class Program {
   std::vector<float> values{1, 2, 3};
   std::vector<NamedTensor> tensors{{"blocks.0.weight", 2}, {"head", 1}};
   double loss = 1.5;
+  shoal_order model = {};  // SHOAL_MODEL, when it was answered
+  int begun = 0;           // how often SHOAL_BEGIN came
 
  private:
   void run(const std::stop_token& stop) {
@@ -38,6 +40,7 @@ class Program {
     const std::span momentum(order.momentum, static_cast<std::size_t>(order.momentum_count));
     switch (order.kind) {
       case SHOAL_MODEL:
+        model = order;
         EXPECT_TRUE(orders_.answer(order.kind, {tensors, {7, 8}, 0, 0}).ok());
         return;
       case SHOAL_TRAIN:
@@ -46,6 +49,9 @@ class Program {
       case SHOAL_EVALUATE:
         EXPECT_TRUE(orders_.answer(order.kind, {.loss = loss}).ok());
         return;
+      case SHOAL_BEGIN:
+        ++begun;
+        break;
       case SHOAL_READ:
         std::ranges::copy(values, given.begin());
         break;
@@ -129,10 +135,8 @@ TEST(ProgramCompute, TheOrdersEndWithTheReplicaAndThereIsNoSecondOne) {
 
 TEST(ProgramCompute, RefusesWhatAProgramCannotDoByTheNameOfTheField) {
   const std::map<std::string, std::function<void(Rig&)>> bad = {
-      {"swarm.stages",
-       [](Rig& rig) {
-         rig.cut = {{0, 3}, {3, 6}};
-       }},
+      {"swarm.schedule",
+       [](Rig& rig) { rig.spec.swarm.schedule = PipelineSchedule::kTwoBufferedWeights; }},
       {"sync.algorithm", [](Rig& rig) { rig.spec.sync = default_spec(SyncAlgorithm::kDdp).sync; }},
       {"model.init", [](Rig& rig) { rig.spec.model.init = "hf:/models/llama"; }},
       {"train.join", [](Rig& rig) { rig.spec.train.join = JoinMoments::kMoments; }},
@@ -145,6 +149,18 @@ TEST(ProgramCompute, RefusesWhatAProgramCannotDoByTheNameOfTheField) {
     ASSERT_TRUE(failure.has_value()) << name;
     EXPECT_NE(failure->detail.find(name), std::string::npos) << failure->detail;
   }
+}
+
+TEST(ProgramCompute, IsToldItsStageAndHowLargeTheJobSaysTheModelIs) {
+  Rig rig;
+  rig.cut = {{0, 3}, {3, 6}};
+  ASSERT_FALSE(rig.host.make({rig.spec, rig.cut, 1}, rig.compute));
+  EXPECT_EQ(rig.program.model.index, 1);
+  EXPECT_EQ(rig.program.model.count, 2);
+  EXPECT_EQ(rig.program.model.value_count, parameter_count(rig.spec.model));
+  EXPECT_EQ(rig.program.begun, 0);
+  const auto stage = rig.compute->make_stage();
+  EXPECT_EQ(rig.program.begun, 1) << "gradients of a former stage are gone";
 }
 
 class Checkpoints : public testing::Test {
@@ -173,6 +189,19 @@ TEST_F(Checkpoints, ComeBackAsTheyWere) {
   EXPECT_EQ(read->key, (RoundKey{JobId(3), 1, 4}));
   EXPECT_EQ(read->step, Steps(40));
   EXPECT_EQ(read->cut, rig_.cut);
+}
+
+TEST_F(Checkpoints, EachStageOfAPipelineHasAHeadOfItsOwn) {
+  Rig rig;
+  rig.cut = {{0, 3}, {3, 6}};
+  ASSERT_FALSE(rig.host.make({rig.spec, rig.cut, 1}, rig.compute));
+  const fs::path folder = folder_ / "cut";
+  const replica::CheckpointContent content{
+      rig.spec, rig.cut, 1, {JobId(3), 1, 4}, Steps(40), anchor_, momentum_, {}, {}, 0};
+  ASSERT_TRUE(rig.host.write_checkpoint(folder, content).ok());
+  EXPECT_TRUE(fs::exists(folder / "shoal-00002-of-00002.json"));
+  EXPECT_EQ(rig.host.read_checkpoint(folder, 1)->cut, rig.cut);
+  EXPECT_EQ(rig.host.read_checkpoint(folder, 0).error().code, Code::kNotFound);
 }
 
 TEST_F(Checkpoints, OtherValuesAndDamagedHeadsAreFound) {

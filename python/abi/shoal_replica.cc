@@ -99,7 +99,11 @@ int shoal_answer_step(shoal_replica* replica, double loss, double lr) {
 }
 
 int shoal_answer_loss(shoal_replica* replica, double mean_loss) {
-  return result_of(replica->orders.answer(SHOAL_EVALUATE, {.loss = mean_loss}));
+  return result_of(replica->orders.answer_loss(mean_loss));
+}
+
+int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double lr) {
+  return result_of(replica->orders.answer(SHOAL_STEP, {.lr = lr, .gradient_norm = gradient_norm}));
 }
 
 int shoal_answer(shoal_replica* replica) { return result_of(replica->orders.answer(0, {})); }

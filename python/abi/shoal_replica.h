@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 1
+#define SHOAL_ABI_VERSION 2
 #define SHOAL_PUBLIC __attribute__((visibility("default")))
 
 typedef struct shoal_replica shoal_replica;
@@ -37,7 +37,9 @@ typedef struct {
 } shoal_process;
 
 enum {
-  /* The program is given its job: answer with shoal_answer_model(). `text`: the spec as JSON. */
+  /* The program is given its job: answer with shoal_answer_model(). `text`: the spec as JSON. Of a
+   * pipeline of `count` stages (1: none) it computes stage `index`; `value_count`: the parameters
+   * of the whole model that the spec describes. */
   SHOAL_MODEL = 1,
   /* Take the job's initial parameters. */
   SHOAL_SEED = 2,
@@ -58,11 +60,37 @@ enum {
   /* There will be no more. `text`: why, or empty when the agent has released the replica or stopped
    * the process. Needs no answer. */
   SHOAL_END = 9,
+
+  /* A stage of a pipeline gets these in place of SHOAL_TRAIN and SHOAL_EVALUATE. A microbatch has
+   * `sequences` sequences from `first_sequence` on: of the seeded order with SHOAL_TRAINS, else of
+   * `count` held-out ones. Its tensor has sequences * model.context * model.hidden values. */
+
+  /* Nothing is under way: what was kept is not needed any more, and gradients are zero. */
+  SHOAL_BEGIN = 10,
+  /* `values`: what the stage before computed, none on stage 0, which reads the microbatch. Fill
+   * `output`. With SHOAL_TRAINS it is kept as number `index`: its SHOAL_BACKWARD or SHOAL_FORGET
+   * follows. */
+  SHOAL_FORWARD = 11,
+  /* `values`: the gradient of what was computed as number `index`, summed over tokens. Fill
+   * `output` with that of its input, but on stage 0. With SHOAL_ADD the gradients of the parameters
+   * are added to those of the step. */
+  SHOAL_BACKWARD = 12,
+  /* The last stage: from `values` the loss of the microbatch; with SHOAL_TRAINS fill `output` with
+   * the gradient of `values`, of the loss summed over tokens; SHOAL_ADD as above. Answer with
+   * shoal_answer_loss(). */
+  SHOAL_LOSS = 13,
+  /* What was kept as number `index` is not needed any more. */
+  SHOAL_FORGET = 14,
+  /* One inner step, `step` of the job, on the gradients added since the last one, which are sums
+   * over `count` tokens; then they are zero. Answer with shoal_answer_stage_step(). */
+  SHOAL_STEP = 15,
 };
+
+enum { SHOAL_TRAINS = 1, SHOAL_ADD = 2 }; /* flags of an order */
 
 typedef struct {
   int32_t kind;
-  int32_t reserved;
+  int32_t flags;
   int64_t step;
   int64_t first_sequence;
   int64_t sequences;
@@ -72,6 +100,8 @@ typedef struct {
   int64_t value_count;
   float* momentum;
   int64_t momentum_count;
+  float* output;
+  int64_t output_count;
   const char* text;
 } shoal_order;
 
@@ -99,6 +129,8 @@ SHOAL_PUBLIC int shoal_answer_model(shoal_replica* replica, const shoal_tensor* 
                                     int64_t tensor_count, const uint64_t* data);
 SHOAL_PUBLIC int shoal_answer_step(shoal_replica* replica, double loss, double lr);
 SHOAL_PUBLIC int shoal_answer_loss(shoal_replica* replica, double mean_loss);
+/* `gradient_norm`: of the mean over tokens, before clipping; not finite: the step was skipped. */
+SHOAL_PUBLIC int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double lr);
 SHOAL_PUBLIC int shoal_answer(shoal_replica* replica);
 SHOAL_PUBLIC int shoal_answer_failed(shoal_replica* replica, int32_t failure, const char* detail);
 

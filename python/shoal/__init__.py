@@ -16,8 +16,8 @@ needs neither.
 
 import importlib
 
-_PLACES = {"Error": "_library", "Replica": "replica", "join": "replica", "Run": "run",
-           "Tokens": "data"}
+_PLACES = {"Error": "_library", "Pipeline": "pipeline", "Replica": "replica", "join": "replica",
+           "Run": "run", "Tokens": "data", "load_checkpoint": "files"}
 __all__ = list(_PLACES)
 
 

@@ -4,10 +4,12 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
 
-ABI_VERSION = 1
+ABI_VERSION = 2
 LIBRARY = "libshoal_replica.so"
 
 MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
+BEGIN, FORWARD, BACKWARD, LOSS, FORGET, STEP = range(10, 16)  # of a stage of a pipeline
+TRAINS, ADD = 1, 2  # flags of an order
 FAILED, OUT_OF_MEMORY, DATA_INVALID, DATA_LOST = range(4)
 
 
@@ -28,7 +30,7 @@ class Process(ctypes.Structure):
 class Order(ctypes.Structure):
     _fields_ = [
         ("kind", c_int32),
-        ("reserved", c_int32),
+        ("flags", c_int32),
         ("step", c_int64),
         ("first_sequence", c_int64),
         ("sequences", c_int64),
@@ -38,6 +40,8 @@ class Order(ctypes.Structure):
         ("value_count", c_int64),
         ("momentum", c_void_p),
         ("momentum_count", c_int64),
+        ("output", c_void_p),
+        ("output_count", c_int64),
         ("text", c_char_p),
     ]
 
@@ -54,6 +58,7 @@ _SIGNATURES = {
     "shoal_answer_model": (c_int, [c_void_p, POINTER(Tensor), c_int64, POINTER(c_uint64)]),
     "shoal_answer_step": (c_int, [c_void_p, c_double, c_double]),
     "shoal_answer_loss": (c_int, [c_void_p, c_double]),
+    "shoal_answer_stage_step": (c_int, [c_void_p, c_double, c_double]),
     "shoal_answer": (c_int, [c_void_p]),
     "shoal_answer_failed": (c_int, [c_void_p, c_int32, c_char_p]),
     "shoal_leave": (None, [c_void_p, c_char_p]),
@@ -130,6 +135,9 @@ class Link:
 
     def answer_loss(self, loss):
         self._check(_library.shoal_answer_loss(self._handle, loss))
+
+    def answer_stage_step(self, gradient_norm, lr):
+        self._check(_library.shoal_answer_stage_step(self._handle, gradient_norm, lr))
 
     def answer_failed(self, failure, detail):
         _library.shoal_answer_failed(self._handle, failure, detail.encode())

@@ -74,6 +74,13 @@ def held_out_batch(dataset, index, batches, count, collate):
     return collate([dataset[place * len(dataset) // wanted] for place in places])
 
 
+def held_out_microbatch(dataset, first, count, wanted, collate):
+    """Items `first` ... of `wanted` held-out ones, evenly spaced; after the last comes the first."""
+    wanted = min(wanted, len(dataset))
+    places = [(first + i) % wanted for i in range(count)]
+    return collate([dataset[place * len(dataset) // wanted] for place in places])
+
+
 def check_dataset(dataset):
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
         raise Error(f"{type(dataset).__name__} has no length and no items by number: sequences are "

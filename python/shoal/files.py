@@ -4,6 +4,9 @@
     outer.safetensors      outer momentum, flat
     optimizer.safetensors  state of the inner optimizer of the replica that wrote it
 
+Each stage of a pipeline writes its own three, as model-00002-of-00004.safetensors, and stage 0
+model.safetensors.index.json besides, which says where each parameter is.
+
 Nothing in them is code: a checkpoint of another host can be read without trust.
 """
 
@@ -25,6 +28,7 @@ _TYPES = {
 }
 _DTYPES = {name: dtype for dtype, name in _TYPES.items()}
 _HEADER_MAX = 100 << 20
+_INDEX = "model.safetensors.index.json"
 
 
 def _bytes_of(tensor):
@@ -112,23 +116,57 @@ def _restore_optimizer(optimizer, tensors, metadata):
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
 
+def _name(stem, stage, stages):
+    numbers = f"-{stage + 1:05}-of-{stages:05}" if stages > 1 else ""
+    return f"{stem}{numbers}.safetensors"
+
+
+def _path(order, stem):
+    return os.path.join(order.text.decode(), _name(stem, order.index, order.count))
+
+
 def write_checkpoint(order, vectors, optimizer):
-    folder = order.text.decode()
     anchor = view_of(order.values, order.value_count)
     momentum = view_of(order.momentum, order.momentum_count)
-    write_tensors(os.path.join(folder, "model.safetensors"), list(vectors.split(anchor)))
-    write_tensors(os.path.join(folder, "outer.safetensors"), [("outer_momentum", momentum)])
-    write_tensors(os.path.join(folder, "optimizer.safetensors"), *_optimizer_tensors(optimizer))
+    write_tensors(_path(order, "model"), list(vectors.split(anchor)))
+    write_tensors(_path(order, "outer"), [("outer_momentum", momentum)])
+    write_tensors(_path(order, "optimizer"), *_optimizer_tensors(optimizer))
 
 
 def read_checkpoint(order, vectors, optimizer):
-    folder = order.text.decode()
-    model, _ = read_tensors(os.path.join(folder, "model.safetensors"))
+    model, _ = read_tensors(_path(order, "model"))
     wrong = _difference(model, dict(vectors.shapes()))
     if wrong:
         raise Error("the checkpoint is of another model: " + "; ".join(wrong))
     for name, values in vectors.split(view_of(order.values, order.value_count)):
         values.copy_(model[name])
-    outer, _ = read_tensors(os.path.join(folder, "outer.safetensors"))
+    outer, _ = read_tensors(_path(order, "outer"))
     view_of(order.momentum, order.momentum_count).copy_(outer["outer_momentum"])
-    _restore_optimizer(optimizer, *read_tensors(os.path.join(folder, "optimizer.safetensors")))
+    _restore_optimizer(optimizer, *read_tensors(_path(order, "optimizer")))
+
+
+def write_index(folder, stages):
+    """`stages`: of each one [(name, values)]."""
+    places = {name: _name("model", stage, len(stages))
+              for stage, tensors in enumerate(stages) for name, _ in tensors}
+    total = 4 * sum(count for tensors in stages for _, count in tensors)
+    with open(os.path.join(folder, _INDEX), "w") as file:
+        json.dump({"metadata": {"total_size": total}, "weight_map": places}, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load_checkpoint(folder):
+    """The parameters of a checkpoint by their names in the model, those of all stages."""
+    index = os.path.join(folder, _INDEX)
+    if not os.path.exists(index):
+        return read_tensors(os.path.join(folder, "model.safetensors"))[0]
+    with open(index) as file:
+        places = json.load(file)["weight_map"]
+    tensors = {}
+    for name in sorted(set(places.values())):
+        tensors.update(read_tensors(os.path.join(folder, os.path.basename(name)))[0])
+    missing = [name for name in places if name not in tensors]
+    if missing:
+        raise Error(f"{folder}: {missing[0]} is missing (take another copy)")
+    return tensors

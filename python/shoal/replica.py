@@ -12,12 +12,11 @@ import torch
 from shoal import _library
 from shoal._library import Error, Link
 from shoal.data import beneath_roots
-from shoal.run import Run
+from shoal.pipeline import Pipeline
+from shoal.run import OutOfMemory, Run
 
-_EARLY = ("the program ended before its job: let the loop over run.batches() come to its own end, "
-          "which is that of the job")
-
-_OutOfMemory = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
+_EARLY = ("the program ended before its job: let the loop over run.batches() or run.steps() come to "
+          "its own end, which is that of the job")
 
 
 def _measured_gflops(device):
@@ -69,7 +68,8 @@ def join(order_limit_s=600.0):
 
 
 class Replica:
-    """One replica of a job. `job`: the spec, as the job file has it; `device`: where to train."""
+    """One replica of a job. `job`: the spec, as the job file has it; `device`: where to train;
+    `stage`: which one of `stages` it computes (of 1: the whole model)."""
 
     def __init__(self, link, device):
         self.device, self._link, self._pid = device, link, os.getpid()
@@ -80,13 +80,26 @@ class Replica:
             self.leave()
             sys.exit(0)
         self.job = json.loads(order.text)
+        self.stage, self.stages = order.index, order.count
+        self.described_parameters = order.value_count  # of the model that the job describes
         seed = self.job["train"]["seed"]
         random.seed(seed)
         torch.manual_seed(seed)
 
     def diloco(self, model, optimizer):
         """The model as it is now is the job's beginning; only what requires gradients travels."""
+        if self.stages > 1:
+            raise Error(f"the job has {self.stages} stages (swarm.stages): call replica.pipeline(), "
+                        "or set it to 1")
         return Run(self, model, optimizer)
+
+    def pipeline(self, stages, optimizer_of, loss_of, model=None, example=None):
+        """A run of one stage of a model. `stages`: a module for each, or a torch.nn.Sequential that
+        is cut by what its modules do with `example`, a batch of one input.
+        `optimizer_of(stage)`: the optimizer of a stage; `loss_of(output, target)`: the mean loss of
+        a batch. `model`: the whole model, after which parameters are named in checkpoints; else
+        they are named as in torch.nn.Sequential(*stages)."""
+        return Pipeline(self, stages, optimizer_of, loss_of, model, example)
 
     @property
     def data_path(self):
@@ -120,7 +133,7 @@ class Replica:
         if not self.over and (kind is None or kind is SystemExit):
             self.leave(_EARLY)
             raise Error(_EARLY)
-        if kind is not None and issubclass(kind, _OutOfMemory):
+        if kind is not None and issubclass(kind, OutOfMemory):
             self._link.answer_failed(_library.OUT_OF_MEMORY, str(value))
         self.leave(f"{kind.__name__}: {value}" if kind is not None and not self.over else None)
 

@@ -11,30 +11,77 @@ from shoal._library import Error
 from shoal.vectors import Vectors, view_of
 
 NO_LOSS = float("nan")
+OutOfMemory = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
 
 
-def _moved(batch, device):
+def moved(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=True)
     if isinstance(batch, (tuple, list)):
-        return type(batch)(_moved(part, device) for part in batch)
+        return type(batch)(moved(part, device) for part in batch)
     if isinstance(batch, dict):
-        return {key: _moved(part, device) for key, part in batch.items()}
+        return {key: moved(part, device) for key, part in batch.items()}
     return batch
 
 
-class Run:
+class Work:
+    """What the library asks of any run between its steps: parameters and files of checkpoints."""
+
+    def __init__(self, replica, vectors, optimizer):
+        self._replica, self._vectors, self._optimizer = replica, vectors, optimizer
+        self._collate = default_collate
+        self._slowdown = 1 / float(os.environ.get("SHOAL_TRAINER_SPEED", "1")) - 1
+        self.step_number, self.epoch = 0, 0
+
+    def log(self, values):
+        """Writes numbers to the replica's log (`shoal logs`)."""
+        text = " ".join(f"{name}={value:g}" for name, value in values.items())
+        print(f"info: log step={self.step_number} {text}", flush=True)
+
+    def _slow_down(self, begun):  # shoal-agent --speed
+        if self._slowdown > 0:
+            time.sleep(self._slowdown * (time.perf_counter() - begun))
+
+    def _next(self, kind):
+        """Does what is asked until an order of this kind comes; None at the end."""
+        while True:
+            order = self._replica.next_order()
+            if order is None or order.kind == kind:
+                return order
+            try:
+                self._perform(order)
+            except Exception as problem:
+                full = isinstance(problem, OutOfMemory)
+                self._replica.link.answer_failed(
+                    _library.OUT_OF_MEMORY if full else _library.FAILED,
+                    f"{type(problem).__name__}: {problem}")
+                raise
+
+    def _perform(self, order):
+        vectors = self._vectors
+        if order.kind == _library.READ:
+            vectors.read_into(view_of(order.values, order.value_count))
+        elif order.kind == _library.WRITE:
+            vectors.write_from(view_of(order.values, order.value_count))
+        elif order.kind == _library.WRITE_CHECKPOINT:
+            files.write_checkpoint(order, vectors, self._optimizer)
+        elif order.kind == _library.READ_CHECKPOINT:
+            files.read_checkpoint(order, vectors, self._optimizer)
+        elif order.kind != _library.SEED:  # the model has just been built: nothing to do
+            raise Error(f"the library gave the unknown order {order.kind} (install both of one "
+                        "version)")
+        return self._replica.link.answer()
+
+
+class Run(Work):
     """Made by Replica.diloco(). `step_number`: the inner step of the job that is being taken, for
     learning-rate schedules; `epoch`: how often the dataset was read before."""
 
     def __init__(self, replica, model, optimizer):
-        self._replica, self._model, self._optimizer = replica, model, optimizer
-        self._vectors = Vectors(model)
-        self._collate = default_collate
+        super().__init__(replica, Vectors(model), optimizer)
+        self._model = model
         self._held_out = self._loss_of = None
         self._training = False  # a batch was given out, and its step is awaited
-        self._slowdown = 1 / float(os.environ.get("SHOAL_TRAINER_SPEED", "1")) - 1
-        self.step_number, self.epoch = 0, 0
 
     # ---- the program's side
 
@@ -60,7 +107,7 @@ class Run:
             batch = data.training_batch(dataset, order.first_sequence, order.sequences, seed,
                                         self._collate)
             self._training, self._begun = True, time.perf_counter()
-            yield _moved(batch, self._replica.device)
+            yield moved(batch, self._replica.device)
 
     def step(self, loss):
         """The optimizer has taken its step on the batch, whose mean loss this is. Returns at once."""
@@ -68,15 +115,9 @@ class Run:
             raise Error("run.step(loss) was called twice for one batch, or outside of the loop over "
                         "run.batches()")
         loss = float(loss.detach()) if isinstance(loss, torch.Tensor) else float(loss)
-        if self._slowdown > 0:  # shoal-agent --speed
-            time.sleep(self._slowdown * (time.perf_counter() - self._begun))
+        self._slow_down(self._begun)
         self._training = False
         self._replica.link.answer_step(loss, float(self._optimizer.param_groups[0]["lr"]))
-
-    def log(self, values):
-        """Writes numbers to the replica's log (`shoal logs`)."""
-        text = " ".join(f"{name}={value:g}" for name, value in values.items())
-        print(f"info: log step={self.step_number} {text}", flush=True)
 
     # ---- orders
 
@@ -85,33 +126,12 @@ class Run:
         if self._training:
             raise Error("run.step(loss) was not called for the last batch: call it once for each, "
                         "after optimizer.step()")
-        while True:
-            order = self._replica.next_order()
-            if order is None or order.kind == _library.TRAIN:
-                return order
-            try:
-                self._perform(order)
-            except Exception as problem:
-                self._replica.link.answer_failed(
-                    _library.FAILED, f"{type(problem).__name__}: {problem}")
-                raise
+        return self._next(_library.TRAIN)
 
     def _perform(self, order):
-        link, vectors = self._replica.link, self._vectors
         if order.kind == _library.EVALUATE:
-            return link.answer_loss(self._evaluated(order))
-        if order.kind == _library.READ:
-            vectors.read_into(view_of(order.values, order.value_count))
-        elif order.kind == _library.WRITE:
-            vectors.write_from(view_of(order.values, order.value_count))
-        elif order.kind == _library.WRITE_CHECKPOINT:
-            files.write_checkpoint(order, vectors, self._optimizer)
-        elif order.kind == _library.READ_CHECKPOINT:
-            files.read_checkpoint(order, vectors, self._optimizer)
-        elif order.kind != _library.SEED:  # the model has just been built: nothing to do
-            raise Error(f"the library gave the unknown order {order.kind} (install both of one "
-                        "version)")
-        return link.answer()
+            return self._replica.link.answer_loss(self._evaluated(order))
+        return super()._perform(order)
 
     @torch.no_grad()
     def _evaluated(self, order):
@@ -121,7 +141,7 @@ class Run:
                                     self._collate)
         if batch is None:
             return NO_LOSS
-        batch = _moved(batch, self._replica.device)
+        batch = moved(batch, self._replica.device)
         was_training = self._model.training
         self._model.eval()
         try:

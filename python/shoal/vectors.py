@@ -19,8 +19,10 @@ def view_of(pointer, count):
 
 
 class Vectors:
-    def __init__(self, model):
-        self.parameters = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+    def __init__(self, model, names=None):
+        """`names`: of a stage's parameters in the whole model, by their id(); else the model's own."""
+        self.parameters = [(names[id(p)] if names else n, p)
+                           for n, p in model.named_parameters() if p.requires_grad]
         if not self.parameters:
             raise Error("no parameter of the model requires gradients: there is nothing to train")
         for name, parameter in self.parameters:

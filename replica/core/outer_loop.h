@@ -59,7 +59,7 @@ class OuterLoop {
 
   const RoundKey& held() const { return held_; }
   const OuterState& state() const { return *state_; }
-  // For who reads it while the loop continues: the next commit() leaves it as it is.
+  // For readers while the loop continues: the next commit() does not change it.
   std::shared_ptr<const OuterState> shared_state() const { return state_; }
   // As they were when the state came to be; and whether memory still holds that.
   const StateDigests& digests() const { return digests_; }

@@ -325,7 +325,7 @@ TEST(Neighbours, ABadAnswerEndsTheStream) {
   EXPECT_EQ(pair.second.expect<ArrivedRefusal>().reason, RefusalReason::kBadTensor);
 }
 
-// Somebody who knows the purpose and nothing else; of this host, so it need not show who it is.
+// A stranger that knows the purpose and nothing else; on this host, so it needs no certificate.
 class Stranger {
  public:
   explicit Stranger(const std::string& address) {

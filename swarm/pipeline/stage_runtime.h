@@ -48,7 +48,7 @@ class StageListener {
   // (outer_opt/core/participant/router_lease.h)
   virtual void boundary(const ReachBoundary& boundary, const outer_opt::LeaseRuns& unused) = 0;
   virtual void evaluated(const EvaluationDone& evaluated) = 0;
-  // Nobody of the next stage can be reached, and why; it continues when somebody can.
+  // Why no replica of the next stage can be reached; the stage continues when one can.
   virtual void cut_off(const std::string& detail) = 0;
   // The answer to sample(): `logits` of the next token. True: the window that it put into `window`
   // is to be continued.

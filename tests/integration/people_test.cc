@@ -82,7 +82,7 @@ TEST_F(People, LoggingInOverTlsKeepsAContext) {
   const std::string token = new_token("ada", "operator");
   const Finished stranger = shoal({"login", https(), "--name", "team"}, token + "\n");
   EXPECT_EQ(stranger.exit_code, cli::kExitAuth);
-  EXPECT_NE(stranger.err.find("is not believed"), std::string::npos) << stranger.err;
+  EXPECT_NE(stranger.err.find("is not trusted"), std::string::npos) << stranger.err;
   const Finished in = shoal({"login", https(), "--name", "team", "--ca", roots()}, token + "\n");
   ASSERT_EQ(in.exit_code, 0) << in.err;
   EXPECT_NE(in.err.find("as ada (operator)"), std::string::npos) << in.err;

@@ -32,7 +32,7 @@ class PythonCluster {
         flags_{"--trainer-root", programs_.path(), "--python", SHOAL_PYTHON},
         cluster(agents, flags_) {}
   bool restart_agent(std::size_t index) { return cluster.start_agent(index, {}, flags_); }
-  std::string logs() const { return cluster.shoal({"logs", "--job", "python"}).out; }
+  std::string logs() const { return cluster.shoal({"logs", "python"}).out; }
   std::vector<std::string> failures() const {
     std::vector<std::string> messages;
     for (const Json& event : cluster.items("/events?limit=500")) {
@@ -82,8 +82,10 @@ TEST(Python, TwoAgentsTrainAModelOfTheUsersOwnAndAgree) {
       EXPECT_EQ(text_at(one, "digest"), text_at(round, "digest")) << round.dump(2);
     }
   }
-  EXPECT_NE(python.logs().find("held-out loss"), std::string::npos)
-      << "it goes on behind its loop\n" + python.logs();
+  EXPECT_TRUE(
+      eventually(20, [&] { return python.logs().find("held-out loss") != std::string::npos; }))
+      << "it goes on behind its loop\n"
+      << python.logs();
 }
 
 TEST(Python, AnAgentIsKilledAndComesBack) {
@@ -139,7 +141,9 @@ TEST(Python, MistakesOfAProgramAreToldInItsOwnWords) {
                            }))
         << message << "\n"
         << python.logs();
-    EXPECT_NE(python.logs().find("Traceback"), std::string::npos) << message;
+    EXPECT_TRUE(eventually(20, [&] {
+      return python.logs().find("Traceback") != std::string::npos;
+    })) << message;
   }
 }
 

@@ -57,7 +57,7 @@ class Refusals : public testing::Test {
     ASSERT_TRUE(eventually(90, [&] { return cluster_->rounds_committed("tiny") > rounds + 2; }))
         << "the others do not go on";
   }
-  // Those of the job; ids do not follow from names, so whose replica is last is looked up.
+  // The replicas of the job with that of the last agent at the end; ids do not follow from names.
   Json replicas_with_last(const std::string& name) const {
     std::string id;
     for (const Json& agent : cluster_->items("/agents"))

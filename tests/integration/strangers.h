@@ -1,4 +1,4 @@
-// Those who speak to the ports of a cluster without being let in: sockets that say what they like,
+// Strangers at the ports of a cluster: sockets that send arbitrary bytes,
 // agents and replicas with whatever certificate the test gives them, and a tape that plays a
 // conversation again. Every wait has a limit.
 #pragma once

@@ -230,7 +230,7 @@ void Host::open_link(const OpenLink& effect) {
   network_.dial(*this, effect.link, hello);
 }
 
-// Those of further replicas are made when the agent starts them for the first time.
+// Trainers of further replicas are made when the agent first starts them.
 Trainer& Host::trainer(std::int32_t slot) {
   while (trainers_.size() <= static_cast<std::size_t>(slot)) {
     const int next = static_cast<int>(trainers_.size());

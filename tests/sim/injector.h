@@ -25,7 +25,7 @@ class FaultInjector {
   void strike_process(Fault fault);
   void strike_network(Fault fault);
   void crash_coordinator(Fault fault);
-  // Those of the coordinator's host, of whole hosts and of bits (strikes.cc).
+  // Faults of the coordinator's host, of whole hosts and of bits (strikes.cc).
   void strike_coordinator_host(Fault fault);
   void pause_coordinator();
   void restore(Fault fault);

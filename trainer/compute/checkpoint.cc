@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kFormat = 2;
 // For models that are not cut: digests and Adam's step are in shoal.json. Read, never written.
 constexpr int kFormatWhole = 1;
+constexpr const char* kFormatOfPrograms = "python-1";  // python/abi/checkpoint_head.h
 
 std::span<const float> slot_values(std::span<const float> flat, const TensorSlot& slot) {
   return flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
@@ -145,6 +146,10 @@ Result<Head> read_head(const std::filesystem::path& path) {
   Checkpoint& head = out.checkpoint;
   try {
     const auto json = nlohmann::json::parse(*text);
+    if (json.at("format") == kFormatOfPrograms) {
+      return Error{Code::kIncompatible, path.string() + " is of a Python program's model", "",
+                   "read its parameters with shoal.load_checkpoint() (docs/python.md)"};
+    }
     const bool whole = json.at("format") == kFormatWhole;
     if (!whole && json.at("format") != kFormat) {
       return Error{Code::kIncompatible, path.string() + " has an unknown format", "",

@@ -251,6 +251,14 @@ TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
   EXPECT_EQ(read.error().code, Code::kDataLoss);
 }
 
+TEST_P(CheckpointTest, APythonProgramsModelIsRefusedWithWhatReadsIt) {
+  std::filesystem::create_directories(folder_);
+  ASSERT_TRUE(write_file(folder_ / "shoal.json", R"({"format": "python-1"})").ok());
+  const Error error = read_checkpoint(folder_, std::nullopt, false).error();
+  EXPECT_EQ(error.code, Code::kIncompatible);
+  EXPECT_NE(to_string(error).find("shoal.load_checkpoint()"), std::string::npos);
+}
+
 TEST_P(CheckpointTest, MissingFolderIsNotFound) {
   EXPECT_EQ(read_checkpoint(folder_, std::nullopt, true).error().code, Code::kNotFound);
 }

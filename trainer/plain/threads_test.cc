@@ -18,7 +18,7 @@ JobSpec model(std::int64_t hidden, std::int64_t context, std::int64_t batch) {
   return with_derived_fields(spec);
 }
 
-// Those of docs/performance_compute.md: where two threads were slower than one, and where not.
+// The models of docs/performance_compute.md: where two threads were slower than one, and where not.
 TEST(UsefulThreads, SmallModelsHaveOne) {
   EXPECT_EQ(useful_threads(model(32, 32, 4), 8), 1);
   EXPECT_EQ(useful_threads(model(64, 64, 16), 8), 1);

@@ -40,7 +40,7 @@ struct WaitOptions {
 // Waits at one relay until its end, also after the relay was gone for a while.
 class Waiter : public std::enable_shared_from_this<Waiter> {
  public:
-  // Somebody has called, and has been answered.
+  // Called for each peer that has called and was answered.
   using Reached = std::function<void(int fd)>;
   // Whether it waits at the moment, or why not.
   using Told = std::function<void(const Status&)>;

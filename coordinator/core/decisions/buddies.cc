@@ -14,7 +14,7 @@ class Assigner {
     for (const Keeper& keeper : input.agents) room_.put(keeper.agent, keeper.room);
   }
 
-  // Those that stay, before anybody new takes room.
+  // Keeps the keepers that stay, before new ones take room.
   void keep(std::size_t stage, std::vector<AgentId>& keepers) {
     for (const AgentId agent : input_.stages[stage].keeping) {
       const Keeper* keeper = find(agent);

@@ -48,8 +48,8 @@ struct CounterRecord {
   std::int64_t boot_epoch = 0;  // raised by each start of the coordinator
   std::uint64_t store = 0;      // drawn at random by each start: names the ids that it gives out
   Instant backup_at;  // time of the backup, while some job does not know yet where to continue
-  // Those given from now on are above it: below are those that a history may have given which a
-  // backup has ended.
+  // New incarnations are above it. Those below may have been given out by a history that a backup
+  // has ended.
   Incarnation incarnation_floor;
   bool operator==(const CounterRecord&) const = default;
 };

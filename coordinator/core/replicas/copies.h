@@ -30,7 +30,7 @@ std::vector<PeerAddress> copies_of_committed(const State& state, const JobRecord
                                              StageIndex stage);
 // Keepers that may hold it, too: they are out of reach, or have not said what they hold.
 std::vector<ReplicaId> keepers_unheard(const State& state, const JobRecord& job, StageIndex stage);
-// Nobody serves a stage that this replica keeps a copy of.
+// Whether no replica serves a stage of which this one keeps a copy.
 bool keeps_what_is_needed(const State& state, const ReplicaRecord& keeper);
 
 // The replica that keeps this copy; null: it is none, or is gone.

@@ -30,7 +30,7 @@ void name_refused_sources(Transaction& tx, const Loaded& loaded);
 std::optional<Instant> awaited_since(const State& state, const JobRecord& job,
                                      const ReplicaRecord& joiner);
 
-// Those that waited, and those whose sources are others now.
+// Takes the joiners that waited; the second function gives joiners their changed sources.
 std::vector<Loaded> take_waiting(Transaction& tx, JobId job);
 void refresh_sources(Transaction& tx, JobId job);
 

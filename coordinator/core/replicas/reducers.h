@@ -17,7 +17,7 @@ inline constexpr std::int64_t kReplicasPerReducer = 8;
 // them.
 void place_reducers(Transaction& tx, JobId job);
 
-// Those of one stage that can be asked.
+// The reducers of one stage that can be asked.
 std::vector<ReplicaId> serving_reducers(const State& state, JobId job, StageIndex stage);
 
 }  // namespace shoal::coordinator

@@ -107,16 +107,36 @@ bool reads_weights(const JobRecord& job, const ReplicaRecord& replica) {
   return replica.source.kind == SourceKind::kSeed && !job.spec.model.init.empty();
 }
 
-// A replica that reads the data that the job trains on, or did when it was last heard and is waited
-// for; null: none is left.
-const ReplicaRecord* reader_of_data(const Transaction& tx, const JobRecord& job) {
+// Replicas of a stage that read the data that the job trains on, or did when they were last heard
+// and are waited for.
+std::vector<ReplicaId> readers_of_data(const Transaction& tx, const JobRecord& job,
+                                       StageIndex stage) {
   const State& state = tx.state();
-  std::vector<ReplicaId> readers = in_sync_replicas(state, job, 0);
+  std::vector<ReplicaId> readers = in_sync_replicas(state, job, stage);
   if (job.rollback_at.ns == 0 || tx.now() < job.rollback_at) {
-    std::ranges::copy_if(absent_in_sync_replicas(state, job, 0), std::back_inserter(readers),
+    std::ranges::copy_if(absent_in_sync_replicas(state, job, stage), std::back_inserter(readers),
                          [&](ReplicaId id) { return state.replicas.at(id).held_round >= 0; });
   }
-  return readers.empty() ? nullptr : &state.replicas.at(readers.front());
+  return readers;
+}
+
+// One of them, or null. Stage 0 reads; a program on every stage.
+const ReplicaRecord* reader_of_data(const Transaction& tx, const JobRecord& job) {
+  const bool program = job.spec.trainer.kind == TrainerKind::kPython;
+  const StageIndex stages = program ? stage_count(job) : 1;
+  for (StageIndex stage = 0; stage < stages; ++stage) {
+    const auto readers = readers_of_data(tx, job, stage);
+    if (!readers.empty()) return &tx.state().replicas.at(readers.front());
+  }
+  return nullptr;
+}
+
+std::string other_data(const JobRecord& job, const std::string& agent, const std::string& other) {
+  if (job.spec.trainer.kind != TrainerKind::kPython) {
+    return "data.train on " + agent + " is another file than " + other;
+  }
+  return "the program on " + agent + " reads other data, or cuts its model otherwise, than " +
+         other;
 }
 
 // The first replica that reads data defines the job's data. Before the first commit the definition
@@ -133,9 +153,8 @@ std::string settle_data(Transaction& tx, const ReplicaRecord& loaded, const Dige
   const std::string other = reader == nullptr
                                 ? "the job's so far"
                                 : "that of " + tx.state().agents.at(reader->agent).name;
-  return "data.train on " + tx.state().agents.at(loaded.agent).name + " is another file than " +
-         other + " (digest " + to_hex(data) + ", not " + to_hex(job.data) +
-         "): put the same file there";
+  return other_data(job, tx.state().agents.at(loaded.agent).name, other) + " (digest " +
+         to_hex(data) + ", not " + to_hex(job.data) + "): put the same file there";
 }
 
 // Said twice: only what the job trains on may have changed meanwhile. Or the first word of one that

@@ -254,7 +254,7 @@ void reopen(Transaction& tx, const RoundKey& key, AbortReason reason) {
   timers.reduces.clear();
 }
 
-// Those who continue with this round after an abort, the absent ones when they are back.
+// The replicas that continue with this round after an abort; absent ones do when they are back.
 std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& key) {
   const JobRecord& job = state.jobs.at(key.job);
   std::vector<ReplicaId> all = in_sync_replicas(state, job);

@@ -190,7 +190,7 @@ void keep_settled(Transaction& tx, const RoundKey& key, StageIndex stage, const 
   keep(reduce_at(tx.round(key), stage));
 }
 
-// Those that took the state of a source before the stage had settled what it holds.
+// Fails joiners that took the state of a source which the stage did not agree on later.
 void fail_deviating_joiners(Transaction& tx, const RoundKey& key, StageIndex stage) {
   const JobRecord& job = tx.state().jobs.at(key.job);
   const JobStage& settled = stage_of(job, stage);
@@ -203,7 +203,7 @@ void fail_deviating_joiners(Transaction& tx, const RoundKey& key, StageIndex sta
   }
 }
 
-// Everybody who took the step is gone: those who took over what one of them held stand for it.
+// If all replicas that took the step are gone, joiners that took over their state stand for them.
 void settle_by_joiners(Transaction& tx, const RoundKey& key, StageIndex stage) {
   for (const ReplicaId id : in_sync_replicas(tx.state(), tx.state().jobs.at(key.job), stage)) {
     const ReplicaRecord& replica = tx.state().replicas.at(id);
@@ -336,7 +336,7 @@ std::string who_committed(const State& state, const RoundKey& key) {
          " replicas";
 }
 
-// Those that are here: who is absent catches up when it is back.
+// The replicas that are present. An absent one catches up when it is back.
 std::vector<ReplicaId> followers_of(const State& state, const RoundKey& key) {
   std::vector<ReplicaId> followers = all_members(state, key);
   std::erase_if(followers, [&](ReplicaId id) {

@@ -193,6 +193,25 @@ TEST(SameData, AHostWithOtherDataIsRefusedByName) {
   EXPECT_THAT(rig.job(id).detail, HasSubstr("1 of 2 replicas (swarm.min_replicas); data.train on"));
 }
 
+TEST(SameData, AProgramReadsOnEveryStage) {
+  Readers rig;
+  JobSpec spec = small_job();
+  spec.model.layers = 2;
+  spec.swarm.stages = 2;
+  spec.swarm.min_replicas = 1;
+  spec.trainer = {TrainerKind::kPython, "train.py"};
+  const auto a = rig.join("a"), b = rig.join("b");
+  rig.adopt(spec);
+  rig.wait(seconds(3));
+  ASSERT_TRUE(rig.last<Assign>(a) && rig.last<Assign>(b));
+  const bool a_is_first = rig.last<Assign>(a)->stage == 0;
+  ASSERT_NE(a_is_first, rig.last<Assign>(b)->stage == 0);
+  rig.load_with(a_is_first ? b : a, {1, 1});
+  const ReplicaId first = rig.load_with(a_is_first ? a : b, {2, 2});
+  EXPECT_EQ(rig.replicas_.at(first).failure, ReplicaFailure::kDataInvalid);
+  EXPECT_THAT(rig.replicas_.at(first).detail, HasSubstr("or cuts its model otherwise"));
+}
+
 // Nothing was trained with it: the file on the first host was the wrong one.
 TEST(SameData, BeforeAnythingIsCommittedItIsForgottenWithItsLastReader) {
   Readers rig;

@@ -16,8 +16,8 @@
 // replica alone, whose loss would be the stage's, they have the whole lease; but once for a round:
 // when it has stood still for that long, the next silent one has no more than the others.
 //
-// Somebody who waits must be heard meanwhile. When nobody is, a line is down that all of them
-// share, and no round would continue without the silent ones either.
+// At least one waiting agent must have been heard meanwhile. If none was, a line that all of them
+// share is down, and no round would continue without the silent ones either.
 #pragma once
 
 #include <optional>

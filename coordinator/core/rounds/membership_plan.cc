@@ -14,7 +14,7 @@ outer_opt::TopologyChoice choose_for(const JobRecord& job,
   return outer_opt::choose_topology(job.spec.sync, links);
 }
 
-// Those without a part have nothing to do.
+// Reducers without a part have nothing to do.
 void exclude_idle_reducers(MembershipPlan& membership) {
   const std::vector<double> shares = outer_opt::part_shares(membership.links);
   for (std::size_t i = shares.size(); i-- > 0;) {

@@ -8,7 +8,7 @@
 namespace shoal::coordinator {
 namespace {
 
-// Those that are excluded from this freeze are of no group.
+// Replicas that are excluded from this freeze belong to no group.
 void forget_groups(Transaction& tx, const RoundKey& key) {
   for (const ReplicaId replica : round_replicas(tx.state(), key)) {
     if (tx.state().contributions.at({key, replica}).group == 0) continue;

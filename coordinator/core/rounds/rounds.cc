@@ -225,8 +225,8 @@ bool pays_to_begin(const State& state, const JobRecord& job, const RoundRecord& 
   return left.seconds() * slowest >= 2;
 }
 
-// Those that loaded, or came back, while a round by time is open: what they train until it closes
-// counts in it, and it closes no later for them.
+// Replicas that loaded or came back while a timed round is open. What they train until it closes
+// counts in it, and it does not close later because of them.
 std::vector<ReplicaId> in_time(const Transaction& tx, const RoundRecord& round) {
   const State& state = tx.state();
   const JobRecord& job = state.jobs.at(round.key.job);

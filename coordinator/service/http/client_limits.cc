@@ -38,8 +38,8 @@ void ClientLimits::refill(Client& client, std::int64_t now_ns) const {
   client.counted_at_ns = now_ns;
 }
 
-// Those without a connection whose share of requests is whole again: nothing is lost with them.
-// Where that frees no room, those without a connection.
+// Forgets clients without a connection whose share of requests is whole again, which loses nothing;
+// if that frees no room, all clients without a connection.
 void ClientLimits::forget_idle(std::int64_t now_ns) {
   std::erase_if(clients_, [&](const auto& entry) {
     Client& client = *entry.second;

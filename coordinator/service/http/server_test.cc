@@ -64,9 +64,9 @@ TEST_F(ServerTest, UnknownPathsAndMethodsAreProblems) {
   const std::string version = ask(address_, "GET", "/api/v1/version").json()["version"];
   EXPECT_TRUE(hint.ends_with(", " + version)) << hint;
   expect_problem(ask(address_, "GET", "/api/v1/jobs/"), 404, "not-found");
-  const Received received = ask(address_, "DELETE", "/api/v1/jobs/alpha");
+  const Received received = ask(address_, "PUT", "/api/v1/jobs/alpha");
   expect_problem(received, 405, "method-not-allowed");
-  EXPECT_EQ(received.header("allow"), "GET, HEAD, PATCH, OPTIONS");
+  EXPECT_EQ(received.header("allow"), "GET, HEAD, PATCH, DELETE, OPTIONS");
   expect_problem(ask(address_, "GET", "/api/v1/jobs?page=2"), 400, "invalid-request");
   expect_problem(ask(address_, "GET", "/api/v1/jobs?x=%zz"), 400, "invalid-request");
 }

@@ -94,7 +94,7 @@ class Machines {
   // not_found: it has no certificate; conflict: it is revoked already.
   Status revoke(AgentId machine);
   bool is_revoked(AgentId machine) const;
-  // Those of whose replicas a certificate may still run: the newest kRevokedMost.
+  // Revoked agents whose replicas may still have a valid certificate: the newest kRevokedMost.
   std::vector<AgentId> recently_revoked() const;
 
   // ---- CAs

@@ -34,7 +34,7 @@ inline constexpr Duration kTicketLife = seconds(600);
 inline constexpr std::size_t kSessionsMost = 1'000, kTicketsMost = 100;  // the oldest goes
 inline constexpr std::size_t kApiTokensMost = 1'000;                     // that still work
 
-// Somebody who has shown a token, or a browser that had one.
+// A person or program that has shown a token, or a browser that is logged in with one.
 struct Principal {
   std::string name;
   identity::ScopeSet scopes;

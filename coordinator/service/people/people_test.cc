@@ -130,7 +130,7 @@ TEST_F(PeopleTest, ABrowserLogsInAndOut) {
   const auto again = come_back(*session);
   ASSERT_TRUE(again.ok()) << "a restart logs nobody out";
   ASSERT_TRUE(people_->log_out("shoal_session=" + session->cookie).ok());
-  EXPECT_THAT(why_not(come_back(*session)), HasSubstr("over"));
+  EXPECT_THAT(why_not(come_back(*session)), HasSubstr("login has ended"));
   EXPECT_FALSE(people_->is_still(*again));
   ASSERT_TRUE(open().ok());
   EXPECT_FALSE(come_back(*session).ok());

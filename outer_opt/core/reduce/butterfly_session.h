@@ -50,7 +50,7 @@ class ButterflySession : public ReduceSession {
   ButterflySession(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
                    const ReduceInput& input, std::span<float> average);
 
-  // Everybody dials the owners of parts, but reducers.
+  // Every member but a reducer dials the owners of parts.
   bool dials(int from, int to) const override {
     return from != to && owns(to) && !is_reducer(from);
   }

@@ -12,12 +12,12 @@
 
 namespace shoal::outer_opt {
 
-// Not of nothing.
+// The list must not be empty.
 double median(std::vector<double> values);
 double median_of_sorted(std::span<const double> values);
 
-// Those that say how large one ought to be: above 0. A step of which nothing is left, as the last
-// short round of a job that overlaps them has, is no measure for the others.
+// The norms that show how large a norm should be: those above 0. A round without any step left, as
+// the last short one of an overlapped job, is no measure for the others.
 std::vector<double> telling_norms(std::span<const double> norms);
 
 // A factor in (0, 1] for each norm, median / norm where that is below 1; of the telling ones.

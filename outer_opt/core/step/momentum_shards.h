@@ -4,7 +4,7 @@
 //
 //   u = lr * (d + beta * (beta * m + d))
 //
-// Everybody, the owner too, decodes the same bytes and subtracts them: anchors keep their bits.
+// Every member, the owner too, decodes the same bytes and subtracts them: anchors stay identical.
 // With m' = beta * m + d the step is lr * ((1 + beta) * d + beta^2 * m), and so
 //
 //   m' = (u / lr + beta * m) / (1 + beta)

@@ -28,9 +28,10 @@ struct CostOptions {
   std::int64_t weight_versions = 1;         // 2bw: 2, each with its gradients
 };
 
-// Those of a job: its codec and recomputation, and the microbatches that a replica may hold. flush:
-// the window of stage_session.h, at most what a router draws per step. 2bw: of two steps. 1f1b: one
-// per stage. The number of stages that are still to be chosen counts as that of the layers.
+// The cost options of a job: its codec and recomputation, and the microbatches that a replica may
+// hold. flush: the window of stage_session.h, at most what a router draws per step. 2bw: of two
+// steps. 1f1b: one per stage. The number of stages that are still to be chosen counts as that of
+// the layers.
 CostOptions cost_options(const JobSpec& spec);
 
 class CostModel {

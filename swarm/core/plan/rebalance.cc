@@ -78,7 +78,7 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Somebody else of its stage has the state: who still loads may fail, and then nobody would.
+// Another replica of its stage has the state. One that still loads may fail, so it does not count.
 bool leaves_a_holder(const RebalanceView& view, const RebalanceReplica& leaving) {
   return !view.has_trained || std::ranges::any_of(view.replicas, [&](const auto& other) {
     return other.stage == leaving.stage && &other != &leaving && !other.in_transit;

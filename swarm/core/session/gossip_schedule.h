@@ -35,7 +35,7 @@ class GossipSchedule {
   void own_news();
   void knows(ReplicaId peer);  // it has said all that is known here
 
-  // Somebody is to be told now.
+  // Whether gossip is due now.
   bool due(Instant now) const;
   void tell(Instant now, const ProgressGossip& gossip, SessionActions& out);
   GossipState state() const { return state_; }

@@ -139,7 +139,7 @@ class LostRounds final : public Checker {
     }
   }
 
-  // Those who went out of reach so long ago or later are waited for.
+  // Waits for holders that went out of reach within the given time.
   void give_up(const Mark& what, const RoundKey& for_this, Duration waited, bool copies_count) {
     std::map<StageIndex, ReplicaId> holders = living(what, waited);
     if (copies_count) add_copies(what, waited, holders);

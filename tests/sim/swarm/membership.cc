@@ -123,9 +123,9 @@ Duration Pipeline::expected_service(const Agent& agent) const {
   return seconds_f((options_.forward + options_.backward).seconds() / agent.speed);
 }
 
-// Those of the product, and at least enough to be busy over the line: with fewer, the one that
-// returns a credit first gets the next microbatch whatever the wiring says, and the shares drift
-// apart.
+// The credits of the product, and at least enough to be busy over the line: with fewer, the one
+// that returns a credit first gets the next microbatch whatever the wiring says, and the shares
+// drift apart.
 std::int32_t Pipeline::credits_of(const Agent& agent) const {
   const double stage_speed = total_speed_ / options_.stages;
   const double even = static_cast<double>(options_.stages) / options_.agents;

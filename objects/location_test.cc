@@ -1,0 +1,36 @@
+#include "objects/location.h"
+
+#include <gmock/gmock.h>
+
+namespace shoal::objects {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Location, IsReadWithItsDefaults) {
+  const auto amazon = read_location("s3://my-bucket/a/b/?region=eu-central-1", "--x");
+  ASSERT_TRUE(amazon.ok());
+  EXPECT_EQ(*amazon, (Location{"my-bucket", "a/b/", "https://s3.eu-central-1.amazonaws.com",
+                               "eu-central-1", false, mebibytes(16)}));
+  EXPECT_EQ(url_of(*amazon, "a/b/k"), "https://my-bucket.s3.eu-central-1.amazonaws.com/a/b/k");
+  const auto own = read_location("s3://bucket?endpoint=http://10.0.0.1:9000/&part_mib=5", "--x");
+  ASSERT_TRUE(own.ok());
+  EXPECT_EQ(url_of(*own, "k+1"), "http://10.0.0.1:9000/bucket/k%2B1");
+  EXPECT_EQ(own->part, mebibytes(5));
+}
+
+TEST(Location, OtherTextIsRefusedByName) {
+  for (const char* text :
+       {"", "s3:/bucket", "https://bucket", "s3://", "s3://B", "s3://bucket/../x", "s3://bucket//x",
+        "s3://bucket?endpoint=ftp://x", "s3://bucket?endpoint=http://x/y",
+        "s3://bucket?region=", "s3://bucket?style=both", "s3://bucket?part_mib=1",
+        "s3://bucket?part_mib=5x", "s3://bucket?what=1", "s3://bucket?region"}) {
+    const auto refused = read_location(text, "--checkpoint-store");
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_EQ(refused.error().field, "--checkpoint-store");
+    EXPECT_NE(refused.error().remedy, "");
+  }
+}
+
+}  // namespace
+}  // namespace shoal::objects
