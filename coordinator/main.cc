@@ -122,7 +122,7 @@ Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& stor
 }
 
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
-                                               Machines& machines, People& people,
+                                               Machines& machines, People& people, FileStore& files,
                                                const Webhook* webhook, Refusals& refusals,
                                                Cluster& cluster) {
   auto http = HttpServer::start({.bind = config.http,
@@ -136,6 +136,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .drain_limit = kHttpStopLimit,
                                  .machines = &machines,
                                  .people = &people,
+                                 .files = &files,
                                  .webhook = webhook,
                                  .refusals = &refusals},
                                 cluster);
@@ -160,6 +161,9 @@ Status serve(const Config& config, ServiceManager& manager) {
       [&](AuditRecord record) { (*people)->note(std::move(record), [](const Status&) {}); },
       [&] { return (*people)->now(); });
   const GrpcLog grpc_log(refusals);
+  auto uploads = FileStore::open(
+      {.folder = config.file_root(), .each_owner = config.files_each_owner}, **store);
+  if (!uploads) return uploads.error();
   auto files = CheckpointFiles::open(config.checkpoint_root());
   if (!files) return files.error();
   auto left = look_through(**files, **store);
@@ -169,6 +173,8 @@ Status serve(const Config& config, ServiceManager& manager) {
   options.found_checkpoints = std::move(left->found);
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
+  FileTransfer file_transfer(**uploads, **runtime, (*store)->reader(),
+                             std::chrono::milliseconds(config.core.transfer_limit.ms()));
   auto agents = AgentService::start(
       {.bind = config.grpc,
        .door = make_agent_door(**machines, refusals),
@@ -176,6 +182,7 @@ Status serve(const Config& config, ServiceManager& manager) {
            [&](const identity::ReplicaName& replica, const std::string& request) {
              return (*machines)->certify(replica, request);
            },
+       .files = &file_transfer,
        .revoked = [&] { return (*machines)->recently_revoked(); },
        .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms())},
       **runtime, **files, (*runtime)->checkpoints_at_start());
@@ -191,8 +198,8 @@ Status serve(const Config& config, ServiceManager& manager) {
   const auto woken = (*runtime)->on_events([&](std::int64_t) {
     if (*webhook) (*webhook)->wake();
   });
-  auto http = start_http(config, (*agents)->address(), **machines, **people, webhook->get(),
-                         refusals, **runtime);
+  auto http = start_http(config, (*agents)->address(), **machines, **people, **uploads,
+                         webhook->get(), refusals, **runtime);
   if (!http) return http.error();
   const Digest loaded = (*runtime)->digest();
   (*runtime)->start(**agents);

@@ -124,7 +124,7 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   std::shared_ptr<const Dataset> data;
   tokenizer_.reset();
   if (order.stage == 0) {
-    auto opened = Dataset::open(order.spec, roots_);
+    auto opened = Dataset::open(order.spec, roots_, read_);
     if (!opened) return data_failure(opened.error());
     data = std::move(*opened);
     auto tokenizer = open_job_tokenizer(order.spec, roots_);
