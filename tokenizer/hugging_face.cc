@@ -160,7 +160,7 @@ std::size_t HuggingFaceTokenizer::safe_cut(std::string_view text, std::size_t mo
   const auto is_split = [](const SplitStep& step) { return std::holds_alternative<Split>(step); };
   const bool splits = !splitter_.empty() && bpe_options_.of_bytes &&
                       std::all_of(splitter_.begin(), splitter_.end(), is_split);
-  return splits ? cut_between_lines(text, most) : 0;
+  return splits ? cut_between_words(text, most) : 0;
 }
 
 }  // namespace

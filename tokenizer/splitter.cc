@@ -13,11 +13,40 @@ namespace shoal::tokenizer {
 const std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-std::size_t cut_between_lines(std::string_view text, std::size_t most) {
+namespace {
+
+bool is_letter_at(std::string_view text, std::size_t at) {
+  if (at >= text.size() || !sequence_at(text, at).valid) return false;
+  const auto c = static_cast<UChar32>(code_point_at(text, at));
+  return u_isalpha(c) && u_getCombiningClass(c) == 0;
+}
+
+// Where the character that ends at `end` begins; npos: there is none.
+std::size_t character_before(std::string_view text, std::size_t end) {
+  for (std::size_t at = end; at > 0 && end - at < 4;) {
+    if (!begins_character(text[--at])) continue;
+    const Utf8Sequence one = sequence_at(text, at);
+    return one.valid && at + one.length == end ? at : std::string_view::npos;
+  }
+  return std::string_view::npos;
+}
+
+bool splits_before(std::string_view text, std::size_t at) {
+  const bool behind_line = text[at - 1] == '\n';
+  const std::size_t before = character_before(text, behind_line ? at - 1 : at);
+  if (before == std::string_view::npos) return false;
+  if (!behind_line) {
+    return text[at] == ' ' && is_letter_at(text, before) && is_letter_at(text, at + 1);
+  }
+  return !u_isUWhiteSpace(static_cast<UChar32>(code_point_at(text, before))) &&
+         is_letter_at(text, at);
+}
+
+}  // namespace
+
+std::size_t cut_between_words(std::string_view text, std::size_t most) {
   for (std::size_t at = std::min(most, text.size()); at > 0; --at) {
-    if (text[at - 1] != '\n' || at == text.size() || !sequence_at(text, at).valid) continue;
-    const auto after = static_cast<UChar32>(code_point_at(text, at));
-    if (u_isalpha(after) && u_getCombiningClass(after) == 0) return at;
+    if (at < text.size() && splits_before(text, at)) return at;
   }
   return 0;
 }

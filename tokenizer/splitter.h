@@ -44,10 +44,10 @@ struct Metaspace {
 };
 using SplitStep = std::variant<Split, PrefixSpace, Metaspace>;
 
-// The largest n <= most at which all patterns in use split, and no normal form combines what stands
-// before and after: behind a line feed, before a letter. 0: there is none. Before n the text is
-// valid UTF-8 if it is so at all.
-std::size_t cut_between_lines(std::string_view text, std::size_t most);
+// The largest n <= most at which all patterns in use split, whatever follows, and no normal form
+// combines both sides: before a blank between two letters, or between a single line feed and a
+// letter. 0: there is none.
+std::size_t cut_between_words(std::string_view text, std::size_t most);
 
 extern const std::string_view kGpt2Expression;  // what ByteLevel splits at
 

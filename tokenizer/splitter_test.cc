@@ -59,12 +59,15 @@ TEST(Splitter, MetaspaceMarksWhatTheSchemeSays) {
   EXPECT_THAT(words({Metaspace{"_", PrependScheme::kAlways}}, " a"), ElementsAre("_a"));
 }
 
-TEST(CutBetweenLines, IsBeforeALetterAndBehindALineFeed) {
-  EXPECT_EQ(cut_between_lines("ab\ncd\nef", 8), 6U);
-  EXPECT_EQ(cut_between_lines("ab\ncd\nef", 5), 3U);
-  EXPECT_EQ(cut_between_lines("ab\n cd\n1\n", 9), 0U);  // blanks and digits may join
-  EXPECT_EQ(cut_between_lines("ab\n\xFF", 4), 0U);
-  EXPECT_EQ(cut_between_lines("ab\n", 3), 0U);  // nobody knows what follows
+TEST(CutBetweenWords, IsWhereEveryPatternSplits) {
+  EXPECT_EQ(cut_between_words("ab\ncd\nef", 8), 6U);
+  EXPECT_EQ(cut_between_words("ab\ncd\nef", 5), 3U);
+  EXPECT_EQ(cut_between_words("ab cd", 4), 2U);
+  EXPECT_EQ(cut_between_words("\xC3\xA9 \xC3\xA9", 5), 2U);
+  EXPECT_EQ(cut_between_words("ab\n cd\n1\n", 9), 0U);  // blanks and digits may join
+  EXPECT_EQ(cut_between_words("ab\n\ncd", 6), 0U);      // GPT-2 takes the last line feed apart
+  EXPECT_EQ(cut_between_words("ab\n\xFF", 4), 0U);
+  EXPECT_EQ(cut_between_words("ab\n", 3), 0U);  // nobody knows what follows
 }
 
 }  // namespace

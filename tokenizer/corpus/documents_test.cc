@@ -22,7 +22,7 @@ class Documents : public CorpusTest {
     }
   }
   static Result<DocumentReader> open(DocumentOptions options) {
-    return DocumentReader::open(std::move(options), tokenizer::cut_between_lines);
+    return DocumentReader::open(std::move(options), tokenizer::cut_between_words);
   }
   static Error error_of(DocumentOptions options) {
     auto reader = open(std::move(options));

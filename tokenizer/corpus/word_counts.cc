@@ -73,7 +73,7 @@ Status merge(Counted counted, WordCounts& all) {
 
 Result<WordCounts> count_words(const DocumentOptions& documents, int threads,
                                const std::function<void(std::int64_t)>& progress) {
-  auto reader = DocumentReader::open(documents, tokenizer::cut_between_lines);
+  auto reader = DocumentReader::open(documents, tokenizer::cut_between_words);
   if (!reader) return reader.error();
   std::vector<WordCounter> counters;
   for (int i = 0; i < threads; ++i) counters.emplace_back(documents);
