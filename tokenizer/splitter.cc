@@ -33,10 +33,11 @@ std::size_t character_before(std::string_view text, std::size_t end) {
 
 bool splits_before(std::string_view text, std::size_t at) {
   const bool behind_line = text[at - 1] == '\n';
+  if (!behind_line && text[at] != ' ') return false;
   const std::size_t before = character_before(text, behind_line ? at - 1 : at);
   if (before == std::string_view::npos) return false;
   if (!behind_line) {
-    return text[at] == ' ' && is_letter_at(text, before) && is_letter_at(text, at + 1);
+    return is_letter_at(text, before) && is_letter_at(text, at + 1);
   }
   return !u_isUWhiteSpace(static_cast<UChar32>(code_point_at(text, before))) &&
          is_letter_at(text, at);
