@@ -35,8 +35,10 @@ TEST(HuggingFaceFile, IsReadIntoItsParts) {
 
 TEST(HuggingFaceFile, MergesMayBePairs) {
   Json json = good();
-  json["model"]["merges"] = {{"a", "b"}};
-  EXPECT_EQ(parse_hugging_face(json.dump())->merges.size(), 1U);
+  json["model"]["merges"] = Json::array({Json::array({"a", "b"})});
+  const auto parts = parse_hugging_face(json.dump());
+  ASSERT_TRUE(parts.ok()) << to_string(parts.error());
+  EXPECT_EQ(parts->merges.size(), 1U);
 }
 
 struct Refusal {
