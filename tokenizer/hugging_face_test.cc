@@ -95,7 +95,7 @@ TEST_P(Golden, SafeCutsChangeNothing) {
   std::vector<TokenId> together;
   std::size_t cuts = 0;
   for (std::string_view rest = text; !rest.empty(); ++cuts) {
-    const std::size_t at = tokenizer_->safe_cut(rest, 300);
+    const std::size_t at = tokenizer_->safe_cut(rest, 1000);
     const auto ids = encode(std::string(rest.substr(0, at == 0 ? rest.size() : at)));
     together.insert(together.end(), ids.begin(), ids.end());
     rest.remove_prefix(at == 0 ? rest.size() : at);
@@ -103,7 +103,7 @@ TEST_P(Golden, SafeCutsChangeNothing) {
   EXPECT_EQ(together, encode(text));
   const std::string name = GetParam();
   const bool cannot = name == "llama2" || name == "metaspace" || name == "gpt4o";
-  EXPECT_EQ(cuts > 5, !cannot) << cuts;
+  EXPECT_EQ(cuts > 2, !cannot) << cuts;
 }
 
 TEST_P(Golden, InvalidUtf8IsRefusedWithItsPlace) {

@@ -3,6 +3,7 @@
 
 #include <unicode/bytestream.h>
 #include <unicode/normalizer2.h>
+#include <unicode/uniset.h>
 
 #include "base/check.h"
 
@@ -30,6 +31,31 @@ const icu::Normalizer2& unicode_normalizer(UnicodeForm form) {
   return *normalizer;
 }
 
+// The library's normal forms are those of Unicode 9: it leaves later characters as they are.
+class Unicode9 {
+ public:
+  Unicode9() {
+    UErrorCode failure = U_ZERO_ERROR;
+    set_.applyPattern(icu::UnicodeString("[:age=9.0:]"), failure);
+    SHOAL_CHECK(U_SUCCESS(failure), "ICU knows no ages");
+    set_.freeze();
+  }
+  const icu::UnicodeSet& set() const { return set_; }
+
+ private:
+  icu::UnicodeSet set_;
+};
+
+const icu::Normalizer2& library_normalizer(UnicodeForm form) {
+  static const Unicode9 kOld;
+  static const icu::FilteredNormalizer2 kNfc(unicode_normalizer(UnicodeForm::kNfc), kOld.set());
+  static const icu::FilteredNormalizer2 kNfd(unicode_normalizer(UnicodeForm::kNfd), kOld.set());
+  static const icu::FilteredNormalizer2 kNfkc(unicode_normalizer(UnicodeForm::kNfkc), kOld.set());
+  static const icu::FilteredNormalizer2 kNfkd(unicode_normalizer(UnicodeForm::kNfkd), kOld.set());
+  const icu::FilteredNormalizer2* const all[] = {&kNfc, &kNfd, &kNfkc, &kNfkd};
+  return *all[static_cast<std::size_t>(form)];
+}
+
 icu::StringPiece piece_of(std::string_view text) {
   return {text.data(), static_cast<std::int32_t>(text.size())};
 }
@@ -41,7 +67,7 @@ Status normalize(UnicodeForm form, std::string_view text, std::string& out, bool
     return Error{Code::kResourceExhausted, "a text of over 1 GiB cannot be normalized", "",
                  "give it in shorter pieces"};
   }
-  const icu::Normalizer2& normalizer = unicode_normalizer(form);
+  const icu::Normalizer2& normalizer = library_normalizer(form);
   UErrorCode failure = U_ZERO_ERROR;
   changed = normalizer.isNormalizedUTF8(piece_of(text), failure) == 0;
   if (changed) {

@@ -182,8 +182,9 @@ Result<Pattern> Pattern::literal(std::string_view text) {
 }
 
 struct Matcher::State {
-  explicit State(const pcre2_code* compiled)
-      : code(compiled),
+  explicit State(std::shared_ptr<const void> compiled)
+      : owner(std::move(compiled)),
+        code(static_cast<const pcre2_code*>(owner.get())),
         data(pcre2_match_data_create(1, nullptr)),
         context(pcre2_match_context_create(nullptr)),
         stack(pcre2_jit_stack_create(kJitStackMin, kJitStackMax, nullptr)) {
@@ -198,6 +199,7 @@ struct Matcher::State {
   }
   State(const State&) = delete;
 
+  std::shared_ptr<const void> owner;
   const pcre2_code* code;
   pcre2_match_data* data;
   pcre2_match_context* context;
@@ -208,8 +210,7 @@ struct Matcher::State {
   int failure = 0;
 };
 
-Matcher::Matcher(const Pattern& pattern)
-    : state_(std::make_unique<State>(static_cast<const pcre2_code*>(pattern.code_.get()))) {}
+Matcher::Matcher(const Pattern& pattern) : state_(std::make_unique<State>(pattern.code_)) {}
 Matcher::~Matcher() = default;
 Matcher::Matcher(Matcher&&) noexcept = default;
 

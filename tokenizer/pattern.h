@@ -30,7 +30,7 @@ struct Match {
   std::size_t begin = 0, end = 0;
 };
 
-// Finds the matches of one text, one after the other, on one thread; must not outlive its pattern.
+// Finds the matches of one text, one after the other, on one thread.
 class Matcher {
  public:
   explicit Matcher(const Pattern& pattern);
