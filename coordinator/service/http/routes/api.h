@@ -44,7 +44,8 @@ Result<Response> get_checkpoint_file(Context& context, const Request& request);
 Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request);
 Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  // kDataLoss
 
-Response file_response(const Request& request, const FileEntry& entry, FilePart part);  // ranges
+Response stored_file_response(const Request& request, const FileEntry& entry,
+                              FilePart part);  // ranges
 
 // files.cc
 Result<Response> add_file(Context& context, const Request& request);
