@@ -15,11 +15,15 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "agent/host/children.h"
+#include "agent/host/confinement.h"
 #include "agent/host/device_probe.h"
 #include "agent/host/network.h"
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
+#include "base/number_text.h"
 #include "base/thread_environment.h"
+#include "base/wire_text.h"
 #include "identity/private_file.h"
 #include "threads/service_manager.h"
 
@@ -30,6 +34,7 @@ constexpr int kExitFlags = 2;
 constexpr double kSpeedMin = 0.01;
 constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
 constexpr int kOrphanLimitMax = 86'400;
+constexpr std::size_t kOwnerMax = 256;  // bytes of a name
 constexpr double kRelayMbitMax = 1e6;
 constexpr const char* kRelayDefault = "0.0.0.0:7200";  // with --role relay
 constexpr int kRelayPairsMin = 8, kRelayPairsMax = 65'536, kRelayShare = 8;
@@ -44,7 +49,9 @@ struct Flags {
   bool replica_group = false;
   double speed = 1;
   int orphan_limit_s = 600;
+  double data_cache_gib = 16;
   std::string trainer_root, python = "python3";
+  std::vector<std::string> code_from;
   std::string emulated_link;
   std::string relay, relay_advertise;
   double relay_mbit = 0;
@@ -112,6 +119,24 @@ void declare_relay(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
+void declare_programs(CLI::App& app, Flags& flags) {
+  app.add_option(
+         "--trainer-root", flags.trainer_root,
+         "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
+         "user (default: none are run)")
+      ->envname("SHOAL_TRAINER_ROOT");
+  app.add_option(
+         "--allow-code-from", flags.code_from,
+         "owner of jobs whose uploaded code this host runs, confined to a folder of its own, any "
+         "number of times; '*': everybody who may submit jobs (default: none)")
+      ->envname("SHOAL_ALLOW_CODE_FROM")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
+      ->envname("SHOAL_PYTHON")
+      ->capture_default_str();
+}
+
 void declare(CLI::App& app, Flags& flags) {
   app.set_version_flag("--version", std::string("shoal-agent ") + SHOAL_VERSION);
   app.add_option("--coordinator", flags.coordinator, "host:port of the coordinator's gRPC service")
@@ -135,13 +160,11 @@ void declare(CLI::App& app, Flags& flags) {
          "[NAME=]FOLDER beneath which jobs may read data, any number of times (default: none)")
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
-  app.add_option(
-         "--trainer-root", flags.trainer_root,
-         "folder with the programs of jobs with trainer.kind = \"python\", which run as this "
-         "user (default: none are run)")
-      ->envname("SHOAL_TRAINER_ROOT");
-  app.add_option("--python", flags.python, "interpreter that runs them, found in PATH")
-      ->envname("SHOAL_PYTHON")
+  declare_programs(app, flags);
+  app.add_option("--data-cache-gib", flags.data_cache_gib,
+                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
+      ->envname("SHOAL_DATA_CACHE_GIB")
+      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
       ->capture_default_str();
   app.add_option("--role", flags.role,
                  "trainer; reducer: no device is used, this host averages for others (jobs with "
@@ -278,6 +301,20 @@ Status check_replica_group(const Flags& flags, std::size_t devices) {
                "--replica-group", "leave it out, or name more, for example --devices cpu:2"};
 }
 
+Status check_code_from(const Flags& flags) {
+  if (flags.code_from.empty()) return {};
+  if (flags.code_from.size() > kCodeOwnersMax) {
+    return Error{Code::kValidation, "can be given 64 times at most", "--allow-code-from",
+                 "name '*' to allow everybody who may submit jobs"};
+  }
+  for (const std::string& owner : flags.code_from) {
+    if (!owner.empty() && is_plain_text(owner, kOwnerMax)) continue;
+    return Error{Code::kValidation, "must be the name of an owner, got '" + owner + "'",
+                 "--allow-code-from", "`shoal token ls` lists the owners of tokens"};
+  }
+  return can_confine();
+}
+
 std::string program_of(const Flags& flags) {
   if (!flags.trainer.empty()) return flags.trainer;
   return beside_this_binary(flags.role == "reducer" ? "shoal-reducer" : "shoal-trainer");
@@ -327,6 +364,7 @@ Result<std::optional<RelaySettings>> relay_settings(const Flags& flags, const st
 Result<HostOptions> host_options(const Flags& flags) {
   HostOptions options;
   if (const Status values = check_values(flags); !values.ok()) return values.error();
+  if (const Status allowed = check_code_from(flags); !allowed.ok()) return allowed.error();
   options.coordinator.address = flags.coordinator;
   const auto address = address_to_dial(flags.coordinator, "--coordinator");
   if (!address.ok()) return address.error();
@@ -362,10 +400,12 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
+  constexpr double kGib = 1 << 30;
+  options.data_cache = Bytes(static_cast<std::int64_t>(flags.data_cache_gib * kGib));
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;
   options.python = flags.python;
-  options.core.runs_programs = !flags.trainer_root.empty();
+  options.core.programs = {!flags.trainer_root.empty(), flags.code_from};
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   if (flags.replica_group) {
     options.replica_group = static_cast<int>(options.core.devices.size());
@@ -406,6 +446,7 @@ sigset_t block_stop_signals() {
 
 int run(const Flags& flags) {
   const sigset_t signals = block_stop_signals();
+  Children::of_this_process().adopt_orphans();
   ServiceManager manager = ServiceManager::from_environment();
   auto options = host_options(flags);
   if (!options.ok()) return complain(options.error(), kExitFlags);

@@ -112,6 +112,10 @@ Result<Json> Api::remove(const std::string& path) const {
   return send_body("DELETE", path, {}, "application/json", {});
 }
 
+Result<Json> Api::put(const std::string& path, const std::string& bytes) const {
+  return send_body("PUT", path, bytes, "application/octet-stream", {});
+}
+
 Result<Json> Api::patch(const std::string& path, const Json& change) const {
   return send_body("PATCH", path, change.dump(), "application/json", {});
 }

@@ -40,6 +40,7 @@ class Api {
   Result<Json> post(const std::string& path, const std::string& body,
                     const std::string& content_type, const Locate& locate = {}) const;
   Result<Json> remove(const std::string& path) const;  // DELETE
+  Result<Json> put(const std::string& path, const std::string& bytes) const;
   Result<Json> patch(const std::string& path, const Json& change) const;
   // {"items": […]} of all pages, at most `max` items (0: all).
   Result<Json> list(const std::string& path, std::size_t max = 0) const;

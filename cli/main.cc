@@ -48,6 +48,7 @@ class Tree {
     add_machines();
     add_people();
     add_logs();
+    add_datasets();
     add_checkpoints();
     add_generate();
     add_admin();
@@ -125,7 +126,9 @@ class Tree {
         ->delimiter(',');
     up->add_option("--trainer-root", up_.trainer_root,
                    "Folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
-    up->add_option("--python", up_.python, "Interpreter that runs them [python3]");
+    up->add_option("--python", up_.python,
+                   "Interpreter that runs these, and code that you upload (job submit --code) "
+                   "[python3]");
     up->add_option("--emulate-link", up_.emulated_link,
                    "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
     up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");
@@ -144,6 +147,8 @@ class Tree {
             ""));
     command->add_option("--from", submit_.from,
                         "begin from the weights of a checkpoint, or a job's newest one");
+    command->add_option("--code", submit_.code,
+                        "folder with the program of the job (trainer.entry), sent with it");
     command
         ->add_option("--set", submit_.changes.sets,
                      "change one field, any number of times: train.lr=0.0005")
@@ -331,6 +336,27 @@ class Tree {
     command->add_option("--grep", logs_.text, "only lines with this text");
   }
 
+  void add_datasets() {
+    CLI::App* dataset = group("dataset", "what jobs train on");
+    CLI::App* add = leaf(dataset, "add", "upload files as a dataset; continues where it stopped",
+                         [this] { return dataset_add(common_.context(), dataset_); });
+    add->add_option("NAME", dataset_.name, "a new name")->required();
+    add->add_option("FILES", dataset_.files, "its shards, in this order")->required();
+    add->add_option("--tokens", dataset_.tokens,
+                    "how they lie in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
+        ->check(CLI::IsMember({"bytes", "uint16", "uint32"}));
+    leaf(dataset, "ls", "all datasets", [this] { return dataset_ls(common_.context()); });
+    const auto of_one = [&](const char* verb, const char* what,
+                            Result<int> (*run)(const Context&, const std::string&)) {
+      leaf(dataset, verb, what, [this, run] { return run(common_.context(), name_); })
+          ->add_option("NAME", name_, "its name")
+          ->required();
+    };
+    of_one("get", "one, with its shards", dataset_get);
+    of_one("verify", "read the stored files again and compare their SHA-256", dataset_verify);
+    of_one("rm", "remove one, and its files that nothing else uses", dataset_rm);
+  }
+
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
     take_name(leaf(checkpoint, "ls", "all checkpoints of a job",
@@ -491,6 +517,7 @@ class Tree {
   TokenOptions token_;
   LoginOptions login_;
   int last_ = 50;
+  DatasetOptions dataset_;
   GenerateOptions generate_;
   ExportOptions export_;
   std::string name_, folder_, round_;

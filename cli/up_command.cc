@@ -22,6 +22,7 @@
 #include "cli/terminal.h"
 #include "identity/private_file.h"
 #include "threads/file_lock.h"
+#include "threads/landlock.h"
 
 namespace shoal::cli {
 namespace {
@@ -30,7 +31,8 @@ namespace fs = std::filesystem;
 
 constexpr double kReadyLimitS = 60;
 constexpr double kStopGraceS = 10;
-constexpr double kFreeBytesMin = 16e6;  // below it nothing can start, and logs cannot say why
+constexpr const char* kOwner = "admin";  // of the token in the file
+constexpr double kFreeBytesMin = 16e6;   // below it nothing can start, and logs cannot say why
 
 // Tries the address before anything is started, so that the flag can be named.
 Status check_port_is_free(const HostPort& address, const std::string& flag) {
@@ -149,6 +151,8 @@ class Cluster {
   Cluster(UpLayout layout, UpOptions options)
       : layout_(std::move(layout)), options_(std::move(options)), binaries_(own_folder()) {
     state_.data_dir = layout_.root;
+    // Jobs of whoever runs this command; agents refuse to start where nothing would confine them.
+    if (landlock_version() > 0) options_.code_from = {kOwner};
   }
 
   Status start() {

@@ -176,6 +176,9 @@ Launch agent_launch(const UpLayout& layout, const UpOptions& options, int number
     command.insert(command.end(),
                    {"--trainer-root", std::filesystem::absolute(options.trainer_root).string()});
   }
+  for (const std::string& owner : options.code_from) {
+    if (!reducer) command.insert(command.end(), {"--allow-code-from", owner});
+  }
   if (!reducer && !options.python.empty()) {
     command.insert(command.end(), {"--python", options.python});
   }
@@ -273,7 +276,8 @@ StoppedCluster count_running(const UpState& state,
   for (const ProcessRef& process : state.all()) {
     const bool runs = is_running(process);
     if (!runs) {
-      stopped.ended_before.push_back(process.name);
+      const bool coordinator = process.name == state.coordinator.name;
+      stopped.ended_before.push_back(coordinator ? "the coordinator" : process.name);
     } else if (process.name == state.coordinator.name) {
       stopped.coordinator = true;
     } else {

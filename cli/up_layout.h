@@ -32,7 +32,8 @@ struct UpOptions {
   std::vector<double> speeds;  // one share per agent, from 0.01 to 1; empty: full speed
   std::vector<std::string> data_roots = {"/"};  // where jobs may read: [NAME=]FOLDER
   std::string trainer_root;                     // with the programs of jobs; empty: none are run
-  std::string python;                           // which runs them; empty: the agent's default
+  std::vector<std::string> code_from;           // owners whose uploaded code is run
+  std::string python;                           // which runs both; empty: the agent's default
   std::string emulated_link;  // which every agent's trainers pretend to have; empty: none
   bool detach = false;
 };

@@ -87,6 +87,7 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   options.emulated_link = "up=10mbit";
   options.data_roots = {"texts=/srv/texts"};
   options.trainer_root = "/srv/programs";
+  options.code_from = {"admin"};
   options.python = "/venv/bin/python3";
   const Launch agent =
       agent_launch(layout, options, 3, 2, {"http://h", "127.0.0.1:9", "/t"}, "/bin");
@@ -109,6 +110,7 @@ TEST(UpLayout, AgentsGetTheirOwnFolderAndFreePorts) {
   EXPECT_TRUE(has("--data-root", "texts=/srv/texts"));
   EXPECT_TRUE(has("--emulate-link", "up=10mbit"));
   EXPECT_TRUE(has("--trainer-root", "/srv/programs"));
+  EXPECT_TRUE(has("--allow-code-from", "admin"));
   EXPECT_TRUE(has("--python", "/venv/bin/python3"));
 }
 
@@ -146,7 +148,7 @@ TEST(UpLayout, WhoHadEndedBeforeIsNotSaidToBeStopped) {
             "Stopped 1 agent and the coordinator; agent-2 and agent-3 had ended before.");
   const auto none = [](const ProcessRef&) { return false; };
   EXPECT_EQ(stopped_text(count_running(state, none)),
-            "Stopped 0 agents; agent-1, agent-2, agent-3 and coordinator had ended before.");
+            "Stopped 0 agents; agent-1, agent-2, agent-3 and the coordinator had ended before.");
 }
 
 TEST(UpContext, IsNamedByItsPort) {

@@ -191,12 +191,13 @@ Result<Shelves> open_shelves(const Config& config, Store& store) {
 
 Result<std::unique_ptr<AgentService>> start_agents(const Config& config, Machines& machines,
                                                    Refusals& refusals, const Shelves& shelves,
-                                                   Runtime& runtime) {
+                                                   FileTransfer& files, Runtime& runtime) {
   return AgentService::start(
       {.bind = config.grpc,
        .door = make_agent_door(machines, refusals),
        .certify = [&](const identity::ReplicaName& replica,
                       const std::string& request) { return machines.certify(replica, request); },
+       .files = &files,
        .revoked = [&] { return machines.recently_revoked(); },
        .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms()),
        .bucket = shelves.bucket.get()},
@@ -222,7 +223,7 @@ std::unique_ptr<otlp::Exporter> start_exporter(const Config& config, const std::
 }
 
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
-                                               Machines& machines, People& people,
+                                               Machines& machines, People& people, FileStore& files,
                                                const Webhook* webhook,
                                                const CheckpointBucket* bucket,
                                                const otlp::Exporter* exporter, Refusals& refusals,
@@ -238,6 +239,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .drain_limit = kHttpStopLimit,
                                  .machines = &machines,
                                  .people = &people,
+                                 .files = &files,
                                  .webhook = webhook,
                                  .bucket = bucket,
                                  .exporter = exporter,
@@ -264,6 +266,9 @@ Status serve(const Config& config, ServiceManager& manager) {
       [&](AuditRecord record) { (*people)->note(std::move(record), [](const Status&) {}); },
       [&] { return (*people)->now(); });
   const GrpcLog grpc_log(refusals);
+  auto uploads = FileStore::open(
+      {.folder = config.file_root(), .each_owner = config.files_each_owner}, **store);
+  if (!uploads) return uploads.error();
   auto shelves = open_shelves(config, **store);
   if (!shelves) return shelves.error();
   const std::string instance = host_name() + ":" + config.data_dir;
@@ -279,7 +284,9 @@ Status serve(const Config& config, ServiceManager& manager) {
   }
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
-  auto agents = start_agents(config, **machines, refusals, *shelves, **runtime);
+  FileTransfer file_transfer(**uploads, **runtime, (*store)->reader(),
+                             std::chrono::milliseconds(config.core.transfer_limit.ms()));
+  auto agents = start_agents(config, **machines, refusals, *shelves, file_transfer, **runtime);
   if (!agents) return agents.error();
   (*machines)->on_revoked([&](AgentId machine) {
     (*agents)->end_sessions_of(machine);
@@ -292,8 +299,9 @@ Status serve(const Config& config, ServiceManager& manager) {
   const auto woken = (*runtime)->on_events([&](std::int64_t) {
     if (*webhook) (*webhook)->wake();
   });
-  auto http = start_http(config, (*agents)->address(), **machines, **people, webhook->get(),
-                         shelves->bucket.get(), exporter.get(), refusals, **runtime);
+  auto http =
+      start_http(config, (*agents)->address(), **machines, **people, **uploads, webhook->get(),
+                 shelves->bucket.get(), exporter.get(), refusals, **runtime);
   if (!http) return http.error();
   served = http->get();
   const Digest loaded = (*runtime)->digest();

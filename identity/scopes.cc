@@ -35,6 +35,8 @@ constexpr Line kTable[] = {
     {Action::kViewSpace, {kAny, kAny, kNo, kNo, kNo}},
     {Action::kManageTokens, {kAny, kNo, kNo, kNo, kNo}},
     {Action::kRotateCa, {kAny, kNo, kNo, kNo, kNo}},
+    {Action::kManageData, {kAny, kAny, kOwn, kNo, kNo}},
+    {Action::kDownloadData, {kAny, kOwn, kOwn, kNo, kNo}},
 };
 
 constexpr bool has_every_action() {

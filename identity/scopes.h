@@ -55,6 +55,8 @@ enum class Action {
   kViewSpace,     // what takes the space, by job
   kManageTokens,  // of other people
   kRotateCa,
+  kManageData,    // upload files, name datasets, and remove both
+  kDownloadData,  // the content of files
 };
 constexpr auto enumerators_of(Of<Action>) {
   using enum Action;
@@ -72,7 +74,9 @@ constexpr auto enumerators_of(Of<Action>) {
                               {kReadAudit, "read_audit"},
                               {kViewSpace, "view_space"},
                               {kManageTokens, "manage_tokens"},
-                              {kRotateCa, "rotate_ca"}});
+                              {kRotateCa, "rotate_ca"},
+                              {kManageData, "manage_data"},
+                              {kDownloadData, "download_data"}});
 }
 
 // The objects that an action may touch, by owner. For objects without an owner, `own` is `any`.

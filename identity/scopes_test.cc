@@ -25,6 +25,8 @@ constexpr char kTable[] = R"(
   view_space          any   any      none      none   none
   manage_tokens       any   none     none      none   none
   rotate_ca           any   none     none      none   none
+  manage_data         any   any      own       none   none
+  download_data       any   own      own       none   none
 )";
 
 TEST(Scopes, TheTableIsThis) {

@@ -39,6 +39,18 @@ std::vector<MixturePart> datasets_of(const DataSpec& data) {
   return data.mixture;
 }
 
+std::vector<std::string> uploads_of(const JobSpec& spec) {
+  std::vector<std::string> uploads;
+  for (const MixturePart& part : datasets_of(spec.data)) {
+    const auto dataset = parse_dataset(part.dataset);
+    if (dataset && !dataset->manifest.empty()) uploads.push_back(dataset->manifest);
+  }
+  if (spec.trainer.code.starts_with(kCodePrefix)) {
+    uploads.push_back(spec.trainer.code.substr(kCodePrefix.size()));
+  }
+  return uploads;
+}
+
 bool is_data_root_name(std::string_view name) {
   constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789_-";
   return !name.empty() && name.size() <= kDataRootNameMax &&

@@ -46,6 +46,10 @@ std::string to_string(const DatasetRef& dataset);
 // The datasets of a job in the order of its mixture, each with its weight; none with data.train.
 std::vector<MixturePart> datasets_of(const DataSpec& data);
 
+// SHA-256 of the uploaded files that a job needs: manifests of its datasets, and its code. A
+// dataset without a hash was not submitted yet.
+std::vector<std::string> uploads_of(const JobSpec& spec);
+
 inline constexpr std::size_t kDataRootNameMax = 64;
 bool is_data_root_name(std::string_view name);  // of a-z, 0-9, '_' and '-'
 

@@ -75,6 +75,17 @@ TEST(DataRules, ADatasetHasANameAndPerhapsTheHashOfItsManifest) {
   }
 }
 
+TEST(DataRules, AJobNeedsItsManifestsAndItsCode) {
+  const std::string books(64, 'a'), code(64, 'b');
+  JobSpec spec;
+  spec.data.mixture = {{"books@" + books, 1}, {"unresolved", 1}};
+  spec.trainer.code = "sha256:" + code;
+  EXPECT_EQ(uploads_of(spec), (std::vector<std::string>{books, code}));
+  spec.data = {.train = "/x"};
+  spec.trainer.code.clear();
+  EXPECT_TRUE(uploads_of(spec).empty());
+}
+
 TEST(DataRules, APathMayNameARoot) {
   const auto parts = [](std::string_view text) {
     const DataPath path = parse_data_path(text);

@@ -12,6 +12,7 @@
 
 #include "job/data_rules.h"
 #include "job/field_checker.h"
+#include "job/mixture_order.h"
 #include "job/sync_rules.h"
 
 namespace shoal {
@@ -191,11 +192,16 @@ void check_mixture(const std::vector<MixturePart>& mixture, FieldChecker& checke
     return checker.refuse("/data/mixture", "must be of at most " + text_of(kMixtureParts) +
                                                " datasets, got " + std::to_string(mixture.size()));
   }
+  double sum = 0;
+  for (const MixturePart& part : mixture) sum += part.weight;
   std::set<std::string> seen;
   for (const MixturePart& part : mixture) {
     check_dataset(part.dataset, "/data/mixture", checker);
     checker.require(part.weight > 0 && part.weight <= kMaxWeight, "/data/mixture",
                     "must give each dataset a weight above 0 and at most 1e6", part.weight);
+    checker.require(part.weight >= MixtureOrder::kShareMin * sum, "/data/mixture",
+                    "must give each dataset at least a thousandth of the sum of the weights",
+                    part.weight);
     if (!seen.insert(part.dataset.substr(0, part.dataset.find('@'))).second) {
       checker.refuse("/data/mixture",
                      "must name each dataset once, got " + quoted(part.dataset) + " twice");
@@ -444,6 +450,10 @@ void check_trainer(const JobOptions& options, FieldChecker& checker) {
     checker.refuse("/swarm/schedule", "must be 'flush' or '1f1b'" + with +
                                           ", whose program has one version of its weights, got "
                                           "'2bw'");
+  }
+  if (!datasets_of(options.data).empty()) {
+    checker.refuse(options.data.dataset.empty() ? "/data/mixture" : "/data/dataset",
+                   "must be left out" + with + ", which reads a file of each host; set data.train");
   }
   if (options.sync.algorithm == SyncAlgorithm::kDdp) {
     checker.refuse("/sync/algorithm",

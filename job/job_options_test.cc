@@ -111,6 +111,10 @@ const Refusal kModelRefusals[] = {
      [](JobOptions& s) {
        s.data = {.mixture = {{"books", 0}}};
      }},
+    {"/data/mixture", "a thousandth of the sum of the weights, got 1",
+     [](JobOptions& s) {
+       s.data = {.mixture = {{"books", 1}, {"code", 1000}}};
+     }},
     {"/data/mixture", "must name each dataset once",
      [](JobOptions& s) {
        s.data = {.mixture = {{"books", 1}, {"books@" + std::string(64, 'a'), 1}}};
@@ -444,6 +448,9 @@ TEST(JobOptions, AProgramIsCutIntoAKnownNumberOfStages) {
   options.swarm.schedule = PipelineSchedule::kFlush;
   options.swarm.stages = 0;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/swarm/stages"});
+  options.swarm.stages = 1;
+  options.data = {.dataset = "books"};
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/data/dataset"});
 }
 
 TEST(JobOptions, TheCodeOfAProgramIsTheHashOfABundle) {

@@ -46,7 +46,7 @@ check_words() {
   sources '*' "${mine[@]}" | xargs -0 --no-run-if-empty grep -nIE '/(home|Users)/[a-z]+/|/work/|/root/' -- |
     sed 's/^\([^:]*:[0-9]*\):.*/\1: path of one machine/'
   # A comment begins with its subject: "Of the cookie" does not say what it describes.
-  sources '*' "${mine[@]}" ':!migrations' ':!*.md' ':!*.json' ':!web' | xargs -0 --no-run-if-empty \
+  sources '*' "${mine[@]}" ':!migrations' ':!*.md' ':!*.json' ':!web/dist' | xargs -0 --no-run-if-empty \
     grep -nIE '(//|#|/\*) (Of|Who|Whom|Whose|Whoever) [a-z]' -- |
     sed 's/^\([^:]*:[0-9]*\):.*/\1: a comment opens with Of or Who; begin with its subject/'
 }

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <string>
 
+#include "agent_channel/data_client.h"
 #include "agent_channel/environment.h"
 #include "outer_opt/cuda/accelerator.h"
 #include "replica/runtime/serve.h"
@@ -149,7 +150,10 @@ int serve() {
   warn_about_slow_blas(*device);
   const auto accelerator = accelerator_of(*device);
   if (!accelerator) return complain(accelerator.error());
-  TorchHost host(*device, *roots, accelerator->get(), replica_group_maker(*device, *replica_group));
+  const auto line = agent_channel::control_options(kProgram);
+  if (!line) return complain(line.error());
+  TorchHost host(*device, *roots, accelerator->get(), replica_group_maker(*device, *replica_group),
+                 agent_channel::read_over(*line));
   const auto measure_device = [&](TrainerReady& ready) {
     return guarded([&] { measure(*device, *replica_group, *accelerator != nullptr, ready); });
   };
@@ -166,7 +170,10 @@ int serve_group_member() {
   if (!roots) return complain(roots.error());
   if (const Status prepared = prepare_device(*device); !prepared) return complain(prepared.error());
   const auto group = device_group(*device);
-  const Status end = run_group_member(leader, *device, *roots, group.get());
+  // Without an agent there are no datasets, but there may be files.
+  const auto line = agent_channel::control_options(kProgram);
+  const Status end = run_group_member(leader, *device, *roots, group.get(),
+                                      line ? agent_channel::read_over(*line) : data::ReadStored{});
   return end.error().code == Code::kUnavailable ? 0 : complain(end.error());
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "messages/messages.h"
+#include "transfer/disk.h"
 
 namespace shoal {
 
@@ -26,14 +27,5 @@ std::string list_digest(const std::vector<FileEntry>& files);
 // its entry says. Paths must have been checked before.
 Status read_files(const std::string& folder, const std::vector<FileEntry>& files, Bytes from,
                   const std::function<bool(std::span<const std::byte>)>& take);
-
-// What could not be done with `path`, by errno. kResourceExhausted: the disk is full.
-Error disk_error(const std::string& what, const std::string& path, int number);
-
-Status sync_folder(const std::string& path);
-Status write_all(int fd, std::span<const std::byte> bytes, const std::string& path);
-
-// Written beside `path`, synced, renamed over it, and the folder synced.
-Status write_file_durably(const std::string& path, std::string_view text);
 
 }  // namespace shoal

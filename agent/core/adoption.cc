@@ -53,7 +53,7 @@ void Agent::State::adopt(std::int32_t slot, const Assign& held) {
   if (link_id.n != 0) {
     return emit(SendTrainer{trainer_id(slot), Release{held.replica, ReleaseReason::kReplaced}});
   }
-  trainers[static_cast<std::size_t>(slot)].entry = held.spec.trainer.entry;
+  trainers[static_cast<std::size_t>(slot)].runs = runs_of(held);
   Replica& replica = take_on(held, slot);
   move(replica.state, ReplicaEvent::kLoad);
   replica.due = now + options.load_limit;

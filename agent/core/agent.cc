@@ -25,7 +25,8 @@ void add_to(Digester& digester, const Trainer& trainer) {
       .add(trainer.unresponsive)
       .add(trainer.left)
       .add(trainer.hears_relays)
-      .add(trainer.entry)
+      .add(trainer.runs.entry)
+      .add(trainer.runs.code)
       .add(trainer.replaced)
       .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)
@@ -36,6 +37,12 @@ void add_to(Digester& digester, const Trainer& trainer) {
 
 void add_to(Digester& digester, const TransferPatience& patience) {
   digester.add(patience.done().count()).add(patience.breaks()).add(patience.gives_up_at().ns);
+}
+
+void add_to(Digester& digester, const Fetch& fetch) {
+  digester.add(fetch.complete).add(fetch.running);
+  add_to(digester, fetch.patience);
+  digester.add(ns_of(fetch.queued_since)).add(ns_of(fetch.due));
 }
 
 void add_to(Digester& digester, const Upload& upload) {
@@ -136,6 +143,7 @@ void Agent::State::fire_deadlines() {
     if (passed(fetch.due)) overdue.push_back(id);
   }
   for (const CheckpointPartId id : overdue) fetch_due(id);
+  codes_due();
   for (auto& [id, upload] : uploads) {
     if (passed(upload.due)) send_upload(id, upload);
   }
@@ -150,6 +158,7 @@ std::optional<Instant> Agent::State::next_deadline() const {
   for (const auto& trainer : trainers) take_earlier(earliest, trainer.due);
   for (const auto& [id, replica] : replicas) take_earlier(earliest, replica.due);
   for (const auto& [id, fetch] : fetches) take_earlier(earliest, fetch.due);
+  for (const auto& [code, fetch] : codes) take_earlier(earliest, fetch.due);
   for (const auto& [id, upload] : uploads) take_earlier(earliest, upload.due);
   return earliest;
 }
@@ -180,6 +189,9 @@ void Agent::step(Instant now, const Input& input, Effects& out) {
                  [&](const CheckpointUploadMoved& i) { s.upload_moved(i); },
                  [&](const CheckpointUploadDone& i) { s.upload_done(i.part); },
                  [&](const CheckpointUploadFailed& i) { s.upload_failed(i); },
+                 [&](const CodeFetched& i) { s.code_fetched(i.code); },
+                 [&](const CodeFetchMoved& i) { s.code_moved(i); },
+                 [&](const CodeFetchFailed& i) { s.code_failed(i); },
                  [&](const HostMeasured& i) { s.measured_host = i; },
                  [&](const StopRequested&) { s.stop(); },
                  [&](const HandOverRequested&) { s.hand_over(); },
@@ -217,11 +229,9 @@ Digest Agent::digest() const {
     digester.add(replica.held.anchor).add(replica.held.momentum);
   }
   for (const ReplicaId id : s.released) digester.add(id.n);
-  for (const auto& [id, fetch] : s.fetches) {
-    digester.add(id.checkpoint.n).add(id.stage).add(fetch.complete).add(fetch.running);
-    add_to(digester, fetch.patience);
-    digester.add(ns_of(fetch.queued_since)).add(ns_of(fetch.due));
-  }
+  for (const auto& [id, fetch] : s.fetches)
+    add_to(digester.add(id.checkpoint.n).add(id.stage), fetch);
+  for (const auto& [code, fetch] : s.codes) add_to(digester.add(code), fetch);
   for (const auto& [id, upload] : s.uploads)
     add_to(digester.add(id.checkpoint.n).add(id.stage), upload);
   return digester.finish();

@@ -24,9 +24,9 @@
 //  * Relays. What the coordinator tells of them is told to every trainer, at once and when it
 //    attaches.
 //  * Programs. A job with trainer.kind = "python" is worked on by a process of its own: it takes
-//  the
-//    place of the device's trainer, serves one replica, and is told to stop when that has ended;
-//    then the trainer comes back. One that ends before fails its replica.
+//    the place of the device's trainer, serves one replica, and is told to stop when that has
+//    ended; then the trainer comes back. One that ends before fails its replica. Code that came
+//    with a job is fetched first, and only if its owner is one of Options::programs.
 //  * Memory. A replica that does not fit beside those that its device holds is refused
 //    (kOutOfMemory) before anything is loaded.
 //  * Replicas. Assign of a known or released one is a no-op; one whose trainer is not ready, or
@@ -57,6 +57,7 @@
 #include "base/field_error.h"
 #include "base/flat_map.h"
 #include "base/time.h"
+#include "job/program_rules.h"
 
 namespace shoal::agent {
 
@@ -67,7 +68,7 @@ struct Options {
   std::vector<Device> devices;  // devices[i].index == i
   bool only_relays = false;     // no device, and no trainer
   std::string data_dir;         // checkpoint folders are named below it
-  bool runs_programs = false;   // of jobs with trainer.kind = "python"
+  AllowedPrograms programs;     // of jobs with trainer.kind = "python"
   std::uint64_t seed = 1;       // of the jitter
 
   // Together: within 10 s after the line has healed there is a session again, however long it was

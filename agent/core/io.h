@@ -122,6 +122,19 @@ struct CheckpointUploadFailed {
   Error error;
 };
 
+// The same for the code of jobs (trainer.code).
+struct CodeFetched {  // complete, verified and unpacked
+  std::string code;
+};
+struct CodeFetchMoved {
+  std::string code;
+  Bytes done, total;
+};
+struct CodeFetchFailed {
+  std::string code;
+  Error error;
+};
+
 // For the heartbeats: memory of agent and trainers, and what the relay does, where there is one.
 struct HostMeasured {
   Bytes resident;
@@ -135,7 +148,8 @@ using Input = std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAtt
                            TrainerDetached, TrainerExited, CheckpointFetched, CheckpointFetchMoved,
                            CheckpointFetchFailed, CheckpointHashed, CheckpointHashFailed,
                            CheckpointUploadMoved, CheckpointUploadDone, CheckpointUploadFailed,
-                           HostMeasured, StopRequested, HandOverRequested, Tick>;
+                           CodeFetched, CodeFetchMoved, CodeFetchFailed, HostMeasured,
+                           StopRequested, HandOverRequested, Tick>;
 
 // ---- effects
 
@@ -157,7 +171,8 @@ struct StartTrainer {
   TrainerId trainer;
   std::int32_t device = 0;
   std::int32_t beside = 0;  // other trainers of that device: they share its threads
-  std::string entry = {};   // the program of a job; empty: the trainer
+  TrainerSpec runs = {};    // the program of a job, or the trainer
+  std::string data = {};    // that a program is to read (DataSpec::train)
   ReplicaId replica = {};   // that a program is for
 };
 struct KillTrainer {  // SIGKILL or SIGTERM to its process group
@@ -191,6 +206,14 @@ struct DeleteCheckpointFolder {
   std::string folder;
 };
 
+// The code of a job, which has a replica here: answered by CodeFetched or CodeFetchFailed. Of what
+// was fetched before, `in_use` stays; the driver keeps a bounded number of others.
+struct FetchCode {
+  std::string code;
+  ReplicaId replica;  // whose job it is of
+  std::vector<std::string> in_use;
+};
+
 struct ExitProcess {  // last effect; the message is for stderr
   int code = 0;
   std::string message;
@@ -204,7 +227,7 @@ inline constexpr const char* kWrittenFolder = "written";  // a trainer
 
 using Effect = std::variant<OpenLink, CloseLink, SendCoordinator, StartTrainer, KillTrainer,
                             SendTrainer, FetchCheckpoint, HashCheckpoint, UploadCheckpoint,
-                            DeleteCheckpointFolder, ExitProcess>;
+                            DeleteCheckpointFolder, FetchCode, ExitProcess>;
 using Effects = std::vector<Effect>;
 
 }  // namespace shoal::agent

@@ -26,7 +26,9 @@ void Agent::State::open_link() {
               .version = options.version,
               .host = options.host,
               .labels = options.labels,
-              .hears_relays = true};
+              .hears_relays = true,
+              .runs_programs = options.programs.beneath_root,
+              .code_from = options.programs.code_from};
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     hello.devices.push_back(trainers[i].device);
   }

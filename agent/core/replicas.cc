@@ -34,11 +34,8 @@ void Agent::State::assign(const Assign& message) {
     return refuse(message.replica, ReplicaFailure::kInternal,
                   "this agent already holds " + std::to_string(options.replicas_max) + " replicas");
   }
-  if (!message.spec.trainer.entry.empty() && !options.runs_programs) {
-    return refuse(message.replica, ReplicaFailure::kInternal,
-                  "trainer.kind: this agent runs no programs of jobs (start it with "
-                  "--trainer-root FOLDER, beneath which " +
-                      message.spec.trainer.entry + " is)");
+  if (const auto why = why_not_run_here(message)) {
+    return refuse(message.replica, ReplicaFailure::kInternal, *why);
   }
   if (const auto why = no_memory_for(message)) {
     return refuse(message.replica, ReplicaFailure::kOutOfMemory, *why);
@@ -51,7 +48,8 @@ void Agent::State::assign(const Assign& message) {
   }
   Replica& replica = take_on(message, *slot);
   replica.due = now + options.assign_limit;
-  prepare(*slot);
+  want_code(replica);
+  prepare(replica);
   if (message.source.kind == SourceKind::kCheckpoint) {
     const CheckpointPartId part{message.source.checkpoint, message.stage};
     want_fetch(part);
@@ -104,6 +102,7 @@ void Agent::State::load_what_is_ready() {
     if (replica.state != ReplicaState::kWaiting) continue;
     const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
     if (trainer.state != TrainerState::kReady || !trainer.attached || trainer.releasing) continue;
+    if (trainer.runs != runs_of(replica.assign)) continue;  // its code is not here yet
     if (!say_load(replica)) continue;
     move(replica.state, ReplicaEvent::kLoad);
     replica.due = now + load_limit_of(replica);
@@ -156,6 +155,7 @@ void Agent::State::end_replica(ReplicaId id) {
   drop_unfinished_uploads(id);
   remember_released(id);
   drop_unused_fetches();
+  drop_unused_code();
 }
 
 void Agent::State::remember_released(ReplicaId id) {
@@ -196,7 +196,7 @@ void Agent::State::say_failed(ReplicaId id, ReplicaFailure failure, std::string 
 // end in the same way again.
 void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail) {
   std::vector<ReplicaId> lost;
-  const bool program = !trainers[static_cast<std::size_t>(slot)].entry.empty();
+  const bool program = trainers[static_cast<std::size_t>(slot)].runs.kind == TrainerKind::kPython;
   for (const auto& [id, replica] : replicas) {
     const bool waits = replica.state == ReplicaState::kWaiting && !program;
     if (replica.slot == slot && !waits) lost.push_back(id);

@@ -1,7 +1,7 @@
 // The state behind agent.h and the functions that move it, one .cc per concern: link.cc,
-// trainers.cc, adoption.cc, replicas.cc, checkpoints.cc. agent.cc has the switch, the deadlines and
-// the digest.
-// Every change of a machine goes through move(), which looks the row up in states.h and counts it.
+// trainers.cc, adoption.cc, replicas.cc, programs.cc, checkpoints.cc. agent.cc has the switch, the
+// deadlines and the digest. Every change of a machine goes through move(), which looks the row up
+// in states.h and counts it.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ namespace shoal::agent {
 struct Trainer {
   TrainerState state = TrainerState::kDown;
   std::uint64_t generation = 0;
-  std::string entry;      // the program of the job that it was started for; empty: the trainer
+  TrainerSpec runs;       // the program of the job that it was started for, or the trainer
   bool replaced = false;  // it was told to stop, and another process takes its place
   Device device;          // as probed, then as the first trainer of the device measured it
   Instant started_at;
@@ -49,9 +49,9 @@ struct Replica {
   std::optional<Instant> due;  // waiting, serving: give up; loading: kill its trainer
 };
 
-// A checkpoint that replicas wait for or load from.
+// A checkpoint that replicas wait for or load from, or the code of a job that has replicas here.
 struct Fetch {
-  std::string folder;
+  std::string folder;  // of a checkpoint
   TransferPatience patience{seconds(60), seconds(1), seconds(1)};
   bool complete = false, running = true;
   std::optional<Instant> queued_since;  // it runs when those before it have ended
@@ -102,6 +102,7 @@ struct Agent::State {
   FlatMap<ReplicaId, Replica> replicas;
   std::vector<ReplicaId> released;  // newest last
   FlatMap<CheckpointPartId, Fetch> fetches;
+  FlatMap<std::string, Fetch> codes;  // by TrainerSpec::code
   FlatMap<CheckpointPartId, Upload> uploads;
 
   // ---- common
@@ -163,7 +164,6 @@ struct Agent::State {
   bool is_first(std::int32_t slot) const;                     // the one that its device always has
   bool is_taken(std::int32_t slot) const;                     // a replica is on it
   std::optional<std::int32_t> slot_for(std::int32_t device);  // none: too many trainers
-  void retire(std::int32_t slot);                             // nothing is left for it to do
   void kill_all_trainers();
   bool all_trainers_down() const;
 
@@ -176,9 +176,6 @@ struct Agent::State {
 
   // ---- replicas.cc
   void assign(const Assign& message);
-  void prepare(std::int32_t slot);
-  std::string entry_for(std::int32_t slot) const;
-  ReplicaId replica_for(std::int32_t slot) const;  // whose program its process runs; none: no one's
   void assign_again(Replica& replica, const Assign& message);
   Replica& take_on(const Assign& message, std::int32_t slot);
   void load_what_is_ready();
@@ -201,6 +198,25 @@ struct Agent::State {
   void loaded(const Loaded& message);
   bool is_on(ReplicaId replica, std::int32_t slot) const;
   std::optional<std::string> no_memory_for(const Assign& message) const;  // none: there is
+
+  // ---- programs.cc
+  TrainerSpec runs_of(const Assign& message) const;
+  std::optional<std::string> why_not_run_here(const Assign& message) const;  // none: it may run
+  void prepare(const Replica& replica);              // it was assigned, or its code has come
+  void retire(std::int32_t slot);                    // nothing is left for its process to do
+  TrainerSpec program_for(std::int32_t slot) const;  // the trainer, until the code is there
+  std::string data_for(std::int32_t slot) const;
+  ReplicaId replica_for(std::int32_t slot) const;  // whose program its process runs; none: no one's
+  bool has_code(const Replica& replica) const;
+  void want_code(Replica& replica);
+  void fetch_code(const std::string& code, Fetch& fetch);
+  void code_fetched(const std::string& code);
+  void code_moved(const CodeFetchMoved& input);
+  void code_failed(const CodeFetchFailed& input);
+  void codes_due();
+  void give_up_code(const std::string& code, const Error& error);
+  void drop_unused_code();
+  std::vector<ReplicaId> waiting_for_code(const std::string& code) const;
 
   // ---- checkpoints.cc
   void want_fetch(CheckpointPartId part);

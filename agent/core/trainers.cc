@@ -42,6 +42,12 @@ std::string other_protocol(std::int32_t its, const std::string& version) {
          " (install both of one version and start the agent again)";
 }
 
+std::string process_name(const Trainer& trainer) {
+  const std::string device = "device " + std::to_string(trainer.device.index);
+  if (trainer.runs.kind == TrainerKind::kBuiltin) return "the trainer of " + device;
+  return "the program " + trainer.runs.entry + " on " + device;
+}
+
 std::string seconds_text(Duration limit) { return std::to_string(limit.ms() / 1000) + " s"; }
 
 }  // namespace
@@ -66,12 +72,12 @@ void Agent::State::start_trainer(std::int32_t slot) {
   trainer.attached = trainer.releasing = trainer.unresponsive = trainer.replaced = false;
   trainer.killed_because.clear();
   trainer.refused = RefusalCounts();
-  trainer.entry = entry_for(slot);
+  trainer.runs = program_for(slot);
   const auto beside = std::count_if(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
   });
   emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1,
-                    trainer.entry, replica_for(slot)});
+                    trainer.runs, data_for(slot), replica_for(slot)});
 }
 
 void Agent::State::attached(const TrainerAttached& input) {
@@ -86,7 +92,7 @@ void Agent::State::attached(const TrainerAttached& input) {
   if (input.ready.protocol != kProtocolVersion) {
     return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
   }
-  if (is_first(input.trainer.slot) && trainer->entry.empty()) measured(input);
+  if (is_first(input.trainer.slot) && trainer->runs.kind == TrainerKind::kBuiltin) measured(input);
   tell_relays(input.trainer.slot);
   if (input.ready.holds) adopt(input.trainer.slot, *input.ready.holds);
   load_what_is_ready();
@@ -130,6 +136,9 @@ void Agent::State::exited(const TrainerExited& input) {
   trainer->attached = trainer->left = false;
   trainer->due.reset();
   trainer->last_exit = describe(input.exit);
+  const bool early = input.exit.known && input.exit.code == 0 && input.exit.signal == 0;
+  if (early && trainer->runs.kind == TrainerKind::kPython)
+    trainer->last_exit = "ended before its job: it " + trainer->last_exit;
   if (!trainer->killed_because.empty())
     trainer->last_exit = "was killed: " + trainer->killed_because;
   if (!running()) {
@@ -143,9 +152,7 @@ void Agent::State::exited(const TrainerExited& input) {
     trainer->due = orderly ? now : now + wait(trainer->backoff);
   }
   if (replaced) return;  // who waits there waits for the next one
-  fail_replicas_of(
-      input.trainer.slot,
-      "the trainer of device " + std::to_string(trainer->device.index) + " " + trainer->last_exit);
+  fail_replicas_of(input.trainer.slot, process_name(*trainer) + " " + trainer->last_exit);
 }
 
 // A trainer speaks for its own replicas only; while draining nobody listens any more.
@@ -293,55 +300,6 @@ std::optional<std::int32_t> Agent::State::slot_for(std::int32_t device) {
   trainers.push_back(
       {.device = known, .backoff = Backoff(options.restart_first, options.restart_cap)});
   return static_cast<std::int32_t>(trainers.size()) - 1;
-}
-
-// A further trainer whose replica has ended; its slot is used again for the next one. And a job's
-// program, which may still do something of its own.
-void Agent::State::retire(std::int32_t slot) {
-  if (is_taken(slot) || !running()) return;
-  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
-  const bool program = !trainer.entry.empty();
-  if ((is_first(slot) && !program) || trainer.state == TrainerState::kStopping) return;
-  if (trainer.state == TrainerState::kDown) {
-    if (!is_first(slot)) trainer.due.reset();  // no replica needs the next one
-    return;
-  }
-  stop_trainer(slot);
-  trainer.releasing = false;
-  trainer.replaced = program;
-  trainer.due = now + (program ? options.release_limit : options.drain_limit);
-}
-
-// The program that the process of this slot is to run.
-std::string Agent::State::entry_for(std::int32_t slot) const {
-  for (const auto& [id, replica] : replicas) {
-    if (replica.slot == slot) return replica.assign.spec.trainer.entry;
-  }
-  return {};
-}
-
-ReplicaId Agent::State::replica_for(std::int32_t slot) const {
-  for (const auto& [id, replica] : replicas) {
-    const bool program = !replica.assign.spec.trainer.entry.empty();
-    if (replica.slot == slot && program) return id;
-  }
-  return {};
-}
-
-// Its replica was just assigned. A program is started for each replica anew, and only for one that
-// waits for it.
-void Agent::State::prepare(std::int32_t slot) {
-  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
-  if (trainer.state == TrainerState::kDown) {
-    if (!trainer.due) start_trainer(slot);
-    return;
-  }
-  if (trainer.entry.empty() && entry_for(slot).empty()) return;
-  trainer.replaced = true;
-  if (trainer.state == TrainerState::kStopping) return;
-  stop_trainer(slot);
-  trainer.releasing = false;
-  trainer.due = now + options.drain_limit;
 }
 
 void Agent::State::kill_all_trainers() {

@@ -38,6 +38,9 @@ Result<std::vector<FileEntry>> hash_folder(const std::string& folder,
   std::error_code error;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
+    if (it->is_symlink()) {  // a program of a job may have made it, to another file of the host
+      return Error{Code::kDataLoss, it->path().string() + " is a link", "", "write files only"};
+    }
     if (!it->is_regular_file()) continue;
     auto entry = hash_file(it->path(), folder, cancelled);
     if (!entry.ok()) return entry.error();

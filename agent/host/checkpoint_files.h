@@ -12,7 +12,7 @@
 namespace shoal::agent {
 
 // Every regular file below `folder` with its size and hash, sorted by path. kCancelled when told
-// so.
+// so. kDataLoss: there are none, or a link is among them.
 Result<std::vector<FileEntry>> hash_folder(const std::string& folder,
                                            const std::atomic<bool>& cancelled);
 

@@ -39,6 +39,14 @@ TEST_F(CheckpointFiles, AreHashedInOrder) {
   EXPECT_EQ(files_[2].path, "resume/outer.bin");
 }
 
+TEST_F(CheckpointFiles, ALinkIsRefused) {
+  std::filesystem::create_symlink("/etc/hostname", source_ + "/resume/link.bin");
+  const auto hashed = hash_folder(source_, kWanted);
+  ASSERT_FALSE(hashed.ok());
+  EXPECT_EQ(hashed.error().code, Code::kDataLoss);
+  EXPECT_NE(hashed.error().message.find("link.bin"), std::string::npos);
+}
+
 TEST_F(CheckpointFiles, HashingStopsWhenTold) {
   const std::atomic<bool> cancelled{true};
   EXPECT_EQ(hash_folder(source_, cancelled).error().code, Code::kCancelled);

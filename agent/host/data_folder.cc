@@ -27,6 +27,14 @@ Error failed(const std::string& what, const std::string& path, const std::string
   return {Code::kUnavailable, "cannot " + what + " " + path + ": " + why, "--data-dir", kRemedy};
 }
 
+// It stays: a confined program that lives on may write into this very folder (confinement.h).
+void remove_content(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    fs::remove_all(entry.path(), ignored);
+  }
+}
+
 bool is_uid(const std::string& text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -44,11 +52,11 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
     return failed("write to", folder->path_, std::strerror(errno));
   if (created) fs::permissions(folder->path_, fs::perms::owner_all, error);
   if (Status locked = folder->lock(); !locked.ok()) return locked.error();
-  fs::remove_all(folder->path_ + "/" + kWrittenFolder, error);
-  for (const char* inside : {kFetchedFolder, kWrittenFolder, "logs"}) {
+  for (const char* inside : {kFetchedFolder, kWrittenFolder, "code", "logs"}) {
     fs::create_directories(folder->path_ + "/" + inside, error);
     if (error) return failed("write to", folder->path_, error.message());
   }
+  remove_content(folder->path_ + "/" + kWrittenFolder);
   if (Status kept = folder->keep_fetched(); !kept.ok()) return kept.error();
   if (Status read = folder->read_or_make_uid(); !read.ok()) return read.error();
   if (Status chosen = folder->choose_socket_path(); !chosen.ok()) return chosen.error();

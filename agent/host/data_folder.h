@@ -1,7 +1,7 @@
 // The agent's folder on disk: locked while the daemon lives, with the identity that the coordinator
-// knows it by, the socket, the list of the trainers and their logs, and checkpoint files in
-// transit. What was fetched outlives a start, so that it is not sent again; what trainers wrote
-// does not: the coordinator gives out the work again.
+// knows it by, the socket, the list of the trainers and their logs, the code of jobs, and
+// checkpoint files in transit. What was fetched outlives a start, so that it is not sent again;
+// what trainers wrote does not: the coordinator gives out the work again.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@ class DataFolder {
   const std::string& socket_path() const { return socket_path_; }
   std::string journal_path() const;  // of the daemon and its trainers
   std::string roster_path() const;
+  std::string data_cache_path() const { return path_ + "/data_cache"; }
   std::string output_path(std::int32_t slot) const;  // of the trainer in it
 
  private:

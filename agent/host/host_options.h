@@ -20,16 +20,17 @@ struct HostOptions {
   std::string enrol;       // host:port where it joins and renews
   Options core;            // without uid and data_dir, which come from the data folder
   std::string data_dir;
-  std::string trainer;                   // program
-  std::string trainer_root;              // beneath which jobs' programs are; empty: none are run
-  std::string python = "python3";        // which runs them; found in PATH
-  int threads = 1;                       // of each CPU trainer
-  int replica_group = 1;                 // devices that train one replica together; 1: each its own
-  double speed = 1;                      // trainers pretend to be this share of their device
-  data::DataRoots data_roots;            // beneath which jobs may read
-  std::string emulated_link;             // what trainers pretend to have; empty: the real line
-  Duration trainer_ping = seconds(2);    // one hangs after two of these and detach_limit
-  Duration orphan_limit = seconds(600);  // trainers without an agent end then; 0: at once
+  std::string trainer;             // program
+  std::string trainer_root;        // beneath which jobs' programs are; empty: none are run
+  std::string python = "python3";  // which runs them; found in PATH
+  int threads = 1;                 // of each CPU trainer
+  int replica_group = 1;           // devices that train one replica together; 1: each its own
+  double speed = 1;                // trainers pretend to be this share of their device
+  data::DataRoots data_roots;      // beneath which jobs may read
+  Bytes data_cache = mebibytes(16 << 10);  // most that datasets may take of the disk; 0: none
+  std::string emulated_link;               // what trainers pretend to have; empty: the real line
+  Duration trainer_ping = seconds(2);      // one hangs after two of these and detach_limit
+  Duration orphan_limit = seconds(600);    // trainers without an agent end then; 0: at once
   PortRange peer_ports;
   std::optional<RelaySettings> relay;  // none: this agent does not relay
   // Called by the thread that decides, whenever it turns, and that is at least every 5 s.

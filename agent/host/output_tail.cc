@@ -1,5 +1,6 @@
 #include "agent/host/output_tail.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cinttypes>
@@ -12,7 +13,9 @@
 namespace shoal::agent {
 namespace {
 
-constexpr std::size_t kMarkBytes = 20;  // decimal digits of the largest offset
+constexpr int kTellEvery = 50;            // reads
+constexpr std::int64_t kFarTooLong = 16;  // times bytes_max
+constexpr std::size_t kMarkBytes = 20;    // decimal digits of the largest offset
 
 std::int64_t read_mark(int mark) {
   std::array<char, kMarkBytes> text{};
@@ -51,18 +54,48 @@ OutputTail::~OutputTail() {
 }
 
 void OutputTail::read() {
-  std::array<char, 16384> buffer;
   const std::int64_t before = line_end_;
-  for (;;) {
-    const auto size = pread(file_, buffer.data(), buffer.size(), read_);
-    if (size <= 0) break;
-    take({buffer.data(), static_cast<std::size_t>(size)});
-  }
+  budget_ = std::min(kBurst, budget_ + kEach);
+  read_at_most(budget_);
   empty_when_long();
   if (line_end_ != before) remember();
 }
 
+// What is there at the beginning: somebody may write faster than this reads.
+void OutputTail::read_at_most(std::int64_t most) {
+  std::array<char, 16384> buffer;
+  const std::int64_t end = size_of(file_);
+  if (end - read_ > most) {
+    leave_out(end - read_ - most);
+  } else if (left_out_ > 0) {
+    tell_left_out();
+  }
+  while (read_ < end) {
+    const auto wanted = std::min<std::int64_t>(end - read_, buffer.size());
+    const auto size = pread(file_, buffer.data(), static_cast<std::size_t>(wanted), read_);
+    if (size <= 0) break;
+    take({buffer.data(), static_cast<std::size_t>(size)});
+    budget_ -= std::min<std::int64_t>(size, budget_);
+  }
+}
+
+void OutputTail::leave_out(std::int64_t bytes) {
+  lines_.finish();
+  read_ += bytes;
+  line_end_ = read_;
+  left_out_ += bytes;
+  if (++reads_left_out_ >= kTellEvery) tell_left_out();
+}
+
+void OutputTail::tell_left_out() {
+  lines_.add("warning: " + std::to_string(left_out_) +
+             " bytes of output were left out here: more came than the log takes\n");
+  left_out_ = reads_left_out_ = 0;
+}
+
 void OutputTail::finish() {
+  budget_ = std::max(budget_, kEndKept);
+  reads_left_out_ = kTellEvery;  // what is missing is told now, before the end
   read();
   lines_.finish();
   line_end_ = read_;
@@ -82,9 +115,14 @@ void OutputTail::remember() const {
   [[maybe_unused]] const auto written = pwrite(mark_, text.data(), kMarkBytes, 0);
 }
 
+// One that has grown far too long is emptied in any case; what came meanwhile is lost.
 void OutputTail::empty_when_long() {
-  if (line_end_ < bytes_max_ || line_end_ != read_ || size_of(file_) != read_) return;
-  if (ftruncate(file_, 0) == 0) read_ = line_end_ = 0;
+  const std::int64_t size = size_of(file_);
+  const bool is_read = line_end_ >= bytes_max_ && line_end_ == read_ && size == read_;
+  if (!is_read && size < kFarTooLong * bytes_max_) return;
+  if (ftruncate(file_, 0) != 0) return;
+  if (!is_read) left_out_ += size - read_;
+  read_ = line_end_ = 0;
 }
 
 }  // namespace shoal::agent

@@ -3,6 +3,10 @@
 // last one ended. How far that is lies beside the file (PATH.read). A file that has grown to
 // `bytes_max` is emptied once it was read; a line that is written in that moment may be lost.
 //
+// A process that writes more than kBurst at once, or kEach from one read() to the next for long,
+// loses the older part of it, and a line says how much: the log is for others, too. The last
+// kEndKept before its end are always there.
+//
 // One thread at a time.
 #pragma once
 
@@ -15,6 +19,8 @@ namespace shoal::agent {
 
 class OutputTail {
  public:
+  static constexpr std::int64_t kBurst = 1 << 20, kEach = 32 << 10, kEndKept = 64 << 10;
+
   // An emptied file, and a descriptor for a child to append to; -1 with errno when it cannot be
   // made. To be closed.
   static int make(const std::string& path);
@@ -29,6 +35,9 @@ class OutputTail {
   const std::string& last_line() const { return lines_.last_line(); }
 
  private:
+  void read_at_most(std::int64_t most);
+  void leave_out(std::int64_t bytes);
+  void tell_left_out();
   void take(std::string_view bytes);
   void remember() const;
   void empty_when_long();
@@ -36,9 +45,12 @@ class OutputTail {
   const std::string path_;
   const std::int64_t bytes_max_;
   LineSplitter lines_;
-  int file_ = -1, mark_ = -1;  // of PATH and PATH.read
-  std::int64_t read_ = 0;      // bytes of the file
-  std::int64_t line_end_ = 0;  // of the last whole line: a later reader begins there
+  int file_ = -1, mark_ = -1;     // of PATH and PATH.read
+  std::int64_t read_ = 0;         // bytes of the file
+  std::int64_t line_end_ = 0;     // of the last whole line: a later reader begins there
+  std::int64_t budget_ = kBurst;  // bytes that may be taken now
+  std::int64_t left_out_ = 0;     // not told yet
+  int reads_left_out_ = 0;        // in a row
 };
 
 }  // namespace shoal::agent

@@ -1,5 +1,6 @@
 #include "agent/host/output_tail.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <vector>
 
@@ -45,6 +46,42 @@ TEST_F(OutputTailTest, LinesComeAsTheyAreComplete) {
   tail.finish();
   EXPECT_THAT(taken(), ElementsAre("last"));
   EXPECT_EQ(tail.last_line(), "last");
+}
+
+TEST_F(OutputTailTest, OfAFloodTheEndStaysAndALineSaysHowMuchIsMissing) {
+  OutputTail tail(path_, lines());
+  const std::string line(99, 'x');
+  std::string megabyte;
+  while (megabyte.size() < 1'000'000) megabyte += line + "\n";
+  write("first\n");
+  tail.read();
+  for (int i = 0; i < 100; ++i) {
+    write(megabyte);
+    tail.read();
+  }
+  write("Traceback\nValueError: odd\n");
+  tail.finish();
+  const auto taken = this->taken();
+  std::size_t bytes = 0;
+  for (const std::string& each : taken) bytes += each.size();
+  EXPECT_LT(bytes, 6'000'000u);
+  EXPECT_EQ(taken.front(), "first");
+  EXPECT_EQ(taken[taken.size() - 2], "Traceback");
+  EXPECT_EQ(tail.last_line(), "ValueError: odd");
+  const auto told = std::count_if(taken.begin(), taken.end(), [](const std::string& each) {
+    return each.find("bytes of output were left out") != std::string::npos;
+  });
+  EXPECT_GE(told, 1);
+  EXPECT_LE(told, 3);
+  EXPECT_LT(std::filesystem::file_size(path_), 17u << 20) << "of the 100 MB";
+}
+
+TEST_F(OutputTailTest, AWriterWithoutEndDoesNotHoldUpItsReader) {
+  OutputTail tail(path_,
+                  LineSplitter([this](std::string_view) { write(std::string(50, 'y') + "\n"); }));
+  write("begin\n");
+  tail.read();
+  SUCCEED() << "it came back";
 }
 
 TEST_F(OutputTailTest, TheNextReaderGoesOnAfterTheLastWholeLine) {

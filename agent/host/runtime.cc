@@ -10,7 +10,10 @@
 #include <unistd.h>
 
 #include "agent/host/checkpoint_worker.h"
+#include "agent/host/code_store.h"
+#include "agent/host/data_cache.h"
 #include "agent/host/data_folder.h"
+#include "agent/host/data_readers.h"
 #include "agent/host/input_queue.h"
 #include "agent/host/journal.h"
 #include "agent/host/log_answers.h"
@@ -46,7 +49,10 @@ class Runtime::Impl {
         inputs_(std::make_shared<InputQueue>()),
         core_(core_options()),
         checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator,
-                                                        options_.core.transfer_limit, poster())) {
+                                                        options_.core.transfer_limit, poster())),
+        codes_(std::make_unique<CodeStore>(
+            folder_->path(), read_from(options_.coordinator, options_.core.transfer_limit),
+            poster())) {
     if (options_.relay && membership_) {
       relay_ = std::make_unique<RelayHost>(*options_.relay, membership_);
     }
@@ -77,7 +83,7 @@ class Runtime::Impl {
       return server.error();
     }
     server_ = std::move(server).value();
-    return {};
+    return open_data();
   }
 
   ExitProcess run() {
@@ -98,6 +104,20 @@ class Runtime::Impl {
   void hand_over() { inputs_->post(HandOverRequested{}); }
 
  private:
+  // What trainers read of datasets goes through this host's cache.
+  Status open_data() {
+    auto cache = DataCache::open(folder_->data_cache_path(), options_.data_cache);
+    if (!cache.ok()) return cache.error();
+    data_cache_ = std::move(cache).value();
+    readers_ = std::make_unique<DataReaders>(*data_cache_, options_.coordinator);
+    server_->read_data_with(
+        [this](ReplicaId replica, const v1::ReadDataRequest& asked, DataReaders::Done done) {
+          readers_->read(replica, asked.manifest(), asked.shard(), asked.chunk(), std::move(done));
+        },
+        [this] { readers_->stop(); });
+    return {};
+  }
+
   // Shared with threads that may outlive this object by a moment.
   std::function<void(Input)> poster() {
     return [queue = inputs_](Input input) { queue->post(std::move(input)); };
@@ -191,6 +211,10 @@ class Runtime::Impl {
         [this](const CheckpointFetchFailed& i) {
           note(LogLevel::kWarning, {},
                fmt::format("{} not fetched: {}", to_string(i.part.checkpoint), to_string(i.error)));
+        },
+        [this](const CodeFetchFailed& i) {
+          note(LogLevel::kWarning, {},
+               fmt::format("{} not fetched: {}", i.code, to_string(i.error)));
         },
         [this](const CheckpointUploadFailed& i) {
           // Most often it is stored, and the word of that came before the answer.
@@ -314,6 +338,7 @@ class Runtime::Impl {
   void perform(const HashCheckpoint& effect) { checkpoints_->hash(effect); }
   void perform(const UploadCheckpoint& effect) { checkpoints_->upload(effect); }
   void perform(const DeleteCheckpointFolder& effect) { checkpoints_->remove(effect); }
+  void perform(const FetchCode& effect) { codes_->fetch(effect); }
   void perform(const ExitProcess& effect) { exit_ = effect; }
 
   const HostOptions options_;
@@ -325,6 +350,9 @@ class Runtime::Impl {
   const std::shared_ptr<InputQueue> inputs_;
   Agent core_;
   std::unique_ptr<CheckpointWorker> checkpoints_;
+  std::unique_ptr<CodeStore> codes_;
+  std::unique_ptr<DataCache> data_cache_;
+  std::unique_ptr<DataReaders> readers_;
   std::unique_ptr<TrainerServer> server_;
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<LogAnswers> logs_;

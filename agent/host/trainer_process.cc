@@ -1,5 +1,6 @@
 #include "agent/host/trainer_process.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/host/children.h"
 #include "base/check.h"
 
 extern char** environ;
@@ -36,13 +38,23 @@ std::string name_of(const std::string& assignment) {
   return assignment.substr(0, assignment.find('=') + 1);
 }
 
-std::vector<std::string> merged_environment(const std::vector<std::string>& ours) {
-  std::vector<std::string> merged = ours;
+// What lets in whoever has it: no child needs it.
+constexpr const char* kTokens[] = {"SHOAL_JOIN_TOKEN", "SHOAL_TOKEN"};
+
+bool is_inherited(const std::string& assignment, const ProcessOptions& options) {
+  const auto begins = [&](const std::string& with) { return assignment.starts_with(with); };
+  if (std::ranges::any_of(kTokens, begins)) return false;
+  return options.inherited.empty() || std::ranges::any_of(options.inherited, begins);
+}
+
+std::vector<std::string> environment_of(const ProcessOptions& options) {
+  std::vector<std::string> merged = options.environment;
   for (char** each = environ; *each != nullptr; ++each) {
-    const std::string inherited = *each;
-    bool replaced = false;
-    for (const std::string& own : ours) replaced |= name_of(own) == name_of(inherited);
-    if (!replaced) merged.push_back(inherited);
+    const std::string assignment = *each;
+    const bool replaced = std::ranges::any_of(options.environment, [&](const std::string& own) {
+      return name_of(own) == name_of(assignment);
+    });
+    if (!replaced && is_inherited(assignment, options)) merged.push_back(assignment);
   }
   return merged;
 }
@@ -54,10 +66,19 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
+[[noreturn]] void give_up(int failure, int error) {
+  [[maybe_unused]] const auto written = write(failure, &error, sizeof error);
+  _exit(127);
+}
+
 // In the child, between fork and exec: only calls that are safe in a copy of a threaded process.
-[[noreturn]] void become(char* const* arguments, char* const* environment, int output,
-                         int failure) {
+[[noreturn]] void become(const ProcessOptions& options, char* const* arguments,
+                         char* const* environment, int output, int failure) {
   setsid();
+  if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) give_up(failure, errno);
+  if (options.rules != nullptr) {
+    if (const int error = options.rules->enter(); error != 0) give_up(failure, error);
+  }
   const int nothing = open("/dev/null", O_RDONLY);
   dup2(nothing, 0);
   dup2(output, 1);
@@ -70,14 +91,14 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
   execvpe(arguments[0], arguments, environment);
-  const int error = errno;
-  [[maybe_unused]] const auto written = write(3, &error, sizeof error);
-  _exit(127);
+  give_up(3, errno);
 }
 
-Error cannot_start(const std::string& program, int error) {
-  return {Code::kUnavailable, "cannot start " + program + ": " + std::strerror(error), "--trainer",
-          "give the path of shoal-trainer"};
+Error cannot_start(const ProcessOptions& options, int error) {
+  const bool program = !options.arguments.empty();
+  return {Code::kUnavailable, "cannot start " + options.program + ": " + std::strerror(error),
+          program ? "--python" : "--trainer",
+          program ? "give the path of the interpreter" : "give the path of shoal-trainer"};
 }
 
 // The child's errno when exec failed; 0 when it runs.
@@ -97,24 +118,32 @@ bool is_readable(int descriptor) {
 
 int descriptor_of_child(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0u)); }
 
+int wait_for(pid_t child) {
+  int status = 0;
+  waitpid(child, &status, 0);
+  Children::of_this_process().ended(child);
+  return status;
+}
+
 // The process that runs the program, which appends to `output`; an errno as a negative number.
 pid_t spawn(const ProcessOptions& options, int output) {
   Pipe failure;
   if (!open_pipe(failure)) return -errno;
-  std::vector<std::string> environment = merged_environment(options.environment);
+  std::vector<std::string> environment = environment_of(options);
   const std::vector<char*> environment_pointers = pointers(environment);
   std::vector<std::string> command = {options.program};
   command.insert(command.end(), options.arguments.begin(), options.arguments.end());
   const std::vector<char*> command_pointers = pointers(command);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    become(command_pointers.data(), environment_pointers.data(), output, failure.write);
-  }
+  const pid_t pid = Children::of_this_process().start([&] {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    become(options, command_pointers.data(), environment_pointers.data(), output, failure.write);
+  });
   const int fork_error = errno;
   close(failure.write);
   const int error = pid < 0 ? fork_error : exec_error(failure.read);
   close(failure.read);
-  if (error != 0 && pid > 0) waitpid(pid, nullptr, 0);
+  if (error != 0 && pid > 0) wait_for(pid);
   return error != 0 ? -error : pid;
 }
 
@@ -125,13 +154,13 @@ Result<std::unique_ptr<TrainerProcess>> TrainerProcess::start(
   const int output = OutputTail::make(options.output);
   const pid_t pid = output < 0 ? -errno : spawn(options, output);
   if (output >= 0) close(output);
-  if (pid < 0) return cannot_start(options.program, -pid);
+  if (pid < 0) return cannot_start(options, -pid);
   const int descriptor = descriptor_of_child(pid);
   if (descriptor < 0) {
     const int error = errno;
     ::kill(-pid, SIGKILL);
-    waitpid(pid, nullptr, 0);
-    return cannot_start(options.program, error);
+    wait_for(pid);
+    return cannot_start(options, error);
   }
   const ProcessId id = process_with(pid).value_or(ProcessId{pid, 0});
   return std::unique_ptr<TrainerProcess>(
@@ -199,14 +228,15 @@ bool TrainerProcess::follow() {
   }
 }
 
-// A child is reaped last: until then its group cannot be anybody else's.
+// A child is reaped last: until then its group cannot be anybody else's. What it has started ends
+// with it, in its group or not.
 ProcessExit TrainerProcess::reap() {
   const MutexLock guard(mutex_);
   over_ = true;
   if (!child_) return {.known = false};
   ::kill(-id_.pid, SIGKILL);  // what it may have started itself
-  int status = 0;
-  waitpid(id_.pid, &status, 0);
+  const int status = wait_for(id_.pid);
+  Children::of_this_process().end_orphans();
   if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
   return {.code = WEXITSTATUS(status)};
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "agent/core/io.h"
+#include "agent/host/confinement.h"
 #include "agent/host/output_tail.h"
 #include "agent/host/process_id.h"
 #include "base/result.h"
@@ -24,6 +25,10 @@ struct ProcessOptions {
   std::vector<std::string> environment;           // of start(): "NAME=value", over the daemon's own
   std::string output;                             // file of its standard output and error
   std::function<void(std::string_view)> on_line;  // of it; on a thread of the process
+  std::string folder = {};                        // where start() begins it; empty: as the daemon
+  // Beginnings of what start() takes from the daemon's environment; none: all but its tokens.
+  std::vector<std::string> inherited = {};
+  std::shared_ptr<const ConfinementRules> rules = {};  // of start(); none: it is not confined
 };
 
 class TrainerProcess {

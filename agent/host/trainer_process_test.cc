@@ -1,12 +1,14 @@
 #include "agent/host/trainer_process.h"
 
 #include <csignal>
+#include <fstream>
 #include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "agent/host/children.h"
 #include "agent/host/folder_test_util.h"
 
 namespace shoal::agent {
@@ -71,6 +73,66 @@ TEST_F(TrainerProcessTest, AProgramInThePathGetsItsArguments) {
   auto process = TrainerProcess::start(with_arguments, end_to(promise_));
   ASSERT_TRUE(process.ok()) << to_string(process.error());
   EXPECT_EQ(ended().last_line, "one two words");
+}
+
+TEST_F(TrainerProcessTest, NoProcessGetsATokenOfTheAgent) {
+  ::setenv("SHOAL_JOIN_TOKEN", "shoaljoin1.secret", 1);
+  ::setenv("SHOAL_TOKEN_FILE", "/etc/shoal/token", 1);
+  ProcessOptions plain = options("");
+  plain.program = "env";
+  plain.arguments = {"-u", "nothing"};
+  auto process = TrainerProcess::start(plain, end_to(promise_));
+  ASSERT_TRUE(process.ok()) << to_string(process.error());
+  ended();
+  ::unsetenv("SHOAL_JOIN_TOKEN");
+  ::unsetenv("SHOAL_TOKEN_FILE");
+  EXPECT_THAT(log(), testing::HasSubstr("PATH="));
+  EXPECT_THAT(log(), testing::Not(testing::HasSubstr("SHOAL_JOIN_TOKEN")));
+  EXPECT_THAT(log(), testing::Not(testing::HasSubstr("SHOAL_TOKEN_FILE")));
+}
+
+TEST_F(TrainerProcessTest, AConfinedProgramHasItsFolderAndItsPartOfTheEnvironment) {
+  if (!can_confine().ok()) GTEST_SKIP() << can_confine().error().message;
+  ::setenv("AWS_SECRET_ACCESS_KEY", "secret", 1);
+  Confinement confinement = system_confinement();
+  confinement.own.push_back(folder_.path());
+  auto rules = ConfinementRules::make(confinement);
+  ASSERT_TRUE(rules.ok()) << to_string(rules.error());
+  ProcessOptions confined = options("");
+  confined.program = "sh";
+  confined.arguments = {"-c", "pwd; env; touch here; ls; cat /etc/shadow; echo done"};
+  confined.folder = folder_.path();
+  confined.inherited = {"PATH="};
+  confined.rules = std::make_shared<ConfinementRules>(std::move(rules).value());
+  auto process = TrainerProcess::start(confined, end_to(promise_));
+  ASSERT_TRUE(process.ok()) << to_string(process.error());
+  EXPECT_EQ(ended().last_line, "done");
+  ::unsetenv("AWS_SECRET_ACCESS_KEY");
+  EXPECT_EQ(lines_.front(), folder_.path());
+  EXPECT_THAT(log(), testing::HasSubstr("PATH="));
+  EXPECT_THAT(log(), testing::Not(testing::HasSubstr("AWS_SECRET_ACCESS_KEY")));
+  EXPECT_THAT(lines_, testing::Contains("here"));
+  EXPECT_THAT(log(), testing::HasSubstr("/etc/shadow: Permission denied"));
+}
+
+TEST_F(TrainerProcessTest, WhatAProgramLeavesBehindEndsWithIt) {
+  Children::of_this_process().adopt_orphans();
+  ProcessOptions leaving = options("");
+  leaving.program = "sh";
+  leaving.folder = folder_.path();
+  leaving.arguments = {"-c",
+                       "setsid sh -c 'echo $$ > first; setsid sh -c \"echo \\$\\$ > second; exec "
+                       "sleep 600\" & exec sleep 600' & "
+                       "until [ -s first ] && [ -s second ]; do sleep 0.1; done; echo left"};
+  auto process = TrainerProcess::start(leaving, end_to(promise_));
+  ASSERT_TRUE(process.ok()) << to_string(process.error());
+  EXPECT_EQ(ended().last_line, "left");
+  for (const char* name : {"/first", "/second"}) {
+    pid_t number = 0;
+    std::ifstream(folder_.path() + name) >> number;
+    ASSERT_GT(number, 0);
+    EXPECT_EQ(::kill(number, 0), -1) << name;
+  }
 }
 
 TEST_F(TrainerProcessTest, SignalsAreTold) {

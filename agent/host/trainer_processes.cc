@@ -1,30 +1,15 @@
 #include "agent/host/trainer_processes.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include <unistd.h>
 
+#include "agent/host/program_launch.h"
 #include "base/digest.h"
 #include "job/job_options.h"
 
 namespace shoal::agent {
-
-namespace fs = std::filesystem;
-
-namespace {
-
-// The package `shoal` of this program: beside a build's bin, or where it was installed.
-std::string python_package_path() {
-  std::error_code error;
-  const fs::path prefix = fs::read_symlink("/proc/self/exe", error).parent_path().parent_path();
-  const fs::path built = prefix / "python";
-  return (fs::exists(built / "shoal", error) ? built : prefix / "lib/shoal/python").string();
-}
-
-}  // namespace
 
 Bytes resident_bytes(const std::string& process) {
   std::int64_t pages = 0, resident = 0;
@@ -81,6 +66,7 @@ std::string TrainerProcesses::settings() const {
       .add(options_.replica_group)
       .add(options_.speed);
   digester.add(options_.data_roots.to_text()).add(options_.trainer_root).add(options_.python);
+  for (const std::string& owner : options_.core.programs.code_from) digester.add(owner);
   digester.add(options_.emulated_link).add(options_.peer_ports.first).add(options_.peer_ports.last);
   return to_hex(digester.finish());
 }
@@ -109,34 +95,15 @@ Result<std::unique_ptr<TrainerProcess>> TrainerProcesses::launch(const StartTrai
   if (!own.ok()) return own.error();
   ProcessOptions options = options_of(effect.trainer.slot);
   options.environment = std::move(own).value();
-  if (!effect.entry.empty()) {
-    if (Status found = run_program(effect.entry, options); !found.ok()) return found.error();
+  if (effect.runs.kind == TrainerKind::kPython) {
+    const Status ready = prepare_program(effect, options_, folder_, options);
+    if (!ready.ok()) return ready.error();
   }
   return TrainerProcess::start(options, end_of(effect.trainer));
 }
 
 ProcessOptions TrainerProcesses::options_of(std::int32_t slot) const {
   return {options_.trainer, {}, {}, folder_.output_path(slot), outside_.lines(slot)};
-}
-
-// A link may lead to it, but not out of the root.
-Status TrainerProcesses::run_program(const std::string& entry, ProcessOptions& process) const {
-  std::error_code missing;
-  const fs::path root = fs::canonical(options_.trainer_root, missing);
-  const fs::path program = fs::canonical(root / entry, missing);
-  const auto [end, _] = std::mismatch(root.begin(), root.end(), program.begin(), program.end());
-  if (missing || end != root.end() || !fs::is_regular_file(program)) {
-    return Error{Code::kNotFound,
-                 "no program " + entry + " is beneath " + options_.trainer_root + " on this host",
-                 "trainer.entry", "put it there, on every agent's host"};
-  }
-  process.program = options_.python;
-  process.arguments = {program.string()};
-  const char* path = std::getenv("PYTHONPATH");
-  process.environment.push_back("PYTHONPATH=" + python_package_path() +
-                                (path != nullptr ? ":" + std::string(path) : ""));
-  process.environment.push_back("PYTHONUNBUFFERED=1");
-  return {};
 }
 
 std::function<void(ProcessExit)> TrainerProcesses::end_of(TrainerId id) const {

@@ -45,7 +45,6 @@ class TrainerProcesses {
  private:
   bool adopt(const RosterEntry& entry, bool fits);
   ProcessOptions options_of(std::int32_t slot) const;
-  Status run_program(const std::string& entry, ProcessOptions& process) const;
   std::function<void(ProcessExit)> end_of(TrainerId id) const;
   Result<std::unique_ptr<TrainerProcess>> launch(const StartTrainer& effect,
                                                  const std::string& nonce);

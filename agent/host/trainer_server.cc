@@ -138,6 +138,12 @@ Result<std::unique_ptr<TrainerServer>> TrainerServer::start(
 
 TrainerServer::~TrainerServer() {
   if (server_ == nullptr) return;
+  std::function<void()> stop_reading;
+  {
+    const MutexLock guard(mutex_);
+    stop_reading = stop_reading_;
+  }
+  if (stop_reading) stop_reading();  // every question is answered before its call ends
   server_->Shutdown(std::chrono::system_clock::now());
   server_->Wait();
 }
@@ -213,6 +219,80 @@ grpc::ServerUnaryReactor* TrainerServer::Certify(grpc::CallbackServerContext* co
   if (channel) return new Certifying(channel, request, answer);
   return new Certifying(
       grpc::Status(grpc::StatusCode::UNAVAILABLE, "the coordinator cannot be reached"));
+}
+
+// ---- datasets
+
+namespace {
+
+grpc::StatusCode code_of(Code code) {
+  switch (code) {
+    case Code::kNotFound:
+      return grpc::StatusCode::NOT_FOUND;
+    case Code::kDataLoss:
+      return grpc::StatusCode::DATA_LOSS;
+    case Code::kUnavailable:
+      return grpc::StatusCode::UNAVAILABLE;
+    default:
+      return grpc::StatusCode::FAILED_PRECONDITION;
+  }
+}
+
+grpc::Status status_of(const Error& error) {
+  const std::string remedy = error.remedy.empty() ? "" : " (" + error.remedy + ")";
+  return {code_of(error.code), error.message + remedy};
+}
+
+// One question of a trainer about its data. Lives until OnDone, which comes after the answer.
+class Reading : public grpc::ServerUnaryReactor {
+ public:
+  explicit Reading(v1::ReadDataAnswer* answer) : answer_(answer) {}
+  void finish(Result<std::string> read) {
+    if (!read) return Finish(status_of(read.error()));
+    answer_->set_data(std::move(read).value());
+    Finish(grpc::Status::OK);
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  v1::ReadDataAnswer* answer_;
+};
+
+}  // namespace
+
+void TrainerServer::read_data_with(AnswerData answer, std::function<void()> stop) {
+  const MutexLock guard(mutex_);
+  answer_data_ = std::move(answer);
+  stop_reading_ = std::move(stop);
+}
+
+std::optional<ReplicaId> TrainerServer::replica_of(const std::string& nonce) {
+  const MutexLock guard(mutex_);
+  for (const auto& [number, slot] : slots_) {
+    if (!nonce.empty() && slot.nonce == nonce) return slot.replica;
+  }
+  return std::nullopt;
+}
+
+grpc::ServerUnaryReactor* TrainerServer::ReadData(grpc::CallbackServerContext* context,
+                                                  const v1::ReadDataRequest* request,
+                                                  v1::ReadDataAnswer* answer) {
+  auto* reading = new Reading(answer);
+  const auto replica = replica_of(nonce_of(*context));
+  AnswerData read;
+  {
+    const MutexLock guard(mutex_);
+    read = answer_data_;
+  }
+  if (!replica) {
+    reading->Finish({grpc::StatusCode::PERMISSION_DENIED, "no such trainer is expected"});
+  } else if (!read) {
+    reading->Finish({grpc::StatusCode::UNAVAILABLE, "this agent reads no datasets yet"});
+  } else {
+    read(*replica, *request,
+         [reading](Result<std::string> got) { reading->finish(std::move(got)); });
+  }
+  return reading;
 }
 
 Result<TrainerId> TrainerServer::attach(const TrainerReady& ready, const std::string& nonce,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   // Where certificates of replicas come from: the channel of a session with the coordinator. Null:
   // there is none, and who asks is told to ask again.
   void certify_over(std::shared_ptr<grpc::Channel> channel);
+  // How the trainers' questions about datasets are answered, and what breaks answers off when this
+  // server ends. Without it they are told to ask again.
+  using AnswerData = std::function<void(ReplicaId, const v1::ReadDataRequest&,
+                                        std::function<void(Result<std::string>)>)>;
+  void read_data_with(AnswerData answer, std::function<void()> stop);
   // Agents whose replicas are believed no more: trainers are told with their next command.
   void revoke(const std::vector<AgentId>& agents);
 
@@ -52,8 +58,13 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   grpc::ServerUnaryReactor* Certify(grpc::CallbackServerContext* context,
                                     const v1::CertifyRequest* request,
                                     v1::CertifyAnswer* answer) override;
+  grpc::ServerUnaryReactor* ReadData(grpc::CallbackServerContext* context,
+                                     const v1::ReadDataRequest* request,
+                                     v1::ReadDataAnswer* answer) override;
   // A trainer may ask for the replica that it was given last, and for no other one of this host.
   grpc::Status may_ask(const std::string& nonce, ReplicaId replica) SHOAL_EXCLUDES(mutex_);
+  // The replica that the trainer with this nonce was given last; none: there is no such trainer.
+  std::optional<ReplicaId> replica_of(const std::string& nonce) SHOAL_EXCLUDES(mutex_);
   // The process of the slot. kNotFound when it is another one, kConflict when it has a stream.
   Result<TrainerId> attach(const TrainerReady& ready, const std::string& nonce, Stream* stream);
   void detach(TrainerId trainer, Stream* stream) SHOAL_EXCLUDES(mutex_);
@@ -69,6 +80,8 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   std::map<std::int32_t, Slot> slots_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::Channel> coordinator_ SHOAL_GUARDED_BY(mutex_);
   std::vector<AgentId> revoked_ SHOAL_GUARDED_BY(mutex_);
+  AnswerData answer_data_ SHOAL_GUARDED_BY(mutex_);
+  std::function<void()> stop_reading_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<grpc::Server> server_;
 };
 

@@ -21,6 +21,7 @@ struct SubmitOptions {
   std::string file;
   JobFileChanges changes;
   std::string from;  // begin_from.h; empty: as the file says
+  std::string code;  // folder whose files are sent with it (send_code.h); empty: none
   bool wait = false;
   double timeout_s = 0;
 };
@@ -81,6 +82,19 @@ Result<int> checkpoint_download(const Context& context, const std::string& check
 Result<std::string> find_checkpoint(const Api& api, const std::string& checkpoint_or_job);
 Status download_checkpoint(const Api& api, const std::string& checkpoint,
                            const std::string& folder);
+
+struct DatasetOptions {
+  std::string name;
+  std::vector<std::string> files;
+  std::string tokens;  // bytes, uint16, uint32; empty: by the files' names
+};
+// Hashes the files, uploads what the coordinator lacks, and names the whole.
+Result<int> dataset_add(const Context& context, const DatasetOptions& options);
+Result<int> dataset_ls(const Context& context);
+Result<int> dataset_get(const Context& context, const std::string& name);  // with its shards
+// Lets the coordinator read each file again. kExitFailure: one is not what it was.
+Result<int> dataset_verify(const Context& context, const std::string& name);
+Result<int> dataset_rm(const Context& context, const std::string& name);
 
 struct GenerateOptions {
   std::string checkpoint;  // a folder; else what find_checkpoint() takes, which is downloaded first

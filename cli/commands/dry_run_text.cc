@@ -63,6 +63,7 @@ std::string submit_command(const SubmitOptions& options) {
   if (!options.changes.name.empty()) command += " --name " + shell_word(options.changes.name);
   for (const std::string& set : options.changes.sets) command += " --set " + shell_word(set);
   if (!options.from.empty()) command += " --from " + shell_word(options.from);
+  if (!options.code.empty()) command += " --code " + shell_word(options.code);
   return command;
 }
 

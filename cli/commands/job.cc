@@ -5,6 +5,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/dry_run_text.h"
 #include "cli/commands/job_text.h"
+#include "cli/commands/send_code.h"
 #include "cli/commands/watch.h"
 #include "cli/format.h"
 #include "cli/progress.h"
@@ -47,13 +48,27 @@ Result<Json> post_job(const Context& context, const SubmitOptions& options, bool
   if (!options.from.empty()) {
     if (auto begun = begin_from(context.api, options.from, *file); !begun) return begun.error();
   }
-  const auto post = [&](bool dry) {
+  PackedCode code;
+  if (!options.code.empty()) {
+    auto packed = pack_code(options.code);
+    if (!packed) return packed.error();
+    code = std::move(packed).value();
+    if (auto named = name_code(code, options.code, *file); !named) return named.error();
+  }
+  const auto post = [&](bool dry) -> Result<Json> {
+    if (!dry && !code.name.empty()) {
+      if (auto sent = send_code(context.api, code); !sent) return sent.error();
+    }
     const std::string path = "/jobs?folder=" + url_escape(file->folder());
     return context.api.post(path + (dry ? "&dry_run=true" : ""), file->text(), file->media_type(),
                             [&](const std::string& pointer) { return file->locate(pointer); });
   };
   // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
-  if (!context.api.is_loopback()) return post(dry_run);
+  if (!context.api.is_loopback()) {
+    if (dry_run || code.name.empty()) return post(dry_run);
+    const auto checked = post(true);  // before anything is sent
+    return checked ? post(false) : checked;
+  }
   const Status here = file->check_data_is_here();
   auto checked = post(true);
   if (!checked) return here.ok() ? checked : with_refusal(checked.error(), here.error());

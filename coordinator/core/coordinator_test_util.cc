@@ -134,6 +134,8 @@ ConnectionId Rig::join(const std::string& name, Incarnation incarnation,
   hello.incarnation = incarnation;
   hello.replicas = held_replicas(state(), replicas);
   hello.labels = labels;
+  hello.runs_programs = programs.beneath_root;
+  hello.code_from = programs.code_from;
   hello.devices = {Device{.index = 0,
                           .kind = DeviceKind::kCpu,
                           .name = "cpu",

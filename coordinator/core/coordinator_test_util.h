@@ -79,6 +79,7 @@ class Rig {
   std::vector<std::int64_t> fragments;                      // of replicas that load
   Bytes device_memory = mebibytes(4096);                    // of agents that join
   std::vector<std::pair<std::string, std::string>> labels;  // of those, too
+  AllowedPrograms programs;                                 // likewise
   Instant now{1'700'000'000'000'000'000};
   std::map<ConnectionId, std::vector<ToAgent>> sent;
   std::vector<Reply> replies;

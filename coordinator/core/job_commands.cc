@@ -53,6 +53,11 @@ std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spe
   const JobSpec full = with_derived_fields(spec);
   fields = refused_weights(tx, full.model);
   if (!fields.empty()) return fields;
+  if (const auto refusal = why_no_agent_runs(tx, full, owner)) {
+    return {{refusal->pointer, "no agent of this cluster runs " + refusal->what +
+                                   "; an operator allows it with `shoal-agent " + refusal->option +
+                                   "`"}};
+  }
   const std::string why = why_no_device_fits(tx, full);
   if (!why.empty()) fields.push_back({"/model", why});
   return fields;
@@ -85,6 +90,7 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   record.outer_lr = spec.sync.outer().lr;
   record.created_at = tx.now();
   record.owner = command.owner;
+  record.lease_unit = command.lease_unit;
   const JobId id = tx.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
     tx.keep({id, command.submitted.media_type, command.submitted.text});

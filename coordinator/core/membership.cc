@@ -104,7 +104,8 @@ void take_connection(Transaction& tx, AgentId agent, const AgentHello& said) {
   presence = {.connection = connection,
               .connected = true,
               .last_seen = tx.now(),
-              .hears_relays = said.hello.hears_relays};
+              .hears_relays = said.hello.hears_relays,
+              .programs = {said.hello.runs_programs, said.hello.code_from}};
   state.by_connection.put(connection, agent);
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }

@@ -106,6 +106,15 @@ struct AgentService::Impl final
     return transfer.get(context, caller->machine, request, writer);
   }
 
+  grpc::Status GetFile(grpc::ServerContext* context, const v1::GetFileRequest* request,
+                       grpc::ServerWriter<v1::FileBytes>* writer) override {
+    const auto caller = options.door->admit(*context);
+    if (!caller) return to_status(caller.error());
+    if (options.files != nullptr)
+      return options.files->get(context, caller->machine, *request, writer);
+    return to_status({Code::kUnavailable, "this coordinator keeps no files", "", ""});
+  }
+
   // The name is the coordinator's to say: the agent gives a number only.
   grpc::Status Certify(grpc::ServerContext* context, const v1::CertifyRequest* request,
                        v1::CertifyAnswer* answer) override {
@@ -213,6 +222,7 @@ struct AgentService::Impl final
         session->close_now({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello came"});
       }
       transfer.watch();
+      if (options.files != nullptr) options.files->watch();
       logs.watch();
     }
   }

@@ -14,6 +14,7 @@
 #include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/checkpoint_files.h"
+#include "coordinator/service/file_transfer.h"
 #include "coordinator/service/machines/machines.h"
 #include "coordinator/service/shelves/checkpoint_bucket.h"
 
@@ -27,6 +28,7 @@ struct AgentServiceOptions {
   std::string bind = "127.0.0.1:7071";  // port 0 picks a free one
   std::shared_ptr<AgentDoor> door;      // who may call
   Certify certify = nullptr;            // none: replicas get no certificates
+  FileTransfer* files = nullptr;        // uploaded ones, for agents; none: there are none
   // Agents whose replicas are no longer trusted; named in every message to the other agents.
   std::function<std::vector<AgentId>()> revoked = nullptr;
   std::chrono::milliseconds hello_limit{10'000};     // open stream until Hello

@@ -6,10 +6,8 @@
 #include <fstream>
 #include <iterator>
 
-#include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/number_text.h"
 #include "coordinator/store/manifest.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
@@ -43,13 +41,6 @@ Result<Bytes> size_of(const std::vector<FileEntry>& files) {
 }
 
 }  // namespace
-
-Result<Bytes> free_room(const std::string& folder) {
-  struct statvfs disk {};
-  if (::statvfs(folder.c_str(), &disk) != 0)
-    return disk_error("look at the disk of the folder", folder, errno);
-  return Bytes(static_cast<std::int64_t>(disk.f_bavail) * static_cast<std::int64_t>(disk.f_frsize));
-}
 
 Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string& root,
                                                                FreeRoom room) {
@@ -166,17 +157,9 @@ Status CheckpointFiles::join_parts(CheckpointId id, StageIndex stages) {
 }
 
 Status CheckpointFiles::check_room(Bytes wanted) const {
-  const Result<Bytes> room = room_(root_);
-  if (!room) return room.error();
-  if (wanted <= *room - kReserve) return {};
-  const auto text = [](Bytes bytes) { return size_text(static_cast<double>(bytes.count())); };
-  return Error{.code = Code::kResourceExhausted,
-               .message = "the checkpoint needs " + text(wanted) + ", the disk has " + text(*room) +
-                          ", of which " + text(kReserve) + " is kept for the coordinator's tables",
-               .field = root_,
-               .remedy =
-                   "free space on the coordinator's disk, or keep fewer checkpoints "
-                   "(checkpoint.keep)"};
+  return coordinator::check_room(
+      room_, root_, wanted, "the checkpoint",
+      "free space on the coordinator's disk, or keep fewer checkpoints (checkpoint.keep)");
 }
 
 Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(

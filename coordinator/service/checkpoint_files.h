@@ -13,7 +13,7 @@
 // when the record that calls it stored is durable.
 //
 // The tables lie on the same disk, as a rule, and without room for them the coordinator ends. So
-// uploads leave kReserve free: they fail before the tables do.
+// uploads leave kRoomForTables free: they fail before the tables do.
 #pragma once
 
 #include <cstddef>
@@ -28,20 +28,15 @@
 #include "base/ids.h"
 #include "base/result.h"
 #include "coordinator/core/records/checkpoint_record.h"
+#include "coordinator/service/files/free_room.h"
 #include "coordinator/service/shelves/checkpoint_shelf.h"
 #include "messages/messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
-// What the disk of a folder has left for this user.
-using FreeRoom = std::function<Result<Bytes>(const std::string& folder)>;
-Result<Bytes> free_room(const std::string& folder);
-
 class CheckpointFiles final : public CheckpointShelf {
  public:
-  static constexpr Bytes kReserve = mebibytes(16);
-
   // Creates the root and removes what an earlier process was joining or removing; parts and uploads
   // stay.
   static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root,

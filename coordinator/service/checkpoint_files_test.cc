@@ -183,20 +183,20 @@ TEST_F(CheckpointFilesTest, WhatDoesNotFitIsRefusedBeforeAByteIsWritten) {
 
 TEST_F(CheckpointFilesTest, RoomForTheTablesIsLeft) {
   const std::vector<FileEntry> list{entry("model", "0123456789")};
-  room_ = CheckpointFiles::kReserve + Bytes(9);
+  room_ = kRoomForTables + Bytes(9);
   const auto refused = files_->begin(id_, 0, 1, list);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
   EXPECT_THAT(refused.error().message, testing::HasSubstr("kept for the coordinator's tables"));
-  room_ = CheckpointFiles::kReserve + Bytes(10);
+  room_ = kRoomForTables + Bytes(10);
   auto upload = files_->begin(id_, 0, 1, list);
   ASSERT_TRUE(upload.ok()) << to_string(upload.error());
   ASSERT_TRUE((*upload)->write(bytes("01234")).ok());
-  room_ = CheckpointFiles::kReserve;  // somebody else has filled it
+  room_ = kRoomForTables;  // somebody else has filled it
   EXPECT_EQ((*upload)->write(bytes("56789")).error().code, Code::kResourceExhausted);
   upload->reset();
   EXPECT_TRUE(nothing_left());
-  room_ = CheckpointFiles::kReserve * 2;
+  room_ = kRoomForTables * 2;
   EXPECT_TRUE(files_->begin(id_, 0, 1, list).ok());
 }
 

@@ -135,8 +135,9 @@ class Cluster {
   };
   struct NewJob {
     JobSpec spec;
-    std::string owner;        // name of who submits it
-    SubmittedText submitted;  // kept with the job; its own `job` is ignored
+    std::string owner;            // name of who submits it
+    SubmittedText submitted;      // kept with the job; its own `job` is ignored
+    std::int64_t lease_unit = 0;  // of JobRecord
   };
   // `done` runs on a runtime thread once the command is durable or refused. kUnavailable while
   // stopping and when the input queue is full.

@@ -182,6 +182,18 @@ void describe_outside(CLI::App& app, Config& config) {
                  "http://127.0.0.1:4318 (docs/telemetry.md)");
 }
 
+void describe_files(CLI::App& app, Config& config) {
+  constexpr double kGib = 1 << 30;
+  app.add_option_function<double>(
+         "--file-quota-gib",
+         [&config](const double& gib) {
+           config.files_each_owner = Bytes(static_cast<std::int64_t>(gib * kGib));
+         },
+         "Datasets and code that one owner may have uploaded; 0: no limit but the disk's")
+      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
+      ->default_str("0");
+}
+
 void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
               std::vector<std::string>& quotas) {
   app.add_option("--data-dir", config.data_dir,
@@ -238,6 +250,7 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
   describe_quotas(app, quotas);
+  describe_files(app, config);
   describe_limits(app, config.core);
   describe_space(app, config.core);
 }

@@ -23,6 +23,7 @@ struct Config {
   std::string ca;                       // file with a CA for a new cluster; empty: one is made
   std::vector<std::string> host_names;  // further ones of this host, for its certificate
   Duration certificate_life = seconds(86'400);  // of agents
+  Bytes files_each_owner;                       // that one may have uploaded; 0: no limit
   std::string webhook;                          // URL that gets events; empty: none
   Severity webhook_level = Severity::kWarning;  // the least that it gets
   std::string checkpoint_store;                 // s3://…; empty: checkpoints lie in data_dir
@@ -39,6 +40,7 @@ struct Config {
   std::string admin_token_file() const { return data_dir + "/admin.token"; }
   std::string webhook_secret_file() const { return data_dir + "/webhook.secret"; }
   std::string webhook_position_file() const { return data_dir + "/webhook.position"; }
+  std::string file_root() const { return data_dir + "/files"; }
   std::string checkpoint_root() const { return data_dir + "/checkpoints"; }
 };
 

@@ -27,6 +27,8 @@ class ManualStore final : public Store {
     write({}, std::move(done));
   }
   Result<PeopleTables> load_people() override { return PeopleTables{}; }
+  Result<FileTables> load_files() override { return FileTables{}; }
+  void write_files(std::vector<FileRow>, std::function<void(Status)> done) override { done({}); }
   void write_people(std::vector<PeopleRow>, std::function<void(Status)> done) override {
     write({}, std::move(done));
   }

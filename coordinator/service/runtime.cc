@@ -249,7 +249,7 @@ void Runtime::request(std::function<void(Answer)> done,
 void Runtime::submit(NewJob job, bool dry_run, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) {
     return Input(SubmitJob{id, std::move(job.spec), dry_run, std::move(job.submitted),
-                           std::move(job.owner)});
+                           std::move(job.owner), job.lease_unit});
   });
 }
 

@@ -30,6 +30,8 @@ constexpr TableName name_of(Of<MachineRecord>) { return {"machines", "id"}; }
 constexpr TableName name_of(Of<identity::ApiTokenRecord>) { return {"api_tokens", "id"}; }
 constexpr TableName name_of(Of<SessionRecord>) { return {"sessions", "id"}; }
 constexpr TableName name_of(Of<AuditRecord>) { return {"audit", "seq"}; }
+constexpr TableName name_of(Of<FileRecord>) { return {"files", "sha256"}; }
+constexpr TableName name_of(Of<DatasetRecord>) { return {"datasets", "name"}; }
 
 // ---- one value
 
@@ -166,9 +168,11 @@ Result<R> read_one(const Statement& row) {
   return record;
 }
 
-// It takes rows away and has none of its own.
+// The others take rows away and have none of their own.
 template <typename R>
-constexpr bool kHasRows = !std::is_same_v<R, ForgottenAgent>;
+constexpr bool kHasRows = requires {
+  name_of(Of<R>{});
+};
 
 template <typename R>
 void add_table(std::vector<Table>& tables) {
@@ -194,6 +198,21 @@ Status write_one(Database& database, const ForgottenAgent& agent) {
   return {};
 }
 
+Status delete_row(Database& database, const char* sql, const std::string& key) {
+  const Result<Statement*> statement = database.cached(sql);
+  if (!statement) return statement.error();
+  (*statement)->bind(1, std::string_view(key));
+  return (*statement)->run();
+}
+
+Status write_one(Database& database, const RemovedFile& file) {
+  return delete_row(database, "DELETE FROM files WHERE sha256 = ?1", file.sha256);
+}
+
+Status write_one(Database& database, const RemovedDataset& dataset) {
+  return delete_row(database, "DELETE FROM datasets WHERE name = ?1", dataset.name);
+}
+
 }  // namespace
 
 std::vector<Table> all_tables() {
@@ -202,6 +221,8 @@ std::vector<Table> all_tables() {
   for (Table& table : machines) tables.push_back(std::move(table));
   std::vector<Table> people = tables_of(Of<PeopleRow>{});
   for (Table& table : people) tables.push_back(std::move(table));
+  std::vector<Table> files = tables_of(Of<FileRow>{});
+  for (Table& table : files) tables.push_back(std::move(table));
   return tables;
 }
 
@@ -222,6 +243,10 @@ Status write_machine_row(Database& database, const MachineRow& row) {
 }
 
 Status write_people_row(Database& database, const PeopleRow& row) {
+  return std::visit([&](const auto& one) { return write_one(database, one); }, row);
+}
+
+Status write_file_row(Database& database, const FileRow& row) {
   return std::visit([&](const auto& one) { return write_one(database, one); }, row);
 }
 
@@ -259,6 +284,8 @@ SHOAL_ROWS(MachineRecord);
 SHOAL_ROWS(identity::ApiTokenRecord);
 SHOAL_ROWS(SessionRecord);
 SHOAL_ROWS(AuditRecord);
+SHOAL_ROWS(FileRecord);
+SHOAL_ROWS(DatasetRecord);
 #undef SHOAL_ROWS
 
 }  // namespace shoal::coordinator

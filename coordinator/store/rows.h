@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/core/records/records.h"
+#include "coordinator/store/file_rows.h"
 #include "coordinator/store/machine_rows.h"
 #include "coordinator/store/people_rows.h"
 #include "coordinator/store/sqlite.h"
@@ -37,6 +38,7 @@ std::string select_sql();
 Status write_record(Database& database, const Record& record);
 Status write_machine_row(Database& database, const MachineRow& row);
 Status write_people_row(Database& database, const PeopleRow& row);
+Status write_file_row(Database& database, const FileRow& row);
 
 // All rows of a statement of select_sql() whose parameters were bound.
 template <typename R>

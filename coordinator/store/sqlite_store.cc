@@ -151,16 +151,29 @@ Result<PeopleTables> SqliteStore::load_people() {
   return tables;
 }
 
+Result<FileTables> SqliteStore::load_files() {
+  const auto database = Database::open(path("state.db"), OpenMode::kReadOnly, Durability::kFull);
+  if (!database) return database.error();
+  FileTables tables;
+  if (Status s = read_table(**database, tables.files); !s.ok()) return s.error();
+  if (Status s = read_table(**database, tables.datasets); !s.ok()) return s.error();
+  return tables;
+}
+
 void SqliteStore::write(std::vector<Record> records, std::function<void(Status)> done) {
-  queue({std::move(records), {}, {}, std::move(done)});
+  queue({std::move(records), {}, {}, {}, std::move(done)});
 }
 
 void SqliteStore::write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) {
-  queue({{}, std::move(rows), {}, std::move(done)});
+  queue({{}, std::move(rows), {}, {}, std::move(done)});
 }
 
 void SqliteStore::write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) {
-  queue({{}, {}, std::move(rows), std::move(done)});
+  queue({{}, {}, std::move(rows), {}, std::move(done)});
+}
+
+void SqliteStore::write_files(std::vector<FileRow> rows, std::function<void(Status)> done) {
+  queue({{}, {}, {}, std::move(rows), std::move(done)});
 }
 
 void SqliteStore::queue(Batch batch) {
@@ -231,6 +244,9 @@ Status SqliteStore::write_rows(const Batch& batch) {
   for (const PeopleRow& row : batch.people) {
     if (Status s = write_people_row(*state_, row); !s.ok()) return s;
   }
+  for (const FileRow& row : batch.files) {
+    if (Status s = write_file_row(*state_, row); !s.ok()) return s;
+  }
   return {};
 }
 
@@ -260,7 +276,7 @@ void SqliteStore::commit(std::vector<Batch> group) {
     stats_.commit_seconds_max = std::max(stats_.commit_seconds_max, took);
     for (const Batch& batch : group)
       stats_.records += static_cast<std::int64_t>(batch.records.size() + batch.machines.size() +
-                                                  batch.people.size());
+                                                  batch.people.size() + batch.files.size());
   }
   for (const Batch& batch : group) {
     if (batch.done) batch.done(failure_);

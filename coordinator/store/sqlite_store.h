@@ -36,6 +36,8 @@ class SqliteStore final : public Store {
   void write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) override;
   Result<PeopleTables> load_people() override;
   void write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) override;
+  Result<FileTables> load_files() override;
+  void write_files(std::vector<FileRow> rows, std::function<void(Status)> done) override;
   void append(std::vector<SeriesPoint> points) override;
   void forget_after(JobId job, RoundNumber round) override;
   std::unique_ptr<Reader> reader() override;
@@ -47,6 +49,7 @@ class SqliteStore final : public Store {
     std::vector<Record> records;
     std::vector<MachineRow> machines;
     std::vector<PeopleRow> people;
+    std::vector<FileRow> files;
     std::function<void(Status)> done;
   };
 

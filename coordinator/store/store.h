@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "coordinator/core/records/records.h"
+#include "coordinator/store/file_rows.h"
 #include "coordinator/store/machine_rows.h"
 #include "coordinator/store/people_rows.h"
 #include "coordinator/store/reader.h"
@@ -62,6 +63,9 @@ class Store {
   // Likewise people.
   virtual Result<PeopleTables> load_people() = 0;
   virtual void write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) = 0;
+  // Likewise uploaded files and datasets.
+  virtual Result<FileTables> load_files() = 0;
+  virtual void write_files(std::vector<FileRow> rows, std::function<void(Status)> done) = 0;
 
   // Telemetry is disposable: when its queue is full, points are dropped and counted.
   virtual void append(std::vector<SeriesPoint> points) = 0;

@@ -1,5 +1,7 @@
 // Jobs that are trained by a PyTorch program of the user's own (trainer.kind = "python").
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -109,6 +111,170 @@ TEST(Python, AnAgentIsKilledAndComesBack) {
   ASSERT_TRUE(python.restart_agent(0));
   EXPECT_TRUE(eventually(120, [&] { return with_members(2, at + 1); })) << python.logs();
   EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);
+}
+
+// ---- code that is uploaded with the job
+
+// Agents of `shoal up`, which run what its admin submits, and a folder of code.
+class CodeCluster {
+ public:
+  explicit CodeCluster(int agents) : cluster(agents, {"--python", SHOAL_PYTHON}) {}
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(code_.path(name)).parent_path());
+    code_.write(name, text);
+  }
+  std::vector<std::string> submission(TinyJob job, const std::string& entry = "train.py") const {
+    job.more =
+        "[checkpoint]\nevery_rounds = 2\n[trainer]\nkind = \"python\"\nentry = \"" + entry + "\"\n";
+    return {"job", "submit", cluster.write_job(job), "--code", code_.path()};
+  }
+  Finished submit(const TinyJob& job, const std::string& entry = "train.py") const {
+    return cluster.shoal(submission(job, entry));
+  }
+  std::string logs() const { return cluster.shoal({"logs", "python"}).out; }
+  // A failure of a replica with this in its message.
+  bool fails_with(const std::string& message) const {
+    return eventually(90, [&] {
+      const auto events = cluster.items("/events?limit=500");
+      return std::any_of(events.begin(), events.end(), [&](const Json& event) {
+        return text_at(event, "kind") == "replica_failed" &&
+               text_at(event, "message").find(message) != std::string::npos;
+      });
+    });
+  }
+  Cluster cluster;
+
+ private:
+  TempFolder code_;
+};
+
+// What the example does, with its model in a module beside it.
+TEST(UploadedCode, ModulesOfAFolderTrainAndAgree) {
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  CodeCluster code(2);
+  ASSERT_EQ(code.cluster.problem(), "");
+  code.write("train.py", "from lib import program\n\nprogram.main()\n");
+  code.write("lib/__init__.py", "");
+  std::string program = example();
+  const auto last = program.find("if __name__");
+  ASSERT_NE(last, std::string::npos);
+  program = program.substr(0, last) + "def main():\n    " +
+            program.substr(program.find('\n', last) + 1 + 4);
+  code.write("lib/program.py", program);
+  code.write(".git/config", "secret");
+  TinyJob job = python_job(60);
+  job.min_replicas = 2;
+  const Finished submitted = code.submit(job);
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  expect_trained(code.cluster, job);
+  const std::string name = text_at(code.cluster.job("python"), "spec/trainer/code");
+  EXPECT_EQ(name.substr(0, 7), "sha256:");
+  EXPECT_EQ(code.submit(job).exit_code, 0) << "the same code is not sent again";
+}
+
+TEST(UploadedCode, IsConfined) {
+  CodeCluster code(1);
+  ASSERT_EQ(code.cluster.problem(), "");
+  const std::string folder = code.cluster.agent_folder(0);
+  code.write("train.py",
+             "import glob, os\n"
+             "def attempt(what, call):\n"
+             "    try:\n"
+             "        call()\n"
+             "        print('could', what, flush=True)\n"
+             "    except OSError as problem:\n"
+             "        print('could not', what, type(problem).__name__, flush=True)\n"
+             "folder = '" +
+                 folder +
+                 "'\n"
+                 "attempt('read the key', lambda: open(folder + '/machine.pem').read())\n"
+                 "attempt('read the id', lambda: open(folder + '/agent_id').read())\n"
+                 "attempt('list it', lambda: os.listdir(folder))\n"
+                 "attempt('write to its code', lambda: open(__file__, 'a'))\n"
+                 "attempt('write to /tmp', lambda: open('/tmp/shoal-confined', 'w'))\n"
+                 "attempt('write to its folder', lambda: open('mine', 'w').write('x'))\n"
+                 "attempt('read its code', lambda: open(__file__).read())\n"
+                 "attempt('read the agent', lambda: open('/proc/%d/environ' % "
+                 "os.getppid()).read())\n"
+                 "print('tokens', [n for n in os.environ if 'TOKEN' in n], flush=True)\n"
+                 "raise SystemExit('the end of it')\n");
+  const Finished submitted = code.submit(python_job(10));
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  EXPECT_TRUE(code.fails_with("the end of it")) << code.logs();
+  const std::string logs = code.logs();
+  for (const char* forbidden : {"read the key", "read the id", "list it", "write to its code",
+                                "write to /tmp", "read the agent"}) {
+    EXPECT_NE(logs.find(std::string("could not ") + forbidden + " PermissionError"),
+              std::string::npos)
+        << forbidden << "\n"
+        << logs;
+  }
+  EXPECT_NE(logs.find("could write to its folder"), std::string::npos) << logs;
+  EXPECT_NE(logs.find("could read its code"), std::string::npos) << logs;
+  EXPECT_NE(logs.find("tokens []"), std::string::npos) << logs;
+}
+
+TEST(UploadedCode, AnOwnerWhomNoAgentAllowsIsRefusedByName) {
+  CodeCluster code(1);
+  ASSERT_EQ(code.cluster.problem(), "");
+  code.write("train.py", "pass\n");
+  const Finished token = code.cluster.shoal(
+      {"token", "create", "--name", "eve", "--scope", "submitter", "--ttl", "1h", "--json"});
+  ASSERT_EQ(token.exit_code, 0) << token.err;
+  std::vector<std::string> command = code.submission(python_job(10));
+  command.insert(command.begin(), binary("shoal"));
+  command.insert(command.end(), {"--addr", code.cluster.state().addresses.http});
+  ::setenv("SHOAL_TOKEN", text_at(Json::parse(token.out), "token").c_str(), 1);
+  const Finished submitted = run(command, 60);
+  ::unsetenv("SHOAL_TOKEN");
+  EXPECT_NE(submitted.exit_code, 0);
+  EXPECT_NE(submitted.err.find("code of eve"), std::string::npos) << submitted.err;
+  EXPECT_NE(submitted.err.find("--allow-code-from eve"), std::string::npos) << submitted.err;
+}
+
+TEST(UploadedCode, WhatIsWrongWithItIsSaidInItsOwnWords) {
+  CodeCluster code(1);
+  ASSERT_EQ(code.cluster.problem(), "");
+  const std::string never = "sha256:" + std::string(64, '0');
+  const Finished unknown = code.cluster.shoal(
+      {"job", "submit", code.cluster.write_job(python_job(10)), "--set", "trainer.code=" + never});
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_NE(unknown.err.find("was not uploaded"), std::string::npos) << unknown.err;
+  code.write("train.py", "pass\n");
+  const Finished entry = code.submit(python_job(10), "main.py");
+  EXPECT_NE(entry.exit_code, 0);
+  EXPECT_NE(entry.err.find("main.py, is no file in"), std::string::npos) << entry.err;
+}
+
+// It prints 100 MB, leaves a child behind that has a session of its own, and ends as if all were
+// well.
+TEST(UploadedCode, AFloodOfOutputAndChildrenLeftBehindHarmNobody) {
+  CodeCluster code(1);
+  ASSERT_EQ(code.cluster.problem(), "");
+  code.write("train.py",
+             "import os, sys, time\n"
+             "if os.fork() == 0:\n"
+             "    os.setsid()\n"
+             "    os.execlp('sleep', 'sleep', '601')\n"
+             "line = 'x' * 999 + '\\n'\n"
+             "for _ in range(100):\n"
+             "    sys.stdout.write(line * 1000)\n"
+             "sys.stdout.flush()\n"
+             "print('this is my last line', flush=True)\n");
+  const Finished submitted = code.submit(python_job(10));
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  EXPECT_TRUE(code.fails_with("ended before its job")) << code.logs();
+  const std::string logs = code.cluster.shoal({"logs", "python", "--tail", "1000"}).out;
+  EXPECT_NE(logs.find("bytes of output were left out"), std::string::npos);
+  EXPECT_TRUE(code.fails_with("this is my last line"));
+  std::uintmax_t bytes = 0;
+  const std::string folder = code.cluster.agent_folder(0) + "/logs";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) bytes += file.file_size();
+  EXPECT_LT(bytes, 64u << 20);
+  const auto no_child = [] {
+    return run({"sh", "-c", "! grep -lsa '^sleep.601' /proc/[0-9]*/cmdline"}, 10).exit_code == 0;
+  };
+  EXPECT_TRUE(eventually(20, no_child)) << "what it left behind ends with it";
 }
 
 // What a program does wrong reaches its user as a sentence.

@@ -115,7 +115,7 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   if (auto failure = check_fits(needed_memory(order), device_)) return failure;
   std::shared_ptr<const Dataset> data;
   if (order.stage == 0) {
-    auto opened = Dataset::open(order.spec, roots_);
+    auto opened = Dataset::open(order.spec, roots_, read_);
     if (!opened) return data_failure(opened.error());
     data = std::move(*opened);
   }

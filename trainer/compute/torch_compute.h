@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "data/data_roots.h"
+#include "data/stored_tokens.h"
 #include "replica/runtime/compute.h"
 #include "trainer/model/group_leader.h"
 #include "trainer/model/torch_bridge.h"
@@ -17,13 +18,15 @@ using MakeReplicaGroup = std::function<std::unique_ptr<GroupLeader>(StageModel&)
 
 class TorchHost final : public replica::ComputeHost {
  public:
-  // Data is read beneath `roots`. The accelerator, if any, outlives this.
+  // Data is read beneath `roots`, datasets with `read`. The accelerator, if any, outlives this.
   TorchHost(DeviceChoice device, data::DataRoots roots,
-            outer_opt::Accelerator* accelerator = nullptr, MakeReplicaGroup make_replica_group = {})
+            outer_opt::Accelerator* accelerator = nullptr, MakeReplicaGroup make_replica_group = {},
+            data::ReadStored read = {})
       : device_(device),
         roots_(std::move(roots)),
         accelerator_(accelerator),
-        make_replica_group_(std::move(make_replica_group)) {}
+        make_replica_group_(std::move(make_replica_group)),
+        read_(std::move(read)) {}
 
   MaybeFailure make(const replica::ComputeOrder& order,
                     std::unique_ptr<replica::Compute>& out) override;
@@ -39,6 +42,7 @@ class TorchHost final : public replica::ComputeHost {
   data::DataRoots roots_;
   outer_opt::Accelerator* accelerator_;
   MakeReplicaGroup make_replica_group_;
+  data::ReadStored read_;
 };
 
 }  // namespace shoal::trainer

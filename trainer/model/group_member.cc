@@ -21,8 +21,8 @@ Error error_of(const Failure& failure) { return {Code::kInternal, failure.detail
 class Member {
  public:
   Member(GroupSocket& leader, const DeviceChoice& device, const data::DataRoots& roots,
-         swarm::DeviceGroup* group)
-      : leader_(leader), device_(device), roots_(roots), group_(group) {}
+         data::ReadStored read, swarm::DeviceGroup* group)
+      : leader_(leader), device_(device), roots_(roots), read_(std::move(read)), group_(group) {}
 
   Status load() {
     const auto header = leader_.receive(kLimit);
@@ -33,7 +33,7 @@ class Member {
     if (!got) return got;
     const auto read = proto::read_kept_spec(job);
     if (read.problems) return Error{Code::kInternal, read.problems->summary, "", ""};
-    auto data = Dataset::open(read.spec, roots_);
+    auto data = Dataset::open(read.spec, roots_, read_);
     if (!data) return data.error();
     const JobSpec spec = with_derived_fields(read.spec);
     if (auto failure = StageModel::create(spec, whole_model(spec.model), device_, model_)) {
@@ -143,6 +143,7 @@ class Member {
   GroupSocket& leader_;
   const DeviceChoice device_;
   const data::DataRoots& roots_;
+  const data::ReadStored read_;
   swarm::DeviceGroup* const group_;
   std::unique_ptr<StageModel> model_;
   std::unique_ptr<Learner> learner_;
@@ -152,8 +153,9 @@ class Member {
 }  // namespace
 
 Status run_group_member(GroupSocket& leader, const DeviceChoice& device,
-                        const data::DataRoots& roots, swarm::DeviceGroup* group) {
-  Member member(leader, device, roots, group);
+                        const data::DataRoots& roots, swarm::DeviceGroup* group,
+                        data::ReadStored read) {
+  Member member(leader, device, roots, std::move(read), group);
   Status status = member.load();
   while (status) status = member.obey();
   return status;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "data/data_roots.h"
+#include "data/stored_tokens.h"
 #include "swarm/cuda/device_group.h"
 #include "trainer/model/group_wire.h"
 #include "trainer/model/torch_bridge.h"
@@ -16,6 +17,7 @@ inline constexpr int kGroupMemberSocket = 3;                   // the descriptor
 // Returns when the leader is gone (kUnavailable) or what failed here. `group`: what the device adds
 // gradients with; null: the leader adds them.
 Status run_group_member(GroupSocket& leader, const DeviceChoice& device,
-                        const data::DataRoots& roots, swarm::DeviceGroup* group);
+                        const data::DataRoots& roots, swarm::DeviceGroup* group,
+                        data::ReadStored read = {});
 
 }  // namespace shoal::trainer

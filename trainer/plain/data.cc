@@ -28,13 +28,14 @@ std::int64_t changed_ns(const struct stat& info) {
 
 }  // namespace
 
-void Dataset::unmap(const File& file) {
+void FileDataset::unmap(const File& file) {
   ::munmap(const_cast<std::byte*>(file.bytes.data()), file.bytes.size());
   ::close(file.fd);
 }
 
 // The whole file, read-only.
-Result<Dataset::File> Dataset::map_file(const std::string& path, const data::DataRoots& roots) {
+Result<FileDataset::File> FileDataset::map_file(const std::string& path,
+                                                const data::DataRoots& roots) {
   const auto opened = roots.open(path);
   if (!opened) return opened.error();
   const int fd = *opened;
@@ -80,7 +81,47 @@ std::int64_t SequenceOrder::start_of(std::int64_t index) const {
                                    permutation(position) * static_cast<std::uint64_t>(context_));
 }
 
-Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec, const data::DataRoots& roots) {
+namespace {
+
+class StoredDataset final : public Dataset {
+ public:
+  explicit StoredDataset(std::unique_ptr<data::StoredTokens> tokens) : tokens_(std::move(tokens)) {}
+  Digest digest() const override { return tokens_->digest(); }
+  Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const override {
+    return tokens_->training_sequence(index, out);
+  }
+  std::int64_t validation_sequences(std::int64_t wanted) const override {
+    return tokens_->validation_sequences(wanted);
+  }
+  Status validation_sequence(std::int64_t index, std::int64_t count,
+                             std::span<std::int64_t> out) const override {
+    return tokens_->validation_sequence(index, count, out);
+  }
+
+ private:
+  std::unique_ptr<data::StoredTokens> tokens_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec, const data::DataRoots& roots,
+                                               const data::ReadStored& read) {
+  if (datasets_of(spec.data).empty()) {
+    auto file = FileDataset::open(spec, roots);
+    if (!file) return file.error();
+    return std::unique_ptr<Dataset>(std::move(file).value());
+  }
+  if (!read) {
+    return Error{Code::kNotFound, "there is no agent to read datasets of", "data.dataset",
+                 "give this program a file with data.train"};
+  }
+  auto tokens = data::StoredTokens::open(spec, read);
+  if (!tokens) return tokens.error();
+  return std::unique_ptr<Dataset>(std::make_unique<StoredDataset>(std::move(tokens).value()));
+}
+
+Result<std::unique_ptr<FileDataset>> FileDataset::open(const JobSpec& spec,
+                                                       const data::DataRoots& roots) {
   const std::string& path = spec.data.train;
   auto file = map_file(path, roots);
   if (!file) return file.error();
@@ -91,13 +132,14 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec, const data::
     return s.error();
   }
   const auto [tokens, held_out] = split_of(needs, file_bytes);
-  auto dataset = std::unique_ptr<Dataset>(new Dataset(spec, *file, tokens, tokens - held_out));
+  auto dataset =
+      std::unique_ptr<FileDataset>(new FileDataset(spec, *file, tokens, tokens - held_out));
   if (Status s = dataset->check_tokens(0, std::min(tokens, kScanTokens)); !s) return s.error();
   return dataset;
 }
 
-Dataset::Dataset(const JobSpec& spec, const File& file, std::int64_t tokens,
-                 std::int64_t training_tokens)
+FileDataset::FileDataset(const JobSpec& spec, const File& file, std::int64_t tokens,
+                         std::int64_t training_tokens)
     : path_(spec.data.train),
       tokenizer_(spec.data.tokenizer),
       context_(spec.model.context),
@@ -111,11 +153,11 @@ Dataset::Dataset(const JobSpec& spec, const File& file, std::int64_t tokens,
   changed_ns_ = ::fstat(file_.fd, &info) == 0 ? changed_ns(info) : 0;
 }
 
-Dataset::~Dataset() { unmap(file_); }
+FileDataset::~FileDataset() { unmap(file_); }
 
 // A page of the mapping that is no more ends the process; a page that is another one would be
 // trained on in silence. Between this look and the read a file may still be cut: then it ends.
-Status Dataset::check_unchanged() const {
+Status FileDataset::check_unchanged() const {
   struct stat info {};
   if (::fstat(file_.fd, &info) != 0) return missing(path_, "cannot be looked at any more", "");
   const auto size = static_cast<std::int64_t>(file_.bytes.size());
@@ -134,24 +176,24 @@ Status Dataset::check_unchanged() const {
   return {};
 }
 
-Status Dataset::training_sequence(std::int64_t index, std::span<std::int64_t> out) const {
+Status FileDataset::training_sequence(std::int64_t index, std::span<std::int64_t> out) const {
   SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == context_ + 1);
   return copy_tokens(order_.start_of(index), out);
 }
 
-std::int64_t Dataset::validation_sequences(std::int64_t wanted) const {
+std::int64_t FileDataset::validation_sequences(std::int64_t wanted) const {
   return std::min(wanted, (validation_tokens() - 1) / context_);
 }
 
-Status Dataset::validation_sequence(std::int64_t index, std::int64_t count,
-                                    std::span<std::int64_t> out) const {
+Status FileDataset::validation_sequence(std::int64_t index, std::int64_t count,
+                                        std::span<std::int64_t> out) const {
   SHOAL_CHECK(index >= 0 && index < count && count <= validation_sequences(count));
   SHOAL_CHECK(static_cast<std::int64_t>(out.size()) == context_ + 1);
   const std::int64_t windows = validation_sequences(tokens_);
   return copy_tokens(training_tokens_ + index * windows / count * context_, out);
 }
 
-Status Dataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) const {
+Status FileDataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   SHOAL_CHECK(first >= 0 && first + count <= tokens_);
   if (Status s = check_unchanged(); !s) return s;
@@ -168,7 +210,7 @@ Status Dataset::copy_tokens(std::int64_t first, std::span<std::int64_t> out) con
   return {};
 }
 
-Status Dataset::check_tokens(std::int64_t first, std::int64_t count) const {
+Status FileDataset::check_tokens(std::int64_t first, std::int64_t count) const {
   const std::int64_t width = bytes_per_token(tokenizer_);
   const auto bytes = file_.bytes.subspan(static_cast<std::size_t>(first * width),
                                          static_cast<std::size_t>(count * width));

@@ -1,7 +1,9 @@
-// A job's text: one memory-mapped file of tokens (bytes, or little-endian uint16), its last
-// val_fraction held out, and the seeded order in which training reads the rest. Sequence i of the
-// order is a function of (seed, i, length, context) only, so leases of index ranges mean the same
-// on every host.
+// What a job trains on: a file of each host, or datasets of the coordinator. Sequence i of a job's
+// order is a function of the seed, i and the data's shape, so leases of index ranges mean the same
+// on every host. Datasets: data/stored_tokens.h.
+//
+// A file is one memory-mapped file of tokens (bytes, or little-endian uint16 or uint32), its last
+// val_fraction held out, and a seeded order in which training reads the rest.
 //
 // Order: epoch e = i / windows. The training part is cut into windows of `context` tokens that
 // start at a phase drawn per epoch; a permutation drawn per epoch says which one is read when. Each
@@ -28,6 +30,7 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "data/data_roots.h"
+#include "data/stored_tokens.h"
 #include "job/job_spec.h"
 
 namespace shoal::trainer {
@@ -53,27 +56,44 @@ Digest digest_of_content(std::span<const std::byte> bytes, std::size_t whole = k
 
 class Dataset {
  public:
-  // Fails with kNotFound when the file lies beneath no root, is missing or too short for one window
-  // of training and one of validation, with kValidation (position and value in the message) at a
-  // token >= vocab.
-  static Result<std::unique_ptr<Dataset>> open(const JobSpec& spec, const data::DataRoots& roots);
-  ~Dataset();
-  Dataset(const Dataset&) = delete;
-  Dataset& operator=(const Dataset&) = delete;
+  // The file of data.train, beneath `roots`: kNotFound when it lies beneath no root, is missing or
+  // too short for one window of training and one of validation, kValidation (position and value in
+  // the message) at a token >= vocab. Or the datasets of data.dataset and data.mixture, out of what
+  // `read` gives (data/stored_tokens.h).
+  static Result<std::unique_ptr<Dataset>> open(const JobSpec& spec, const data::DataRoots& roots,
+                                               const data::ReadStored& read = {});
+  virtual ~Dataset() = default;
+
+  virtual Digest digest() const = 0;
+
+  // Writes context + 1 tokens of sequence `index` of the order. kValidation at a token >= vocab; of
+  // a file kNotFound where it was cut short, kValidation where it was changed since open().
+  virtual Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const = 0;
+
+  // The held-out sequences: evenly spaced, the same ones every time, at most `wanted`, fewer when
+  // there are no more. `index` < `count` = validation_sequences(wanted).
+  virtual std::int64_t validation_sequences(std::int64_t wanted) const = 0;
+  virtual Status validation_sequence(std::int64_t index, std::int64_t count,
+                                     std::span<std::int64_t> out) const = 0;
+};
+
+// The one of data.train.
+class FileDataset final : public Dataset {
+ public:
+  static Result<std::unique_ptr<FileDataset>> open(const JobSpec& spec,
+                                                   const data::DataRoots& roots);
+  ~FileDataset() override;
+  FileDataset(const FileDataset&) = delete;
+  FileDataset& operator=(const FileDataset&) = delete;
 
   std::int64_t training_tokens() const { return training_tokens_; }
   std::int64_t validation_tokens() const { return tokens_ - training_tokens_; }
-  Digest digest() const { return digest_; }
 
-  // Writes context + 1 tokens of sequence `index` of the order. kValidation at a token >= vocab;
-  // kNotFound where the file was cut short, kValidation where it was changed since open().
-  Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const;
-
-  // The held-out sequences: evenly spaced, the same ones every time, at most `wanted`, fewer when
-  // the tail is short. `index` < validation_sequences(wanted).
-  std::int64_t validation_sequences(std::int64_t wanted) const;
+  Digest digest() const override { return digest_; }
+  Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const override;
+  std::int64_t validation_sequences(std::int64_t wanted) const override;
   Status validation_sequence(std::int64_t index, std::int64_t count,
-                             std::span<std::int64_t> out) const;
+                             std::span<std::int64_t> out) const override;
 
  private:
   struct File {
@@ -82,7 +102,8 @@ class Dataset {
   };
   static Result<File> map_file(const std::string& path, const data::DataRoots& roots);
   static void unmap(const File& file);
-  Dataset(const JobSpec& spec, const File& file, std::int64_t tokens, std::int64_t training_tokens);
+  FileDataset(const JobSpec& spec, const File& file, std::int64_t tokens,
+              std::int64_t training_tokens);
   Status check_unchanged() const;
   Status copy_tokens(std::int64_t first, std::span<std::int64_t> out) const;
   Status check_tokens(std::int64_t first, std::int64_t count) const;

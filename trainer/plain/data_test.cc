@@ -70,10 +70,10 @@ TEST_F(DataTest, OrderIsAFunctionOfSeedAndIndexAndChangesBetweenEpochs) {
 }
 
 TEST_F(DataTest, BytesAreTokensAndTheTailIsHeldOut) {
-  const auto data =
-      Dataset::open(spec_of(write("bytes", counting(200)), 10, 0.2), data::DataRoots::whole_host());
+  const auto data = FileDataset::open(spec_of(write("bytes", counting(200)), 10, 0.2),
+                                      data::DataRoots::whole_host());
   ASSERT_TRUE(data.ok()) << to_string(data.error());
-  const Dataset& d = *data.value();
+  const FileDataset& d = *data.value();
   EXPECT_EQ(d.training_tokens(), 160);
   EXPECT_EQ(d.validation_tokens(), 40);
   std::vector<std::int64_t> tokens(11);
@@ -99,7 +99,7 @@ TEST_F(DataTest, Uint16IsLittleEndian) {
   JobSpec spec = spec_of(write("uint16", bytes), 4, 0.1);
   spec.data.tokenizer = Tokenizer::kUint16;
   spec.model.vocab = 512;
-  const auto data = Dataset::open(spec, data::DataRoots::whole_host());
+  const auto data = FileDataset::open(spec, data::DataRoots::whole_host());
   ASSERT_TRUE(data.ok()) << to_string(data.error());
   std::vector<std::int64_t> tokens(5);
   ASSERT_TRUE((*data)->validation_sequence(0, 1, tokens).ok());
@@ -115,7 +115,7 @@ TEST_F(DataTest, Uint32IsLittleEndian) {
   JobSpec spec = spec_of(write("uint32", bytes), 4, 0.1);
   spec.data.tokenizer = Tokenizer::kUint32;
   spec.model.vocab = 128'256;
-  const auto data = Dataset::open(spec, data::DataRoots::whole_host());
+  const auto data = FileDataset::open(spec, data::DataRoots::whole_host());
   ASSERT_TRUE(data.ok()) << to_string(data.error());
   std::vector<std::int64_t> tokens(5);
   ASSERT_TRUE((*data)->validation_sequence(0, 1, tokens).ok());
@@ -124,19 +124,19 @@ TEST_F(DataTest, Uint32IsLittleEndian) {
 
 TEST_F(DataTest, MissingFileNamesItsPath) {
   const auto data =
-      Dataset::open(spec_of("/nowhere/text.txt", 10, 0.1), data::DataRoots::whole_host());
+      FileDataset::open(spec_of("/nowhere/text.txt", 10, 0.1), data::DataRoots::whole_host());
   ASSERT_FALSE(data.ok());
   EXPECT_EQ(data.error().code, Code::kNotFound);
   EXPECT_THAT(data.error().message, HasSubstr("/nowhere/text.txt"));
 }
 
 TEST_F(DataTest, TooShortForTrainingOrForTheTail) {
-  const auto train =
-      Dataset::open(spec_of(write("short", counting(20)), 10, 0.1), data::DataRoots::whole_host());
+  const auto train = FileDataset::open(spec_of(write("short", counting(20)), 10, 0.1),
+                                       data::DataRoots::whole_host());
   ASSERT_FALSE(train.ok());
   EXPECT_THAT(train.error().message, HasSubstr("too short"));
-  const auto tail = Dataset::open(spec_of(write("short_tail", counting(100)), 10, 0.05),
-                                  data::DataRoots::whole_host());
+  const auto tail = FileDataset::open(spec_of(write("short_tail", counting(100)), 10, 0.05),
+                                      data::DataRoots::whole_host());
   ASSERT_FALSE(tail.ok());
   EXPECT_THAT(tail.error().message, HasSubstr("5 are held out"));
 }
@@ -144,7 +144,7 @@ TEST_F(DataTest, TooShortForTrainingOrForTheTail) {
 TEST_F(DataTest, TokenOutsideOfTheVocabularyIsNamedWithItsPosition) {
   JobSpec spec = spec_of(write("vocab", counting(150)), 10, 0.1);
   spec.model.vocab = 128;
-  const auto data = Dataset::open(spec, data::DataRoots::whole_host());
+  const auto data = FileDataset::open(spec, data::DataRoots::whole_host());
   ASSERT_FALSE(data.ok());
   EXPECT_EQ(data.error().code, Code::kValidation);
   EXPECT_THAT(data.error().message, HasSubstr("position 128 is not below model.vocab (128)"));
@@ -152,7 +152,7 @@ TEST_F(DataTest, TokenOutsideOfTheVocabularyIsNamedWithItsPosition) {
 
 TEST_F(DataTest, TheDigestIsOfTheContentAndNotOfThePath) {
   const auto digest = [&](const std::string& name, const std::string& bytes) {
-    return Dataset::open(spec_of(write(name, bytes), 10, 0.1), data::DataRoots::whole_host())
+    return FileDataset::open(spec_of(write(name, bytes), 10, 0.1), data::DataRoots::whole_host())
         .value()
         ->digest();
   };
@@ -167,7 +167,7 @@ TEST_F(DataTest, TheDigestIsOfTheContentAndNotOfThePath) {
 TEST_F(DataTest, AFileThatIsCutOrChangedWhileItIsReadIsNamed) {
   const std::string path = write("live", counting(200));
   const auto data =
-      std::move(Dataset::open(spec_of(path, 10, 0.2), data::DataRoots::whole_host()).value());
+      std::move(FileDataset::open(spec_of(path, 10, 0.2), data::DataRoots::whole_host()).value());
   std::vector<std::int64_t> row(11);
   const auto touched = [&](const std::string& bytes) {
     const auto later = std::filesystem::last_write_time(path) + std::chrono::seconds(1);

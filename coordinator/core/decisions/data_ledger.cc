@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "base/check.h"
 #include "outer_opt/core/round/lease_runs.h"
@@ -53,6 +54,46 @@ std::vector<DataLease> lease(DataLedger ledger, std::int64_t count, std::size_t 
   const std::int64_t missing = count - count_sequences(given);
   outer_opt::append(given, {ledger.next_sequence, missing});
   ledger.next_sequence += missing;
+  return given;
+}
+
+namespace {
+
+// The run of `returned` that this replica takes next: where it ended, else the first that nobody
+// waits for. None: all others do.
+std::optional<DataLease> run_for(const std::vector<DataLease>& returned, const LeasePlace& place) {
+  std::optional<DataLease> orphan;
+  for (const DataLease& run : returned) {
+    if (run.first == place.from) return run;
+    const bool waits = std::ranges::find(place.others, run.first) != place.others.end();
+    if (!waits && !orphan) orphan = run;
+  }
+  return orphan;
+}
+
+}  // namespace
+
+std::vector<DataLease> lease_at(DataLedger ledger, std::int64_t count, std::size_t runs_max,
+                                const LeasePlace& place) {
+  if (place.unit == 0 || ledger.returned.size() > kReturnedUsual) {
+    return lease(ledger, count, runs_max);
+  }
+  LeaseRuns given;
+  LeasePlace here = place;
+  while (count > 0 && given.size() + 1 < runs_max) {
+    const auto run = run_for(ledger.returned, here);
+    if (!run) break;
+    const DataLease taken{run->first, std::min(run->count, count)};
+    ledger.returned = outer_opt::without(ledger.returned, {taken});
+    outer_opt::append(given, taken);
+    count -= taken.count;
+    here.from = taken.first + taken.count;
+  }
+  if (count == 0) return given;
+  const std::int64_t end = ledger.next_sequence + count;
+  outer_opt::append(given, {ledger.next_sequence, count});
+  ledger.next_sequence = (end + place.unit - 1) / place.unit * place.unit;
+  give_back(ledger, {{end, ledger.next_sequence - end}});
   return given;
 }
 

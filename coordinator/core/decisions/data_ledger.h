@@ -29,6 +29,19 @@ struct DataLedger {
 inline constexpr std::size_t kReturnedUsual = 256;
 std::vector<DataLease> lease(DataLedger ledger, std::int64_t count, std::size_t runs_max);
 
+// Where a replica reads: datasets are fetched in chunks, and who continues where it was needs few
+// that others need, too. New sequences are then given out in whole runs of `unit`, from one
+// multiple of it to the next. What a replica does not take of its run is returned at once, and
+// waits for it in the ledger; others take what nobody waits for before they begin a run of their
+// own.
+struct LeasePlace {
+  std::int64_t unit = 0;             // 0: new sequences are given out as they come
+  std::int64_t from = -1;            // where this replica ended; -1: nowhere yet
+  std::vector<std::int64_t> others;  // where the other replicas did
+};
+std::vector<DataLease> lease_at(DataLedger ledger, std::int64_t count, std::size_t runs_max,
+                                const LeasePlace& place);
+
 // How many of the `sequences` of one inner step each router draws, in whole microbatches, at least
 // one each. Every further microbatch goes to the router that would be through with it first, so
 // that the slowest ends as early as it can. Speeds of 0 are not known and count as the mean of the

@@ -2,6 +2,7 @@
 #include "coordinator/core/decisions/data_ledger.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -61,6 +62,72 @@ TEST(DataLedger, OfManyRunsTheShortestGoFirst) {
   for (std::int64_t i = 0; i < many; ++i) ledger.give_back({{20 * i, i % 100 == 7 ? 3 : 10}});
   EXPECT_EQ(ledger.lease(10), (Runs{{140, 3}, {2140, 3}, {4140, 3}, {0, 1}}));
   EXPECT_EQ(ledger.lease(12), (Runs{{1, 9}, {20, 3}})) << "few enough: in their order again";
+}
+
+// Four replicas of a job on datasets, in rounds of 30 sequences each and units of 100.
+struct PlacedJob {
+  static constexpr std::int64_t kUnit = 100, kRound = 30;
+  void round(const std::set<std::size_t>& live) {
+    for (const std::size_t i : live) {
+      LeasePlace place{kUnit, ends.at(i), {}};
+      for (const std::size_t other : live) {
+        if (other != i) place.others.push_back(ends.at(other));
+      }
+      const Runs runs = lease_at({ledger.next, ledger.returned}, kRound, kLeaseRunsMax, place);
+      EXPECT_EQ(count_sequences(runs), kRound);
+      for (const DataLease& run : runs) {
+        for (std::int64_t k = run.first; k < run.first + run.count; ++k) {
+          EXPECT_TRUE(trained.insert(k).second) << k << " is given out twice";
+          units.insert({i, k / kUnit});
+        }
+      }
+      ends[i] = runs.back().first + runs.back().count;
+    }
+  }
+  Ledger ledger;
+  std::map<std::size_t, std::int64_t> ends{{0, -1}, {1, -1}, {2, -1}, {3, -1}};
+  std::set<std::int64_t> trained;
+  std::set<std::pair<std::size_t, std::int64_t>> units;  // that each replica reads
+};
+
+TEST(DataLedger, AReplicaStaysInItsRunAndNoOtherReadsIt) {
+  PlacedJob job;
+  for (int round = 0; round < 100; ++round) job.round({0, 1, 2, 3});
+  EXPECT_EQ(job.trained.size(), 4u * 100 * 30);
+  std::set<std::int64_t> read;
+  for (const auto& [replica, unit] : job.units) read.insert(unit);
+  EXPECT_EQ(job.units.size(), read.size()) << "no unit is read by two";
+  EXPECT_LE(job.ledger.returned.size(), 4u) << "one remainder each";
+}
+
+TEST(DataLedger, WhatAReplicaThatWentHadIsTakenBeforeAnythingNew) {
+  PlacedJob job;
+  job.round({0, 1, 2, 3});
+  const std::int64_t next = job.ledger.next;
+  EXPECT_EQ(next, 4 * PlacedJob::kUnit);
+  for (int round = 0; round < 2; ++round) job.round({0, 1});
+  job.round({0, 1});
+  EXPECT_EQ(job.ledger.next, next) << "replicas 2 and 3 have left 140";
+  for (int round = 0; round < 50; ++round) job.round({0, 1});
+  EXPECT_EQ(static_cast<std::int64_t>(job.trained.size()) + count_sequences(job.ledger.returned),
+            job.ledger.next)
+      << "everything is trained or waits";
+}
+
+TEST(DataLedger, ALeaseMayBeLongerThanAUnit) {
+  Ledger ledger;
+  const LeasePlace place{10, -1, {}};
+  EXPECT_EQ(lease_at({ledger.next, ledger.returned}, 25, 8, place), (Runs{{0, 25}}));
+  EXPECT_EQ(ledger.returned, (Runs{{25, 5}}));
+  EXPECT_EQ(lease_at({ledger.next, ledger.returned}, 25, 8, {10, -1, {25}}), (Runs{{30, 25}}));
+  EXPECT_EQ(lease_at({ledger.next, ledger.returned}, 25, 8, {10, 25, {55}}),
+            (Runs{{25, 5}, {60, 20}}));
+}
+
+TEST(DataLedger, ARemainderThatWasMergedWithAnotherIsFoundByNobodyInParticular) {
+  Ledger ledger{100, {}};
+  ledger.give_back({{40, 60}});
+  EXPECT_EQ(lease_at({ledger.next, ledger.returned}, 20, 8, {50, 70, {}}), (Runs{{40, 20}}));
 }
 
 // A job of rounds by time: everybody is leased what the fastest could train, and most of it comes

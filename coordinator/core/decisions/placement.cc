@@ -76,6 +76,12 @@ std::string because_of_quota(const PlacementDecision& decision) {
          " devices";
 }
 
+std::string because_forbidden(const PlacementDecision& decision) {
+  if (decision.forbidden == 0) return {};
+  return "; the agents of " + std::to_string(decision.forbidden) + " devices do " +
+         decision.forbidden_why;
+}
+
 PlacementReason why_nothing(const PlacementDecision& decision, const PlacementInput& input) {
   if (input.devices_known == 0) return PlacementReason::kNoAgents;
   if (decision.fitting > decision.resting) return PlacementReason::kTooFewDevices;
@@ -349,6 +355,8 @@ PlacementDecision decide_placement(const PlacementInput& input) {
       input.cut.empty() ? cut_and_place(input, model) : fill_cut(input, model);
   decision.quota = input.quota;
   decision.withheld = input.withheld;
+  decision.forbidden = input.forbidden;
+  decision.forbidden_why = input.forbidden_why;
   return decision;
 }
 
@@ -434,10 +442,10 @@ std::string explain(const PlacementDecision& decision) {
     case PlacementReason::kNoAgents:
       return "no agent has joined";
     case PlacementReason::kNoFreeDevice:
-      return (decision.resting > 0    ? "the free devices are resting after a failure"
-              : decision.withheld > 0 ? "no device is free for it"
-                                      : "every device is in use") +
-             because_of_quota(decision);
+      return (decision.resting > 0 ? "the free devices are resting after a failure"
+              : decision.withheld > 0 || decision.forbidden > 0 ? "no device is free for it"
+                                                                : "every device is in use") +
+             because_of_quota(decision) + because_forbidden(decision);
     case PlacementReason::kNoDeviceFits:
       return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
              readable(decision.largest);
@@ -447,7 +455,7 @@ std::string explain(const PlacementDecision& decision) {
       return std::to_string(decision.missing) + " more devices with " + readable(decision.needed) +
              " are needed for swarm.min_replicas; " +
              std::to_string(decision.fitting - decision.resting) + " such are free" +
-             because_of_quota(decision);
+             because_of_quota(decision) + because_forbidden(decision);
   }
   return "";
 }

@@ -65,6 +65,9 @@ struct PlacementInput {
   double bytes_per_s = 1e6;   // at which a replica is taken to download its state
   std::int64_t quota = 0;     // devices that the jobs of its owner may hold; 0: no limit
   std::int64_t withheld = 0;  // devices that would be free, but for that
+  // Devices of agents that may not run the program of the job, and what would allow it.
+  std::int64_t forbidden = 0;
+  std::string forbidden_why = {};
 };
 
 enum class PlacementReason {
@@ -116,7 +119,8 @@ struct PlacementDecision {
   // these.
   Bytes needed, largest;
   std::int64_t free = 0, fitting = 0, refused = 0, resting = 0, wanted = 0, missing = 0;
-  std::int64_t quota = 0, withheld = 0;  // of the input
+  std::int64_t quota = 0, withheld = 0, forbidden = 0;  // of the input
+  std::string forbidden_why = {};                       // likewise
 };
 
 // Takes the devices out of `free` that the owner's quota does not cover: `held` devices of it are

@@ -134,6 +134,7 @@ struct JobRecord {
   std::int64_t routers = 0;      // the most that one of its rounds had; 0 before the first
   std::int64_t next_sequence = 0;   // first sequence never leased
   std::vector<DataLease> returned;  // leased, not trained; sorted by first
+  std::int64_t lease_unit = 0;      // LeasePlace::unit; 0: of a job without datasets
   Digest data;  // of the training data, as the first replica that reads it said; zero: none has
   Instant rollback_at;  // it waits for absent replicas until then; zero: it does not wait
 
@@ -162,8 +163,9 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::committed_step>("committed_step"), field<&T::committed_tokens>("committed_tokens"),
       field<&T::stages>("stages"), field<&T::view>("view"), field<&T::routers>("routers"),
       field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
-      field<&T::data>("data"), field<&T::rollback_at>("rollback_at"),
-      field<&T::train_loss>("train_loss"), field<&T::validation_loss>("validation_loss"),
+      field<&T::lease_unit>("lease_unit"), field<&T::data>("data"),
+      field<&T::rollback_at>("rollback_at"), field<&T::train_loss>("train_loss"),
+      field<&T::validation_loss>("validation_loss"),
       field<&T::validation_round>("validation_round"), field<&T::bytes_sent>("bytes_sent"),
       field<&T::failures_in_row>("failures_in_row"), field<&T::balance_at>("balance_at"),
       field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"),

@@ -33,8 +33,13 @@ std::optional<StageIndex> held_alone(const State& state, const JobRecord& job, A
 }
 
 std::optional<Error> why_not(const State& state, const AgentRecord& agent) {
+  if (const Presence* presence = state.presence.find(agent.id);
+      agent.state != AgentState::kGone && presence != nullptr && !presence->connected) {
+    return refused("agent " + agent.name + " may still return: its lease is not over yet",
+                   "try again in a few seconds, when `shoal agent ls` no longer lists it");
+  }
   if (agent.state != AgentState::kGone) {
-    return refused("agent " + agent.name + " is here",
+    return refused("agent " + agent.name + " is connected",
                    "drain it, stop shoal-agent on its host, and try again when it is gone");
   }
   for (const auto& [id, restoring] : state.restoring) {

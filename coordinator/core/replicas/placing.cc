@@ -174,6 +174,10 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
       if (device.kind == DeviceKind::kReducer) continue;
       ++input.devices_known;
       if (!presence.connected) continue;
+      if (why_not_run(job.spec.trainer, job.owner, presence.programs)) {
+        ++input.forbidden;
+        continue;
+      }
       auto free = what_is_free(state, job, memory, agent, device);
       if (!free) continue;
       const Instant* rest = state.resting_until.find({id, device.index});
@@ -184,6 +188,9 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
       free->resting = free->resting || is_too_slow_for(tx, job.id, id);
       input.free.push_back(std::move(*free));
     }
+  }
+  if (const auto refusal = why_not_run(job.spec.trainer, job.owner, {}); refusal) {
+    input.forbidden_why = "not run " + refusal->what + " (start them with " + refusal->option + ")";
   }
   input.quota = tx.options().quotas.of_owner(job.owner);
   if (input.quota > 0) {
@@ -208,6 +215,20 @@ std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec) {
   return explain(decision) +
          "; use fewer layers, a smaller hidden size, a smaller train.microbatch or more "
          "swarm.stages";
+}
+
+std::optional<ProgramRefusal> why_no_agent_runs(const Transaction& tx, const JobSpec& spec,
+                                                const std::string& owner) {
+  std::optional<ProgramRefusal> refusal;
+  for (const auto& [id, presence] : tx.state().presence) {
+    const AgentRecord& agent = tx.state().agents.at(id);
+    const bool trains = std::ranges::any_of(
+        agent.devices, [](const Device& device) { return device.kind != DeviceKind::kReducer; });
+    if (!presence.connected || !trains) continue;
+    refusal = why_not_run(spec.trainer, owner, presence.programs);
+    if (!refusal) return std::nullopt;
+  }
+  return refusal;
 }
 
 void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,

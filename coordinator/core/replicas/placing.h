@@ -21,6 +21,10 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job);
 PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec,
                            const std::string& owner = {});
 
+// None: an agent that is here may run the program of the job, or none is here yet.
+std::optional<ProgramRefusal> why_no_agent_runs(const Transaction& tx, const JobSpec& spec,
+                                                const std::string& owner);
+
 // Empty when the known devices could train it if they were free, or more of their kind.
 std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec);
 

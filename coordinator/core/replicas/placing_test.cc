@@ -121,6 +121,55 @@ TEST_F(PlacingTest, ADeviceThatIsTooSmallIsNamedOnce) {
   EXPECT_EQ(rig.state().replicas.size(), 1u);
 }
 
+class ProgramsPlacingTest : public testing::Test {
+ protected:
+  static JobSpec program() {
+    JobSpec spec = small_job();
+    spec.trainer = {TrainerKind::kPython, "train.py", "sha256:" + std::string(64, 'a')};
+    return spec;
+  }
+  void submit(bool dry_run = false) {
+    rig.input(SubmitJob{RequestId{1}, program(), dry_run, {}, "ada"});
+  }
+  Rig rig;
+};
+
+TEST_F(ProgramsPlacingTest, CodeGoesWhereItsOwnerIsAllowed) {
+  rig.programs.code_from = {"bob"};
+  rig.join("a");
+  rig.programs.code_from = {"bob", "ada"};
+  const auto b = rig.join("b");
+  submit();
+  rig.wait(rig.options.gather_window);
+  ASSERT_EQ(rig.state().replicas.size(), 1u);
+  const auto assign = rig.last<Assign>(b);
+  ASSERT_TRUE(assign.has_value());
+  EXPECT_EQ(assign->owner, "ada");
+  EXPECT_THAT(rig.job(JobId(1)).detail, HasSubstr("1 of 2"));
+}
+
+TEST_F(ProgramsPlacingTest, WhereNoAgentAllowsItItIsRefusedWithOwnerAndOption) {
+  rig.programs = {true, {"bob"}};
+  rig.join("a");
+  for (const bool dry_run : {true, false}) {
+    submit(dry_run);
+    ASSERT_FALSE(rig.replies.back().result.ok());
+    ASSERT_EQ(rig.replies.back().fields.size(), 1u);
+    EXPECT_EQ(rig.replies.back().fields[0].pointer, "/trainer/code");
+    EXPECT_THAT(rig.replies.back().fields[0].detail, HasSubstr("code of ada"));
+    EXPECT_THAT(rig.replies.back().fields[0].detail, HasSubstr("--allow-code-from ada"));
+  }
+}
+
+TEST_F(ProgramsPlacingTest, AJobThatWaitsSaysWhichAgentsDoNotRunIt) {
+  submit();
+  ASSERT_TRUE(rig.replies.back().result.ok()) << "agents may come that allow it";
+  rig.join("a");
+  EXPECT_EQ(rig.job(JobId(1)).phase, JobPhase::kQueued);
+  EXPECT_THAT(rig.job(JobId(1)).detail, HasSubstr("not run code of ada"));
+  EXPECT_THAT(rig.job(JobId(1)).detail, HasSubstr("--allow-code-from ada"));
+}
+
 // As if every known device were free: what is missing is memory, not time.
 TEST_F(PlacingTest, OnlyAModelThatFitsNowhereIsRefused) {
   State state = rig.state();

@@ -104,12 +104,41 @@ std::int64_t sequences_to_lease(const JobRecord& job, Steps from, Steps to, std:
   return all.count() * per_step - std::min(ahead, has);
 }
 
+// Behind what a replica was leased last, or trained of what it was leased in the last round; -1:
+// nothing.
+std::int64_t lease_end(const State& state, const JobRecord& job, const RoundKey& key,
+                       ReplicaId replica) {
+  const ContributionRecord* open = state.contributions.find({key, replica});
+  if (open != nullptr && !open->leases.empty()) {
+    return open->leases.back().first + open->leases.back().count;
+  }
+  const ContributionRecord* last =
+      state.contributions.find({{job.id, job.epoch, job.committed_round}, replica});
+  if (last == nullptr) return -1;
+  const std::vector<DataLease> trained =
+      outer_opt::without(last->leases, untrained_leases(job, *last));
+  return trained.empty() ? -1 : trained.back().first + trained.back().count;
+}
+
+LeasePlace lease_place(const State& state, const JobRecord& job, const RoundKey& key,
+                       ReplicaId replica) {
+  LeasePlace place{job.lease_unit, -1, {}};
+  if (place.unit == 0) return place;
+  place.from = lease_end(state, job, key, replica);
+  for (const ReplicaId other : live_replicas(state, job.id)) {
+    if (other == replica) continue;
+    place.others.push_back(lease_end(state, job, key, other));
+  }
+  return place;
+}
+
 // After what it has; nothing more when that fills an order.
-void lease_more(JobRecord& job, ContributionRecord& contribution, std::int64_t count) {
+void lease_more(JobRecord& job, ContributionRecord& contribution, std::int64_t count,
+                const LeasePlace& place) {
   const std::size_t runs = untrained_leases(job, contribution).size();
   if (runs >= kLeaseRunsMax) return;
   for (const DataLease& run :
-       lease({job.next_sequence, job.returned}, count, kLeaseRunsMax - runs)) {
+       lease_at({job.next_sequence, job.returned}, count, kLeaseRunsMax - runs, place)) {
     outer_opt::append(contribution.leases, run);
   }
 }
@@ -180,11 +209,12 @@ std::vector<OpenRound> assign_data(Transaction& tx, const RoundKey& key,
   std::vector<OpenRound> orders;
   for (std::size_t i = 0; i < replicas.size(); ++i) {
     ContributionRecord& contribution = contribution_in(tx, key, replicas[i]);
+    const LeasePlace place = lease_place(tx.state(), tx.state().jobs.at(key.job), key, replicas[i]);
     JobRecord& job = tx.job(key.job);
     const Steps to_step = round.from_step + steps[i];
     const std::int64_t count =
         sequences_to_lease(job, round.from_step, to_step, per_step[i], contribution);
-    lease_more(job, contribution, count);
+    lease_more(job, contribution, count, place);
     contribution.state = ContributionState::kTraining;
     contribution.reject_reason = RejectReason::kNone;
     orders.push_back(order_with(job, round, contribution, coding));

@@ -58,6 +58,7 @@ struct SubmitJob {
   bool dry_run = false;
   SubmittedText submitted = {};  // without its job; an empty text is not kept
   std::string owner = {};
+  std::int64_t lease_unit = 0;  // of JobRecord
 };
 struct CancelJob {
   RequestId request;

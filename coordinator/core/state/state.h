@@ -20,6 +20,7 @@
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/core/state/lost_time.h"
+#include "job/program_rules.h"
 
 namespace shoal::coordinator {
 
@@ -30,6 +31,7 @@ struct Presence {
   Instant last_seen;
   Instant hung_up_at, lost_at;  // while not connected
   bool hears_relays = false;    // as its hello says
+  AllowedPrograms programs;     // likewise
 };
 
 // The running attempt of one reduce.

@@ -45,6 +45,8 @@ class MemoryStore : public Store {
   }
   Result<PeopleTables> load_people() override { return PeopleTables{}; }
   void write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) override;
+  Result<FileTables> load_files() override { return FileTables{}; }
+  void write_files(std::vector<FileRow>, std::function<void(Status)> done) override { done({}); }
   void append(std::vector<SeriesPoint>) override {}
   void forget_after(JobId, RoundNumber) override {}
   std::unique_ptr<Reader> reader() override;

@@ -21,6 +21,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/files/file_store.h"
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
 #include "coordinator/service/otlp/exporter.h"
@@ -63,6 +64,9 @@ struct HttpOptions {
 
   // The registry of people. Must outlive the server; null: only routes without a login answer.
   People* people = nullptr;
+
+  // What people have uploaded. Must outlive the server; null: nothing.
+  FileStore* files = nullptr;
 
   // Sends events outside; read for the metrics. Must outlive the server; null: none.
   const Webhook* webhook = nullptr;

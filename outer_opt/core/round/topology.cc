@@ -206,7 +206,7 @@ std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members) {
 const char* explain(TopologyReason reason) {
   switch (reason) {
     case TopologyReason::kAsked:
-      return "the job file sets it";
+      return "sync.topology asks for it";
     case TopologyReason::kSparse:
       return "sparse2 has no sum: every encoding goes to all members";
     case TopologyReason::kRobust:

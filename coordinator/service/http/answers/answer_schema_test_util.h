@@ -5,6 +5,7 @@
 
 #include "coordinator/service/http/answers/agent_answers.h"
 #include "coordinator/service/http/answers/answer_json.h"
+#include "coordinator/service/http/answers/file_answers.h"
 #include "coordinator/service/http/answers/job_answers.h"
 #include "coordinator/service/http/answers/machine_answers.h"
 #include "coordinator/service/http/answers/people_answers.h"
@@ -114,12 +115,12 @@ Json schemas_of() {
 
 // The schemas of the answers that have a list of fields.
 inline Json answer_schemas() {
-  return schemas_of<JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer,
-                    ContributionAnswer, ReduceAnswer, RoundSecondsAnswer, RoundAnswer,
-                    ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
-                    Device, AgentAnswer, EventAnswer, JoinTokenAnswer, NewJoinTokenAnswer,
-                    AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
-                    NewApiTokenAnswer, TicketAnswer, AuditAnswer>();
+  return schemas_of<
+      JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer, ContributionAnswer,
+      ReduceAnswer, RoundSecondsAnswer, RoundAnswer, ReplicaAnswer, FileEntry, CheckpointAnswer,
+      SeriesLineAnswer, SeriesAnswer, Device, AgentAnswer, EventAnswer, JoinTokenAnswer,
+      NewJoinTokenAnswer, AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
+      NewApiTokenAnswer, TicketAnswer, AuditAnswer, StoredFileAnswer, DatasetAnswer, ShardAnswer>();
 }
 
 }  // namespace shoal::coordinator::rest::testing

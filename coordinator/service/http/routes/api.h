@@ -46,6 +46,22 @@ Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  
 // Whether a stored checkpoint lies in the object store.
 bool is_in_bucket(const Context& context, CheckpointId id);
 
+Response file_response(const Request& request, const FileEntry& entry, FilePart part);  // ranges
+
+// files.cc
+Result<Response> add_file(Context& context, const Request& request);
+Result<Response> put_file(Context& context, const Request& request);
+Result<Response> get_file(Context& context, const Request& request);
+Result<Response> list_files(Context& context, const Request& request);
+Result<Response> get_file_content(Context& context, const Request& request);
+Result<Response> remove_file(Context& context, const Request& request);
+void verify_file(Context& context, const Request& request, Replier reply);
+Result<Response> add_dataset(Context& context, const Request& request);
+Result<Response> list_datasets(Context& context, const Request& request);
+Result<Response> get_dataset(Context& context, const Request& request);
+Result<Response> list_shards(Context& context, const Request& request);
+Result<Response> remove_dataset(Context& context, const Request& request);
+
 // checkpoint_commands.cc
 void pin_checkpoint(Context& context, const Request& request, Replier reply);
 void unpin_checkpoint(Context& context, const Request& request, Replier reply);

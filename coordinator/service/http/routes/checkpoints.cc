@@ -87,6 +87,22 @@ std::string_view type_of(std::string_view path) {
   return "application/octet-stream";
 }
 
+// Without the parameter: whatever takes space.
+Result<std::vector<CheckpointState>> read_states(const Request& request) {
+  using enum CheckpointState;
+  std::vector<CheckpointState> states;
+  for (const auto& [name, text] : request.query) {
+    if (name != "state") continue;
+    const auto state = parse_enumerator<CheckpointState>(text);
+    if (!state) {
+      return bad_query("state", "must be one of " + join(all_words<CheckpointState>()) +
+                                    "; got \"" + text + "\"");
+    }
+    states.push_back(*state);
+  }
+  return states.empty() ? std::vector{kWriting, kUploading, kStored, kFailed} : states;
+}
+
 // The bytes come from the store itself, by a URL that is good for a while and for this file alone.
 Result<Response> redirect_to_bucket(const Context& context, CheckpointId id,
                                     const FileEntry& entry) {
@@ -97,6 +113,8 @@ Result<Response> redirect_to_bucket(const Context& context, CheckpointId id,
   response.headers = {{"Location", std::move(url).value()}, {"Cache-Control", "no-store"}};
   return response;
 }
+
+}  // namespace
 
 Response file_response(const Request& request, const FileEntry& entry, FilePart part) {
   const std::string etag = "\"" + entry.sha256 + "\"";
@@ -130,24 +148,6 @@ Response file_response(const Request& request, const FileEntry& entry, FilePart 
   response.file = std::move(part);
   return response;
 }
-
-// Without the parameter: whatever takes space.
-Result<std::vector<CheckpointState>> read_states(const Request& request) {
-  using enum CheckpointState;
-  std::vector<CheckpointState> states;
-  for (const auto& [name, text] : request.query) {
-    if (name != "state") continue;
-    const auto state = parse_enumerator<CheckpointState>(text);
-    if (!state) {
-      return bad_query("state", "must be one of " + join(all_words<CheckpointState>()) +
-                                    "; got \"" + text + "\"");
-    }
-    states.push_back(*state);
-  }
-  return states.empty() ? std::vector{kWriting, kUploading, kStored, kFailed} : states;
-}
-
-}  // namespace
 
 Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request) {
   const std::string& text = request.part("checkpoint");

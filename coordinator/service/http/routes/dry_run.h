@@ -18,7 +18,7 @@ struct DataVerdict {
   std::string problem;   // empty: none found in its size and first tokens
   std::string remedy;
 };
-// Reads beneath `roots` only.
+// Reads beneath `roots` only. Datasets were looked at when they were resolved.
 DataVerdict look_at_data(const JobSpec& spec, const data::DataRoots& roots);
 Json data_json(const DataVerdict& verdict);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "coordinator/service/files/resolve.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/routes/dry_run.h"
@@ -148,6 +149,21 @@ Result<double> read_change(const Request& request) {
   return rate->get<double>();
 }
 
+// The code of a job must be here before it: agents fetch it by its hash.
+bool has_code(Context& context, const JobSpec& spec) {
+  if (spec.trainer.code.empty()) return true;
+  if (context.options.files == nullptr) return false;
+  const auto file = context.options.files->find(spec.trainer.code.substr(kCodePrefix.size()));
+  return file && file->record.complete;
+}
+
+Response code_missing(const Request& request, const JobSpec& spec) {
+  return problem_response(
+      Problem::kInvalidSpec, request, "the job is not accepted",
+      {{"/trainer/code", spec.trainer.code + " was not uploaded"}},
+      "`shoal job submit FILE --code FOLDER` sends the files of a folder with the job");
+}
+
 using JobCommand = void (Cluster::*)(JobId, std::function<void(Cluster::Answer)>);
 
 // Accepted, the phase follows.
@@ -191,6 +207,27 @@ Response command_refused(const Request& request, const Cluster::Answer& answer,
   return problem_response(problem, request, error.message, std::move(fields), error.remedy);
 }
 
+namespace {
+
+// Fills in the hashes of its datasets, and how its sequences are best leased.
+Status resolve(Context& context, Cluster::NewJob& job) {
+  if (datasets_of(job.spec.data).empty()) return {};
+  const FileStore* files = context.options.files;
+  if (files == nullptr) {
+    return Error{Code::kUnavailable, "this server keeps no datasets", "", ""};
+  }
+  if (Status s = resolve_datasets(job.spec, *files); !s.ok()) {
+    Error error = s.error();
+    std::ranges::replace(error.field, '.', '/');
+    if (!error.field.empty()) error.field = "/" + error.field;
+    return error;
+  }
+  job.lease_unit = lease_unit_of(job.spec, *files);
+  return {};
+}
+
+}  // namespace
+
 void create_job(Context& context, const Request& request, Replier reply) {
   const auto dry_run = read_flag(request, "dry_run");
   if (!dry_run.ok()) return reply(problem_response(dry_run.error(), request));
@@ -214,10 +251,18 @@ void create_job(Context& context, const Request& request, Replier reply) {
   read.spec.data.train = path_from(folder.value(), read.spec.data.train);
   read.spec.data.tokenizer_file = path_from(folder.value(), read.spec.data.tokenizer_file);
 
-  SubmittedText submitted{{}, std::string(type), request.body};
+  if (!dry_run.value() && !has_code(context, read.spec)) {
+    return reply(code_missing(request, read.spec));
+  }
+  Cluster::NewJob job{.spec = std::move(read.spec),
+                      .owner = request.principal.name,
+                      .submitted = {{}, std::string(type), request.body}};
+  if (Status s = resolve(context, job); !s.ok()) {
+    return reply(problem_response(s.error(), request));
+  }
   Request kept = request;
   kept.body.clear();
-  auto done = [on_worker = context.on_worker, kept = std::move(kept), spec = read.spec,
+  auto done = [on_worker = context.on_worker, kept = std::move(kept), spec = job.spec,
                dry = dry_run.value(), reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(kept, answer, Problem::kNameTaken));
@@ -225,8 +270,7 @@ void create_job(Context& context, const Request& request, Replier reply) {
                 : show_new_job(worker, kept, answer.result.value()));
     });
   };
-  context.cluster.submit({read.spec, request.principal.name, std::move(submitted)}, dry_run.value(),
-                         std::move(done));
+  context.cluster.submit(std::move(job), dry_run.value(), std::move(done));
 }
 
 void cancel_job(Context& context, const Request& request, Replier reply) {

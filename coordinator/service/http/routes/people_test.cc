@@ -48,7 +48,9 @@ std::string path_of(const Route& route) {
                                     {"{round}", "1"},
                                     {"{token}", "tok_99"},
                                     {"{path...}", "config.json"},
-                                    {"{slug}", "not-found"}}) {
+                                    {"{slug}", "not-found"},
+                                    {"{sha256}", std::string(64, '0')},
+                                    {"{dataset}", "books"}}) {
     const std::size_t at = path.find(part);
     if (at != std::string::npos) path.replace(at, part.size(), value);
   }
@@ -88,11 +90,12 @@ TEST_F(PeopleRoutes, EachScopeMayWhatItsTableSays) {
   }
 }
 
-// Whatever changes something is audited; the list of what does not is this one.
+// Whatever changes something is audited; the list of what does not is this one. Of an upload the
+// announcement is audited, not each of its pieces.
 TEST_F(PeopleRoutes, EveryChangeHasAWordOfTheAuditTrail) {
   for (const Route& route : route_table()) {
-    const bool changes =
-        route.method != "GET" && route.path != "/api/v1/renew" && !route.path.ends_with("/verify");
+    const bool changes = route.method != "GET" && route.method != "PUT" &&
+                         route.path != "/api/v1/renew" && !route.path.ends_with("/verify");
     EXPECT_EQ(!route.access.audit.empty(), changes) << route.method << " " << route.path;
   }
 }

@@ -47,6 +47,13 @@ constexpr Access kMakeToken{Action::kManageTokens, "create_token"};
 constexpr Access kRevokeToken{Action::kManageTokens, "revoke_token"};
 constexpr Access kReadAudit = Action::kReadAudit;
 
+constexpr Access kDownloadFile = Action::kDownloadData;
+constexpr Access kAddFile{Action::kManageData, "add_file"};
+constexpr Access kPutFile = Action::kManageData;  // its announcement is in the audit trail
+constexpr Access kRemoveFile{Action::kManageData, "remove_file"};
+constexpr Access kAddDataset{Action::kManageData, "add_dataset"};
+constexpr Access kRemoveDataset{Action::kManageData, "remove_dataset"};
+
 std::vector<Route> job_routes() {
   return {
       {"POST", "/api/v1/jobs", kSubmit, nullptr, api::create_job, {"dry_run", "folder"}},
@@ -143,6 +150,23 @@ std::vector<Route> people_routes() {
   };
 }
 
+std::vector<Route> data_routes() {
+  return {
+      {"POST", "/api/v1/files", kAddFile, api::add_file},
+      {"GET", "/api/v1/files", kSeeJob, api::list_files, nullptr, kPaged},
+      {"GET", "/api/v1/files/{sha256}", kSeeJob, api::get_file},
+      {"PUT", "/api/v1/files/{sha256}", kPutFile, api::put_file, nullptr, {"from"}},
+      {"DELETE", "/api/v1/files/{sha256}", kRemoveFile, api::remove_file},
+      {"GET", "/api/v1/files/{sha256}/content", kDownloadFile, api::get_file_content},
+      {"POST", "/api/v1/files/{sha256}/verify", kSeeJob, nullptr, api::verify_file},
+      {"POST", "/api/v1/datasets", kAddDataset, api::add_dataset},
+      {"GET", "/api/v1/datasets", kSeeJob, api::list_datasets, nullptr, kPaged},
+      {"GET", "/api/v1/datasets/{dataset}", kSeeJob, api::get_dataset},
+      {"DELETE", "/api/v1/datasets/{dataset}", kRemoveDataset, api::remove_dataset},
+      {"GET", "/api/v1/datasets/{dataset}/shards", kSeeJob, api::list_shards, nullptr, kPaged},
+  };
+}
+
 // The page at every path of its own router, and what it loads.
 std::vector<Route> dashboard_routes() {
   return {
@@ -165,8 +189,8 @@ std::vector<Route> dashboard_routes() {
 
 std::vector<Route> all_routes() {
   std::vector<Route> routes = job_routes();
-  for (auto more :
-       {checkpoint_routes, cluster_routes, machine_routes, people_routes, dashboard_routes}) {
+  for (auto more : {checkpoint_routes, cluster_routes, machine_routes, people_routes, data_routes,
+                    dashboard_routes}) {
     for (Route& route : more()) routes.push_back(std::move(route));
   }
   return routes;

@@ -1,0 +1,145 @@
+// What is sent for a dataset: files that the coordinator lacks, in pieces, from where it has them.
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/dataset_files.h"
+#include "cli/server_test_util.h"
+#include "transfer/sha256.h"
+
+namespace shoal::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// As much of the coordinator's store as an upload sees.
+class DatasetTest : public ::testing::Test {
+ protected:
+  DatasetTest() {
+    std::string name = (fs::temp_directory_path() / "shoal-dataset-XXXXXX").string();
+    SHOAL_CHECK(::mkdtemp(name.data()) != nullptr);
+    folder_ = name;
+  }
+  ~DatasetTest() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    const std::string path = folder_ + "/" + name;
+    std::ofstream(path, std::ios::binary) << text;
+    return path;
+  }
+  Result<int> add(const std::vector<std::string>& files, const std::string& tokens = {}) {
+    return dataset_add({Api(server_.address()), true}, {"books", files, tokens});
+  }
+
+  std::string state_of(const std::string& sha256) {
+    const std::string& text = received_[sha256];
+    const bool complete = sha256_of(text) == sha256;
+    return http_answer(
+        200, Json{{"sha256", sha256}, {"received", text.size()}, {"complete", complete}}.dump());
+  }
+  std::string answer(const std::string& request) {
+    const std::string body = request.substr(request.find("\r\n\r\n") + 4);
+    if (request.starts_with("POST /api/v1/files ")) {
+      return state_of(Json::parse(body).at("sha256").get<std::string>());
+    }
+    if (request.starts_with("PUT /api/v1/files/")) {
+      const std::string sha256 = request.substr(18, 64);
+      ++pieces_;
+      if (fails_ > 0 && fails_-- > 0) return http_answer(503, R"({"detail":"busy"})");
+      const std::size_t from = std::stoul(request.substr(request.find("from=") + 5));
+      if (from != received_[sha256].size()) return http_answer(409, R"({"detail":"elsewhere"})");
+      received_[sha256] += body;
+      return state_of(sha256);
+    }
+    named_ = Json::parse(body);
+    return http_answer(201, R"({"name":"books","tokens":6})");
+  }
+  data::Manifest manifest() {
+    return data::parse_manifest(received_[named_.at("manifest").get<std::string>()]).value();
+  }
+
+  std::string folder_;
+  std::map<std::string, std::string> received_;
+  int pieces_ = 0, fails_ = 0;
+  Json named_;
+  ScriptedServer server_{[this](const std::string& request) { return answer(request); }};
+};
+
+TEST_F(DatasetTest, SendsShardsHashesAndTheManifest) {
+  const std::string text(2'500'000, 'a');
+  const auto added = add({write("a.txt", text), write("b.txt", "zebra")});
+  ASSERT_TRUE(added.ok()) << to_string(added.error());
+  const data::Manifest sent = manifest();
+  ASSERT_EQ(sent.shards.size(), 2u);
+  EXPECT_EQ(sent.shards[0].name, "a.txt");
+  EXPECT_EQ(received_[sent.shards[0].sha256], text);
+  EXPECT_EQ(received_[sent.shards[0].chunks].size(),
+            static_cast<std::size_t>(data::chunk_count(sent.shards[0], sent.chunk_bytes)) *
+                data::kHashBytes);
+  EXPECT_EQ(sent.shards[1].max_token, 'z');
+  EXPECT_EQ(sent.shards[1].max_at, 0);
+  EXPECT_EQ(pieces_, 3 + 1 + 1 + 1 + 1) << "three of 1 MiB, one each of the others";
+  pieces_ = 0;
+  ASSERT_TRUE(add({folder_ + "/a.txt", folder_ + "/b.txt"}).ok());
+  EXPECT_EQ(pieces_, 0) << "what is there is not sent again";
+}
+
+TEST_F(DatasetTest, GoesOnWhereTheCoordinatorIs) {
+  const std::string text(1'500'000, 'a');
+  received_[sha256_of(text)] = text.substr(0, 1'200'000);
+  ASSERT_TRUE(add({write("a.txt", text)}).ok());
+  EXPECT_EQ(received_[sha256_of(text)], text);
+  EXPECT_EQ(pieces_, 1 + 1 + 1);
+}
+
+TEST_F(DatasetTest, ABusyCoordinatorIsAskedAgain) {
+  fails_ = 1;
+  ASSERT_TRUE(add({write("a.txt", "text")}).ok());
+  EXPECT_EQ(pieces_, 1 + 1 + 1 + 1);
+}
+
+TEST_F(DatasetTest, HashesOfChunksAreThoseOfTheirBytes) {
+  const std::string text = std::string(data::kChunkBytesMin, 'a') + "rest";
+  const auto shards = read_shards({write("a.txt", text)}, Tokenizer::kBytes,
+                                  [](const std::string&, std::int64_t, std::int64_t) {});
+  ASSERT_TRUE(shards.ok());
+  const std::string& hashes = shards->at(0).hashes;
+  ASSERT_EQ(hashes.size(), 2 * data::kHashBytes);
+  std::string hex;
+  for (const char c : hashes.substr(data::kHashBytes)) {
+    char two[3];
+    std::snprintf(two, sizeof two, "%02x", static_cast<unsigned char>(c));
+    hex += two;
+  }
+  EXPECT_EQ(hex, sha256_of("rest"));
+  EXPECT_EQ(shards->at(0).shard.chunks, sha256_of(hashes));
+}
+
+TEST_F(DatasetTest, RefusesWhatIsNoShard) {
+  const auto refusal = [&](const std::vector<std::string>& files, const std::string& tokens = {}) {
+    const auto added = add(files, tokens);
+    return added.ok() ? "" : to_string(added.error());
+  };
+  EXPECT_THAT(refusal({folder_ + "/nothing.txt"}), HasSubstr("no such file"));
+  EXPECT_THAT(refusal({write("empty.txt", "")}), HasSubstr("is empty"));
+  EXPECT_THAT(refusal({write("a.bin", "123")}, "uint16"),
+              HasSubstr("ends within a token: 3 bytes of 2 each"));
+  EXPECT_THAT(refusal({folder_ + "/a.bin"}), HasSubstr("give --tokens"));
+  EXPECT_THAT(refusal({write("a.jsonl", "{}")}), HasSubstr("shoal dataset prepare"));
+  EXPECT_THAT(refusal({folder_}, "bytes"), HasSubstr("is no file"));
+}
+
+TEST_F(DatasetTest, FilesOfOneNameAreToldApartByTheirPaths) {
+  fs::create_directories(folder_ + "/one");
+  fs::create_directories(folder_ + "/two");
+  ASSERT_TRUE(add({write("one/a.txt", "1"), write("two/a.txt", "2")}).ok());
+  EXPECT_EQ(manifest().shards[0].name, folder_ + "/one/a.txt");
+}
+
+}  // namespace
+}  // namespace shoal::cli

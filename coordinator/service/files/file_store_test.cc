@@ -1,0 +1,227 @@
+#include "coordinator/service/files/file_store.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "coordinator/store/store_test_util.h"
+#include "transfer/sha256.h"
+
+namespace shoal::coordinator {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+class FileStoreTest : public ::testing::Test {
+ protected:
+  FileStoreTest() { start(); }
+
+  void start() {
+    files_.reset();
+    store_.reset();
+    store_ = std::move(Store::open(folder_.path())).value();
+    FileStoreOptions options{.folder = folder_.path() + "/files",
+                             .each_owner = quota_,
+                             .room = [this](const std::string&) { return Result<Bytes>(room_); },
+                             .clock = [this] { return now_; }};
+    files_ = std::move(FileStore::open(std::move(options), *store_)).value();
+  }
+
+  std::string put(const std::string& text, const std::string& owner = "ada") {
+    const std::string sha256 = sha256_of(text);
+    const auto begun = files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), owner);
+    EXPECT_TRUE(begun.ok()) << to_string(begun.error());
+    if (begun->record.complete) return sha256;
+    const auto written =
+        files_->write(sha256, begun->received,
+                      bytes_of(text).subspan(static_cast<std::size_t>(begun->received.n)));
+    EXPECT_TRUE(written.ok()) << to_string(written.error());
+    EXPECT_TRUE(written->record.complete);
+    return sha256;
+  }
+
+  // A dataset of one shard, whose manifest is returned.
+  std::string put_manifest(const std::string& shard_text, const std::string& owner = "ada") {
+    const std::string shard = put(shard_text, owner), hashes = put(std::string(32, 'h'), owner);
+    const data::Manifest manifest{
+        Tokenizer::kBytes,
+        data::kChunkBytesMin,
+        {{"a.txt", static_cast<std::int64_t>(shard_text.size()), shard, hashes, "", 'z', 0}}};
+    return put(data::to_text(manifest), owner);
+  }
+
+  std::string path_of(const std::string& sha256) const {
+    return files_->folder_of(sha256) + "/" + FileStore::kContent;
+  }
+
+  TemporaryFolder folder_;
+  Bytes quota_, room_ = mebibytes(1024);
+  Instant now_{1'000};
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<FileStore> files_;
+};
+
+TEST_F(FileStoreTest, AFileComesInPiecesAndIsThereWithTheLast) {
+  const std::string text = "the whole of a file", sha256 = sha256_of(text);
+  const Bytes size(static_cast<std::int64_t>(text.size()));
+  EXPECT_EQ(files_->begin(sha256, size, "ada")->received, Bytes(0));
+  EXPECT_EQ(files_->write(sha256, Bytes(0), bytes_of(text).first(9))->received, Bytes(9));
+  EXPECT_FALSE(files_->read_whole(sha256).ok()) << "before all of it is here";
+  const auto done = files_->write(sha256, Bytes(9), bytes_of(text).subspan(9));
+  ASSERT_TRUE(done.ok()) << to_string(done.error());
+  EXPECT_TRUE(done->record.complete);
+  EXPECT_EQ(done->record.owner, "ada");
+  EXPECT_EQ(*files_->read_whole(sha256), text);
+  EXPECT_TRUE(files_->verify(sha256).ok());
+  EXPECT_TRUE(files_->begin(sha256, size, "bob")->record.complete) << "nothing is sent twice";
+}
+
+TEST_F(FileStoreTest, AnUploadGoesOnWhereItWasAfterARestart) {
+  const std::string text(100'000, 'x'), sha256 = sha256_of(text);
+  ASSERT_TRUE(files_->begin(sha256, Bytes(100'000), "ada").ok());
+  ASSERT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text).first(60'000)).ok());
+  start();
+  const auto begun = files_->begin(sha256, Bytes(100'000), "ada");
+  ASSERT_TRUE(begun.ok()) << to_string(begun.error());
+  EXPECT_EQ(begun->received, Bytes(60'000));
+  ASSERT_TRUE(files_->write(sha256, Bytes(60'000), bytes_of(text).subspan(60'000)).ok());
+  start();
+  EXPECT_EQ(*files_->read_whole(sha256), text);
+}
+
+TEST_F(FileStoreTest, APieceElsewhereIsRefusedWithThePlaceToGoOn) {
+  const std::string text = "0123456789", sha256 = sha256_of(text);
+  ASSERT_TRUE(files_->begin(sha256, Bytes(10), "ada").ok());
+  ASSERT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text).first(4)).ok());
+  for (const std::int64_t from : {0, 3, 5}) {
+    const auto refused = files_->write(sha256, Bytes(from), bytes_of(text).first(2));
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, Code::kConflict);
+    EXPECT_THAT(refused.error().message, HasSubstr("the upload is at byte 4"));
+  }
+  EXPECT_EQ(files_->write(sha256, Bytes(4), bytes_of("4567890123")).error().code,
+            Code::kInvalidArgument);
+  EXPECT_TRUE(files_->write(sha256, Bytes(4), bytes_of(text).subspan(4)).ok());
+}
+
+TEST_F(FileStoreTest, AnotherContentBeginsAnew) {
+  const std::string sha256 = sha256_of("what was announced");
+  ASSERT_TRUE(files_->begin(sha256, Bytes(5), "ada").ok());
+  const auto refused = files_->write(sha256, Bytes(0), bytes_of("other"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kValidation);
+  EXPECT_EQ(files_->begin(sha256, Bytes(5), "ada")->received, Bytes(0));
+  EXPECT_FALSE(files_->find(sha256)->record.complete);
+}
+
+TEST_F(FileStoreTest, WhatCannotBeAnnounced) {
+  const std::string sha256 = sha256_of("x");
+  EXPECT_EQ(files_->begin("../../etc/passwd", Bytes(1), "ada").error().field, "sha256");
+  EXPECT_EQ(files_->begin(sha256, Bytes(0), "ada").error().field, "size");
+  ASSERT_TRUE(files_->begin(sha256, Bytes(1), "ada").ok());
+  EXPECT_EQ(files_->begin(sha256, Bytes(2), "ada").error().code, Code::kConflict);
+  EXPECT_EQ(files_->write(sha256_of("y"), Bytes(0), bytes_of("y")).error().code, Code::kNotFound);
+}
+
+TEST_F(FileStoreTest, TheQuotaIsOfEachOwner) {
+  quota_ = Bytes(10);
+  start();
+  put("123456");
+  const auto refused = files_->begin(sha256_of("12345"), Bytes(5), "ada");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kValidation);
+  EXPECT_THAT(refused.error().message, HasSubstr("ada keeps"));
+  put("12345", "bob");
+}
+
+TEST_F(FileStoreTest, TheTablesKeepTheirRoom) {
+  room_ = kRoomForTables + Bytes(4);
+  const auto refused = files_->begin(sha256_of("12345"), Bytes(5), "ada");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
+  put("1234");
+}
+
+TEST_F(FileStoreTest, AChangedFileIsNoticed) {
+  const std::string sha256 = put("as it was");
+  std::ofstream(path_of(sha256)) << "as it is!";
+  EXPECT_EQ(files_->verify(sha256).error().code, Code::kDataLoss);
+  EXPECT_EQ(files_->read_whole(sha256).error().code, Code::kDataLoss);
+}
+
+// A crash between row and file, and a backup of the tables without the files.
+TEST_F(FileStoreTest, FoldersWithoutARowGoAndRowsWithoutAFolderAreUploadedAgain) {
+  const std::string sha256 = put("content"), stray = std::string(64, 'e');
+  fs::create_directories(folder_.path() + "/files/" + stray);
+  fs::remove_all(files_->folder_of(sha256));
+  start();
+  EXPECT_FALSE(fs::exists(folder_.path() + "/files/" + stray));
+  EXPECT_FALSE(files_->verify(sha256).ok());
+  put("content");
+  EXPECT_TRUE(files_->verify(sha256).ok());
+}
+
+TEST_F(FileStoreTest, AnUploadThatNobodyGoesOnWithEndsAfterAWeek) {
+  ASSERT_TRUE(files_->begin(sha256_of("x"), Bytes(1), "ada").ok());
+  const std::string kept = put("kept");
+  now_ = now_ + FileStore::kUploadLife + seconds(1);
+  start();
+  EXPECT_FALSE(files_->find(sha256_of("x")));
+  EXPECT_TRUE(files_->find(kept));
+}
+
+TEST_F(FileStoreTest, ADatasetNeedsAllThatItsManifestLists) {
+  const std::string manifest = put_manifest("some text");
+  const auto added = files_->add_dataset("books", manifest, "ada");
+  ASSERT_TRUE(added.ok()) << to_string(added.error());
+  EXPECT_TRUE(files_->add_dataset("books", manifest, "ada").ok()) << "again";
+  EXPECT_EQ(files_->add_dataset("Books", manifest, "ada").error().field, "name");
+  EXPECT_EQ(files_->add_dataset("none", sha256_of("none"), "ada").error().code, Code::kNotFound);
+  EXPECT_EQ(files_->add_dataset("text", put("no manifest"), "ada").error().code, Code::kValidation);
+  const std::string other = put_manifest("another text");
+  EXPECT_EQ(files_->add_dataset("books", other, "ada").error().code, Code::kConflict);
+  data::Manifest missing = **files_->manifest(manifest);
+  missing.shards[0].sha256 = std::string(64, '0');
+  const auto refused = files_->add_dataset("other", put(data::to_text(missing)), "ada");
+  EXPECT_THAT(to_string(refused.error()), HasSubstr("dataset other, shard a.txt: the content 000"));
+  start();
+  EXPECT_EQ(files_->dataset("books")->manifest, manifest);
+}
+
+TEST_F(FileStoreTest, ADatasetGoesWithWhatNothingElseUses) {
+  const std::string one = put_manifest("shared text");
+  data::Manifest list = **files_->manifest(one);
+  list.shards[0].name = "renamed.txt";
+  const std::string two = put(data::to_text(list));
+  ASSERT_TRUE(files_->add_dataset("one", one, "ada").ok());
+  ASSERT_TRUE(files_->add_dataset("two", two, "ada").ok());
+  const std::string shard = list.shards[0].sha256;
+  EXPECT_EQ(files_->remove(shard, {}).error().code, Code::kConflict);
+  const auto busy = files_->remove_dataset("one", {{one, "tiny"}});
+  EXPECT_THAT(busy.error().message, HasSubstr("job tiny trains on dataset one"));
+  ASSERT_TRUE(files_->remove_dataset("one", {}).ok());
+  EXPECT_FALSE(files_->find(one));
+  EXPECT_TRUE(files_->find(shard)) << "of the other one";
+  ASSERT_TRUE(files_->remove_dataset("two", {}).ok());
+  EXPECT_THAT(files_->files(), IsEmpty());
+  EXPECT_FALSE(fs::exists(files_->folder_of(shard)));
+  EXPECT_EQ(files_->remove_dataset("two", {}).error().code, Code::kNotFound);
+}
+
+TEST_F(FileStoreTest, CodeOfAJobStaysUntilTheJobHasEnded) {
+  const std::string code = put("a bundle");
+  EXPECT_EQ(files_->remove(code, {{code, "tiny"}}).error().code, Code::kConflict);
+  EXPECT_TRUE(files_->remove(code, {}).ok());
+  EXPECT_THAT(files_->files(), SizeIs(0));
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,73 @@
+// What people and programs read of uploaded files and of datasets.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/time.h"
+#include "base/units.h"
+#include "job/job_spec_enums.h"
+
+namespace shoal::coordinator::rest {
+
+struct StoredFileAnswer {
+  std::string sha256;
+  Bytes size;
+  Bytes received;  // an upload goes on there
+  bool complete = false;
+  std::string owner;
+  Instant created_at;
+};
+constexpr auto fields_of(Of<StoredFileAnswer>) {
+  using T = StoredFileAnswer;
+  return fields(field<&T::sha256>("sha256"), field<&T::size>("size"),
+                field<&T::received>("received"), field<&T::complete>("complete"),
+                field<&T::owner>("owner"), field<&T::created_at>("created_at"));
+}
+static_assert(lists_every_field<StoredFileAnswer>());
+constexpr const char* schema_name(Of<StoredFileAnswer>) { return "StoredFile"; }
+
+struct DatasetAnswer {
+  std::string name;
+  std::string manifest;  // SHA-256
+  std::string owner;
+  Instant created_at;
+  Tokenizer kind = Tokenizer::kBytes;
+  std::int64_t tokens = 0;
+  Bytes size;
+  std::int64_t shards = 0;
+  Bytes chunk_bytes;
+  std::int64_t max_token = 0;
+  std::vector<std::string> jobs;  // that have not ended
+};
+constexpr auto fields_of(Of<DatasetAnswer>) {
+  using T = DatasetAnswer;
+  return fields(field<&T::name>("name"), field<&T::manifest>("manifest"), field<&T::owner>("owner"),
+                field<&T::created_at>("created_at"), field<&T::kind>("kind"),
+                field<&T::tokens>("tokens"), field<&T::size>("size"), field<&T::shards>("shards"),
+                field<&T::chunk_bytes>("chunk_bytes"), field<&T::max_token>("max_token"),
+                field<&T::jobs>("jobs"));
+}
+static_assert(lists_every_field<DatasetAnswer>());
+constexpr const char* schema_name(Of<DatasetAnswer>) { return "Dataset"; }
+
+struct ShardAnswer {
+  std::string name;
+  Bytes size;
+  std::string sha256;
+  std::string chunks;  // SHA-256 of the file with the hashes of its chunks
+  std::string url;     // empty: the coordinator has it
+  std::int64_t max_token = 0;
+};
+constexpr auto fields_of(Of<ShardAnswer>) {
+  using T = ShardAnswer;
+  return fields(field<&T::name>("name"), field<&T::size>("size"), field<&T::sha256>("sha256"),
+                field<&T::chunks>("chunks"), field<&T::url>("url"),
+                field<&T::max_token>("max_token"));
+}
+static_assert(lists_every_field<ShardAnswer>());
+constexpr const char* schema_name(Of<ShardAnswer>) { return "Shard"; }
+
+}  // namespace shoal::coordinator::rest

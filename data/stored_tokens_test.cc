@@ -1,0 +1,213 @@
+#include "data/stored_tokens.h"
+
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+
+#include "job/data_rules.h"
+#include "threads/mutex.h"
+
+namespace shoal::data {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kContext = 32, kChunk = kChunkBytesMin;
+constexpr std::int64_t kTokensOfChunk = kChunk / 4;
+
+// Datasets whose tokens tell where they stand: token i of a shard is (base + i) % vocab.
+class StoredTokensTest : public ::testing::Test {
+ protected:
+  struct Kept {
+    Manifest manifest;
+    std::vector<std::string> shards;
+  };
+
+  // `name` is of one letter, which is its hash, too.
+  std::string add(const std::string& name, const std::vector<std::int64_t>& tokens,
+                  std::int64_t base = 0) {
+    const std::string hash(64, name[0]);
+    Kept kept{{Tokenizer::kUint32, kChunk, {}}, {}};
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      std::string bytes;
+      std::int64_t largest = 0;
+      for (std::int64_t k = 0; k < tokens[i]; ++k) {
+        const std::int64_t token = base + k % 100'000;
+        largest = std::max(largest, token);
+        for (int byte = 0; byte < 4; ++byte) bytes += static_cast<char>(token >> (8 * byte));
+      }
+      kept.manifest.shards.push_back(
+          {name + std::to_string(i) + ".bin", tokens[i] * 4, hash, hash, "", largest, 0});
+      kept.shards.push_back(std::move(bytes));
+    }
+    kept_[hash] = std::move(kept);
+    return name + "@" + hash;
+  }
+
+  Result<std::string> read(const std::string& manifest, std::int64_t shard, std::int64_t chunk) {
+    const Kept& kept = kept_.at(manifest);
+    if (shard == kManifestText) return to_text(kept.manifest);
+    const MutexLock guard(mutex_);
+    read_.insert({manifest, {shard, chunk}});
+    if (away_) return Error{Code::kUnavailable, "shard a0.bin, byte 0: nobody answers", "", ""};
+    return kept.shards[static_cast<std::size_t>(shard)].substr(
+        static_cast<std::size_t>(chunk * kChunk), static_cast<std::size_t>(kChunk));
+  }
+
+  JobSpec spec(DataSpec data) {
+    JobSpec spec;
+    spec.name = "a";
+    spec.model.context = kContext;
+    spec.model.vocab = 128'256;
+    data.tokenizer = Tokenizer::kUint32;
+    data.val_fraction = 0.1;
+    spec.data = std::move(data);
+    return spec;
+  }
+  Result<std::unique_ptr<StoredTokens>> open(const JobSpec& spec) {
+    return StoredTokens::open(
+        spec, [this](const std::string& manifest, std::int64_t shard, std::int64_t chunk) {
+          return read(manifest, shard, chunk);
+        });
+  }
+
+  std::map<std::string, Kept> kept_;
+  Mutex mutex_;
+  std::set<std::pair<std::string, std::pair<std::int64_t, std::int64_t>>> read_
+      SHOAL_GUARDED_BY(mutex_);
+  bool away_ = false;
+};
+
+TEST_F(StoredTokensTest, EverySequenceIsAWindowAndNoneComesTwice) {
+  const JobSpec job = spec({.dataset = add("a", {20 * kTokensOfChunk, 5 * kTokensOfChunk + 77})});
+  const auto tokens = open(job);
+  ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+  const ChunkOrder order = order_of(job, kept_.begin()->second.manifest, 0);
+  std::set<std::int64_t> first;  // of each, within its shard: shards differ in their length alone
+  std::vector<std::int64_t> out(kContext + 1);
+  for (std::int64_t i = 0; i < order.windows(); ++i) {
+    const Status got = (*tokens)->training_sequence(i, out);
+    ASSERT_TRUE(got.ok()) << to_string(got.error());
+    for (std::int64_t k = 1; k <= kContext; ++k) {
+      ASSERT_EQ(out[static_cast<std::size_t>(k)], out[0] + k) << i;
+    }
+    first.insert(out[0]);
+  }
+  EXPECT_GT(static_cast<std::int64_t>(first.size()), order.windows() * 8 / 10);
+}
+
+TEST_F(StoredTokensTest, ReadsTheChunksOfWhatItTrainsOn) {
+  const JobSpec job = spec({.dataset = add("a", {200 * kTokensOfChunk})});
+  const auto tokens = open(job);
+  ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+  const ChunkOrder order = order_of(job, kept_.begin()->second.manifest, 0);
+  std::vector<std::int64_t> out(kContext + 1);
+  for (std::int64_t i = 0; i < order.group_size(); ++i) {
+    ASSERT_TRUE((*tokens)->training_sequence(i, out).ok());
+  }
+  const MutexLock guard(mutex_);
+  EXPECT_EQ(static_cast<std::int64_t>(read_.size()), ChunkOrder::kOpenChunks);
+}
+
+TEST_F(StoredTokensTest, AMixtureReadsEachDatasetByItsWeight) {
+  const JobSpec job = spec({.mixture = {{add("a", {30 * kTokensOfChunk}), 0.7},
+                                        {add("b", {30 * kTokensOfChunk}, 50'000), 0.3}}});
+  const auto tokens = open(job);
+  ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+  std::vector<std::int64_t> out(kContext + 1);
+  std::int64_t of_b = 0;
+  for (std::int64_t i = 0; i < 10'000; ++i) {
+    ASSERT_TRUE((*tokens)->training_sequence(i, out).ok());
+    of_b += out[0] >= 50'000;
+  }
+  EXPECT_NEAR(static_cast<double>(of_b), 3'000, 150);
+  const auto again = open(job);
+  for (const std::int64_t i : {77, 9'000, 123'456}) {
+    std::vector<std::int64_t> other(kContext + 1);
+    ASSERT_TRUE((*tokens)->training_sequence(i, out).ok());
+    ASSERT_TRUE((*again)->training_sequence(i, other).ok());
+    EXPECT_EQ(out, other);
+  }
+}
+
+TEST_F(StoredTokensTest, ValidationIsHeldOutOfAllDatasets) {
+  const JobSpec job = spec({.mixture = {{add("a", {30 * kTokensOfChunk}), 0.5},
+                                        {add("b", {12 * kTokensOfChunk}, 50'000), 0.5}}});
+  const auto tokens = open(job);
+  ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+  std::vector<std::int64_t> out(kContext + 1);
+  const std::int64_t some = (*tokens)->validation_sequences(20);
+  ASSERT_EQ(some, 20);
+  std::int64_t of_b = 0;
+  for (std::int64_t i = 0; i < some; ++i) {
+    ASSERT_TRUE((*tokens)->validation_sequence(i, some, out).ok());
+    of_b += out[0] >= 50'000;
+    if (out[0] < 50'000) {
+      EXPECT_GE(out[0], 27 * kTokensOfChunk);
+    }
+  }
+  EXPECT_EQ(of_b, 10);
+  const std::int64_t all = (*tokens)->validation_sequences(1'000'000);
+  EXPECT_EQ(all, (3 + 1) * ((kTokensOfChunk - 1) / kContext)) << "b has one chunk for it";
+  for (std::int64_t i = 0; i < all; ++i) {
+    ASSERT_TRUE((*tokens)->validation_sequence(i, all, out).ok()) << i;
+  }
+}
+
+TEST_F(StoredTokensTest, DigestsTellDatasetsApart) {
+  const std::string a = add("a", {30 * kTokensOfChunk}), b = add("b", {30 * kTokensOfChunk});
+  const Digest one = (*open(spec({.dataset = a})))->digest();
+  EXPECT_EQ((*open(spec({.dataset = a})))->digest(), one);
+  EXPECT_NE((*open(spec({.dataset = b})))->digest(), one);
+  EXPECT_NE((*open(spec({.mixture = {{a, 1}, {b, 1}}})))->digest(),
+            (*open(spec({.mixture = {{a, 1}, {b, 2}}})))->digest());
+}
+
+TEST_F(StoredTokensTest, RefusalsNameDatasetShardAndPlace) {
+  const auto refusal = [&](const JobSpec& job) {
+    const auto opened = open(job);
+    return opened.ok() ? "" : to_string(opened.error());
+  };
+  JobSpec job = spec({.dataset = add("a", {30 * kTokensOfChunk})});
+  job.model.vocab = 30'000;
+  EXPECT_THAT(refusal(job), HasSubstr("data.dataset: dataset a: shard a0.bin: the token at "
+                                      "position 0 is 30719, not below model.vocab (30000)"));
+  job.model.vocab = 128'256;
+  job.data.tokenizer = Tokenizer::kUint16;
+  EXPECT_THAT(refusal(job), HasSubstr("its tokens are uint32, data.tokenizer is 'uint16'"));
+  job.data.tokenizer = Tokenizer::kUint32;
+  job.model.context = kTokensOfChunk;
+  EXPECT_THAT(refusal(job), HasSubstr("hold no window of model.context + 1"));
+  EXPECT_THAT(refusal(spec({.dataset = add("c", {40})})), HasSubstr("dataset c: is too short"));
+  EXPECT_THAT(refusal(spec({.dataset = "c"})), HasSubstr("dataset c has no hash"));
+}
+
+// The manifest lies about its largest token.
+TEST_F(StoredTokensTest, ATokenThatTheModelDoesNotHaveIsNamedWhereItIsRead) {
+  const std::string dataset = add("a", {30 * kTokensOfChunk});
+  kept_.begin()->second.manifest.shards[0].max_token = 5;
+  JobSpec job = spec({.dataset = dataset});
+  job.model.vocab = 100;
+  const auto tokens = open(job);
+  ASSERT_TRUE(tokens.ok());
+  std::vector<std::int64_t> out(kContext + 1);
+  const Status refused = (*tokens)->training_sequence(0, out);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kValidation);
+  EXPECT_THAT(refused.error().message, HasSubstr("dataset a, shard a0.bin: the token at position"));
+}
+
+TEST_F(StoredTokensTest, WhatCannotBeReadNowIsSaidWithTheDataset) {
+  const auto tokens = open(spec({.dataset = add("a", {30 * kTokensOfChunk})}));
+  away_ = true;
+  std::vector<std::int64_t> out(kContext + 1);
+  const Status refused = (*tokens)->training_sequence(0, out);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  EXPECT_THAT(refused.error().message, HasSubstr("dataset a, shard a0.bin, byte 0: nobody"));
+  away_ = false;
+  EXPECT_TRUE((*tokens)->training_sequence(0, out).ok());
+}
+
+}  // namespace
+}  // namespace shoal::data
