@@ -50,6 +50,7 @@ struct Flags {
   double speed = 1;
   int orphan_limit_s = 600;
   double data_cache_gib = 16;
+  bool private_urls = false;
   std::string trainer_root, python = "python3";
   std::vector<std::string> code_from;
   std::string emulated_link;
@@ -161,6 +162,9 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
   declare_programs(app, flags);
+  app.add_flag("--private-urls", flags.private_urls,
+               "datasets may be read from addresses of a private network, and over plain HTTP")
+      ->envname("SHOAL_PRIVATE_URLS");
   app.add_option("--data-cache-gib", flags.data_cache_gib,
                  "most that datasets may take beneath --data-dir; 0: nothing is kept")
       ->envname("SHOAL_DATA_CACHE_GIB")
@@ -401,6 +405,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
   constexpr double kGib = 1 << 30;
+  options.data_reach = {.clear_allowed = flags.private_urls, .private_allowed = flags.private_urls};
   options.data_cache = Bytes(static_cast<std::int64_t>(flags.data_cache_gib * kGib));
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;

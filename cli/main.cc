@@ -341,7 +341,9 @@ class Tree {
     CLI::App* add = leaf(dataset, "add", "upload files as a dataset; continues where it stopped",
                          [this] { return dataset_add(common_.context(), dataset_); });
     add->add_option("NAME", dataset_.name, "a new name")->required();
-    add->add_option("FILES", dataset_.files, "its shards, in this order")->required();
+    add->add_option("FILES", dataset_.files,
+                    "its shards, in this order: files, or URLs whose content stays there")
+        ->required();
     add->add_option("--tokens", dataset_.tokens,
                     "how they lie in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
         ->check(CLI::IsMember({"bytes", "uint16", "uint32"}));

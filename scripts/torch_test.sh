@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Shoal beside the real PyTorch 2 and `transformers`, which come from PyPI into build/torch/venv (about 5 GB;
-# SHOAL_TORCH_PYTHON names an interpreter that has them). The committed models have the logits that the library
-# gives today; four agents train each of them on, and what they export has Shoal's loss in the library. Expects a
-# finished build in build/.
+# SHOAL_TORCH_PYTHON names an interpreter that has them, peft and lightning). The committed models have the logits
+# that the library gives today; four agents train each of them on, and what they export has Shoal's loss in the
+# library. Then the wheel, and programs under it. Expects a finished build in build/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,9 +14,9 @@ context=32 val_fraction=0.05
 mkdir -p "$folder"
 
 python=${SHOAL_TORCH_PYTHON:-$folder/venv/bin/python}
-if [[ -z ${SHOAL_TORCH_PYTHON:-} ]] && ! "$python" -c 'import torch, transformers' 2>/dev/null; then
+if [[ -z ${SHOAL_TORCH_PYTHON:-} ]] && ! "$python" -c 'import torch, transformers, peft, lightning' 2>/dev/null; then
   python3 -m venv "$folder/venv"
-  "$folder/venv/bin/pip" install --quiet --no-cache-dir torch transformers safetensors
+  "$folder/venv/bin/pip" install --quiet --no-cache-dir torch transformers safetensors peft lightning
 fi
 "$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
 
@@ -83,3 +83,10 @@ qkv_bias = true
 norm_eps = 1e-6
 rope = { theta = 1000000 }'
 round_trip linear 2 'rope = { scaling = "linear", factor = 4 }'
+stop_cluster
+
+echo '== tests of the package'
+PYTHONPATH=$PWD/build/python "$python" -m unittest discover -s python/tests -p '*_test.py'
+echo '== wheel'
+scripts/wheel.sh build
+scripts/torch_programs_test.py "$python"

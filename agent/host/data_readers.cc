@@ -38,8 +38,10 @@ Error as_error(const grpc::Status& status) {
 
 }  // namespace
 
-DataReaders::DataReaders(DataCache& cache, CoordinatorEndpoint coordinator)
+DataReaders::DataReaders(DataCache& cache, CoordinatorEndpoint coordinator,
+                         const objects::Reach& reach)
     : coordinator_(std::move(coordinator)),
+      web_(objects::ClientOptions{.reach = reach}),
       source_(cache, [this](const FileRange& range) { return fetch(range); }) {
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
 }
@@ -70,6 +72,7 @@ void DataReaders::stop() {
     left.swap(questions_);
     for (grpc::ClientContext* call : calls_) call->TryCancel();
   }
+  web_.stop();
   arrived_.notify_all();
   for (Question& question : left) question.done(stopped());
 }
@@ -109,7 +112,26 @@ void DataReaders::leave(grpc::ClientContext* call, bool worked) {
   if (!worked) channel_.reset();
 }
 
+Result<std::string> DataReaders::fetch_url(const FileRange& range) const {
+  std::string content;
+  const objects::Request request{.url = range.url};
+  const auto got = web_.get(
+      request, {.from = Bytes(range.from), .size = Bytes(range.count), .whole = Bytes(range.whole)},
+      [&](std::span<const std::byte> bytes) {
+        content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        return true;
+      });
+  if (got.ok()) return content;
+  Error error = got.error();
+  // What a server may answer otherwise the next time; a refused address it will not.
+  const bool passes = error.code == Code::kDeadlineExceeded || error.code == Code::kCancelled ||
+                      error.code == Code::kResourceExhausted;
+  if (passes) error.code = Code::kUnavailable;
+  return error;
+}
+
 Result<std::string> DataReaders::fetch(const FileRange& range) {
+  if (!range.url.empty()) return fetch_url(range);
   const auto stub = v1::AgentService::NewStub(channel());
   v1::GetFileRequest request;
   request.set_replica(range.replica.n);

@@ -17,6 +17,7 @@
 
 #include "agent/host/coordinator_link.h"
 #include "agent/host/data_source.h"
+#include "objects/http.h"
 #include "threads/mutex.h"
 
 namespace shoal::agent {
@@ -28,8 +29,8 @@ class DataReaders {
 
   using Done = std::function<void(Result<std::string>)>;
 
-  // `cache` must outlive it.
-  DataReaders(DataCache& cache, CoordinatorEndpoint coordinator);
+  // `cache` must outlive it. URLs of datasets are read within `reach`.
+  DataReaders(DataCache& cache, CoordinatorEndpoint coordinator, const objects::Reach& reach = {});
   ~DataReaders();  // stops
   DataReaders(const DataReaders&) = delete;
   DataReaders& operator=(const DataReaders&) = delete;
@@ -49,11 +50,13 @@ class DataReaders {
   };
   void run() SHOAL_EXCLUDES(mutex_);
   Result<std::string> fetch(const FileRange& range) SHOAL_EXCLUDES(mutex_);
+  Result<std::string> fetch_url(const FileRange& range) const;
   std::shared_ptr<grpc::Channel> channel() SHOAL_EXCLUDES(mutex_);
   bool enter(grpc::ClientContext* call) SHOAL_EXCLUDES(mutex_);  // false: it is stopped
   void leave(grpc::ClientContext* call, bool worked) SHOAL_EXCLUDES(mutex_);
 
   const CoordinatorEndpoint coordinator_;
+  objects::Client web_;
   DataSource source_;
   Mutex mutex_;
   CondVar arrived_;

@@ -110,7 +110,8 @@ Result<std::string> DataSource::read(ReplicaId replica, const std::string& manif
   }
   const std::int64_t from = chunk * chunk_bytes;
   return content(hex_of(std::string_view(*hashes).substr(at, data::kHashBytes)),
-                 {replica, shard.sha256, from, data::bytes_of_chunk(shard, chunk_bytes, chunk)},
+                 {replica, shard.sha256, from, data::bytes_of_chunk(shard, chunk_bytes, chunk),
+                  shard.url, shard.bytes},
                  "shard " + shard.name + ", byte " + std::to_string(from));
 }
 

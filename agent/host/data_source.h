@@ -23,11 +23,13 @@
 
 namespace shoal::agent {
 
-// A part of a file that the coordinator has, for a replica of this agent.
+// A part of a file for a replica of this agent.
 struct FileRange {
   ReplicaId replica;
   std::string sha256;                // of the whole file
   std::int64_t from = 0, count = 0;  // count 0: to its end
+  std::string url = {};              // where it is read; empty: the coordinator has it
+  std::int64_t whole = 0;            // with a URL: bytes of the whole file
 };
 // kUnavailable: try again later.
 using FetchRange = std::function<Result<std::string>(const FileRange&)>;

@@ -10,6 +10,7 @@
 #include "agent/host/network.h"
 #include "agent/host/relay_host.h"
 #include "data/data_roots.h"
+#include "objects/reach.h"
 
 namespace shoal::agent {
 
@@ -27,6 +28,7 @@ struct HostOptions {
   int replica_group = 1;           // devices that train one replica together; 1: each its own
   double speed = 1;                // trainers pretend to be this share of their device
   data::DataRoots data_roots;      // beneath which jobs may read
+  objects::Reach data_reach;       // of URLs of datasets
   Bytes data_cache = mebibytes(16 << 10);  // most that datasets may take of the disk; 0: none
   std::string emulated_link;               // what trainers pretend to have; empty: the real line
   Duration trainer_ping = seconds(2);      // one hangs after two of these and detach_limit

@@ -70,7 +70,8 @@ class ProgramLaunchTest : public testing::Test {
 };
 
 TEST_F(ProgramLaunchTest, UploadedCodeReadsItsDataAndWritesIntoAFolderOfItsOwn) {
-  program("cat " + path("data/corpus.txt") + "; echo; pwd; echo $HOME; echo x > mine; ls; ls $TMPDIR");
+  program("cat " + path("data/corpus.txt") +
+          "; echo; pwd; echo $HOME; echo x > mine; ls; ls $TMPDIR");
   const auto lines = run(start());
   EXPECT_THAT(lines, Contains("corpus"));
   EXPECT_THAT(lines, Contains("mine"));

@@ -109,7 +109,8 @@ class Runtime::Impl {
     auto cache = DataCache::open(folder_->data_cache_path(), options_.data_cache);
     if (!cache.ok()) return cache.error();
     data_cache_ = std::move(cache).value();
-    readers_ = std::make_unique<DataReaders>(*data_cache_, options_.coordinator);
+    readers_ =
+        std::make_unique<DataReaders>(*data_cache_, options_.coordinator, options_.data_reach);
     server_->read_data_with(
         [this](ReplicaId replica, const v1::ReadDataRequest& asked, DataReaders::Done done) {
           readers_->read(replica, asked.manifest(), asked.shard(), asked.chunk(), std::move(done));

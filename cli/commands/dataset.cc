@@ -17,6 +17,7 @@ namespace shoal::cli {
 namespace {
 
 Status upload_shard(const Api& api, const LocalShard& local) {
+  if (!local.shard.url.empty()) return upload_text(api, local.shard.name, local.hashes);
   Status sent = upload(
       api, {local.shard.name, local.shard.sha256, local.shard.bytes},
       [&](std::int64_t from, std::int64_t count) { return read_piece(local.path, from, count); });

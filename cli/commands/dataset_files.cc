@@ -10,6 +10,7 @@
 
 #include "cli/terminal.h"
 #include "job/data_rules.h"
+#include "objects/http.h"
 #include "transfer/sha256.h"
 
 namespace shoal::cli {
@@ -17,11 +18,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::int64_t kReadBytes = std::int64_t{1} << 20;
+
 Error bad_file(const std::string& path, const std::string& what, const std::string& remedy) {
   return {Code::kValidation, path + " " + what, "", remedy};
 }
 
+// Whoever adds a dataset may read what they can reach; agents have rules of their own.
+const objects::Client& web() {
+  static const objects::Client kClient(
+      objects::ClientOptions{.reach = {.clear_allowed = true, .private_allowed = true}});
+  return kClient;
+}
+
+Status check_size(const std::string& path, std::int64_t size, Tokenizer kind) {
+  const std::int64_t width = bytes_per_token(kind);
+  if (size == 0) return bad_file(path, "is empty", "leave it out");
+  if (size % width == 0) return {};
+  return bad_file(path,
+                  "ends within a token: " + std::to_string(size) + " bytes of " +
+                      std::to_string(width) + " each",
+                  "was it cut, or is it of another --tokens?");
+}
+
+Result<std::int64_t> size_of_url(const std::string& url, Tokenizer kind) {
+  const auto answer = web().send(objects::Request{.method = "HEAD", .url = url});
+  if (!answer) return answer.error();
+  const auto length = objects::content_length(*answer);
+  if (!length) {
+    return bad_file(objects::shown_url(url), "does not say its length",
+                    "download it, and add the file");
+  }
+  if (Status s = check_size(objects::shown_url(url), length->count(), kind); !s.ok()) {
+    return s.error();
+  }
+  return length->count();
+}
+
 Result<std::int64_t> size_of(const std::string& path, Tokenizer kind) {
+  if (is_url(path)) return size_of_url(path, kind);
   std::error_code failure;
   if (!fs::exists(path, failure)) {
     return Error{Code::kNotFound, "no such file: " + path, "", "name the shards of the dataset"};
@@ -30,13 +65,8 @@ Result<std::int64_t> size_of(const std::string& path, Tokenizer kind) {
     return bad_file(path, "is no file", "name the files in it: " + path + "/*");
   }
   const auto size = static_cast<std::int64_t>(fs::file_size(path, failure));
-  const std::int64_t width = bytes_per_token(kind);
-  if (size == 0) return bad_file(path, "is empty", "leave it out");
-  if (size % width == 0) return size;
-  return bad_file(path,
-                  "ends within a token: " + std::to_string(size) + " bytes of " +
-                      std::to_string(width) + " each",
-                  "was it cut, or is it of another --tokens?");
+  if (Status s = check_size(path, size, kind); !s.ok()) return s.error();
+  return size;
 }
 
 // Their last parts, or the whole paths where those are equal.
@@ -68,39 +98,102 @@ void note_largest(std::span<const std::byte> chunk, Tokenizer kind, std::int64_t
   }
 }
 
+// Hashes what it is given, in pieces of any size, whole and by chunks.
+class ShardHasher {
+ public:
+  ShardHasher(Tokenizer kind, std::int64_t chunk_bytes)
+      : kind_(kind), chunk_bytes_(static_cast<std::size_t>(chunk_bytes)) {}
+
+  void take(std::span<const std::byte> bytes) {
+    whole_.add(bytes);
+    while (!bytes.empty()) {
+      const auto some = bytes.first(std::min(bytes.size(), chunk_bytes_ - chunk_.size()));
+      chunk_.insert(chunk_.end(), some.begin(), some.end());
+      bytes = bytes.subspan(some.size());
+      if (chunk_.size() == chunk_bytes_) end_chunk();
+    }
+  }
+  void finish(LocalShard& local) {
+    if (!chunk_.empty()) end_chunk();
+    local.shard.max_token = shard_.max_token;
+    local.shard.max_at = shard_.max_at;
+    local.hashes = std::move(hashes_);
+    local.shard.sha256 = whole_.finish();
+    local.shard.chunks = sha256_of(local.hashes);
+  }
+  std::int64_t taken() const { return done_ + static_cast<std::int64_t>(chunk_.size()); }
+
+ private:
+  void end_chunk() {
+    Sha256 one;
+    one.add(chunk_);
+    hashes_ += raw_of(one.finish());
+    note_largest(chunk_, kind_, done_ / bytes_per_token(kind_), shard_);
+    done_ += static_cast<std::int64_t>(chunk_.size());
+    chunk_.clear();
+  }
+
+  const Tokenizer kind_;
+  const std::size_t chunk_bytes_;
+  Sha256 whole_;
+  std::vector<std::byte> chunk_;
+  std::string hashes_;
+  data::Shard shard_;  // its largest token
+  std::int64_t done_ = 0;
+};
+
+Error interrupted_error() { return {Code::kCancelled, "interrupted", "", ""}; }
+
+Status hash_file(const std::string& path, std::int64_t size, const std::string& name,
+                 const Progress& progress, ShardHasher& hasher) {
+  std::ifstream file(path, std::ios::binary);
+  std::string piece(kReadBytes, '\0');
+  while (hasher.taken() < size) {
+    if (interrupted()) return interrupted_error();
+    const auto wanted = std::min<std::int64_t>(kReadBytes, size - hasher.taken());
+    file.read(piece.data(), wanted);
+    if (file.gcount() != wanted) {
+      return bad_file(path, "cannot be read at byte " + std::to_string(hasher.taken()),
+                      "did it change meanwhile? add it when it is complete");
+    }
+    hasher.take(std::as_bytes(std::span(piece.data(), static_cast<std::size_t>(wanted))));
+    progress(name, hasher.taken(), size);
+  }
+  if (file.peek() == std::ifstream::traits_type::eof()) return {};
+  return bad_file(path, "has grown while it was read", "add it when it is complete");
+}
+
+Status hash_url(const std::string& url, std::int64_t size, const std::string& name,
+                const Progress& progress, ShardHasher& hasher) {
+  const objects::Request request{.url = url};
+  const auto got = web().get(request, {.from = Bytes(), .size = Bytes(size), .whole = Bytes(size)},
+                             [&](std::span<const std::byte> bytes) {
+                               hasher.take(bytes);
+                               progress(name, hasher.taken(), size);
+                               return !interrupted();
+                             });
+  if (interrupted()) return interrupted_error();
+  return got.ok() ? Status() : Status(got.error());
+}
+
 Result<LocalShard> read_shard(const std::string& path, const std::string& name, Tokenizer kind,
                               std::int64_t chunk_bytes, std::int64_t size,
                               const Progress& progress) {
   LocalShard local{path, {.name = name, .bytes = size}, {}};
-  std::ifstream file(path, std::ios::binary);
-  Sha256 whole;
-  std::string chunk(static_cast<std::size_t>(chunk_bytes), '\0');
-  for (std::int64_t at = 0; at < size;) {
-    if (interrupted()) return Error{Code::kCancelled, "interrupted", "", ""};
-    const std::int64_t wanted = std::min(chunk_bytes, size - at);
-    file.read(chunk.data(), wanted);
-    if (file.gcount() != wanted) {
-      return bad_file(path, "cannot be read at byte " + std::to_string(at),
-                      "did it change meanwhile? add it when it is complete");
-    }
-    const auto bytes = std::as_bytes(std::span(chunk.data(), static_cast<std::size_t>(wanted)));
-    whole.add(bytes);
-    Sha256 one;
-    one.add(bytes);
-    local.hashes += raw_of(one.finish());
-    note_largest(bytes, kind, at / bytes_per_token(kind), local.shard);
-    at += wanted;
-    progress(name, at, size);
-  }
-  if (file.peek() != std::ifstream::traits_type::eof()) {
-    return bad_file(path, "has grown while it was read", "add it when it is complete");
-  }
-  local.shard.sha256 = whole.finish();
-  local.shard.chunks = sha256_of(local.hashes);
+  if (is_url(path)) local.shard.url = path;
+  ShardHasher hasher(kind, chunk_bytes);
+  const Status hashed = is_url(path) ? hash_url(path, size, name, progress, hasher)
+                                     : hash_file(path, size, name, progress, hasher);
+  if (!hashed.ok()) return hashed.error();
+  hasher.finish(local);
   return local;
 }
 
 }  // namespace
+
+bool is_url(const std::string& file) {
+  return file.starts_with("https://") || file.starts_with("http://");
+}
 
 Result<Tokenizer> kind_of(const std::string& word, const std::vector<std::string>& files) {
   if (const auto kind = parse_enumerator<Tokenizer>(word)) return *kind;

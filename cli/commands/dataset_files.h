@@ -13,7 +13,8 @@
 
 namespace shoal::cli {
 
-// A shard with the file that it was made of, and what is uploaded beside it.
+// A shard with the file or URL that it was made of, and what is uploaded beside it. What lies
+// behind a URL is read to be hashed, and stays there.
 struct LocalShard {
   std::string path;
   data::Shard shard;
@@ -25,6 +26,8 @@ using Progress = std::function<void(const std::string& name, std::int64_t done, 
 // "bytes", "uint16" or "uint32"; empty: by the names of the files. kValidation: they do not say it,
 // or are text that a tokenizer must read first.
 Result<Tokenizer> kind_of(const std::string& word, const std::vector<std::string>& files);
+
+bool is_url(const std::string& file);
 
 // Checks and hashes them all. kNotFound, kValidation: a file cannot be read, is empty, ends within
 // a token, or has changed meanwhile. kCancelled: interrupted.

@@ -35,8 +35,9 @@ Status name_code(const PackedCode& code, const std::string& folder, JobFile& fil
   const bool there =
       !entry.empty() && std::filesystem::is_regular_file(folder + "/" + entry, missing);
   if (!entry.empty() && !there) {
-    return Error{Code::kValidation, "the job's trainer.entry, " + entry + ", is no file in " + folder,
-                 kOrigin, "name the folder of the program, and in trainer.entry its path in it"};
+    return Error{Code::kValidation,
+                 "the job's trainer.entry, " + entry + ", is no file in " + folder, kOrigin,
+                 "name the folder of the program, and in trainer.entry its path in it"};
   }
   return file.apply_set("trainer.code=\"" + code.name + "\"", kOrigin);
 }

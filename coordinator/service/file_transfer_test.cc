@@ -97,7 +97,13 @@ class FileTransferTest : public ::testing::Test {
     return reader->Finish();
   }
 
-  const std::string text_ = std::string(500'000, 'x') + "end";
+  static std::string long_text() {
+    std::string text(500'003, 'x');
+    text.replace(500'000, 3, "end");
+    return text;
+  }
+
+  const std::string text_ = long_text();
   std::string shard_, hashes_, manifest_, code_;
   TemporaryFolder folder_;
   Places inputs_;

@@ -269,6 +269,29 @@ TEST(TelemetryExporter, ProgressGivesFourSeriesOfItsReplica) {
   EXPECT_EQ(points[0].replica, ReplicaId(2));
 }
 
+TEST(TelemetryExporter, WhatAProgramLogsIsASeriesAtItsOwnStep) {
+  TelemetryExporter exporter({});
+  Progress progress{.replica = ReplicaId(2), .key = {JobId(1), 0, 1}, .step = Steps(30)};
+  progress.logged = {{"norm", Steps(28), -1.5}};
+  const auto points = exporter.from_progress(kStart, progress);
+  ASSERT_EQ(points.size(), 4u);
+  EXPECT_EQ(points[3].name, "log.norm");
+  EXPECT_EQ(points[3].step, 28);
+  EXPECT_EQ(points[3].value, -1.5);
+  EXPECT_EQ(points[3].replica, ReplicaId(2));
+}
+
+TEST(TelemetryExporter, AProgramThatMakesUpNamesGetsAsManyAsOneReplicaMayHave) {
+  TelemetryExporter exporter({});
+  Progress progress{.replica = ReplicaId(2), .key = {JobId(1), 0, 1}};
+  for (std::size_t i = 0; i <= kLoggedValuesMax; ++i) {
+    progress.logged = {{"n" + std::to_string(i), Steps(1), 1}};
+    EXPECT_EQ(exporter.from_progress(kStart, progress).size(), i < kLoggedValuesMax ? 4u : 3u);
+  }
+  progress.logged = {{"n0", Steps(2), 1}};
+  EXPECT_EQ(exporter.from_progress(kStart, progress).size(), 4u);
+}
+
 TEST(LiveBoard, WhoHasAReplicaWorksForItsJob) {
   ReplicaRecord replica;
   replica.id = ReplicaId(3), replica.agent = AgentId(1), replica.job = JobId(5);

@@ -1,5 +1,7 @@
 #include "coordinator/service/telemetry_exporter.h"
 
+#include <utility>
+
 namespace shoal::coordinator {
 
 TelemetryExporter::TelemetryExporter(const Snapshot& snapshot) {
@@ -19,8 +21,8 @@ std::vector<SeriesPoint> TelemetryExporter::from_progress(Instant now, const Pro
                     .tokens = (totals != nullptr ? totals->tokens : Tokens()) + progress.tokens,
                     .at = now};
   std::vector<SeriesPoint> points;
-  const auto add = [&](const char* name, double value) {
-    point.name = name;
+  const auto add = [&](std::string name, double value) {
+    point.name = std::move(name);
     point.value = value;
     points.push_back(point);
   };
@@ -28,7 +30,18 @@ std::vector<SeriesPoint> TelemetryExporter::from_progress(Instant now, const Pro
   add("tokens_per_second", progress.tokens_per_s);
   add("learning_rate", progress.lr);
   add("gradient_norm", progress.gradient_norm);
+  for (const LoggedValue& logged : progress.logged) {
+    if (!takes_name(point.job, logged.name)) continue;
+    point.step = logged.step.n;
+    add("log." + logged.name, logged.value);
+  }
   return points;
+}
+
+bool TelemetryExporter::takes_name(JobId job, const std::string& name) {
+  std::set<std::string>& names = logged_names_[job];
+  if (names.size() < kLoggedValuesMax) names.insert(name);
+  return names.contains(name);
 }
 
 std::vector<SeriesPoint> TelemetryExporter::from_record(Instant now, const Record& record) {

@@ -1,10 +1,13 @@
 // Turns what passes through the runtime into telemetry: four series per replica from its Progress,
-// and per committed round the job's loss, duration, speed and bytes. Thread-safe; it keeps only
-// what a difference needs (bytes and tokens of each job up to its last committed round). What
-// trainers still say of an epoch that was given up is left out.
+// those that its program logs (`log.NAME`, up to 64 names of a job), and per committed round the
+// job's loss, duration, speed and bytes. Thread-safe; it keeps only what a difference needs (bytes
+// and tokens of each job up to its last committed round). What trainers still say of an epoch that
+// was given up is left out.
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "base/flat_map.h"
@@ -32,11 +35,14 @@ class TelemetryExporter {
     Tokens tokens;
     Bytes sent;
   };
+  bool takes_name(JobId job, const std::string& name) SHOAL_REQUIRES(mutex_);
   std::vector<SeriesPoint> from_job(Instant now, const JobRecord& job) SHOAL_REQUIRES(mutex_);
   static std::vector<SeriesPoint> from_round(const RoundRecord& round);
 
   Mutex mutex_;
   FlatMap<JobId, Totals> totals_ SHOAL_GUARDED_BY(mutex_);
+  // A program that makes names up as it goes fills no store.
+  FlatMap<JobId, std::set<std::string>> logged_names_ SHOAL_GUARDED_BY(mutex_);
 };
 
 }  // namespace shoal::coordinator

@@ -110,8 +110,9 @@ class ProgramCompute final : public replica::Compute {
     order.step = step.count();
     order.first_sequence = first;
     order.sequences = spec_.train.batch;
-    const Answer answer = orders_.ask(order);
-    out = {answer.loss, 0, answer.lr, std::isfinite(answer.loss)};
+    Answer answer = orders_.ask(order);
+    for (LoggedValue& one : answer.logged) one.step = step + Steps(1);
+    out = {answer.loss, 0, answer.lr, std::isfinite(answer.loss), std::move(answer.logged)};
     return std::nullopt;
   }
   MaybeFailure evaluate_batch(std::int64_t index, std::int64_t batches,

@@ -44,7 +44,9 @@ class Program {
         EXPECT_TRUE(orders_.answer(order.kind, {tensors, {7, 8}, 0, 0}).ok());
         return;
       case SHOAL_TRAIN:
-        EXPECT_TRUE(orders_.answer(order.kind, {.loss = loss, .lr = 0.5}).ok());
+        EXPECT_TRUE(
+            orders_.answer(order.kind, {.loss = loss, .lr = 0.5, .logged = {{"norm", {}, 3}}})
+                .ok());
         return;
       case SHOAL_EVALUATE:
         EXPECT_TRUE(orders_.answer(order.kind, {.loss = loss}).ok());
@@ -115,6 +117,7 @@ TEST(ProgramCompute, CountsLossPerTokenAndLeavesOutMissingBatches) {
   ASSERT_FALSE(rig.compute->train_step(Steps(1), 0, step).has_value());
   EXPECT_EQ(step.loss, 1.5);
   EXPECT_EQ(step.lr, 0.5);
+  EXPECT_EQ(step.logged, (std::vector<LoggedValue>{{"norm", Steps(2), 3}}));
   replica::EvalSum sum;
   ASSERT_FALSE(rig.compute->evaluate_batch(0, 2, sum).has_value());
   EXPECT_EQ(sum.loss_sum, 1.5 * 16);

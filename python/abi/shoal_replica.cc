@@ -6,9 +6,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "agent_channel/environment.h"
 #include "base/prng.h"
+#include "base/wire_text.h"
 #include "python/abi/orders.h"
 #include "python/abi/program_compute.h"
 #include "replica/runtime/serve.h"
@@ -60,7 +63,8 @@ struct shoal_replica {
   python::Orders orders;
   python::ProgramHost host;
   TrainerReady about;
-  std::jthread thread;  // last: it uses the others
+  std::vector<LoggedValue> logged;  // of the step that the program takes
+  std::jthread thread;              // last: it uses the others
 };
 
 int32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
@@ -95,7 +99,21 @@ int shoal_answer_model(shoal_replica* replica, const shoal_tensor* tensors, int6
 }
 
 int shoal_answer_step(shoal_replica* replica, double loss, double lr) {
-  return result_of(replica->orders.answer(SHOAL_TRAIN, {.loss = loss, .lr = lr}));
+  python::Answer answer{.loss = loss, .lr = lr, .logged = std::exchange(replica->logged, {})};
+  return result_of(replica->orders.answer(SHOAL_TRAIN, std::move(answer)));
+}
+
+int shoal_log(shoal_replica* replica, const char* name, double value) {
+  if (!is_logged_name(name)) {
+    return refuse("the name \"" + shown_text(name, false) + "\" of a logged value " +
+                  kLoggedNameRule);
+  }
+  if (replica->logged.size() == kLoggedValuesMax) {
+    return refuse("more than " + std::to_string(kLoggedValuesMax) +
+                  " values were logged at one inner step (log fewer names)");
+  }
+  replica->logged.push_back({name, {}, value});
+  return 0;
 }
 
 int shoal_answer_loss(shoal_replica* replica, double mean_loss) {

@@ -17,7 +17,7 @@ needs neither.
 import importlib
 
 _PLACES = {"Error": "_library", "Pipeline": "pipeline", "Replica": "replica", "join": "replica",
-           "Run": "run", "Tokens": "data", "load_checkpoint": "files"}
+           "Run": "run", "Tokens": "data", "load_checkpoint": "files", "torchrun": "ranks"}
 __all__ = list(_PLACES)
 
 

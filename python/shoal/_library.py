@@ -57,6 +57,7 @@ _SIGNATURES = {
     "shoal_next": (c_int, [c_void_p, c_int64, POINTER(Order)]),
     "shoal_answer_model": (c_int, [c_void_p, POINTER(Tensor), c_int64, POINTER(c_uint64)]),
     "shoal_answer_step": (c_int, [c_void_p, c_double, c_double]),
+    "shoal_log": (c_int, [c_void_p, c_char_p, c_double]),
     "shoal_answer_loss": (c_int, [c_void_p, c_double]),
     "shoal_answer_stage_step": (c_int, [c_void_p, c_double, c_double]),
     "shoal_answer": (c_int, [c_void_p]),
@@ -115,11 +116,12 @@ class Link:
             raise Error(_library.shoal_last_error().decode())
         return result
 
-    def next(self):
-        """The next order; its text and vectors are valid until its answer."""
+    def next(self, while_waiting=lambda: None):
+        """The next order; its text and vectors are valid until its answer. Waits as long as the
+        agent has none; `while_waiting` is called about five times a second."""
         order = Order()
         while self._check(_library.shoal_next(self._handle, self.WAIT_MS, byref(order))) == 0:
-            pass
+            while_waiting()
         return order
 
     def answer(self):
@@ -132,6 +134,9 @@ class Link:
 
     def answer_step(self, loss, lr):
         self._check(_library.shoal_answer_step(self._handle, loss, lr))
+
+    def log(self, name, value):
+        self._check(_library.shoal_log(self._handle, name.encode(), value))
 
     def answer_loss(self, loss):
         self._check(_library.shoal_answer_loss(self._handle, loss))

@@ -60,17 +60,29 @@ def item_of(sequence, length, seed):
     return permuted(length, (seed * 0x9E3779B97F4A7C15 + epoch) % 2**64, place), epoch
 
 
-def training_batch(dataset, first, count, seed, collate):
-    items = [item_of(first + i, len(dataset), seed)[0] for i in range(count)]
+def part_of(count, part):
+    """Which of a batch's `count` items are part `part`, (i, n), of n equal ones."""
+    index, parts = part
+    if not 0 <= index < parts:
+        raise Error(f"part {index} of {parts}: must be one of 0 to {parts - 1}")
+    if count % parts:
+        raise Error(f"train.batch: {count} sequences cannot be divided among {parts} ranks (make it a "
+                    f"multiple of {parts})")
+    return range(count // parts * index, count // parts * (index + 1))
+
+
+def training_batch(dataset, first, places, seed, collate):
+    items = [item_of(first + place, len(dataset), seed)[0] for place in places]
     return collate([dataset[item] for item in items])
 
 
-def held_out_batch(dataset, index, batches, count, collate):
-    """Batch `index` of `batches`, evenly spaced and the same every time; None: there are fewer."""
+def held_out_batch(dataset, index, batches, count, collate, part=(0, 1)):
+    """Part of batch `index` of `batches`, evenly spaced and the same every time; None: there are
+    fewer."""
     wanted = min(batches * count, len(dataset))
-    places = range(index * count, (index + 1) * count)
-    if places.stop > wanted:
+    if (index + 1) * count > wanted:
         return None
+    places = [index * count + place for place in part_of(count, part)]
     return collate([dataset[place * len(dataset) // wanted] for place in places])
 
 

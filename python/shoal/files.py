@@ -2,7 +2,8 @@
 
     model.safetensors      the anchor, under the names of the model's parameters
     outer.safetensors      outer momentum, flat
-    optimizer.safetensors  state of the inner optimizer of the replica that wrote it
+    optimizer.safetensors  state of the inner optimizer of the replica that wrote it; where several
+                           ranks hold it in shards, a file for each: optimizer-1-of-2.safetensors
 
 Each stage of a pipeline writes its own three, as model-00002-of-00004.safetensors, and stage 0
 model.safetensors.index.json besides, which says where each parameter is.
@@ -18,6 +19,7 @@ import struct
 
 import torch
 
+from shoal import shards
 from shoal._library import Error
 from shoal.vectors import view_of
 
@@ -102,16 +104,18 @@ def _optimizer_tensors(optimizer):
     for index, state in optimizer.state_dict()["state"].items():
         for key, value in state.items():
             if isinstance(value, torch.Tensor):
-                tensors.append((f"{index}.{key}", value))
+                tensors.append((f"{index}.{key}", shards.local_values(value)))
             elif value is None or isinstance(value, (bool, int, float, str)):
                 numbers[f"{index}.{key}"] = value
     return tensors, {"numbers": json.dumps(numbers)}
 
 
 def _restore_optimizer(optimizer, tensors, metadata):
-    state = {}
+    state, parameters = {}, [p for group in optimizer.param_groups for p in group["params"]]
     for name, value in [*tensors.items(), *json.loads(metadata.get("numbers", "{}")).items()]:
         index, key = name.split(".", 1)
+        if isinstance(value, torch.Tensor) and value.dim() > 0:
+            value = shards.as_shard_of(parameters[int(index)], value)
         state.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
 
@@ -125,15 +129,33 @@ def _path(order, stem):
     return os.path.join(order.text.decode(), _name(stem, order.index, order.count))
 
 
-def write_checkpoint(order, vectors, optimizer):
-    anchor = view_of(order.values, order.value_count)
-    momentum = view_of(order.momentum, order.momentum_count)
-    write_tensors(_path(order, "model"), list(vectors.split(anchor)))
-    write_tensors(_path(order, "outer"), [("outer_momentum", momentum)])
-    write_tensors(_path(order, "optimizer"), *_optimizer_tensors(optimizer))
+def _optimizer_path(order, vectors, rank, ranks):
+    return _path(order, f"optimizer-{rank + 1}-of-{ranks}" if vectors.sharded else "optimizer")
 
 
-def read_checkpoint(order, vectors, optimizer):
+def write_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
+    """What is whole is rank 0's to write."""
+    if rank == 0:
+        anchor = view_of(order.values, order.value_count)
+        momentum = view_of(order.momentum, order.momentum_count)
+        write_tensors(_path(order, "model"), list(vectors.split(anchor)))
+        write_tensors(_path(order, "outer"), [("outer_momentum", momentum)])
+    if rank == 0 or vectors.sharded:
+        write_tensors(_optimizer_path(order, vectors, rank, ranks), *_optimizer_tensors(optimizer))
+
+
+def read_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
+    if rank == 0:
+        _read_averaged(order, vectors)
+    place = _optimizer_path(order, vectors, rank, ranks)
+    if os.path.exists(place):
+        _restore_optimizer(optimizer, *read_tensors(place))
+    else:  # written by another number of ranks
+        print(f"info: {os.path.basename(place)} is not in the checkpoint: the optimizer begins anew",
+              flush=True)
+
+
+def _read_averaged(order, vectors):
     model, _ = read_tensors(_path(order, "model"))
     wrong = _difference(model, dict(vectors.shapes()))
     if wrong:
@@ -142,7 +164,6 @@ def read_checkpoint(order, vectors, optimizer):
         values.copy_(model[name])
     outer, _ = read_tensors(_path(order, "outer"))
     view_of(order.momentum, order.momentum_count).copy_(outer["outer_momentum"])
-    _restore_optimizer(optimizer, *read_tensors(_path(order, "optimizer")))
 
 
 def write_index(folder, stages):

@@ -28,6 +28,8 @@ class Pipeline(Work):
     def __init__(self, replica, stages, optimizer_of, loss_of, model, example):
         if replica.stages < 2:
             raise Error("the job has one stage: set swarm.stages, or call replica.diloco()")
+        if replica.ranks > 1:
+            raise Error("a stage of a pipeline is one process: start the program without torchrun")
         job, device = replica.job, replica.device
         hidden = job["model"]["hidden"]
         whole = model or (stages if isinstance(stages, torch.nn.Sequential) else
@@ -129,7 +131,8 @@ class Pipeline(Work):
         if order.flags & _library.TRAINS:
             self.epoch = first // len(self._dataset)
             seed = self._replica.job["train"]["seed"]
-            return _pair(data.training_batch(self._dataset, first, count, seed, self._collate))
+            return _pair(data.training_batch(self._dataset, first, range(count), seed,
+                                             self._collate))
         return _pair(data.held_out_microbatch(self._held_out, first, count, order.count,
                                               self._collate))
 

@@ -9,7 +9,7 @@ import time
 
 import torch
 
-from shoal import _library
+from shoal import _library, ranks
 from shoal._library import Error, Link
 from shoal.data import beneath_roots
 from shoal.pipeline import Pipeline
@@ -36,12 +36,11 @@ def _device():
     if not torch.cuda.is_available():
         raise Error("this agent's device is a GPU, and PyTorch finds none (install a PyTorch for "
                     "it, or start the agent with --devices cpu)")
-    return torch.device("cuda", int(os.environ.get("SHOAL_TRAINER_DEVICE", "0")))
+    first = int(os.environ.get("SHOAL_TRAINER_DEVICE", "0"))
+    return torch.device("cuda", first + int(os.environ.get("LOCAL_RANK", "0")))
 
 
-def _process(device, order_limit_s):
-    threads = int(os.environ.get("SHOAL_TRAINER_THREADS", "1"))
-    torch.set_num_threads(threads)
+def _process(device, threads, order_limit_s):
     name, memory = "CPU", 0
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
@@ -58,21 +57,29 @@ def join(order_limit_s=600.0):
     """Waits for a job from the agent that started this process.
 
     Seeds Python's and PyTorch's generators with the job's train.seed, so that every replica builds
-    the same model. `order_limit_s`: how long one inner step may take.
+    the same model. `order_limit_s`: how long one inner step may take. Under torchrun, called by all
+    ranks: together they are one replica.
     """
     if not os.environ.get("SHOAL_TRAINER_SOCKET"):
         raise Error("SHOAL_TRAINER_SOCKET is not set: the program is started by shoal-agent "
                     "(docs/python.md)")
-    device = _device()
-    return Replica(Link(_process(device, order_limit_s)), device)
+    device, (rank, size) = _device(), ranks.world()
+    threads = max(1, int(os.environ.get("SHOAL_TRAINER_THREADS", "1")) // size)
+    torch.set_num_threads(threads)
+    link = Link(_process(device, threads, order_limit_s)) if rank == 0 else None
+    if size > 1:
+        link = ranks.RankedLink(link, ranks.make_group(device, order_limit_s))
+    return Replica(link, device, rank, size)
 
 
 class Replica:
     """One replica of a job. `job`: the spec, as the job file has it; `device`: where to train;
-    `stage`: which one of `stages` it computes (of 1: the whole model)."""
+    `rank` of `ranks`: which of its processes this is; `stage`: which one of `stages` it computes (of
+    1: the whole model)."""
 
-    def __init__(self, link, device):
+    def __init__(self, link, device, rank=0, ranks=1):
         self.device, self._link, self._pid = device, link, os.getpid()
+        self.rank, self.ranks = rank, ranks
         self.over = False  # the agent wants nothing more of this process
         atexit.register(self._at_exit)
         order = self.next_order()

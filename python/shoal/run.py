@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Mapping
 
 import torch
 from torch.utils.data import default_collate
@@ -19,9 +20,15 @@ def moved(batch, device):
         return batch.to(device, non_blocking=True)
     if isinstance(batch, (tuple, list)):
         return type(batch)(moved(part, device) for part in batch)
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         return {key: moved(part, device) for key, part in batch.items()}
     return batch
+
+
+def _number(value):
+    if hasattr(value, "full_tensor"):  # a DTensor, such as a norm of shards; all ranks ask
+        value = value.full_tensor()
+    return float(value.detach()) if isinstance(value, torch.Tensor) else float(value)
 
 
 class Work:
@@ -29,6 +36,7 @@ class Work:
 
     def __init__(self, replica, vectors, optimizer):
         self._replica, self._vectors, self._optimizer = replica, vectors, optimizer
+        self._rank = (replica.rank, replica.ranks)
         self._collate = default_collate
         self._slowdown = 1 / float(os.environ.get("SHOAL_TRAINER_SPEED", "1")) - 1
         self.step_number, self.epoch = 0, 0
@@ -64,9 +72,9 @@ class Work:
         elif order.kind == _library.WRITE:
             vectors.write_from(view_of(order.values, order.value_count))
         elif order.kind == _library.WRITE_CHECKPOINT:
-            files.write_checkpoint(order, vectors, self._optimizer)
+            files.write_checkpoint(order, vectors, self._optimizer, *self._rank)
         elif order.kind == _library.READ_CHECKPOINT:
-            files.read_checkpoint(order, vectors, self._optimizer)
+            files.read_checkpoint(order, vectors, self._optimizer, *self._rank)
         elif order.kind != _library.SEED:  # the model has just been built: nothing to do
             raise Error(f"the library gave the unknown order {order.kind} (install both of one "
                         "version)")
@@ -78,24 +86,29 @@ class Run(Work):
     learning-rate schedules; `epoch`: how often the dataset was read before."""
 
     def __init__(self, replica, model, optimizer):
-        super().__init__(replica, Vectors(model), optimizer)
-        self._model = model
-        self._held_out = self._loss_of = None
+        super().__init__(replica, Vectors(model, rank=replica.rank), optimizer)
+        self._model, self._part = model, self._rank
+        self._held_out = self._loss_of = self._held_out_collate = None
         self._training = False  # a batch was given out, and its step is awaited
 
     # ---- the program's side
 
-    def evaluate(self, dataset, loss_of):
-        """Says how the job's evaluations are computed: `loss_of(*batch)` is the mean loss of a batch
-        of `dataset`. Called before batches(); they run between inner steps, on the anchor."""
+    def evaluate(self, dataset, loss_of, collate=None):
+        """Says how the job's evaluations are computed: `loss_of(*batch)`, of a dictionary
+        `loss_of(**batch)`, is the mean loss of a batch of `dataset`. Called before batches(); they run
+        between inner steps, on the anchor."""
         data.check_dataset(dataset)
         self._held_out, self._loss_of = dataset, loss_of
+        self._held_out_collate = collate or default_collate
 
-    def batches(self, dataset, collate=None):
+    def batches(self, dataset, collate=None, part=None):
         """Batches of train.batch items on the replica's device, until the job ends; each of the
-        dataset's items once per epoch over all replicas. After each one comes step()."""
+        dataset's items once per epoch over all replicas. After each one comes step(). `part`, (i, n):
+        of several ranks each gets part i of n of a batch; (rank, ranks) unless it says otherwise,
+        as where ranks are tensor-parallel and train the same part."""
         data.check_dataset(dataset)
-        self._collate = collate or default_collate
+        self._collate, self._part = collate or default_collate, part or self._part
+        data.part_of(self._replica.job["train"]["batch"], self._part)
         self._replica.link.answer_model(self._vectors.sizes(), data.digest_of(dataset))
         seed = self._replica.job["train"]["seed"]
         while True:
@@ -104,7 +117,8 @@ class Run(Work):
                 return
             self.step_number = order.step
             self.epoch = order.first_sequence // len(dataset)
-            batch = data.training_batch(dataset, order.first_sequence, order.sequences, seed,
+            batch = data.training_batch(dataset, order.first_sequence,
+                                        data.part_of(order.sequences, self._part), seed,
                                         self._collate)
             self._training, self._begun = True, time.perf_counter()
             yield moved(batch, self._replica.device)
@@ -114,10 +128,19 @@ class Run(Work):
         if not self._training:
             raise Error("run.step(loss) was called twice for one batch, or outside of the loop over "
                         "run.batches()")
-        loss = float(loss.detach()) if isinstance(loss, torch.Tensor) else float(loss)
+        loss = _number(loss)
         self._slow_down(self._begun)
         self._training = False
         self._replica.link.answer_step(loss, float(self._optimizer.param_groups[0]["lr"]))
+
+    def log(self, values):
+        """Numbers of this inner step, by name: they become series of the job (`log.NAME`) in the API.
+        Called before step(); about once a second the newest of each name travels."""
+        if not self._training:
+            raise Error("run.log(...) belongs to an inner step: call it in the loop over run.batches(), "
+                        "before run.step(loss)")
+        for name, value in values.items():
+            self._replica.link.log(str(name), _number(value))
 
     # ---- orders
 
@@ -138,14 +161,18 @@ class Run(Work):
         if self._loss_of is None:
             return NO_LOSS
         batch = data.held_out_batch(self._held_out, order.index, order.count, order.sequences,
-                                    self._collate)
+                                    self._held_out_collate, self._part)
         if batch is None:
             return NO_LOSS
         batch = moved(batch, self._replica.device)
         was_training = self._model.training
         self._model.eval()
         try:
-            loss = self._loss_of(*batch) if isinstance(batch, (tuple, list)) else self._loss_of(batch)
+            return float(self._loss_of_batch(batch))
         finally:
             self._model.train(was_training)
-        return float(loss)
+
+    def _loss_of_batch(self, batch):
+        if isinstance(batch, (tuple, list)):
+            return self._loss_of(*batch)
+        return self._loss_of(**batch) if isinstance(batch, Mapping) else self._loss_of(batch)

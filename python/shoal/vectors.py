@@ -8,6 +8,7 @@ import ctypes
 
 import torch
 
+from shoal import shards
 from shoal._library import Error
 
 
@@ -19,16 +20,25 @@ def view_of(pointer, count):
 
 
 class Vectors:
-    def __init__(self, model, names=None):
+    """The parameters of a model as a flat vector. Of several ranks each copies what it holds."""
+
+    def __init__(self, model, names=None, rank=0):
         """`names`: of a stage's parameters in the whole model, by their id(); else the model's own."""
+        self._model = shards.whole_model(model)
+        shards.reshard(self._model)
         self.parameters = [(names[id(p)] if names else n, p)
-                           for n, p in model.named_parameters() if p.requires_grad]
+                           for n, p in self._model.named_parameters() if p.requires_grad]
         if not self.parameters:
             raise Error("no parameter of the model requires gradients: there is nothing to train")
         for name, parameter in self.parameters:
             if parameter.is_sparse or not parameter.is_floating_point():
                 raise Error(f"the parameter {name} is {parameter.dtype}, {parameter.layout}: only "
                             "dense floating-point parameters can be averaged (freeze it)")
+        self._places = [shards.place_of(name, parameter, rank) for name, parameter in self.parameters]
+
+    @property
+    def sharded(self):
+        return any(shards.is_sharded(parameter) for _, parameter in self.parameters)
 
     def sizes(self):
         return [(name, parameter.numel()) for name, parameter in self.parameters]
@@ -44,12 +54,19 @@ class Vectors:
             yield name, flat[first:first + count].view(parameter.shape)
             first += count
 
+    def _pieces(self, flat):
+        """(what this rank holds, its place in the vector, whether it is the one to hand it on)"""
+        shards.reshard(self._model)
+        for (_, values), (_, parameter), place in zip(self.split(flat), self.parameters, self._places):
+            yield shards.local_values(parameter), values[place[0]], place[1]
+
     @torch.no_grad()
     def read_into(self, flat):
-        for (_, values), (_, parameter) in zip(self.split(flat), self.parameters):
-            values.copy_(parameter)
+        for mine, values, hands_on in self._pieces(flat):
+            if hands_on:
+                values.copy_(mine)
 
     @torch.no_grad()
     def write_from(self, flat):
-        for (_, values), (_, parameter) in zip(self.split(flat), self.parameters):
-            parameter.copy_(values)
+        for mine, values, _ in self._pieces(flat):
+            mine.copy_(values)

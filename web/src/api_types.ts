@@ -653,3 +653,35 @@ export interface Audit {
   before: string;
   after: string;
 }
+
+export interface StoredFile {
+  sha256: string;
+  size: number;
+  received: number;
+  complete: boolean;
+  owner: string;
+  created_at: string;
+}
+
+export interface Dataset {
+  name: string;
+  manifest: string;
+  owner: string;
+  created_at: string;
+  kind: 'bytes' | 'uint16' | 'uint32';
+  tokens: number;
+  size: number;
+  shards: number;
+  chunk_bytes: number;
+  max_token: number;
+  jobs: string[];
+}
+
+export interface Shard {
+  name: string;
+  size: number;
+  sha256: string;
+  chunks: string;
+  url: string;
+  max_token: number;
+}

@@ -200,6 +200,7 @@ TEST(SameData, AProgramReadsOnEveryStage) {
   spec.swarm.stages = 2;
   spec.swarm.min_replicas = 1;
   spec.trainer = {TrainerKind::kPython, "train.py"};
+  rig.programs.beneath_root = true;
   const auto a = rig.join("a"), b = rig.join("b");
   rig.adopt(spec);
   rig.wait(seconds(3));

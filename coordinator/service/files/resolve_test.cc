@@ -31,11 +31,12 @@ class ResolveTest : public ::testing::Test {
     }
     return sha256;
   }
-  // A text of `size` bytes under this name; the hash of its manifest.
+  // A text of `size` bytes that lies elsewhere; the hash of its manifest.
   std::string add(const std::string& name, std::size_t size) {
     const auto bytes = static_cast<std::int64_t>(size);
     data::Manifest manifest{Tokenizer::kBytes, data::chunk_bytes_for(bytes), {}};
-    data::Shard shard{.name = name + ".txt", .bytes = bytes, .sha256 = put(std::string(size, 'a'))};
+    data::Shard shard{.name = name + ".txt", .bytes = bytes, .sha256 = sha256_of(name)};
+    shard.url = "https://example.org/" + name + ".txt";
     shard.max_token = 'a';
     const auto chunks = data::chunk_count(shard, manifest.chunk_bytes);
     shard.chunks = put(std::string(static_cast<std::size_t>(chunks) * data::kHashBytes, 'h'));

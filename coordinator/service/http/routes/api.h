@@ -46,7 +46,8 @@ Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  
 // Whether a stored checkpoint lies in the object store.
 bool is_in_bucket(const Context& context, CheckpointId id);
 
-Response file_response(const Request& request, const FileEntry& entry, FilePart part);  // ranges
+Response stored_file_response(const Request& request, const FileEntry& entry,
+                              FilePart part);  // ranges
 
 // files.cc
 Result<Response> add_file(Context& context, const Request& request);

@@ -116,7 +116,7 @@ Result<Response> redirect_to_bucket(const Context& context, CheckpointId id,
 
 }  // namespace
 
-Response file_response(const Request& request, const FileEntry& entry, FilePart part) {
+Response stored_file_response(const Request& request, const FileEntry& entry, FilePart part) {
   const std::string etag = "\"" + entry.sha256 + "\"";
   const std::string size = std::to_string(entry.size.count());
   Response response;
@@ -241,7 +241,7 @@ Result<Response> get_checkpoint_file(Context& context, const Request& request) {
     return redirect_to_bucket(context, checkpoint.value().id, *entry);
   auto part = open_file(context.cluster.checkpoint_folder(checkpoint.value().id), *entry);
   if (!part.ok()) return part.error();
-  return file_response(request, *entry, std::move(part).value());
+  return stored_file_response(request, *entry, std::move(part).value());
 }
 
 }  // namespace shoal::coordinator::rest::api

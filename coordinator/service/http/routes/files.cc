@@ -183,7 +183,7 @@ Result<Response> get_file_content(Context& context, const Request& request) {
   const FileEntry entry{FileStore::kContent, record.size, record.sha256};
   auto part = open_file((*files)->folder_of(record.sha256), entry);
   if (!part.ok()) return part.error();
-  return file_response(request, entry, std::move(part).value());
+  return stored_file_response(request, entry, std::move(part).value());
 }
 
 Result<Response> remove_file(Context& context, const Request& request) {

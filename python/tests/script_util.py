@@ -1,0 +1,71 @@
+"""For tests: in place of the line to an agent, a script of orders."""
+
+import ctypes
+import json
+
+import torch
+
+from shoal import _library
+from shoal._library import Order
+from shoal.replica import Replica
+
+
+class Script:
+    """Gives the orders of a list, and keeps what is answered. `values`: the library's vector."""
+
+    def __init__(self, count, orders, **job):
+        spec = {"train": {"batch": 4, "seed": 1, "steps": 100, **job}}
+        model = Order(kind=_library.MODEL, text=json.dumps(spec).encode())
+        self.values = (ctypes.c_float * max(1, count))()
+        self.momentum = (ctypes.c_float * max(1, count))()
+        self._orders = [model, *orders, Order(kind=_library.END)]
+        self._count = count
+        self.tensors, self.steps, self.rates, self.losses, self.logged, self.read = None, [], [], [], [], []
+        self.left = "not yet"
+
+    def next(self, while_waiting=lambda: None):
+        while_waiting()
+        self._order = self._orders.pop(0)
+        if self._order.kind in (_library.READ, _library.WRITE, _library.WRITE_CHECKPOINT,
+                                _library.READ_CHECKPOINT):
+            self._order.values = ctypes.addressof(self.values)
+            self._order.momentum = ctypes.addressof(self.momentum)
+            self._order.value_count = self._order.momentum_count = self._count
+        return self._order
+
+    def answer(self):
+        if self._order.kind == _library.READ:
+            self.read.append(list(self.values))
+
+    def answer_model(self, tensors, digest):
+        self.tensors = tensors
+
+    def answer_step(self, loss, lr):
+        self.steps.append(loss)
+        self.rates.append(lr)
+
+    def answer_loss(self, loss):
+        self.losses.append(loss)
+
+    def log(self, name, value):
+        self.logged.append((name, value))
+
+    def answer_failed(self, failure, detail):
+        self.failed = detail
+
+    def leave(self, failure=None):
+        self.left = failure
+
+
+def replica_of(link, rank=0, ranks=1):
+    return Replica(link, torch.device("cpu"), rank, ranks)
+
+
+def order(kind, **fields):
+    return Order(kind=kind, **fields)
+
+
+def steps(first, count, batch=4):
+    """Inner steps number `first` and following."""
+    return [Order(kind=_library.TRAIN, step=step, first_sequence=step * batch, sequences=batch)
+            for step in range(first, first + count)]
