@@ -27,6 +27,9 @@ struct Config {
   Bytes files_each_owner;                       // that one may have uploaded; 0: no limit
   std::string webhook;                          // URL that gets events; empty: none
   Severity webhook_level = Severity::kWarning;  // the least that it gets
+  std::string checkpoint_store;                 // s3://…; empty: checkpoints lie in data_dir
+  std::string store_credentials;                // file with its key; empty: the environment
+  std::string otlp;                             // URL of a collector; empty: none
   std::string address_file;                     // written once ready; empty: none
   std::string log_level = "info";               // debug, info, warning, error
   std::string log_format = "text";              // text, json
