@@ -228,7 +228,7 @@ function logPage(options, data, url) {
   return { items, next_cursor: String(first + items.length), missing: options.hostile ? [{ agent: 'agt_2', agent_name: kMarkup, problem: 'the agent is not connected' }] : [] };
 }
 
-// Every line between the first 64 agents; a few cannot be dialled or were not measured.
+// Every line between the first 64 agents; a few cannot be dialed or were not measured.
 function networkLines({ agents }) {
   const some = agents.slice(0, 64);
   return some.flatMap((from, i) => some.flatMap((to, j) => (i === j ? [] : [{

@@ -16,7 +16,7 @@ function grantsOf(scope) {
   return grants;
 }
 
-// Of paths that not everybody may ask for.
+// Answers for paths that not everybody may ask for.
 const kNeeds = [[/^\/tokens/, 'manage_tokens'], [/^\/audit/, 'read_audit'], [/^\/agents\/[^/]+\/logs/, 'read_agent_logs'], [/^\/session$/, null], [/./, 'view_cluster']];
 
 const problem = (status, code, detail, hint = '') => [status, { type: `/problems/${code}`, title: detail, status, detail, code, hint }];

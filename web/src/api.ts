@@ -23,7 +23,7 @@ export interface Topology {
   links: TopologyLink[];
 }
 
-// Whose job it is; a coordinator without logins does not say.
+// The owner of the job; a coordinator without logins does not report one.
 export const ownerOf = (job: Api.Job): string => (job as { owner?: string }).owner ?? '';
 
 interface Page<T> {

@@ -66,8 +66,8 @@ const LossCard = memo(function LossCard({ lines, marks }: { lines: sources.Lines
   const [smoothing, setSmoothing] = useState(0);
   const drawn = useMemo(
     () => [
-      { name: 'Training', ...(lines.train_loss ?? { x: [], y: [] }), colour: 1 as const },
-      { name: 'Validation', ...(lines.validation_loss ?? { x: [], y: [] }), colour: 2 as const, points: true },
+      { name: 'Training', ...(lines.train_loss ?? { x: [], y: [] }), color: 1 as const },
+      { name: 'Validation', ...(lines.validation_loss ?? { x: [], y: [] }), color: 2 as const, points: true },
     ],
     [lines],
   );
@@ -287,7 +287,7 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
 });
 
 const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines; marks: Mark[] }) {
-  const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), colour: 3 as const }], [lines]);
+  const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), color: 3 as const }], [lines]);
   return (
     <Card title="Where the time goes">
       <div class="tiles small">
@@ -304,7 +304,7 @@ const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split;
 const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: sources.Lines; marks: Mark[] }) {
   const { bytes_sent, bytes_ddp, progress } = job.status;
   const rounds = progress.rounds_committed;
-  const drawn = useMemo(() => [{ name: 'Bytes', ...(lines.round_bytes ?? { x: [], y: [] }), colour: 1 as const }], [lines]);
+  const drawn = useMemo(() => [{ name: 'Bytes', ...(lines.round_bytes ?? { x: [], y: [] }), color: 1 as const }], [lines]);
   const ratio = bytes_ddp !== null && bytes_sent > 0 ? bytes_ddp / bytes_sent : null;
   return (
     <Card title="Bytes per round">
