@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A Llama of the real `transformers` in two stages: its gradients are those of the library, and four agents train
-# it under Shoal. usage: torch_pipeline.sh PYTHON; expects a finished build in build/. `./dev test --torch` runs it.
+# A Llama of the real `transformers` in two stages: four agents train it under Shoal, and what they stored is a
+# model of the library. usage: torch_pipeline.sh PYTHON; expects a finished build in build/. `./dev test --torch`
+# runs it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -9,9 +10,7 @@ folder=$PWD/build/torch/pipeline
 shoal=$PWD/build/bin/shoal
 mkdir -p "$folder"
 
-PYTHONPATH=build/python "$python" -m unittest discover -s python/tests -p '*pipeline_test.py'
-
-cat docs/*.md | head -c 60000 >"$folder/text"
+head -c 60000 <(cat docs/*.md) >"$folder/text"
 cluster=$folder/cluster
 stop_cluster() { "$shoal" down --data-dir "$cluster" >/dev/null 2>&1 || true; }
 trap stop_cluster EXIT

@@ -22,7 +22,7 @@ fi
 "$python" scripts/tokenizer_goldens.py check "$shoal"
 "$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
 
-cat docs/*.md | head -c 60000 >"$text"
+head -c 60000 <(cat docs/*.md) >"$text"
 cluster=$folder/cluster
 stop_cluster() { "$shoal" down --data-dir "$cluster" >/dev/null 2>&1 || true; }
 trap stop_cluster EXIT
@@ -89,6 +89,8 @@ stop_cluster
 
 echo '== tests of the package'
 PYTHONPATH=$PWD/build/python "$python" -m unittest discover -s python/tests -p '*_test.py'
+echo '== stages of a Llama'
+scripts/torch_pipeline.sh "$python"
 echo '== wheel'
 scripts/wheel.sh build
 scripts/torch_programs_test.py "$python"

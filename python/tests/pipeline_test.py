@@ -64,7 +64,7 @@ class StageTest(unittest.TestCase):
         for i, (x, y) in enumerate(batches):
             loss, gradient = through(parts, x, y, i)
             self.assertIsNone(gradient, "stage 0 has none of its input")
-            self.assertAlmostEqual(loss, float(losses[i]), places=5)
+            self.assertAlmostEqual(loss, losses[i].item(), places=5)
         for part in parts:
             self.assertGreater(part.scale_gradients(len(batches) * part.tokens), 0)
         for name, parameter in copy.named_parameters():
@@ -89,7 +89,7 @@ class StageTest(unittest.TestCase):
         (x, y), = items(1)
         output = parts[0].forward(7, x, False)
         loss, gradient = parts[1].loss(parts[1].received(output.flatten(), False), y, False, False)
-        self.assertAlmostEqual(loss, float(example.loss_of(model()(x), y)), places=5)
+        self.assertAlmostEqual(loss, example.loss_of(model()(x), y).item(), places=5)
         self.assertIsNone(gradient)
         self.assertEqual(parts[0]._kept, {})
 
@@ -105,7 +105,7 @@ class StageTest(unittest.TestCase):
         parts = stages(model().bfloat16(), [3])
         (x, y), = items(1)
         loss, _ = through(parts, x, y)
-        self.assertAlmostEqual(loss, float(example.loss_of(model()(x), y)), places=1)
+        self.assertAlmostEqual(loss, example.loss_of(model()(x), y).item(), places=1)
 
 
 class CutTest(unittest.TestCase):
