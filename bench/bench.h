@@ -60,6 +60,16 @@ struct PipelineOptions {
 };
 int run_pipeline(const PipelineOptions& options);
 
+struct TokenizerOptions {
+  std::string text;  // a file; empty: an invented one of so many bytes
+  std::int64_t bytes = 20'000'000;
+  std::string tokenizer;  // a tokenizer.json; empty: the one that is learned
+  std::int64_t vocabulary = 32'768;
+  int repeats = 3;  // of the encoding
+  bool json = false;
+};
+int run_tokenizer(const TokenizerOptions& options);
+
 // Replaces this process by another binary of the same folder; returns only on failure.
 int run_beside(const std::string& binary, std::vector<std::string> arguments, bool json);
 

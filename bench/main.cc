@@ -120,6 +120,19 @@ CLI::App* add_planner(CLI::App& app, PlannerOptions& o) {
   return command;
 }
 
+CLI::App* add_tokenizer(CLI::App& app, TokenizerOptions& o) {
+  CLI::App* command = app.add_subcommand(
+      "tokenizer", "Words counted, a vocabulary learned and a text encoded, on one core");
+  command->add_option("--text", o.text, "A file instead of an invented text");
+  command->add_option("--bytes", o.bytes, "Of the invented text")
+      ->check(CLI::Range(std::int64_t{1000}, std::int64_t{1} << 32));
+  command->add_option("--tokenizer", o.tokenizer, "A tokenizer.json instead of the learned one");
+  command->add_option("--vocab", o.vocabulary, "Tokens to learn")
+      ->check(CLI::Range(std::int64_t{257}, std::int64_t{1} << 22));
+  command->add_option("--repeats", o.repeats)->check(CLI::Range(1, 1000));
+  return command;
+}
+
 // A command of another binary beside this one; its options are passed on.
 CLI::App* add_other(CLI::App& app, const char* name, const char* text) {
   CLI::App* command = app.add_subcommand(name, text);
@@ -139,6 +152,8 @@ int run(int argc, char** argv) {
   CLI::App* codec_command = add_codec(app, codec);
   CLI::App* reduce_command = add_all_reduce(app, all_reduce);
   CLI::App* planner_command = add_planner(app, planner);
+  TokenizerOptions tokenizer;
+  CLI::App* tokenizer_command = add_tokenizer(app, tokenizer);
   CLI::App* pipeline_command = add_pipeline(app, pipeline);
   CLI::App* trainer_command = add_other(
       app, "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
@@ -152,17 +167,19 @@ int run(int argc, char** argv) {
       add_other(app, "kernels",
                 "The CUDA kernels and their variants beside a copy on the device; options are "
                 "passed on");
-  for (CLI::App* command : {codec_command, reduce_command, planner_command, pipeline_command,
-                            trainer_command, convergence_command, kernels_command}) {
+  for (CLI::App* command :
+       {codec_command, reduce_command, planner_command, pipeline_command, tokenizer_command,
+        trainer_command, convergence_command, kernels_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
   CLI11_PARSE(app, argc, argv);
-  codec.json = all_reduce.json = planner.json = pipeline.json = json;
+  codec.json = all_reduce.json = planner.json = pipeline.json = tokenizer.json = json;
   if (app.got_subcommand(codec_command)) return run_codec(codec);
   if (app.got_subcommand(reduce_command)) return run_all_reduce(all_reduce);
   if (app.got_subcommand(planner_command)) return run_planner(planner);
   if (app.got_subcommand(pipeline_command)) return run_pipeline(pipeline);
+  if (app.got_subcommand(tokenizer_command)) return run_tokenizer(tokenizer);
   if (app.got_subcommand(convergence_command)) {
     return run_beside("shoal-convergence", convergence_command->remaining(), json);
   }

@@ -129,9 +129,8 @@ void set_options(Transfer& transfer, const HttpRequest& request, HeaderList& hea
   }
 }
 
-}  // namespace
-
-Result<HttpResponse> send(const HttpRequest& request, const HttpSink& sink) {
+Result<HttpResponse> send_once(const HttpRequest& request, const HttpSink& sink,
+                               std::string& elsewhere) {
   static const CURLcode global = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (global != CURLE_OK) return Error{Code::kInternal, "libcurl cannot start", "", ""};
   static thread_local const std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(),
@@ -158,7 +157,30 @@ Result<HttpResponse> send(const HttpRequest& request, const HttpSink& sink) {
   const char* type = nullptr;
   curl_easy_getinfo(handle.get(), CURLINFO_CONTENT_TYPE, &type);
   transfer.response.content_type = type ? type : "";
+  const char* url = nullptr;
+  curl_easy_getinfo(handle.get(), CURLINFO_REDIRECT_URL, &url);
+  if (status == 307 && url != nullptr) elsewhere = url;
   return std::move(transfer.response);
+}
+
+}  // namespace
+
+// A file of a checkpoint may lie in an object store: the coordinator says where. One step, without
+// what is for the coordinator alone: the token and its CA.
+Result<HttpResponse> send(const HttpRequest& request, const HttpSink& sink) {
+  std::string elsewhere;
+  auto response = send_once(request, sink, elsewhere);
+  if (!response.ok() || elsewhere.empty() || request.method != "GET") return response;
+  HttpRequest there = request;
+  there.url = elsewhere;
+  there.accept = "*/*";
+  there.token.clear();
+  there.ca.clear();
+  auto got = send_once(there, sink, elsewhere);
+  if (got.ok() || got.error().code == Code::kCancelled) return got;
+  return Error{got.error().code,
+               "the file lies in an object store that does not answer: " + origin_of(there.url), "",
+               "ask for it from a host that reaches the store"};
 }
 
 std::string url_escape(std::string_view text) {

@@ -1,5 +1,6 @@
 // HTTP for the command line: one request at a time over libcurl, with a deadline on everything. A
-// response of any status is a success here; api.h knows what the statuses mean. Ctrl-C ends a
+// response of any status is a success here; api.h knows what the statuses mean. A 307 is followed
+// once, to the object store that has a checkpoint's file. Ctrl-C ends a
 // request early with kCancelled once terminal.h catches it.
 #pragma once
 

@@ -10,6 +10,7 @@
 #include "base/number_text.h"
 #include "cli/command_words.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/tokenizer.h"
 #include "cli/completion.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
@@ -51,6 +52,7 @@ class Tree {
     add_datasets();
     add_checkpoints();
     add_generate();
+    add_tokenizers();
     add_admin();
     add_version();
     add_completion();
@@ -140,21 +142,40 @@ class Tree {
   void add_submit_options(CLI::App* command) {
     command->add_option("FILE", submit_.file, "job file (TOML; .json works too), - for stdin")
         ->required();
-    command
-        ->add_option("--name", submit_.changes.name, "use this name instead of the one in the file")
-        ->check(CLI::Validator(
-            [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
-            ""));
+    take_changes(command, submit_.changes, "use this name instead of the one in the file");
     command->add_option("--from", submit_.from,
                         "begin from the weights of a checkpoint, or a job's newest one");
     command->add_option("--code", submit_.code,
                         "folder with the program of the job (trainer.entry), sent with it");
+  }
+
+  static void take_changes(CLI::App* command, JobFileChanges& changes, const char* name_help) {
+    command->add_option("--name", changes.name, name_help)
+        ->check(CLI::Validator(
+            [](std::string& text) { return text.empty() ? "must not be empty" : std::string(); },
+            ""));
     command
-        ->add_option("--set", submit_.changes.sets,
+        ->add_option("--set", changes.sets,
                      "change one field, any number of times: train.lr=0.0005")
         ->take_all()
         ->expected(1)
         ->allow_extra_args(false);
+  }
+
+  void add_jobs_again(CLI::App* job) {
+    CLI::App* clone = leaf(job, "clone", "start a new job from the text of another one",
+                           [this] { return job_clone(common_.context(), again_); });
+    clone->add_option("JOB", again_.job, "name or id")->required();
+    take_changes(clone, again_.changes, "of the new job [JOB-2, or the next that is free]");
+    CLI::App* restart =
+        leaf(job, "restart", "start a new job from the text and a checkpoint of one that has ended",
+             [this] { return job_restart(common_.context(), again_); });
+    restart->add_option("JOB", again_.job, "name or id")->required();
+    restart->add_option("--from", again_.from, "a checkpoint, or another job [JOB's newest]");
+    take_changes(restart, again_.changes, "of the new job [that of JOB]");
+    take_name(leaf(job, "rm", "remove one that has ended, with its checkpoints and its history",
+                   [this] { return job_rm(common_.context(), name_); }),
+              "JOB");
   }
 
   void add_jobs() {
@@ -203,6 +224,7 @@ class Tree {
     add_wait(leaf(job, "resume", "continue from the committed round",
                   [this] { return job_resume(common_.context(), name_, wait_); }),
              "JOB", "until it trains");
+    add_jobs_again(job);
   }
 
   void add_wait(CLI::App* leaf, const char* shown, const char* help) {
@@ -357,13 +379,29 @@ class Tree {
     of_one("get", "one, with its shards", dataset_get);
     of_one("verify", "read the stored files again and compare their SHA-256", dataset_verify);
     of_one("rm", "remove one, and its files that nothing else uses", dataset_rm);
+    add_prepare(dataset);
   }
 
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
-    take_name(leaf(checkpoint, "ls", "all checkpoints of a job",
-                   [this] { return checkpoint_ls(common_.context(), name_); }),
-              "JOB");
+    leaf(checkpoint, "ls", "all checkpoints, or those of a job", [this] {
+      return checkpoint_ls(common_.context(), name_);
+    })->add_option("JOB", name_, "name or id [all jobs]");
+    const auto take_checkpoint = [this](CLI::App* command) {
+      command->add_option("CHECKPOINT", name_, "id of a checkpoint")->required();
+      return command;
+    };
+    take_checkpoint(leaf(checkpoint, "pin", "keep it: no rule deletes it",
+                         [this] { return checkpoint_pin(common_.context(), name_); }));
+    take_checkpoint(leaf(checkpoint, "unpin", "let the rules decide about it again",
+                         [this] { return checkpoint_unpin(common_.context(), name_); }));
+    take_checkpoint(leaf(checkpoint, "rm", "delete it; says what that would break", [this] {
+      return checkpoint_rm(common_.context(), name_, force_);
+    }))->add_flag("--force", force_, "although somebody needs it");
+    leaf(checkpoint, "verify", "read its files again: are they what was recorded",
+         [this] { return checkpoint_verify(common_.context(), name_); })
+        ->add_option("CHECKPOINT|JOB", name_, "id of a checkpoint, or a job: its newest one")
+        ->required();
     CLI::App* download =
         leaf(checkpoint, "download", "fetch one, verified; continues where it was interrupted",
              [this] { return checkpoint_download(common_.context(), name_, folder_); });
@@ -412,8 +450,67 @@ class Tree {
     command->add_option("--seed", generate_.seed, "the same seed gives the same text [1]");
   }
 
+  void add_tokenizers() {
+    CLI::App* tokenizer = group("tokenizer", "text to tokens and back, on this host");
+    CLI::App* train = leaf(tokenizer, "train", "learn byte-level BPE from text",
+                           [this] { return tokenizer_train(train_, common_.json); });
+    train->add_option("FILES", train_.files, "text, or JSON lines with --field")->required();
+    train->add_option("-o,--output", train_.output, "the tokenizer.json")->required();
+    train->add_option("--vocab", train_.vocabulary, "how many tokens, bytes and special ones too")
+        ->required();
+    train->add_option("--field", train_.field, "of JSON lines: which field is the text");
+    train
+        ->add_option("--special", train_.special,
+                     "a token that is no text, any number of times [<|endoftext|>]")
+        ->allow_extra_args(false);
+    train->add_option("--min-frequency", train_.min_frequency, "rarer pairs are not merged [2]");
+    train->add_option("--bytes", train_.bytes_max, "read so much of each file: 1GB [all]")
+        ->transform(CLI::AsSizeValue(true));
+    take_threads(train, train_.threads);
+    CLI::App* encode = leaf(tokenizer, "encode", "print the tokens of a text",
+                            [this] { return tokenizer_encode(encode_, common_.json); });
+    take_tokenizer(encode, encode_.tokenizer);
+    encode->add_option("TEXT", encode_.words, "the text; without it stdin");
+    encode->add_flag("--frame", encode_.frame, "with the tokens that begin and end every text");
+    CLI::App* decode = leaf(tokenizer, "decode", "print the text of tokens",
+                            [this] { return tokenizer_decode(encode_, common_.json); });
+    take_tokenizer(decode, encode_.tokenizer);
+    decode->add_option("TOKENS", encode_.words, "numbers; without them stdin");
+    decode->add_flag("--special", encode_.special, "show special tokens, too");
+    leaf(tokenizer, "info", "what a tokenizer is",
+         [this] { return tokenizer_info(name_, common_.json); })
+        ->add_option("FILE", name_, "tokenizer.json, or a model of SentencePiece")
+        ->required();
+  }
+
+  void add_prepare(CLI::App* dataset) {
+    CLI::App* prepare = leaf(dataset, "prepare", "make shards of tokens of files of text",
+                             [this] { return dataset_prepare(prepare_, common_.json); });
+    prepare->add_option("FILES", prepare_.files, "text, or JSON lines with --field")->required();
+    take_tokenizer(prepare, prepare_.tokenizer);
+    prepare->add_option("-o,--output", prepare_.output, "a new folder")->required();
+    prepare->add_option("--field", prepare_.field, "of JSON lines: which field is the text");
+    prepare->add_option("--end-of-text", prepare_.end_of_text,
+                        "the token after each document [the tokenizer's]");
+    prepare->add_option("--shard-size", prepare_.shard_bytes, "most bytes of a shard [256MB]")
+        ->transform(CLI::AsSizeValue(true))
+        ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 40));
+    take_threads(prepare, prepare_.threads);
+  }
+
+  void take_tokenizer(CLI::App* command, std::string& file) {
+    command->add_option("--tokenizer", file, "tokenizer.json, or a model of SentencePiece")
+        ->required();
+  }
+  void take_threads(CLI::App* command, int& threads) {
+    command->add_option("--threads", threads, "[one per core]")->check(CLI::Range(1, 1024));
+  }
+
   void add_admin() {
-    CLI::App* admin = group("admin", "work on the files of a coordinator on this host");
+    CLI::App* admin =
+        group("admin", "care for a coordinator: its space, and its files on this host");
+    leaf(admin, "space", "what takes its space, by kind and by job",
+         [this] { return admin_space(common_.context()); });
     CLI::App* backup =
         leaf(admin, "backup", "copy its folder, which may be in use: database, checkpoints, CA",
              [this] { return admin_backup(backup_, common_.json); });
@@ -513,6 +610,7 @@ class Tree {
   Action action_;
   UpOptions up_;
   SubmitOptions submit_;
+  AgainOptions again_;
   EventsOptions events_;
   LogsOptions logs_;
   BackupOptions backup_;
@@ -522,8 +620,11 @@ class Tree {
   DatasetOptions dataset_;
   GenerateOptions generate_;
   ExportOptions export_;
+  TrainTokenizerOptions train_;
+  EncodeOptions encode_;
+  PrepareDatasetOptions prepare_;
   std::string name_, folder_, round_;
-  bool with_gone_ = false;
+  bool with_gone_ = false, force_ = false;
   double outer_lr_ = 0;
   WaitOptions wait_;
 };

@@ -5,6 +5,8 @@
 // A write to the store that fails ends the process at once: nothing may be said that is not
 // durable, and the folder is sound at the next start. Exit status: 0 stopped as asked, 1 failed, 2
 // refused flags.
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -25,11 +27,15 @@
 #include "coordinator/service/http/views.h"
 #include "coordinator/service/leftovers.h"
 #include "coordinator/service/logging.h"
+#include "coordinator/service/otlp/exporter.h"
+#include "coordinator/service/otlp/spans.h"
 #include "coordinator/service/people/people.h"
 #include "coordinator/service/runtime.h"
+#include "coordinator/service/shelves/checkpoint_bucket.h"
 #include "coordinator/service/store_check.h"
 #include "coordinator/service/webhooks/webhook.h"
 #include "coordinator/store/telemetry.h"
+#include "threads/clock.h"
 #include "threads/service_manager.h"
 
 namespace shoal::coordinator {
@@ -114,6 +120,7 @@ Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& stor
   if (config.webhook.empty()) return std::unique_ptr<Webhook>();
   return Webhook::start(
       {.url = config.webhook,
+       .clear_allowed = config.insecure_http,
        .secret_file = config.webhook_secret_file(),
        .position_file = config.webhook_position_file(),
        .severity_min = config.webhook_level,
@@ -121,9 +128,105 @@ Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& stor
       store.reader());
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "coordinator";
+}
+
+// Null: checkpoints lie in the data folder.
+Result<std::unique_ptr<CheckpointBucket>> open_bucket(const Config& config) {
+  if (config.checkpoint_store.empty()) return std::unique_ptr<CheckpointBucket>();
+  auto location = objects::read_location(config.checkpoint_store, "--checkpoint-store");
+  if (!location) return location.error();
+  auto credentials =
+      objects::CredentialSource::open(config.store_credentials, "--store-credentials");
+  if (!credentials) return credentials.error();
+  objects::ClientOptions options{
+      .reach = {.clear_allowed = config.insecure_http, .private_allowed = true},
+      .patience = {},
+      .user_agent = "shoal-coordinator"};
+  auto bucket = std::make_unique<objects::Bucket>(std::move(*location), std::move(options),
+                                                  std::move(*credentials));
+  return std::make_unique<CheckpointBucket>(std::move(bucket), config.checkpoint_root());
+}
+
+// What lies in the object store beside what the tables name. A store that is away is looked at by
+// the next start.
+Status look_into(CheckpointBucket& bucket, Store& store, std::vector<CheckpointRecord>& found) {
+  const auto answers = bucket.claim();
+  if (!answers) return answers.error();
+  auto left = *answers ? look_through(bucket, store)
+                       : Result<Leftovers>(Error{Code::kUnavailable, "no answer", "", ""});
+  if (!left && bucket.is_silence(left.error())) {
+    spdlog::warn("--checkpoint-store does not answer: {}; checkpoints wait until it does",
+                 to_string(left.error()));
+    return {};
+  }
+  if (!left) return left.error();
+  found.insert(found.end(), left->found.begin(), left->found.end());
+  return bucket.prune(left->keep);
+}
+
+// Where checkpoints lie, and which the tables do not know.
+struct Shelves {
+  std::unique_ptr<CheckpointFiles> files;
+  std::unique_ptr<CheckpointBucket> bucket;  // null: all lie in `files`
+  std::vector<CheckpointRecord> found;
+};
+
+Result<Shelves> open_shelves(const Config& config, Store& store) {
+  auto files = CheckpointFiles::open(config.checkpoint_root());
+  if (!files) return files.error();
+  auto left = look_through(**files, store);
+  if (!left) return left.error();
+  if (const Status pruned = (*files)->prune(left->keep); !pruned) return pruned.error();
+  auto bucket = open_bucket(config);
+  if (!bucket) return bucket.error();
+  if (*bucket) {
+    const Status looked = look_into(**bucket, store, left->found);
+    if (!looked) return looked.error();
+  }
+  return Shelves{std::move(*files), std::move(*bucket), std::move(left->found)};
+}
+
+Result<std::unique_ptr<AgentService>> start_agents(const Config& config, Machines& machines,
+                                                   Refusals& refusals, const Shelves& shelves,
+                                                   FileTransfer& files, Runtime& runtime) {
+  return AgentService::start(
+      {.bind = config.grpc,
+       .door = make_agent_door(machines, refusals),
+       .certify = [&](const identity::ReplicaName& replica,
+                      const std::string& request) { return machines.certify(replica, request); },
+       .files = &files,
+       .revoked = [&] { return machines.recently_revoked(); },
+       .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms()),
+       .bucket = shelves.bucket.get()},
+      runtime, *shelves.files, runtime.checkpoints_at_start());
+}
+
+// Null: no collector is to get telemetry. `served`: the server whose numbers it gets, once it runs.
+std::unique_ptr<otlp::Exporter> start_exporter(const Config& config, const std::string& instance,
+                                               Store& store,
+                                               const std::atomic<HttpServer*>& served) {
+  if (config.otlp.empty()) return nullptr;
+  const std::shared_ptr<Reader> reader = store.reader();
+  return std::make_unique<otlp::Exporter>(otlp::ExporterOptions{
+      .url = config.otlp,
+      .clear_allowed = config.insecure_http,
+      .resource = {config.core.version, instance, host_name()},
+      .since = unix_now(),
+      .collect = [reader, &served]() -> Result<std::vector<prometheus::MetricFamily>> {
+        HttpServer* http = served.load();
+        if (http == nullptr) return std::vector<prometheus::MetricFamily>();
+        return http->collect_metrics(*reader);
+      }});
+}
+
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
                                                Machines& machines, People& people, FileStore& files,
-                                               const Webhook* webhook, Refusals& refusals,
+                                               const Webhook* webhook,
+                                               const CheckpointBucket* bucket,
+                                               const otlp::Exporter* exporter, Refusals& refusals,
                                                Cluster& cluster) {
   auto http = HttpServer::start({.bind = config.http,
                                  .clear_allowed = config.insecure_http,
@@ -138,6 +241,8 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .people = &people,
                                  .files = &files,
                                  .webhook = webhook,
+                                 .bucket = bucket,
+                                 .exporter = exporter,
                                  .refusals = &refusals},
                                 cluster);
   if (http) return http;
@@ -147,7 +252,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
 }
 
 Status serve(const Config& config, ServiceManager& manager) {
-  auto store = Store::open(config.data_dir);
+  auto store = open_store(config.data_dir, config.history);
   if (!store) return store.error();
   auto machines = Machines::open({.folder = config.data_dir,
                                   .given_ca = config.ca,
@@ -164,28 +269,24 @@ Status serve(const Config& config, ServiceManager& manager) {
   auto uploads = FileStore::open(
       {.folder = config.file_root(), .each_owner = config.files_each_owner}, **store);
   if (!uploads) return uploads.error();
-  auto files = CheckpointFiles::open(config.checkpoint_root());
-  if (!files) return files.error();
-  auto left = look_through(**files, **store);
-  if (!left) return left.error();
-  if (const Status pruned = (*files)->prune(left->keep); !pruned) return pruned;
+  auto shelves = open_shelves(config, **store);
+  if (!shelves) return shelves.error();
+  const std::string instance = host_name() + ":" + config.data_dir;
+  std::atomic<HttpServer*> served{nullptr};
+  auto exporter = start_exporter(config, instance, **store, served);
+  otlp::SpanMaker spans(instance);
   RuntimeOptions options = runtime_options(config, manager);
-  options.found_checkpoints = std::move(left->found);
+  options.found_checkpoints = std::move(shelves->found);
+  if (exporter) {
+    options.on_record = [&](Instant now, const Record& record) {
+      exporter->add(spans.from(now, record));
+    };
+  }
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
   FileTransfer file_transfer(**uploads, **runtime, (*store)->reader(),
                              std::chrono::milliseconds(config.core.transfer_limit.ms()));
-  auto agents = AgentService::start(
-      {.bind = config.grpc,
-       .door = make_agent_door(**machines, refusals),
-       .certify =
-           [&](const identity::ReplicaName& replica, const std::string& request) {
-             return (*machines)->certify(replica, request);
-           },
-       .files = &file_transfer,
-       .revoked = [&] { return (*machines)->recently_revoked(); },
-       .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms())},
-      **runtime, **files, (*runtime)->checkpoints_at_start());
+  auto agents = start_agents(config, **machines, refusals, *shelves, file_transfer, **runtime);
   if (!agents) return agents.error();
   (*machines)->on_revoked([&](AgentId machine) {
     (*agents)->end_sessions_of(machine);
@@ -198,9 +299,11 @@ Status serve(const Config& config, ServiceManager& manager) {
   const auto woken = (*runtime)->on_events([&](std::int64_t) {
     if (*webhook) (*webhook)->wake();
   });
-  auto http = start_http(config, (*agents)->address(), **machines, **people, **uploads,
-                         webhook->get(), refusals, **runtime);
+  auto http =
+      start_http(config, (*agents)->address(), **machines, **people, **uploads, webhook->get(),
+                 shelves->bucket.get(), exporter.get(), refusals, **runtime);
   if (!http) return http.error();
+  served = http->get();
   const Digest loaded = (*runtime)->digest();
   (*runtime)->start(**agents);
 
@@ -214,6 +317,7 @@ Status serve(const Config& config, ServiceManager& manager) {
   (*http)->stop();
   if (!(*runtime)->stop(kStoreStopLimit))
     spdlog::warn("not everything could be sent before the stop");
+  exporter.reset();  // it looks into the server, whose requests have ended
   return announced;
 }
 

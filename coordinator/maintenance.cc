@@ -25,9 +25,12 @@ int complain(const Error& error) {
 void print(const std::string& text) { std::fputs((text + "\n").c_str(), stdout); }
 
 std::string describe(const BackupReport& report) {
-  return std::to_string(report.checkpoints) +
-         (report.checkpoints == 1 ? " checkpoint, " : " checkpoints, ") +
-         std::to_string(report.bytes.count()) + " bytes";
+  std::string text = std::to_string(report.checkpoints) +
+                     (report.checkpoints == 1 ? " checkpoint, " : " checkpoints, ") +
+                     std::to_string(report.bytes.count()) + " bytes";
+  if (report.in_store > 0)
+    text += " (and the place of " + std::to_string(report.in_store) + " in the object store)";
+  return text;
 }
 
 int backup(const std::string& data_dir, const std::string& to, bool json) {
@@ -36,6 +39,7 @@ int backup(const std::string& data_dir, const std::string& to, bool json) {
   if (json) {
     print(Json{{"folder", to},
                {"checkpoints", report->checkpoints},
+               {"checkpoints_in_store", report->in_store},
                {"checkpoint_bytes", report->bytes.count()}}
               .dump(2));
   } else {
@@ -53,7 +57,8 @@ int restore_check(const std::string& folder, bool json) {
     print(Json{{"good", good},
                {"problems", check->problems},
                {"jobs", check->jobs},
-               {"checkpoints", check->content.checkpoints}}
+               {"checkpoints", check->content.checkpoints},
+               {"checkpoints_in_store", check->content.in_store}}
               .dump(2));
     return good ? 0 : kExitFailed;
   }

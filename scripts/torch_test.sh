@@ -2,7 +2,8 @@
 # Shoal beside the real PyTorch 2 and `transformers`, which come from PyPI into build/torch/venv (about 5 GB;
 # SHOAL_TORCH_PYTHON names an interpreter that has them, peft and lightning). The committed models have the logits
 # that the library gives today; four agents train each of them on, and what they export has Shoal's loss in the
-# library. Then the wheel, and programs under it. Expects a finished build in build/.
+# library. Before them come the ids of tokenizers, behind them the wheel, and programs under it. Expects a finished
+# build in build/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,6 +19,7 @@ if [[ -z ${SHOAL_TORCH_PYTHON:-} ]] && ! "$python" -c 'import torch, transformer
   python3 -m venv "$folder/venv"
   "$folder/venv/bin/pip" install --quiet --no-cache-dir torch transformers safetensors peft lightning
 fi
+"$python" scripts/tokenizer_goldens.py check "$shoal"
 "$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
 
 head -c 60000 <(cat docs/*.md) >"$text"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "agent/host/checkpoint_files.h"
+#include "agent/host/part_transfer.h"
 #include "base/transfer_patience.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
@@ -154,7 +155,7 @@ void CheckpointWorker::look_at(Job& job) {
   if (done != std::exchange(job.said, done)) post_(job.how_far(Bytes(done), Bytes(job.total)));
   const auto limit = std::chrono::nanoseconds(stall_for(silence_, Bytes(job.total)).ns);
   if (Clock::now() - moved_at < limit || job.stalled.exchange(true)) return;
-  job.context.TryCancel();
+  job.break_off();
 }
 
 Status CheckpointWorker::ended(const Job& job, const grpc::Status& status) const {
@@ -167,9 +168,18 @@ Status CheckpointWorker::ended(const Job& job, const grpc::Status& status) const
   return status.ok() ? Status() : Status(error_of(status, endpoint_.address));
 }
 
+// The coordinator says where to send files: what it names is reached, in whatever network it is.
+std::shared_ptr<CheckpointWorker::Job> CheckpointWorker::make_job(const std::string& folder) const {
+  auto job = std::make_shared<Job>(
+      objects::ClientOptions{.reach = {.clear_allowed = true, .private_allowed = true},
+                             .patience = {.silence = silence_},
+                             .user_agent = "shoal-agent"});
+  job->folder = folder;
+  return job;
+}
+
 void CheckpointWorker::fetch(const FetchCheckpoint& effect) {
-  auto job = std::make_shared<Job>();
-  job->folder = effect.folder;
+  auto job = make_job(effect.folder);
   job->how_far = [part = effect.part](Bytes done, Bytes total) {
     return CheckpointFetchMoved{part, done, total};
   };
@@ -183,8 +193,7 @@ void CheckpointWorker::fetch(const FetchCheckpoint& effect) {
 }
 
 void CheckpointWorker::hash(const HashCheckpoint& effect) {
-  auto job = std::make_shared<Job>();
-  job->folder = effect.folder;
+  auto job = make_job(effect.folder);
   job->work = [this, part = effect.part](Job& self) {
     auto files = hash_folder(self.folder, self.cancelled);
     post_(files.ok() ? Input(CheckpointHashed{part, std::move(files).value()})
@@ -194,8 +203,7 @@ void CheckpointWorker::hash(const HashCheckpoint& effect) {
 }
 
 void CheckpointWorker::upload(const UploadCheckpoint& effect) {
-  auto job = std::make_shared<Job>();
-  job->folder = effect.folder;
+  auto job = make_job(effect.folder);
   job->how_far = [part = effect.part](Bytes done, Bytes) {
     return CheckpointUploadMoved{part, done};
   };
@@ -212,8 +220,7 @@ void CheckpointWorker::upload(const UploadCheckpoint& effect) {
 // Behind the job that is broken off, so that nothing writes into the folder any more.
 void CheckpointWorker::remove(const DeleteCheckpointFolder& effect) {
   const bool fetched = fs::path(effect.folder).parent_path().filename() == kFetchedFolder;
-  auto job = std::make_shared<Job>();
-  job->folder = effect.folder;
+  auto job = make_job(effect.folder);
   job->work = [fetched](Job& self) {  // what is left goes at the next start
     (void)FileReceiver::discard(self.folder);
     if (fetched) keep_the_newest(self.folder, kKeptMax);
@@ -234,6 +241,7 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   v1::GetCheckpointRequest request;
   request.set_checkpoint(part.checkpoint.n);
   request.set_stage(part.stage);
+  request.set_takes_requests(true);
   std::unique_ptr<FileReceiver> receiver;
   if (auto known = FileReceiver::reopen(folder)) {
     receiver = std::move(*known);
@@ -262,7 +270,9 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
     if (receiver->received() != Bytes(message.header().from())) {
       return Error{Code::kDataLoss, "the coordinator sent the files from another position", "", ""};
     }
-    return receive(*reader, *receiver, [&] { job.is_at(receiver->received()); });
+    const auto moved = [&] { job.is_at(receiver->received()); };
+    if (message.header().by_requests()) return get_parts(job.store, *reader, *receiver, moved);
+    return receive(*reader, *receiver, moved);
   }();
   if (!received.ok()) job.context.TryCancel();
   const grpc::Status status = reader->Finish();
@@ -279,11 +289,21 @@ Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   const auto stream = stub->PutCheckpoint(&job.context);
   v1::CheckpointUpload message;
   message.mutable_header()->set_checkpoint(effect.part.checkpoint.n);
+  message.mutable_header()->set_takes_requests(true);
   for (const FileEntry& file : effect.files)
     *message.mutable_header()->add_files() = proto::to_wire(file);
   v1::CheckpointReceived answer;
   if (!stream->Write(message) || !stream->Read(&answer)) return ended(job, stream->Finish());
   job.is_at(Bytes(answer.bytes()));
+  if (answer.requests_size() > 0) {
+    const Status put =
+        put_parts(job.store, effect.folder, effect.files, *stream, answer,
+                  {.stored = [&](Bytes now) { job.is_at(now); }, .moves = [&] { job.moves(); }});
+    if (!put.ok()) job.context.TryCancel();
+    const grpc::Status status = stream->Finish();
+    const bool stalled = job.stalled && !status.ok();
+    return put.ok() || stalled ? ended(job, status) : put;
+  }
   const Bytes from(answer.bytes());
   std::thread answers([&] {
     while (stream->Read(&answer)) job.is_at(Bytes(answer.bytes()));

@@ -4,7 +4,9 @@
 // A transfer continues where an earlier one broke off: an upload where the coordinator says it is,
 // a fetch behind what lies beside its folder (transfer/file_receiver.h), also after a restart of
 // the agent. What was fetched in part is kept when nobody waits for it any more: the next one may.
-// At most kKeptMax of them are, the newest. A third thread says about once a second how far the
+// At most kKeptMax of them are, the newest. Where the coordinator keeps checkpoints in an object
+// store, it hands out presigned requests, and the files travel between this host and the store
+// (part_transfer.h). A third thread says about once a second how far the
 // transfers are, and breaks off one in which nothing moves.
 #pragma once
 
@@ -20,6 +22,7 @@
 
 #include "agent/core/io.h"
 #include "agent/host/coordinator_link.h"
+#include "objects/http.h"
 #include "threads/mutex.h"
 
 namespace shoal::agent {
@@ -43,14 +46,21 @@ class CheckpointWorker {
  private:
   using Clock = std::chrono::steady_clock;
   struct Job {
+    explicit Job(objects::ClientOptions options) : store(std::move(options)) {}
+
     std::string folder;
     std::atomic<bool> cancelled{false};
     grpc::ClientContext context;
+    objects::Client store;  // of presigned requests
     std::function<void(Job&)> work;
     std::function<Input(Bytes done, Bytes total)> how_far;  // of transfers
     void cancel() {
       cancelled = true;
+      break_off();
+    }
+    void break_off() {
       context.TryCancel();
+      store.stop();
     }
 
     std::atomic<bool> stalled{false};
@@ -59,8 +69,9 @@ class CheckpointWorker {
     std::int64_t said = -1;                                             // by the watching thread
     void is_at(Bytes now) {
       done = now.count();
-      moved_at = Clock::now();
+      moves();
     }
+    void moves() { moved_at = Clock::now(); }  // though nothing is done for sure
   };
   // One thread and its queue.
   class Lane {
@@ -89,6 +100,7 @@ class CheckpointWorker {
   void look_at(Job& job);
   Status do_fetch(Job& job, CheckpointPartId part);
   Status do_upload(Job& job, const UploadCheckpoint& effect);
+  std::shared_ptr<Job> make_job(const std::string& folder) const;
   Status ended(const Job& job, const grpc::Status& status) const;
 
   const CoordinatorEndpoint endpoint_;

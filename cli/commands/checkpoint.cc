@@ -1,5 +1,5 @@
-// shoal checkpoint …. A download ends with the SHA-256 that the coordinator's list names, or not at
-// all: a file gets its name only after its hash was right.
+// shoal checkpoint download. A download ends with the SHA-256 that the coordinator's list names, or
+// not at all: a file gets its name only after its hash was right.
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,7 +10,6 @@
 #include "base/number_text.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
-#include "cli/table.h"
 #include "cli/terminal.h"
 #include "transfer/sha256.h"
 
@@ -47,7 +46,7 @@ Result<std::vector<RemoteFile>> files_of(const Json& checkpoint) {
   if (!list || !list->is_array() || list->empty()) {
     return Error{Code::kConflict,
                  "the checkpoint has no files: it is " + text_at(checkpoint, "state"), "",
-                 "take one that is stored; see `shoal checkpoint ls JOB`"};
+                 "take one that is stored; see `shoal checkpoint ls`"};
   }
   for (const Json& entry : *list) {
     RemoteFile file{text_at(entry, "path", ""), text_at(entry, "sha256", ""),
@@ -133,26 +132,6 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
 }
 
 }  // namespace
-
-Result<int> checkpoint_ls(const Context& context, const std::string& job) {
-  auto checkpoints = context.api.list("/jobs/" + url_escape(job) + "/checkpoints");
-  if (!checkpoints) return checkpoints.error();
-  if (context.json) return print(checkpoints->dump(2) + "\n"), kExitOk;
-  Table table({"ID", ">ROUND", ">STEP", "STATE", "KIND", ">SIZE"});
-  for (const Json& checkpoint : checkpoints->at("items")) {
-    const std::string state = text_at(checkpoint, "state");
-    const Json* final = at_path(checkpoint, "final");
-    table.add({text_at(checkpoint, "id"),
-               text_at(checkpoint, "round"),
-               text_at(checkpoint, "step"),
-               {state, color_of_state(state)},
-               final && final->is_boolean() && final->get<bool>() ? "final" : "resume",
-               size_text(number_at(checkpoint, "bytes"))});
-  }
-  if (table.empty()) say("No checkpoints yet.");
-  print(table.render(terminal().stdout_color));
-  return kExitOk;
-}
 
 Result<std::string> find_checkpoint(const Api& api, const std::string& checkpoint_or_job) {
   // No name of a job has an underscore.

@@ -26,6 +26,7 @@ struct SubmitOptions {
   double timeout_s = 0;
 };
 // Sends the job file; what the API answers.
+Result<Json> send_job(const Context& context, const JobFile& file, bool dry_run);
 Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run);
 Result<int> job_validate(const Context& context, const SubmitOptions& options);
 Result<int> job_plan(const Context& context, const SubmitOptions& options);
@@ -44,6 +45,17 @@ struct WaitOptions {
 Result<int> job_pause(const Context& context, const std::string& job, const WaitOptions& options);
 Result<int> job_resume(const Context& context, const std::string& job, const WaitOptions& options);
 Result<int> job_set(const Context& context, const std::string& job, double outer_lr);
+// A new job from the text of an old one.
+struct AgainOptions {
+  std::string job;
+  JobFileChanges changes;
+  std::string from;  // of a restart: a checkpoint, or a job; empty: the newest one of the old job
+};
+// Without a name: the first of "name-2", "name-3", … that is free.
+Result<int> job_clone(const Context& context, const AgainOptions& options);
+// Begins with the weights of a checkpoint, under the same name.
+Result<int> job_restart(const Context& context, const AgainOptions& options);
+Result<int> job_rm(const Context& context, const std::string& job);
 
 Result<int> agent_ls(const Context& context, bool with_gone);
 Result<int> agent_get(const Context& context, const std::string& agent);
@@ -74,7 +86,14 @@ struct LogsOptions {
 };
 Result<int> logs(const Context& context, const LogsOptions& options);
 
+// checkpoint_care.cc. Of a job; empty: of all.
 Result<int> checkpoint_ls(const Context& context, const std::string& job);
+Result<int> checkpoint_pin(const Context& context, const std::string& checkpoint);
+Result<int> checkpoint_unpin(const Context& context, const std::string& checkpoint);
+// kExitFailure: a file is not what was recorded.
+Result<int> checkpoint_verify(const Context& context, const std::string& checkpoint_or_job);
+// `force`: although somebody needs it.
+Result<int> checkpoint_rm(const Context& context, const std::string& checkpoint, bool force);
 // Into `folder`; files that are there with the right hash are kept, started ones are continued.
 Result<int> checkpoint_download(const Context& context, const std::string& checkpoint_or_job,
                                 const std::string& folder);
@@ -135,6 +154,8 @@ struct BackupOptions {
   std::string data_dir;  // empty: the coordinator's default
   std::string to;
 };
+// What takes the space of the coordinator.
+Result<int> admin_space(const Context& context);
 // Become `shoal-coordinator backup` and `shoal-coordinator restore-check`; return only when that
 // fails.
 Result<int> admin_backup(const BackupOptions& options, bool json);

@@ -40,7 +40,36 @@ Result<int> wait_for(const Context& context, const std::string& job, const std::
   return text_at(*end, "status/phase") == phase ? kExitOk : outcome_of(*end);
 }
 
+// `code`: what is sent before the job; without a name nothing is.
+Result<Json> send_with_code(const Context& context, const JobFile& file, const PackedCode& code,
+                            bool dry_run) {
+  const auto post = [&](bool dry) -> Result<Json> {
+    if (!dry && !code.name.empty()) {
+      if (auto sent = send_code(context.api, code); !sent) return sent.error();
+    }
+    const std::string path = "/jobs?folder=" + url_escape(file.folder());
+    return context.api.post(path + (dry ? "&dry_run=true" : ""), file.text(), file.media_type(),
+                            [&](const std::string& pointer) { return file.locate(pointer); });
+  };
+  // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
+  if (!context.api.is_loopback()) {
+    if (dry_run || code.name.empty()) return post(dry_run);
+    const auto checked = post(true);  // before anything is sent
+    return checked ? post(false) : checked;
+  }
+  const Status here = file.check_data_is_here();
+  auto checked = post(true);
+  if (!checked) return here.ok() ? checked : with_refusal(checked.error(), here.error());
+  if (!here.ok()) return here.error();
+  if (const Status good = file.check_data(*checked); !good.ok()) return good.error();
+  return dry_run ? checked : post(false);
+}
+
 }  // namespace
+
+Result<Json> send_job(const Context& context, const JobFile& file, bool dry_run) {
+  return send_with_code(context, file, {}, dry_run);
+}
 
 Result<Json> post_job(const Context& context, const SubmitOptions& options, bool dry_run) {
   auto file = JobFile::load(options.file, options.changes);
@@ -55,26 +84,7 @@ Result<Json> post_job(const Context& context, const SubmitOptions& options, bool
     code = std::move(packed).value();
     if (auto named = name_code(code, options.code, *file); !named) return named.error();
   }
-  const auto post = [&](bool dry) -> Result<Json> {
-    if (!dry && !code.name.empty()) {
-      if (auto sent = send_code(context.api, code); !sent) return sent.error();
-    }
-    const std::string path = "/jobs?folder=" + url_escape(file->folder());
-    return context.api.post(path + (dry ? "&dry_run=true" : ""), file->text(), file->media_type(),
-                            [&](const std::string& pointer) { return file->locate(pointer); });
-  };
-  // Agents of a cluster behind another address see other disks; theirs are for the server to judge.
-  if (!context.api.is_loopback()) {
-    if (dry_run || code.name.empty()) return post(dry_run);
-    const auto checked = post(true);  // before anything is sent
-    return checked ? post(false) : checked;
-  }
-  const Status here = file->check_data_is_here();
-  auto checked = post(true);
-  if (!checked) return here.ok() ? checked : with_refusal(checked.error(), here.error());
-  if (!here.ok()) return here.error();
-  if (const Status good = file->check_data(*checked); !good.ok()) return good.error();
-  return dry_run ? checked : post(false);
+  return send_with_code(context, *file, code, dry_run);
 }
 
 Result<int> job_validate(const Context& context, const SubmitOptions& options) {

@@ -33,7 +33,7 @@ std::vector<FieldError> refused_weights(const Transaction& tx, const ModelSpec& 
   const CheckpointRecord* checkpoint = tx.state().checkpoints.find(*id);
   if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) {
     return {{"/model/init",
-             "must name a stored checkpoint, as `shoal checkpoint ls JOB` lists "
+             "must name a stored checkpoint, as `shoal checkpoint ls` lists "
              "them, got '" +
                  model.init + "'"}};
   }

@@ -62,7 +62,9 @@ struct AgentService::Impl final
     : v1::AgentService::WithCallbackMethod_Session<v1::AgentService::Service> {
   Impl(AgentServiceOptions o, InputPort& i, CheckpointFiles& files,
        const std::vector<CheckpointRecord>& checkpoints)
-      : options(std::move(o)), inputs(i), transfer(files, i, options.transfer_limit, checkpoints) {}
+      : options(std::move(o)),
+        inputs(i),
+        transfer(files, options.bucket, i, options.transfer_limit, checkpoints) {}
 
   grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* Session(
       grpc::CallbackServerContext* context) override {

@@ -16,6 +16,7 @@
 #include "coordinator/service/checkpoint_files.h"
 #include "coordinator/service/file_transfer.h"
 #include "coordinator/service/machines/machines.h"
+#include "coordinator/service/shelves/checkpoint_bucket.h"
 
 namespace shoal::coordinator {
 
@@ -34,11 +35,13 @@ struct AgentServiceOptions {
   std::chrono::milliseconds log_limit{5'000};        // question about logs until its answer
   std::chrono::milliseconds transfer_limit{60'000};  // files in which nothing moves
   std::size_t sessions_max = 20'000;
+  CheckpointBucket* bucket = nullptr;  // where new checkpoints go; null: into `files`
 };
 
 class AgentService final : public AgentPort {
  public:
-  // Binds and serves. `inputs` and `files` must outlive the service. kConflict: the port is in use.
+  // Binds and serves. `inputs`, `files` and the bucket must outlive the service. kConflict: the
+  // port is in use.
   static Result<std::unique_ptr<AgentService>> start(
       AgentServiceOptions options, InputPort& inputs, CheckpointFiles& files,
       const std::vector<CheckpointRecord>& checkpoints);

@@ -18,13 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error bad_upload(Code code, const std::string& path, std::string message) {
-  return {.code = code,
-          .message = std::move(message),
-          .field = path,
-          .remedy = "the agent writes the checkpoint again"};
-}
-
 Status make_folders(const std::string& path) {
   std::error_code failure;
   fs::create_directories(path, failure);
@@ -47,44 +40,7 @@ Result<Bytes> size_of(const std::vector<FileEntry>& files) {
   return Bytes(size);
 }
 
-Status check_list(const std::vector<FileEntry>& files) {
-  if (files.empty() || files.size() > CheckpointFiles::kFilesMax) {
-    return bad_upload(Code::kInvalidArgument, "files",
-                      "a checkpoint has 1 to " + std::to_string(CheckpointFiles::kFilesMax) +
-                          " files, got " + std::to_string(files.size()));
-  }
-  std::set<std::string> seen;
-  for (const FileEntry& file : files) {
-    if (!is_safe_path(file.path)) {
-      return bad_upload(Code::kInvalidArgument, file.path, "the path is not accepted");
-    }
-    if (file.size.n < 0)
-      return bad_upload(Code::kInvalidArgument, file.path, "the size is negative");
-    if (!seen.insert(file.path).second) {
-      return bad_upload(Code::kInvalidArgument, file.path, "the file is listed twice");
-    }
-  }
-  return {};
-}
-
 }  // namespace
-
-bool is_safe_path(const std::string& path) {
-  if (path.empty() || path.size() > 1000) return false;
-  std::string component;
-  for (const char c : path + "/") {
-    if (c == '/') {
-      if (component.empty() || component == "." || component == ".." || component.size() > 255) {
-        return false;
-      }
-      component.clear();
-    } else {
-      if (static_cast<unsigned char>(c) < 0x20 || c == '\\') return false;
-      component += c;
-    }
-  }
-  return true;
-}
 
 Result<std::unique_ptr<CheckpointFiles>> CheckpointFiles::open(const std::string& root,
                                                                FreeRoom room) {
@@ -208,7 +164,7 @@ Status CheckpointFiles::check_room(Bytes wanted) const {
 
 Result<std::unique_ptr<CheckpointFiles::Upload>> CheckpointFiles::begin(
     CheckpointId id, StageIndex stage, StageIndex stages, const std::vector<FileEntry>& files) {
-  if (Status s = check_list(files); !s.ok()) return s.error();
+  if (Status s = check_file_list(files); !s.ok()) return s.error();
   const Result<Bytes> size = size_of(files);
   if (!size) return size.error();
   {
@@ -250,6 +206,11 @@ Status CheckpointFiles::read(CheckpointId id, const std::vector<FileEntry>& file
   return read_files(folder(id), files, from, sink);
 }
 
+bool CheckpointFiles::has(CheckpointId id) const {
+  std::error_code failure;
+  return fs::exists(folder(id), failure);
+}
+
 Status CheckpointFiles::describe(const CheckpointRecord& stored) {
   const std::string path = folder(stored.id) + "/" + kManifestFile;
   std::error_code failure;
@@ -270,7 +231,7 @@ Result<CheckpointRecord> CheckpointFiles::manifest(CheckpointId id) const {
 }
 
 Status CheckpointFiles::verify(CheckpointId id, const std::vector<FileEntry>& files) const {
-  if (Status s = check_list(files); !s.ok()) return s;
+  if (Status s = check_file_list(files); !s.ok()) return s;
   for (const FileEntry& file : files) {
     const std::string path = folder(id) + "/" + file.path;
     std::error_code failure;
@@ -292,8 +253,8 @@ Status CheckpointFiles::remove(CheckpointId id) {
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(root_, failure)) {
     const std::string name = entry.path().filename().string();
-    const bool part =
-        name.ends_with(".part") || name.ends_with(".upload") || name.ends_with(".list");
+    const bool part = name.ends_with(".part") || name.ends_with(".upload") ||
+                      name.ends_with(".list") || name.ends_with(".store");
     if (part && name.starts_with(to_string(id) + ".")) parts.push_back(entry.path().string());
   }
   if (failure) return disk_error("list the folder", root_, failure.value());

@@ -29,15 +29,14 @@
 #include "base/result.h"
 #include "coordinator/core/records/checkpoint_record.h"
 #include "coordinator/service/files/free_room.h"
+#include "coordinator/service/shelves/checkpoint_shelf.h"
 #include "messages/messages.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
-class CheckpointFiles {
+class CheckpointFiles final : public CheckpointShelf {
  public:
-  static constexpr std::size_t kFilesMax = 10'000;
-
   // Creates the root and removes what an earlier process was joining or removing; parts and uploads
   // stay.
   static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root,
@@ -80,16 +79,19 @@ class CheckpointFiles {
 
   // For complete folders. describe() does nothing if there is a manifest already.
   Status describe(const CheckpointRecord& stored);
-  Result<CheckpointRecord> manifest(CheckpointId id) const;
-  Status verify(CheckpointId id, const std::vector<FileEntry>& files) const;  // sizes and SHA-256
+  bool has(CheckpointId id) const;  // a complete folder
 
-  // Whatever is there, and whether its folder is complete.
-  Result<std::map<CheckpointId, bool>> list() const;
+  // CheckpointShelf. verify() reads every byte.
+  Result<CheckpointRecord> manifest(CheckpointId id) const override;
+  Status verify(CheckpointId id, const std::vector<FileEntry>& files) const override;
+  Result<std::map<CheckpointId, bool>> list() const override;
+  std::string place(CheckpointId id) const override { return folder(id); }
+  bool is_silence(const Error&) const override { return false; }
 
   Status remove(CheckpointId id);  // with parts and uploads; also when it is not there
   // At start, before any upload: what is left of checkpoints that are none of `wanted` goes. A
   // crash between the record and the files leaves such.
-  Status prune(const std::set<CheckpointId>& wanted);
+  Status prune(const std::set<CheckpointId>& wanted) override;
 
  private:
   CheckpointFiles(std::string root, FreeRoom room)
@@ -109,8 +111,5 @@ class CheckpointFiles {
   std::set<std::pair<CheckpointId, StageIndex>> uploading_ SHOAL_GUARDED_BY(mutex_);
   Mutex joining_;  // the last parts of a checkpoint may end at the same moment
 };
-
-// Relative, below its folder, no "." or ".." or empty component, no control characters.
-bool is_safe_path(const std::string& path);
 
 }  // namespace shoal::coordinator

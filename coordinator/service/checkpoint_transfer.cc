@@ -79,6 +79,25 @@ bool is_final(const Error& error) {
          error.code != Code::kUnavailable;
 }
 
+const Error kTooOld{Code::kIncompatible,
+                    "this agent cannot send checkpoints to an object store, or get them from there",
+                    "", "upgrade the agent to the version of the coordinator"};
+
+v1::PresignedRequest to_wire(const PresignedRequest& request) {
+  v1::PresignedRequest wire;
+  wire.set_file(static_cast<std::int32_t>(request.file));
+  wire.set_part(request.part);
+  wire.set_offset(request.offset.count());
+  wire.set_size(request.size.count());
+  wire.set_url(request.url);
+  for (const auto& [name, value] : request.headers) {
+    v1::Label* header = wire.add_headers();
+    header->set_key(name);
+    header->set_value(value);
+  }
+  return wire;
+}
+
 bool say_received(CheckpointTransfer::UploadStream* stream, Bytes received, bool stored) {
   v1::CheckpointReceived message;
   message.set_bytes(received.count());
@@ -103,15 +122,17 @@ CheckpointTransfer::Active::~Active() {
   owner.active_.erase(this);
 }
 
-CheckpointTransfer::CheckpointTransfer(CheckpointFiles& files, InputPort& inputs,
-                                       std::chrono::milliseconds silence,
+CheckpointTransfer::CheckpointTransfer(CheckpointFiles& files, CheckpointBucket* bucket,
+                                       InputPort& inputs, std::chrono::milliseconds silence,
                                        const std::vector<CheckpointRecord>& known)
-    : files_(files), inputs_(inputs), silence_(silence) {
+    : files_(files), bucket_(bucket), inputs_(inputs), silence_(silence) {
   for (const CheckpointRecord& checkpoint : known) changed(checkpoint);
 }
 
 void CheckpointTransfer::changed(const CheckpointRecord& checkpoint) {
-  if (checkpoint.state == CheckpointState::kStored) {
+  if (checkpoint.state == CheckpointState::kStored && is_in_bucket(checkpoint.id)) {
+    bucket_->describe(checkpoint);
+  } else if (checkpoint.state == CheckpointState::kStored) {
     const Status described = files_.describe(checkpoint);
     if (!described.ok()) spdlog::warn("{}", to_string(described.error()));  // the record is safe
   }
@@ -133,6 +154,7 @@ void CheckpointTransfer::changed(const CheckpointRecord& checkpoint) {
 
 void CheckpointTransfer::remove(CheckpointId checkpoint) {
   // A folder that cannot be removed costs space only, and no record names it any more.
+  if (is_in_bucket(checkpoint)) bucket_->remove(checkpoint);
   (void)files_.remove(checkpoint);
 }
 
@@ -212,6 +234,53 @@ Status CheckpointTransfer::receive(Active& active, const Announced& part,
   return size ? Status() : Status(size.error());
 }
 
+// Says how much the store has, and what to send next.
+Status CheckpointTransfer::hand_out(const Announced& part, CheckpointBucket::Upload& upload,
+                                    std::size_t most, UploadStream* stream) {
+  const auto requests = upload.next(most);
+  if (!requests) return requests.error();
+  inputs_.post(CheckpointMoved{part.checkpoint, part.stage, upload.stored()});
+  v1::CheckpointReceived message;
+  message.set_bytes(upload.stored().count());
+  for (const PresignedRequest& request : *requests) *message.add_requests() = to_wire(request);
+  (void)stream->Write(message);  // a broken stream shows when it is read
+  return {};
+}
+
+Status CheckpointTransfer::receive_in_bucket(Active& active, const Announced& part,
+                                             const std::vector<FileEntry>& files,
+                                             UploadStream* stream) {
+  auto begun = bucket_->begin(part.checkpoint, part.stage, files);
+  if (!begun) {
+    if (begun.error().code == Code::kConflict) end_others(active, part);
+    return begun.error();
+  }
+  CheckpointBucket::Upload& upload = **begun;
+  {
+    const MutexLock guard(mutex_);
+    active_.at(&active) = {part.checkpoint, part.stage};
+  }
+  active.alive();
+  if (Status s = hand_out(part, upload, kRequestsAhead, stream); !s.ok()) return s;
+  Bytes sending;  // of a part that is under way
+  for (v1::CheckpointUpload message; !upload.complete() && stream->Read(&message);) {
+    active.alive();
+    if (!message.has_moved()) return invalid("a part was expected", "moved");
+    const v1::PartMoved& moved = message.moved();
+    if (moved.etag().empty()) {
+      sending = Bytes(std::max<std::int64_t>(0, moved.bytes()));
+      inputs_.post(CheckpointMoved{part.checkpoint, part.stage, upload.stored() + sending});
+      continue;
+    }
+    const auto file = static_cast<std::size_t>(std::max(0, moved.file()));
+    if (Status s = upload.sent(file, moved.part()); !s.ok()) return s;
+    active.alive();
+    if (Status s = hand_out(part, upload, 1, stream); !s.ok()) return s;
+  }
+  if (upload.complete()) return {};
+  return Error{.code = Code::kCancelled, .message = "the upload broke off"};
+}
+
 grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, AgentId caller,
                                      UploadStream* stream) {
   Active active(*this, context, caller);
@@ -226,8 +295,13 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, AgentId calle
   const Result<Announced> part = announced(id, *files);
   if (!part) return to_status(part.error());
   if (caller && !part->stored && !inputs_.has_replica(caller, part->writer)) return kOfAnother;
+  const auto take = [&]() -> Status {
+    if (bucket_ == nullptr) return receive(active, *part, *files, stream);
+    if (!first.header().takes_requests()) return kTooOld;
+    return receive_in_bucket(active, *part, *files, stream);
+  };
   // Stored: the answer to an earlier upload was lost.
-  const Status received = part->stored ? Status() : receive(active, *part, *files, stream);
+  const Status received = part->stored ? Status() : take();
   if (!received.ok()) {
     if (is_final(received.error()))
       inputs_.post(CheckpointUploadFailed{id, part->stage, to_string(received.error())});
@@ -266,6 +340,7 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
   message.mutable_header()->set_checkpoint(id.n);
   message.mutable_header()->set_from(from.count());
   for (const FileEntry& file : files) *message.mutable_header()->add_files() = proto::to_wire(file);
+  if (is_in_bucket(id)) return send_requests(*request, message, files, from, writer);
   if (!writer->Write(message)) return grpc::Status::CANCELLED;
   const Status sent = files_.read(id, files, from, [&](std::span<const std::byte> bytes) {
     active.alive();
@@ -273,6 +348,23 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
     return writer->Write(message);
   });
   return sent.ok() ? grpc::Status::OK : to_status(sent.error());
+}
+
+grpc::Status CheckpointTransfer::send_requests(const v1::GetCheckpointRequest& request,
+                                               v1::CheckpointUpload& header,
+                                               const std::vector<FileEntry>& files, Bytes from,
+                                               grpc::ServerWriter<v1::CheckpointUpload>* writer) {
+  if (!request.takes_requests()) return to_status(kTooOld);
+  const auto requests = bucket_->requests_to_get(CheckpointId(request.checkpoint()), files, from);
+  if (!requests) return to_status(requests.error());
+  header.mutable_header()->set_by_requests(true);
+  if (!writer->Write(header)) return grpc::Status::CANCELLED;
+  for (const PresignedRequest& one : *requests) {
+    v1::CheckpointUpload message;
+    *message.mutable_request() = to_wire(one);
+    if (!writer->Write(message)) return grpc::Status::CANCELLED;
+  }
+  return grpc::Status::OK;
 }
 
 void CheckpointTransfer::watch() {
@@ -284,6 +376,7 @@ void CheckpointTransfer::watch() {
 }
 
 void CheckpointTransfer::stop() {
+  if (bucket_ != nullptr) bucket_->stop();
   {
     const MutexLock guard(mutex_);
     stopping_ = true;

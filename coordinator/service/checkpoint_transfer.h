@@ -2,6 +2,10 @@
 // block their (few) threads, which gRPC keeps apart from the ones that serve the agents' streams. A
 // transfer in which nothing moves for Limits::silence is cancelled by watch().
 //
+// With an object store (checkpoint_bucket.h) new checkpoints go there: the agent gets presigned
+// requests, a few at a time, and says how each of them goes. What lies in a folder is still read
+// from there.
+//
 // Both continue where an earlier one broke off. An upload is told first how much is here, and then,
 // about once a second, how much is safe on the disk; a download is asked for from a byte on.
 #pragma once
@@ -20,6 +24,7 @@
 #include "base/transfer_patience.h"
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/checkpoint_files.h"
+#include "coordinator/service/shelves/checkpoint_bucket.h"
 #include "proto/agent.pb.h"
 #include "threads/mutex.h"
 
@@ -35,9 +40,11 @@ class CheckpointTransfer {
       10};  // upload before CheckpointWritten arrived
   static constexpr std::chrono::seconds kAcknowledgeEvery{1};
   static constexpr Bytes kAcknowledgeBytes = mebibytes(64);  // or after so many
+  static constexpr std::size_t kRequestsAhead = 2;           // that an agent has not carried out
 
-  CheckpointTransfer(CheckpointFiles& files, InputPort& inputs, std::chrono::milliseconds silence,
-                     const std::vector<CheckpointRecord>& known);
+  // `bucket` may be null: then everything goes to `files`.
+  CheckpointTransfer(CheckpointFiles& files, CheckpointBucket* bucket, InputPort& inputs,
+                     std::chrono::milliseconds silence, const std::vector<CheckpointRecord>& known);
 
   void changed(const CheckpointRecord& checkpoint);  // the record is durable; thread-safe
   void remove(CheckpointId checkpoint);              // deletes the files; thread-safe
@@ -83,9 +90,19 @@ class CheckpointTransfer {
   Status receive(Active& active, const Announced& part, const std::vector<FileEntry>& files,
                  UploadStream* stream) SHOAL_EXCLUDES(mutex_);
   Status acknowledge(const Announced& part, CheckpointFiles::Upload& upload, UploadStream* stream);
+  Status receive_in_bucket(Active& active, const Announced& part,
+                           const std::vector<FileEntry>& files, UploadStream* stream)
+      SHOAL_EXCLUDES(mutex_);
+  Status hand_out(const Announced& part, CheckpointBucket::Upload& upload, std::size_t most,
+                  UploadStream* stream);
+  grpc::Status send_requests(const v1::GetCheckpointRequest& request, v1::CheckpointUpload& header,
+                             const std::vector<FileEntry>& files, Bytes from,
+                             grpc::ServerWriter<v1::CheckpointUpload>* writer);
+  bool is_in_bucket(CheckpointId id) const { return bucket_ != nullptr && !files_.has(id); }
   void end_others(const Active& self, const Announced& part) SHOAL_EXCLUDES(mutex_);
 
   CheckpointFiles& files_;
+  CheckpointBucket* const bucket_;
   InputPort& inputs_;
   const std::chrono::milliseconds silence_;
   Mutex mutex_;

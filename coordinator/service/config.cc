@@ -16,7 +16,8 @@
 #include "base/number_text.h"
 #include "base/span_text.h"
 #include "base/wire_text.h"
-#include "coordinator/service/webhooks/post.h"
+#include "objects/location.h"
+#include "objects/reach.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -114,7 +115,7 @@ void add_span(CLI::App& app, const std::string& flag, Duration& value, const std
       ->default_str(shown);
 }
 
-void describe_space(CLI::App& app, Options& options) {
+void describe_space(CLI::App& app, Options& options, HistoryRules& history) {
   add_gib(app, "--copies-max-gib", options.copies_max, 1e5,
           "Memory of each agent for copies of other stages (checkpoint.buddies); 0: none");
   add_gib(app, "--checkpoints-max-gib", options.checkpoints_max, 1e9,
@@ -123,6 +124,10 @@ void describe_space(CLI::App& app, Options& options) {
   add_span(app, "--keep-ended", options.keep_ended, "0",
            "How long an ended job keeps checkpoints beside its final and newest one: 12h, 30d; 0: "
            "for ever");
+  add_span(app, "--history", history.keep, "365d",
+           "How long events are kept, and rounds and series of jobs that have ended; 0: for ever");
+  add_span(app, "--history-full", history.full, "30d",
+           "How long every round and point is kept, then one round in ten; 0: for ever");
 }
 
 // "8" is for every owner that is not named, "ada=16" for one.
@@ -154,6 +159,31 @@ void describe_quotas(CLI::App& app, std::vector<std::string>& quotas) {
                  "[OWNER=]N: devices that the jobs of one owner may hold together, any number of "
                  "times (default: no limit)")
       ->allow_extra_args(false);
+}
+
+// What the coordinator uses, or tells, outside of the cluster.
+void describe_outside(CLI::App& app, Config& config) {
+  app.add_option("--webhook", config.webhook,
+                 "URL that gets each event as a signed POST (docs/webhooks.md)");
+  app.add_option_function<std::string>(
+         "--webhook-level",
+         [&config](const std::string& word) {
+           config.webhook_level = parse_enumerator<Severity>(word).value_or(Severity::kWarning);
+         },
+         "Least severity of the events that --webhook gets")
+      ->check(CLI::IsMember({"info", "warning", "error"}))
+      ->default_str("warning");
+  app.add_option("--checkpoint-store", config.checkpoint_store,
+                 "Bucket of an S3 API that checkpoints go to, instead of the data folder: "
+                 "s3://BUCKET/PREFIX?endpoint=URL&region=REGION (docs/object_stores.md)")
+      ->envname("SHOAL_CHECKPOINT_STORE");
+  app.add_option("--store-credentials", config.store_credentials,
+                 "File with the key of --checkpoint-store, as ~/.aws/credentials, mode 0600 "
+                 "(default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)")
+      ->envname("SHOAL_STORE_CREDENTIALS");
+  app.add_option("--otlp", config.otlp,
+                 "OpenTelemetry collector that gets metrics and traces of rounds by OTLP/HTTP: "
+                 "http://127.0.0.1:4318 (docs/telemetry.md)");
 }
 
 void describe_files(CLI::App& app, Config& config) {
@@ -200,16 +230,7 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
       ->envname("SHOAL_CERTIFICATE_LIFE_S")
       ->check([](const std::string& text) { return number_problem(text, 5, 7 * 86'400); })
       ->default_str("86400");
-  app.add_option("--webhook", config.webhook,
-                 "URL that gets each event as a signed POST (docs/webhooks.md)");
-  app.add_option_function<std::string>(
-         "--webhook-level",
-         [&config](const std::string& word) {
-           config.webhook_level = parse_enumerator<Severity>(word).value_or(Severity::kWarning);
-         },
-         "Least severity of the events that --webhook gets")
-      ->check(CLI::IsMember({"info", "warning", "error"}))
-      ->default_str("warning");
+  describe_outside(app, config);
   app.add_option(
       "--address-file", config.address_file,
       "Write {http, grpc, token_file, pid, state_digest} as JSON to this file once ready");
@@ -235,7 +256,7 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
   describe_quotas(app, quotas);
   describe_files(app, config);
   describe_limits(app, config.core);
-  describe_space(app, config.core);
+  describe_space(app, config.core, config.history);
 }
 
 // Before anything is started that would have to be stopped again.
@@ -265,6 +286,23 @@ std::string flag_of(const std::string& pointer) {
   return found == flags.end() ? pointer : found->second;
 }
 
+Status check_checkpoint_store(const Config& config) {
+  if (config.checkpoint_store.empty()) {
+    if (config.store_credentials.empty()) return {};
+    return refused("--store-credentials", "is of no use without --checkpoint-store",
+                   "give both, or neither");
+  }
+  const auto location = objects::read_location(config.checkpoint_store, "--checkpoint-store");
+  if (!location.ok()) return location.error();
+  return objects::check_url(location.value().endpoint, {.clear_allowed = config.insecure_http},
+                            "--checkpoint-store");
+}
+
+Status check_otlp(const Config& config) {
+  if (config.otlp.empty()) return {};
+  return objects::check_url(config.otlp, {.clear_allowed = config.insecure_http}, "--otlp");
+}
+
 Status check(const Config& config) {
   if (config.data_dir.empty()) {
     return refused("--data-dir", "there is no home folder to put the data in", "name a folder");
@@ -284,8 +322,11 @@ Status check(const Config& config) {
     return refused("--grpc", "must not be that of --http, got " + config.grpc, "give another port");
   }
   if (!config.webhook.empty()) {
-    if (Status url = check_webhook_url(config.webhook, config.insecure_http); !url.ok()) return url;
+    const objects::Reach reach{.clear_allowed = config.insecure_http};
+    if (Status url = objects::check_url(config.webhook, reach, "--webhook"); !url.ok()) return url;
   }
+  if (Status store = check_checkpoint_store(config); !store.ok()) return store;
+  if (Status otlp = check_otlp(config); !otlp.ok()) return otlp;
   if (Status file = check_address_file(config.address_file); !file.ok()) return file;
   const std::vector<FieldError> problems = validate(config.core);
   if (!problems.empty()) return refused(flag_of(problems.front().pointer), problems.front().detail);

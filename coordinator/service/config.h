@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/records/event_record.h"
+#include "coordinator/store/history_rules.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
@@ -26,11 +27,15 @@ struct Config {
   Bytes files_each_owner;                       // that one may have uploaded; 0: no limit
   std::string webhook;                          // URL that gets events; empty: none
   Severity webhook_level = Severity::kWarning;  // the least that it gets
+  std::string checkpoint_store;                 // s3://…; empty: checkpoints lie in data_dir
+  std::string store_credentials;                // file with its key; empty: the environment
+  std::string otlp;                             // URL of a collector; empty: none
   std::string address_file;                     // written once ready; empty: none
   std::string log_level = "info";               // debug, info, warning, error
   std::string log_format = "text";              // text, json
   bool check_only = false;                      // --check-config
   bool check_store = false;
+  HistoryRules history = {.keep = seconds(365 * 86'400), .full = seconds(30 * 86'400)};
   Options core;
 
   std::string token_file() const { return data_dir + "/join_token"; }

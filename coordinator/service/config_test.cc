@@ -88,6 +88,23 @@ TEST(Config, QuotasAreForAllOrForOne) {
   EXPECT_EQ(read({"--quota", "a=1", "--quota", "a=2"}).error().field, "--quota");
 }
 
+TEST(Config, SpaceAndAgesAreBounded) {
+  const auto config = read({"--checkpoints-max-gib", "1.5", "--keep-ended", "30d", "--history", "0",
+                            "--history-full", "12h"})
+                          ->config;
+  EXPECT_EQ(config.core.checkpoints_max, mebibytes(1536));
+  EXPECT_EQ(config.core.keep_ended, seconds(30 * 86'400));
+  EXPECT_EQ(config.history.keep, Duration());
+  EXPECT_EQ(config.history.full, seconds(12 * 3600));
+  EXPECT_EQ(read({})->config.core.checkpoints_max, Bytes()) << "no budget";
+  EXPECT_EQ(read({})->config.core.keep_ended, Duration());
+  EXPECT_EQ(read({})->config.history.keep, seconds(365 * 86'400));
+  for (const char* bad : {"", "30", "-1d", "1w"}) {
+    EXPECT_THAT(to_string(read({"--keep-ended", bad}).error()), HasSubstr("--keep-ended")) << bad;
+  }
+  EXPECT_FALSE(read({"--checkpoints-max-gib", "-1"}).ok());
+}
+
 TEST(Config, AddressesMayBeOpen) {
   EXPECT_TRUE(read({"--http", "0.0.0.0:7070"}).ok());
   EXPECT_FALSE(read({"--http", "0.0.0.0:7070"})->config.insecure_http);

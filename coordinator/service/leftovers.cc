@@ -20,16 +20,18 @@ bool was_set_aside(const CheckpointRecord& checkpoint) {
          });
 }
 
-// As its manifest says, or `failed` with the cause in its detail: then it is not whole.
-CheckpointRecord found_in(const CheckpointFiles& files, CheckpointId id) {
-  Result<CheckpointRecord> manifest = files.manifest(id);
+// As its manifest says, or `failed` with the cause in its detail: then it is not whole. A shelf
+// that does not answer says neither.
+Result<CheckpointRecord> found_in(const CheckpointShelf& shelf, CheckpointId id) {
+  Result<CheckpointRecord> manifest = shelf.manifest(id);
   if (manifest && manifest->id != id) {
     manifest = Error{Code::kDataLoss, "it is of another checkpoint",
-                     files.folder(id) + "/" + kManifestFile};
+                     shelf.place(id) + "/" + kManifestFile};
   }
   const Status checked =
-      manifest ? files.verify(id, all_files(*manifest)) : Status(manifest.error());
+      manifest ? shelf.verify(id, all_files(*manifest)) : Status(manifest.error());
   if (checked.ok()) return *manifest;
+  if (shelf.is_silence(checked.error())) return checked.error();
   CheckpointRecord damaged;
   damaged.id = id;
   damaged.state = CheckpointState::kFailed;
@@ -39,8 +41,8 @@ CheckpointRecord found_in(const CheckpointFiles& files, CheckpointId id) {
 
 }  // namespace
 
-Result<Leftovers> look_through(const CheckpointFiles& files, Store& store) {
-  const auto listed = files.list();
+Result<Leftovers> look_through(const CheckpointShelf& shelf, Store& store) {
+  const auto listed = shelf.list();
   if (!listed) return listed.error();
   const std::unique_ptr<Reader> reader = store.reader();
   Leftovers left;
@@ -53,9 +55,11 @@ Result<Leftovers> look_through(const CheckpointFiles& files, Store& store) {
     if (lives || (known != nullptr && was_set_aside(*known))) left.keep.insert(id);
     if (!complete || (known != nullptr && !pending)) continue;
     if (known == nullptr) left.keep.insert(id);
-    if (pending && !files.manifest(id)) continue;  // this process is about to store it
-    CheckpointRecord found = found_in(files, id);
-    if (found.state == CheckpointState::kStored || !pending) left.found.push_back(std::move(found));
+    if (pending && !shelf.manifest(id)) continue;  // this process is about to store it
+    auto found = found_in(shelf, id);
+    if (!found) return found.error();
+    if (found->state == CheckpointState::kStored || !pending)
+      left.found.push_back(std::move(found).value());
   }
   return left;
 }

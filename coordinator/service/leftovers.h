@@ -1,4 +1,4 @@
-// What lies in the folder of checkpoints when a coordinator starts, beside what its tables name. A
+// What lies on a shelf of checkpoints when a coordinator starts, beside what its tables name. A
 // crash between a record and the files leaves folders that were deleted; a backup of the tables
 // that was put back does not know the folders that came after it. The former go. The latter are
 // kept, and those that are whole, every file with the size and the SHA-256 of the manifest, are for
@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "coordinator/service/checkpoint_files.h"
+#include "coordinator/service/shelves/checkpoint_shelf.h"
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {
@@ -18,7 +18,7 @@ struct Leftovers {
   std::set<CheckpointId> keep;          // everything else may be pruned
 };
 
-// Reads every byte of what the tables do not know; nothing of what they do.
-Result<Leftovers> look_through(const CheckpointFiles& files, Store& store);
+// Verifies what the tables do not know; nothing of what they do.
+Result<Leftovers> look_through(const CheckpointShelf& shelf, Store& store);
 
 }  // namespace shoal::coordinator

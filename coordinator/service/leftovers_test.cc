@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 
+#include "coordinator/service/checkpoint_files.h"
 #include "coordinator/store/manifest.h"
 #include "coordinator/store/store_test_util.h"
 #include "transfer/sha256.h"

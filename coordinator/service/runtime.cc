@@ -169,6 +169,7 @@ void Runtime::perform(Delivery::Group group) {
   for (const Record& record : group.records) {
     board_->stored(record);
     tell_series(record);
+    if (options_.on_record) options_.on_record(clock_.now(), record);
     if (const auto* checkpoint = std::get_if<CheckpointRecord>(&record)) {
       agents_.load()->checkpoint_changed(*checkpoint);
     }

@@ -33,6 +33,7 @@ struct RuntimeOptions {
   std::size_t requests_max = 1'024;                  // commands waiting for their answer
   std::function<void(const Error&)> on_fatal;        // a write failed; must end the process
   std::function<void(const EventRecord&)> on_event;  // became durable; delivery thread
+  std::function<void(Instant now, const Record&)> on_record = nullptr;  // likewise; null: nobody
   // On the core's thread, whenever it turns, and at least so often. Zero: only when it turns.
   std::function<void()> on_turn;
   Duration turn_every;

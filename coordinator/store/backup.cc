@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr int kCopiesMax = 3;  // checkpoints are superseded while they are copied
 constexpr const char* kDatabase = "/state.db";
 constexpr const char* kCheckpoints = "/checkpoints";
+constexpr const char* kStorePointer = ".store";  // beside ckpt_N (checkpoint_bucket.h)
 constexpr const char* kAuthority = "/ca.pem";
 
 using Checkpoints = std::map<CheckpointId, std::vector<FileEntry>>;
@@ -133,8 +134,17 @@ Result<std::vector<std::string>> copy_checkpoints(const std::string& data_dir,
   fs::create_directories(to + kCheckpoints, failure);
   if (failure) return cannot(to + kCheckpoints, failure, "--to");
   std::vector<std::string> missing;
+  report.in_store = 0;
   for (const auto& [id, files] : stored) {
     const std::string name = std::string(kCheckpoints) + "/" + to_string(id);
+    // A checkpoint in an object store has only its place here; the store keeps its files.
+    if (fs::exists(data_dir + name + kStorePointer, failure)) {
+      fs::copy_file(data_dir + name + kStorePointer, to + name + kStorePointer,
+                    fs::copy_options::overwrite_existing, failure);
+      if (failure) return cannot(to + name + kStorePointer, failure, "--to");
+      ++report.in_store;
+      continue;
+    }
     auto copied = copy_checkpoint(data_dir + name, to + name, report);
     if (!copied) return copied.error();
     if (!*copied) missing.push_back(to_string(id));
@@ -276,9 +286,14 @@ Result<BackupCheck> check_backup(const std::string& folder) {
   const auto stored = stored_checkpoints(**database);
   if (!stored) return stored.error();
   for (const auto& [id, files] : *stored) {
+    const std::string path = folder + kCheckpoints + "/" + to_string(id);
+    if (std::error_code unseen; fs::exists(path + kStorePointer, unseen)) {
+      ++check.content.in_store;
+      continue;
+    }
     ++check.content.checkpoints;
     for (const FileEntry& file : files) {
-      check_file(folder + kCheckpoints + "/" + to_string(id), file, check);
+      check_file(path, file, check);
     }
   }
   if (Status listed = list_jobs(**database, check); !listed.ok()) return listed.error();

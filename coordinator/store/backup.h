@@ -15,7 +15,8 @@ namespace shoal::coordinator {
 
 struct BackupReport {
   std::int64_t checkpoints = 0;
-  Bytes bytes;  // of all files
+  std::int64_t in_store = 0;  // checkpoints of which only the place in an object store is copied
+  Bytes bytes;                // of all files
 };
 
 // Into `to`, which is made and must be new or empty. Errors name --data-dir or --to. Fails, and

@@ -11,6 +11,15 @@
 namespace shoal::coordinator {
 namespace {
 
+// A start has better things to do; then the tables are looked through now and then.
+constexpr std::chrono::seconds kHistoryFirst{60}, kHistoryEvery{3600};
+constexpr std::chrono::milliseconds kHistoryPause{20};  // between two steps, for readers
+
+bool removes_job(const Record& record) {
+  const auto* job = std::get_if<JobRecord>(&record);
+  return job != nullptr && job->removed_at.ns != 0;
+}
+
 std::int64_t file_size(const std::string& path) {
   std::error_code missing;
   const auto size = std::filesystem::file_size(path, missing);
@@ -87,29 +96,37 @@ Result<std::unique_ptr<Database>> open_state(const std::string& folder) {
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
-  auto store = SqliteStore::open(folder);
+  return open_store(folder, {});
+}
+
+Result<std::unique_ptr<Store>> open_store(const std::string& folder, HistoryRules rules) {
+  auto store = SqliteStore::open(folder, rules);
   if (!store) return store.error();
   return std::unique_ptr<Store>(std::move(store).value());
 }
 
-Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& folder) {
+Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& folder,
+                                                       HistoryRules rules) {
   auto lock = FolderLock::take(folder);
   if (!lock) return lock.error();
   auto state = open_state(folder);
   if (!state) return state.error();
   auto telemetry = TelemetryWriter::open(folder + "/telemetry.db");
   if (!telemetry) return telemetry.error();
-  return std::unique_ptr<SqliteStore>(new SqliteStore(
-      folder, std::move(lock).value(), std::move(state).value(), std::move(telemetry).value()));
+  return std::unique_ptr<SqliteStore>(new SqliteStore(folder, std::move(lock).value(),
+                                                      std::move(state).value(),
+                                                      std::move(telemetry).value(), rules));
 }
 
 SqliteStore::SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock,
                          std::unique_ptr<Database> state,
-                         std::unique_ptr<TelemetryWriter> telemetry)
+                         std::unique_ptr<TelemetryWriter> telemetry, HistoryRules rules)
     : folder_(std::move(folder)),
       lock_(std::move(lock)),
       state_(std::move(state)),
       telemetry_(std::move(telemetry)),
+      history_(*state_, *telemetry_, rules),
+      history_due_(std::chrono::steady_clock::now() + kHistoryFirst),
       writer_([this] { run(); }) {}
 
 SqliteStore::~SqliteStore() {
@@ -213,7 +230,7 @@ void SqliteStore::forget_after(JobId job, RoundNumber round) {
 void SqliteStore::run() {
   MutexLock guard(mutex_);
   for (;;) {
-    work_.wait(mutex_, [&]() SHOAL_REQUIRES(mutex_) {
+    work_.wait_until(mutex_, history_due_, [&]() SHOAL_REQUIRES(mutex_) {
       return closing_ || !batches_.empty() || !told_.empty();
     });
     if (closing_ && batches_.empty() && told_.empty()) return;
@@ -230,6 +247,7 @@ void SqliteStore::run() {
       commit(std::move(group));
     }
     if (!told.empty()) write_telemetry(told);
+    if (std::chrono::steady_clock::now() >= history_due_) thin_history();
     guard.lock();
   }
 }
@@ -279,8 +297,23 @@ void SqliteStore::commit(std::vector<Batch> group) {
                                                   batch.people.size() + batch.files.size());
   }
   for (const Batch& batch : group) {
+    if (std::ranges::any_of(batch.records, removes_job)) {
+      history_.begin_anew();
+      history_due_ = started;
+    }
     if (batch.done) batch.done(failure_);
   }
+}
+
+// What fails here is told by the next write that fails, which is final; this is tried again later.
+void SqliteStore::thin_history() {
+  if (!failure_.ok()) return;
+  const Result<bool> more = history_.step();
+  const auto now = std::chrono::steady_clock::now();
+  history_due_ = more && *more ? now + kHistoryPause : now + kHistoryEvery;
+  if (more) return;
+  const MutexLock guard(mutex_);
+  ++stats_.errors;
 }
 
 void SqliteStore::write_telemetry(const Telemetry& told) {

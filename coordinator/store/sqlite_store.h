@@ -3,9 +3,11 @@
 //
 // The writer takes every batch that is queued, at most kGroupMax, runs them in one IMMEDIATE
 // transaction and then calls their `done` in order. Telemetry is written when no state waits, or
-// when its queue is half full. After a failed commit every later batch fails with the same error.
+// when its queue is half full. Between them it takes away what is old (history.h), a step at a
+// time. After a failed commit every later batch fails with the same error.
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -15,6 +17,7 @@
 
 #include "base/flat_map.h"
 #include "coordinator/store/folder_lock.h"
+#include "coordinator/store/history.h"
 #include "coordinator/store/sqlite.h"
 #include "coordinator/store/store.h"
 #include "coordinator/store/telemetry.h"
@@ -27,7 +30,8 @@ class SqliteStore final : public Store {
   static constexpr std::size_t kGroupMax = 256;               // batches per transaction
   static constexpr std::size_t kTelemetryQueueMax = 100'000;  // points
 
-  static Result<std::unique_ptr<SqliteStore>> open(const std::string& folder);
+  static Result<std::unique_ptr<SqliteStore>> open(const std::string& folder,
+                                                   HistoryRules rules = {});
   ~SqliteStore() override;
 
   Result<Snapshot> load() override;
@@ -54,11 +58,12 @@ class SqliteStore final : public Store {
   };
 
   SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock, std::unique_ptr<Database> state,
-              std::unique_ptr<TelemetryWriter> telemetry);
+              std::unique_ptr<TelemetryWriter> telemetry, HistoryRules rules);
   std::string path(const char* name) const { return folder_ + "/" + name; }
   void run() SHOAL_EXCLUDES(mutex_);
   void queue(Batch batch) SHOAL_EXCLUDES(mutex_);
   void commit(std::vector<Batch> group) SHOAL_EXCLUDES(mutex_);
+  void thin_history() SHOAL_EXCLUDES(mutex_);
   Status write_rows(const Batch& batch);
   Status write_group(const std::vector<Batch>& group);
   struct Telemetry {
@@ -73,6 +78,9 @@ class SqliteStore final : public Store {
   const std::unique_ptr<Database> state_;             // writer thread only
   const std::unique_ptr<TelemetryWriter> telemetry_;  // writer thread only
   Status failure_;                                    // writer thread only
+  History history_;                                   // writer thread only
+  // When its next step is; writer thread only.
+  std::chrono::steady_clock::time_point history_due_;
 
   mutable Mutex mutex_;
   CondVar work_, room_;

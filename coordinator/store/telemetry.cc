@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 namespace shoal::coordinator {
 namespace {
@@ -152,6 +153,69 @@ Status TelemetryWriter::forget_after(JobId job, RoundNumber round) {
   (*statement)->bind(1, static_cast<std::int64_t>(job.n));
   (*statement)->bind(2, round);
   return (*statement)->run();
+}
+
+Result<std::int64_t> TelemetryWriter::job_after(std::int64_t job) {
+  const auto statement =
+      database_->cached("SELECT coalesce((SELECT min(job) FROM series WHERE job > ?1), 0)");
+  if (!statement) return statement.error();
+  (*statement)->bind(1, job);
+  const auto row = (*statement)->step();
+  if (!row) return row.error();
+  const std::int64_t next = (*statement)->integer(0);
+  (*statement)->reset();
+  return next;
+}
+
+Result<bool> TelemetryWriter::forget_some(std::int64_t job, int rows) {
+  const auto points = database_->cached(
+      "DELETE FROM points WHERE (series, step) IN (SELECT p.series, p.step FROM series AS s"
+      " JOIN points AS p ON p.series = s.id WHERE s.job = ?1 LIMIT ?2)");
+  if (!points) return points.error();
+  (*points)->bind(1, job);
+  (*points)->bind(2, std::int64_t{rows});
+  if (Status s = (*points)->run(); !s.ok()) return s.error();
+  const auto gone = database_->integer("SELECT changes()");
+  if (!gone) return gone.error();
+  if (*gone > 0) return true;
+  const auto series = database_->cached("DELETE FROM series WHERE job = ?1");
+  if (!series) return series.error();
+  (*series)->bind(1, job);
+  if (Status s = (*series)->run(); !s.ok()) return s.error();
+  std::erase_if(ids_, [&](const auto& known) {
+    return std::get<0>(known.first) == static_cast<std::uint64_t>(job);
+  });
+  return false;
+}
+
+Result<bool> TelemetryWriter::thin_some(std::vector<std::int64_t>& after, std::int64_t cut,
+                                        int rows) {
+  const auto behind = database_->cached(
+      "SELECT series, step FROM points WHERE (series, step) > (?1, ?2) ORDER BY series, step"
+      " LIMIT 1 OFFSET ?3");
+  if (!behind) return behind.error();
+  (*behind)->bind(1, after.at(0));
+  (*behind)->bind(2, after.at(1));
+  (*behind)->bind(3, std::int64_t{rows - 1});
+  const auto row = (*behind)->step();
+  if (!row) return row.error();
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
+  std::vector<std::int64_t> last = {kLast, kLast};
+  if (*row) last = {(*behind)->integer(0), (*behind)->integer(1)};
+  (*behind)->reset();
+  const auto thin = database_->cached(
+      "DELETE FROM points AS p WHERE (p.series, p.step) > (?1, ?2) AND (p.series, p.step) <= (?3, "
+      "?4)"
+      " AND p.at_ns < ?5 AND p.round / 10 = (SELECT q.round / 10 FROM points AS q"
+      " WHERE q.series = p.series AND q.step < p.step ORDER BY q.step DESC LIMIT 1)");
+  if (!thin) return thin.error();
+  int index = 0;
+  for (const std::int64_t value : {after[0], after[1], last[0], last[1], cut}) {
+    (*thin)->bind(++index, value);
+  }
+  if (Status s = (*thin)->run(); !s.ok()) return s.error();
+  after = last;
+  return *row;
 }
 
 Result<std::vector<std::string>> read_series_names(Database& database, JobId job) {

@@ -26,6 +26,13 @@ class TelemetryWriter {
   Status append(const std::vector<SeriesPoint>& points);
   Status forget_after(JobId job, RoundNumber round);
 
+  // For history.h, each a short transaction of at most `rows`.
+  Result<std::int64_t> job_after(std::int64_t job);      // the next one that has series; 0: none
+  Result<bool> forget_some(std::int64_t job, int rows);  // false: nothing of it is left
+  // Older than `cut`, the first point of each series in ten rounds stays. Looks at the
+  // rows behind the key `after`, and moves it; false: there are no more.
+  Result<bool> thin_some(std::vector<std::int64_t>& after, std::int64_t cut, int rows);
+
  private:
   explicit TelemetryWriter(std::unique_ptr<Database> database) : database_(std::move(database)) {}
   Result<std::int64_t> series_id(const SeriesPoint& point);

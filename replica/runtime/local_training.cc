@@ -93,7 +93,8 @@ void LocalTraining::view(const PipelineView&) {}  // it has no neighbours
 
 void LocalTraining::sample(RoundNumber round) {
   end_sample();
-  draft_.emplace(spec_, context_.compute.prompt(), round, Clock::now());
+  draft_.emplace(spec_, context_.compute.tokenizer(), context_.compute.prompt(), round,
+                 Clock::now());
 }
 
 void LocalTraining::end_sample() {

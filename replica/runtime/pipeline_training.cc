@@ -89,7 +89,8 @@ void PipelineTraining::view(const PipelineView& view) { runtime_->view(view); }
 
 void PipelineTraining::sample(RoundNumber round) {
   end_sample();
-  draft_.emplace(context_.spec, context_.compute.prompt(), round, Clock::now());
+  draft_.emplace(context_.spec, context_.compute.tokenizer(), context_.compute.prompt(), round,
+                 Clock::now());
   if (draft_->window().empty()) return end_sample();  // there is no such text
   runtime_->sample({draft_->window().begin(), draft_->window().end()});
 }

@@ -33,6 +33,15 @@ std::size_t character_at(std::string_view bytes, std::size_t at) {
   return too_long || surrogate || beyond ? 0 : length;
 }
 
+// Whole characters only.
+std::string shortened(std::string text) {
+  if (text.size() <= kSampleBytesMax) return text;
+  std::size_t end = kSampleBytesMax;
+  while (end > 0 && continues(text, end)) --end;
+  text.resize(end);
+  return text;
+}
+
 }  // namespace
 
 std::string readable_text(std::string_view bytes) {
@@ -45,9 +54,10 @@ std::string readable_text(std::string_view bytes) {
   return text;
 }
 
-SampleDraft::SampleDraft(const JobSpec& spec, std::vector<std::int64_t> prompt, RoundNumber round,
-                         Clock::time_point now)
-    : tokenizer_(spec.data.tokenizer),
+SampleDraft::SampleDraft(const JobSpec& spec, const tokenizer::TextTokenizer* tokenizer,
+                         std::vector<std::int64_t> prompt, RoundNumber round, Clock::time_point now)
+    : format_(spec.data.tokenizer),
+      tokenizer_(tokenizer),
       prng_(mix_seed(spec.train.seed, static_cast<std::uint64_t>(round))),
       deadline_(now + kLimit),
       window_(std::move(prompt)) {
@@ -59,16 +69,21 @@ void SampleDraft::take(std::span<const float> logits) {
   std::rotate(window_.begin(), window_.begin() + 1, window_.end());
   window_.back() = token;
   --left_;
-  if (tokenizer_ == Tokenizer::kBytes) {
-    written_ += static_cast<char>(token);
-  } else {
-    written_ += std::to_string(token) + " ";
-  }
+  written_.push_back(static_cast<tokenizer::TokenId>(token));
 }
 
 std::string SampleDraft::text() const {
   static_assert(kTokens * 11 <= static_cast<std::int64_t>(kSampleBytesMax));  // "4294967295 "
-  return readable_text(written_);
+  if (tokenizer_ != nullptr) return shortened(readable_text(tokenizer_->decode(written_, true)));
+  std::string text;
+  for (const tokenizer::TokenId token : written_) {
+    if (format_ == Tokenizer::kBytes) {
+      text += static_cast<char>(token);
+    } else {
+      text += std::to_string(token) + " ";
+    }
+  }
+  return readable_text(text);
 }
 
 }  // namespace shoal::replica

@@ -13,6 +13,7 @@
 #include "base/prng.h"
 #include "job/job_spec.h"
 #include "outer_opt/core/round/round.h"
+#include "tokenizer/text_tokenizer.h"
 
 namespace shoal::replica {
 
@@ -29,8 +30,10 @@ class SampleDraft {
   using Clock = std::chrono::steady_clock;
 
   // It continues from `prompt`, `context` tokens; empty: there is none, and the draft is over.
-  SampleDraft(const JobSpec& spec, std::vector<std::int64_t> prompt, RoundNumber round,
-              Clock::time_point now);
+  // `tokenizer` makes text of the tokens and outlives the draft; null: they are bytes, or stay
+  // numbers.
+  SampleDraft(const JobSpec& spec, const tokenizer::TextTokenizer* tokenizer,
+              std::vector<std::int64_t> prompt, RoundNumber round, Clock::time_point now);
 
   std::span<const std::int64_t> window() const { return window_; }  // `context` tokens
   void take(std::span<const float> logits);                         // of what follows the window
@@ -39,12 +42,13 @@ class SampleDraft {
   std::string text() const;  // at most kSampleBytesMax bytes
 
  private:
-  Tokenizer tokenizer_;
+  Tokenizer format_;
+  const tokenizer::TextTokenizer* tokenizer_;
   Prng prng_;
   Clock::time_point deadline_;
   std::vector<std::int64_t> window_;
   std::int64_t left_ = kTokens;
-  std::string written_;
+  std::vector<tokenizer::TokenId> written_;
 };
 
 }  // namespace shoal::replica

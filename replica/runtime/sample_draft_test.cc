@@ -31,9 +31,10 @@ TEST(ReadableText, KeepsUtf8AndReplacesTheRest) {
 
 class SampleDraftTest : public testing::Test {
  protected:
-  SampleDraft draft(RoundNumber round) { return {spec_, prompt_, round, now_}; }
+  SampleDraft draft(RoundNumber round) { return {spec_, tokenizer_, prompt_, round, now_}; }
 
   JobSpec spec_;
+  const tokenizer::TextTokenizer* tokenizer_ = nullptr;
   std::vector<std::int64_t> prompt_{1, 2, 3, 4, 5, 6, 7, 8};
   SampleDraft::Clock::time_point now_{};
 };
@@ -47,6 +48,45 @@ TEST_F(SampleDraftTest, GoesOnFromThePrompt) {
   EXPECT_EQ(sample.window().back(), 'x');
   EXPECT_EQ(sample.window().front(), prompt_[1]);
   EXPECT_EQ(sample.text(), "x");
+}
+
+// A word of 40 characters of two bytes for every token.
+class LongWords : public tokenizer::TextTokenizer {
+ public:
+  std::string kind() const override { return "long words"; }
+  std::int64_t vocabulary() const override { return 256; }
+  std::unique_ptr<tokenizer::Encoder> encoder() const override { return nullptr; }
+  std::string decode(std::span<const tokenizer::TokenId> tokens, bool) const override {
+    std::string text = "x";  // so that the limit falls into a character
+    for (std::size_t i = 0; i < 40 * tokens.size(); ++i) text += "é";
+    return text;
+  }
+  std::optional<tokenizer::TokenId> id_of(std::string_view) const override { return std::nullopt; }
+  std::string token_of(tokenizer::TokenId) const override { return ""; }
+  std::optional<tokenizer::TokenId> end_of_text() const override { return std::nullopt; }
+  std::size_t safe_cut(std::string_view, std::size_t) const override { return 0; }
+};
+
+TEST_F(SampleDraftTest, ATokenizerMakesItsTextOfAtMostTheLimit) {
+  const LongWords words;
+  tokenizer_ = &words;
+  SampleDraft sample = draft(3);
+  const std::vector<float> any(256);
+  sample.take(any);
+  EXPECT_EQ(sample.text().size(), 1U + 80);
+  for (std::int64_t i = 1; i < SampleDraft::kTokens; ++i) sample.take(any);
+  EXPECT_EQ(sample.text().size(), kSampleBytesMax - 1);
+  EXPECT_EQ(readable_text(sample.text()), sample.text());
+}
+
+TEST_F(SampleDraftTest, NumbersAreNumbers) {
+  spec_.data.tokenizer = Tokenizer::kUint16;
+  SampleDraft sample = draft(3);
+  std::vector<float> logits(256);
+  logits[7] = 100;
+  sample.take(logits);
+  sample.take(logits);
+  EXPECT_EQ(sample.text(), "7 7 ");
 }
 
 TEST_F(SampleDraftTest, WithoutAPromptItIsOver) {

@@ -19,6 +19,7 @@
 #include "identity/request.h"
 #include "proto/convert.h"
 #include "proto/job_spec_text.h"
+#include "tokenizer/text_tokenizer.h"
 #include "wire/stream/core/frame.h"
 #ifdef SHOAL_HAVE_SAFETENSORS
 #include "trainer/plain/safetensors.h"
@@ -175,6 +176,23 @@ bool try_event_stream(std::string_view text) {
   return events > 0;
 }
 
+// A tokenizer that is taken encodes texts into tokens that it has.
+bool try_tokenizer(std::string_view text) {
+  const auto tokenizer = tokenizer::parse_tokenizer(text, "fuzz");
+  if (!taken(tokenizer)) return false;
+  std::vector<tokenizer::TokenId> ids = (*tokenizer)->frame().before;
+  const auto encoder = (*tokenizer)->encoder();
+  for (const char* one : {"ab a  b\n", "\xC3\xA9\xCC\x81\xE2\x96\x81", "", "\xFF"}) {
+    (void)encoder->encode(one, ids);
+  }
+  for (const tokenizer::TokenId id : ids) {
+    SHOAL_CHECK(id < (*tokenizer)->vocabulary(), "a token beyond the vocabulary");
+  }
+  (void)(*tokenizer)->decode(ids, true);
+  (void)(*tokenizer)->safe_cut(text, text.size());
+  return true;
+}
+
 bool try_text(Parser parser, std::string_view text) {
   switch (parser) {
     case Parser::kJobToml:
@@ -206,6 +224,8 @@ bool try_text(Parser parser, std::string_view text) {
       return try_target(text);
     case Parser::kLinkOptions:
       return taken(parse_link(text));
+    case Parser::kTokenizer:
+      return try_tokenizer(text);
     default:
       return try_event_stream(text);
   }

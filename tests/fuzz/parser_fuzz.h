@@ -31,8 +31,9 @@ enum class Parser : std::uint8_t {
   kLinkOptions,
   kSafetensors,
   kEventStream,
+  kTokenizer,
 };
-inline constexpr int kParsers = static_cast<int>(Parser::kEventStream) + 1;
+inline constexpr int kParsers = static_cast<int>(Parser::kTokenizer) + 1;
 
 // True when it was taken.
 bool try_parser(std::span<const std::byte> bytes);

@@ -96,6 +96,14 @@ std::vector<Named> identities() {
           named("api_token", Parser::kApiToken, identity::to_string(api))};
 }
 
+constexpr const char* kTokenizer = R"({"added_tokens":[{"id":3,"content":"<e>","special":true}],
+"normalizer":{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Prepend","prepend":"_"}]},
+"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"\\p{L}+|\\s+"},
+"behavior":"Isolated","invert":false},{"type":"ByteLevel","add_prefix_space":false,"use_regex":false}]},
+"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<e>"}},{"Sequence":{"id":"A"}}],
+"special_tokens":{"<e>":{"ids":[3]}}},"decoder":{"type":"ByteLevel"},
+"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}})";
+
 std::vector<Named> good_inputs() {
   const std::string kept = proto::spec_to_json(small_spec()).dump();
   std::vector<Named> inputs = {
@@ -104,7 +112,8 @@ std::vector<Named> good_inputs() {
       named("kept_job", Parser::kKeptJob, kept),
       named("target", Parser::kTarget, "/api/v1/jobs?limit=5&order=asc&gone=true&x=%41"),
       named("link_options", Parser::kLinkOptions, "up=200mbit,down=200mbit,rtt=80ms,jitter=5ms"),
-      named("event_stream", Parser::kEventStream, "id: 7\nevent: tick\ndata: {}\n\n: beat\n\n")};
+      named("event_stream", Parser::kEventStream, "id: 7\nevent: tick\ndata: {}\n\n: beat\n\n"),
+      named("tokenizer", Parser::kTokenizer, kTokenizer)};
   for (const auto& part : {between_peers(), messages(), identities()}) {
     inputs.insert(inputs.end(), part.begin(), part.end());
   }

@@ -7,6 +7,7 @@
 #include <signal.h>
 
 #include "tests/integration/cluster.h"
+#include "threads/landlock.h"
 
 namespace shoal::integration {
 namespace {
@@ -113,7 +114,9 @@ TEST(Python, AnAgentIsKilledAndComesBack) {
   EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);
 }
 
-// ---- code that is uploaded with the job
+// ---- code that is uploaded with the job; where nothing would confine it, no agent runs it
+
+constexpr const char* kNoLandlock = "this kernel has no Landlock";
 
 // Agents of `shoal up`, which run what its admin submits, and a folder of code.
 class CodeCluster {
@@ -150,6 +153,7 @@ class CodeCluster {
 
 // What the example does, with its model in a module beside it.
 TEST(UploadedCode, ModulesOfAFolderTrainAndAgree) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
   if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
   CodeCluster code(2);
   ASSERT_EQ(code.cluster.problem(), "");
@@ -173,6 +177,7 @@ TEST(UploadedCode, ModulesOfAFolderTrainAndAgree) {
 }
 
 TEST(UploadedCode, IsConfined) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
   CodeCluster code(1);
   ASSERT_EQ(code.cluster.problem(), "");
   const std::string folder = code.cluster.agent_folder(0);
@@ -215,6 +220,7 @@ TEST(UploadedCode, IsConfined) {
 }
 
 TEST(UploadedCode, AnOwnerWhomNoAgentAllowsIsRefusedByName) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
   CodeCluster code(1);
   ASSERT_EQ(code.cluster.problem(), "");
   code.write("train.py", "pass\n");
@@ -233,6 +239,7 @@ TEST(UploadedCode, AnOwnerWhomNoAgentAllowsIsRefusedByName) {
 }
 
 TEST(UploadedCode, WhatIsWrongWithItIsSaidInItsOwnWords) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
   CodeCluster code(1);
   ASSERT_EQ(code.cluster.problem(), "");
   const std::string never = "sha256:" + std::string(64, '0');
@@ -249,6 +256,7 @@ TEST(UploadedCode, WhatIsWrongWithItIsSaidInItsOwnWords) {
 // It prints 100 MB, leaves a child behind that has a session of its own, and ends as if all were
 // well.
 TEST(UploadedCode, AFloodOfOutputAndChildrenLeftBehindHarmNobody) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
   CodeCluster code(1);
   ASSERT_EQ(code.cluster.problem(), "");
   code.write("train.py",

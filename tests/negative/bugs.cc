@@ -104,6 +104,8 @@ constexpr PlantedBug kBugs[] = {
      "the core does not look at what an audit disputes"},
     {Bug::kUnreadCopies, "unread_copies", "lost_rounds",
      "the core does not hear what copies of stages hold"},
+    {Bug::kGreedyBudget, "greedy_budget", "kept_cuts",
+     "what was stored last goes at once, as if a budget asked for it"},
     {Bug::kUnreadDigest, "unread_digest", "same_data",
      "the core does not look at the digests of data files", Fault::kOtherData},
     {Bug::kSleepingCore, "sleeping_core", "deadlines",

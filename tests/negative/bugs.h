@@ -72,6 +72,7 @@ enum class Bug {
   kBlamesAnother,       // a joiner names another source than the one that gave it wrong bytes
   kUnreadAudits,        // the core does not look at what audits dispute
   kUnreadCopies,        // the core does not hear what copies hold
+  kGreedyBudget,        // the newest checkpoint of a job that trains is deleted
 };
 
 struct PlantedBug {

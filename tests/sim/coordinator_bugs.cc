@@ -162,6 +162,14 @@ void CoordinatorProcess::bury_alive(const FromAgent& message) {
   }
 }
 
+// As soon as it is stored.
+void CoordinatorProcess::delete_newest(CheckpointId stored) {
+  if (!answers() || !sim_.misbehave(sim_.bug)) return;
+  CheckpointRecord record;
+  record.id = stored;
+  input(CommandCheckpoint{RequestId{++requests_}, record, CheckpointVerb::kRemove, true});
+}
+
 // ---- what the core says
 
 void CoordinatorProcess::mutate_record(Record& record) {

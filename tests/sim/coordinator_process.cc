@@ -222,6 +222,7 @@ bool CoordinatorProcess::uploaded(const agent::CheckpointPartId& part, const Che
                                                    replica::digests_of(files.state)});
   sim_.log("C< uploaded " + to_string(part.checkpoint) + " stage " + std::to_string(part.stage));
   input(CheckpointUploaded{part.checkpoint, part.stage, announced});
+  if (sim_.bug == Bug::kGreedyBudget) delete_newest(part.checkpoint);
   return true;
 }
 

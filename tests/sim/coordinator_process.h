@@ -110,6 +110,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   StageIndex stage_of_replica(ReplicaId id) const;
   void forge_votes(const Vote& vote, ReplicaId voter);
   void mix_cut(Record& record);
+  void delete_newest(CheckpointId stored);
   void keep_replica(Record& record);
   void forget_step(Record& record);
   void age_momentum(FromReplica<Applied>& applied);

@@ -98,6 +98,14 @@ void draw_waits(SimOptions& o, Prng prng) {
       o.coordinator.rollback_wait_min + between(prng, seconds(5), seconds(120));
 }
 
+// A budget that is exceeded by what is needed, that takes older ones, or that is never reached; and
+// a short life of what ended jobs keep.
+void draw_retention(SimOptions& o, Prng prng) {
+  const std::int64_t file = 4 * o.values;  // what a trainer announces of a stage, without momentum
+  if (prng.chance(0.5)) o.coordinator.checkpoints_max = Bytes(file * prng.range(1, 12));
+  if (prng.chance(0.3)) o.coordinator.keep_ended = between(prng, seconds(1), seconds(60));
+}
+
 // From a generator of their own, so that the other draws stay alike.
 void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   const auto draw = [&](Fault fault, double exists, Duration mean) {
@@ -316,6 +324,7 @@ SimOptions draw_options(std::uint64_t seed, FaultSet set) {
   Prng reducers(mix_seed(seed, 0x5ed0ce));  // of its own, so that the other draws stay alike
   if (reducers.chance(0.4)) o.reducers = static_cast<int>(reducers.range(1, 2));
   draw_waits(o, Prng(mix_seed(seed, 0x3a175)));
+  draw_retention(o, Prng(mix_seed(seed, 0x2e7e47)));
   draw_later_faults(o, Prng(mix_seed(seed, 0xfa2717)), set);
   draw_ambushes(o, Prng(mix_seed(seed, 0xa3b05)));
   return o;

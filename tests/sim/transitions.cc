@@ -80,6 +80,7 @@ constexpr const char* kExpected[] = {
     "eager step taken back",
     "eager step taken",
     "eager step unknown",
+    "event checkpoints_over_budget",
     "event replica_absent",
     "job finalizing completed",
     "job finalizing paused",

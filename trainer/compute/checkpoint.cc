@@ -9,6 +9,7 @@
 
 #include "proto/job_spec_text.h"
 #include "trainer/compute/checkpoint_config.h"
+#include "trainer/compute/job_tokenizer.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
 
@@ -28,11 +29,14 @@ std::span<const float> slot_values(std::span<const float> flat, const TensorSlot
 
 bool has_momentum(const JobSpec& spec) { return spec.sync.algorithm() != SyncAlgorithm::kDdp; }
 
-Json tokenizer_description(Tokenizer tokenizer) {
-  if (tokenizer == Tokenizer::kBytes) {
+Json tokenizer_description(const DataSpec& data) {
+  if (data.tokenizer == Tokenizer::kBytes) {
     return {{"kind", "bytes"}, {"description", "token = byte of the UTF-8 text, 0 to 255"}};
   }
-  const std::string kind = to_string(tokenizer);
+  const std::string kind = to_string(data.tokenizer);
+  if (!data.tokenizer_file.empty()) {
+    return {{"kind", kind}, {"description", "the text of a token is in tokenizer.json"}};
+  }
   return {{"kind", kind},
           {"description",
            "token = little-endian " + kind + " of the training file; text by its maker"}};
@@ -58,7 +62,7 @@ std::string shoal_json(const CheckpointContent& content) {
       {"step", content.step.count()},
       {"value_count", parameter_count(content.spec.model)},
       {"cut", cut},
-      {"tokenizer", tokenizer_description(content.spec.data.tokenizer)}};
+      {"tokenizer", tokenizer_description(content.spec.data)}};
   return json.dump(2) + "\n";
 }
 
@@ -98,8 +102,12 @@ Status write_tensors(const std::filesystem::path& folder, const CheckpointConten
 }
 
 // What stage 0 writes for all of them.
-Status write_descriptions(const std::filesystem::path& folder, const CheckpointContent& content) {
+Status write_descriptions(const std::filesystem::path& folder, const CheckpointContent& content,
+                          std::string_view tokenizer) {
   const ModelSpec& model = content.spec.model;
+  if (!tokenizer.empty()) {
+    if (Status s = write_file(folder / kTokenizerFile, std::string(tokenizer)); !s) return s;
+  }
   if (Status s = write_file(folder / "config.json", model_config(model)); !s) return s;
   if (Status s = write_file(folder / "generation_config.json", generation_config()); !s) return s;
   if (content.cut.size() > 1) {
@@ -254,7 +262,8 @@ class ShardReader {
 
 }  // namespace
 
-Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content) {
+Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content,
+                        std::string_view tokenizer) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -263,7 +272,7 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
   }
   if (Status s = write_tensors(folder, content); !s) return s;
   if (content.stage == 0) {
-    if (Status s = write_descriptions(folder, content); !s) return s;
+    if (Status s = write_descriptions(folder, content, tokenizer); !s) return s;
   }
   return sync_folder(folder);
 }

@@ -7,6 +7,7 @@
 //                            inner optimizer, flat, in the model's order (optimizer_layout());
 //                            with train.optimizer = muon the matrices have no second
 //                            ones
+//   tokenizer.json           the job's, where it names one (data.tokenizer_file)
 //   shoal.json               spec, cut, round, step, and how text becomes tokens
 //
 // Each stage of a cut model writes its own two .safetensors files, numbered "-00001-of-00004", and
@@ -35,9 +36,10 @@ namespace shoal::trainer {
 using replica::Checkpoint;
 using replica::CheckpointContent;
 
-// Writes what the stage has to write. Creates the folder where it is missing and replaces files of
-// the same names.
-Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content);
+// Writes what the stage has to write, `tokenizer` with stage 0, unless it is empty. Creates the
+// folder where it is missing and replaces files of the same names.
+Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content,
+                        std::string_view tokenizer = {});
 
 // One stage, or without `stage` the whole model, of any cut. kNotFound without the files,
 // kDataLoss when a digest does not match or files are of different rounds, kIncompatible for

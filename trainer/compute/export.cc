@@ -4,8 +4,11 @@
 #include <array>
 #include <system_error>
 
+#include <nlohmann/json.hpp>
+
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/checkpoint_config.h"
+#include "trainer/compute/job_tokenizer.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
 
@@ -86,14 +89,33 @@ Status copy_tokenizer(const fs::path& from, const fs::path& to) {
                "name the folder of the model that you began from"};
 }
 
+// What `AutoTokenizer` of transformers asks for beside a tokenizer.json.
+Status describe_tokenizer(const ExportOptions& options, const JobSpec& spec) {
+  const fs::path config = options.out / "tokenizer_config.json";
+  if (fs::exists(config)) return {};
+  const auto tokenizer = checkpoint_tokenizer(options.out, spec);
+  if (!tokenizer) return tokenizer.error();
+  if (!*tokenizer) return {};
+  nlohmann::ordered_json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                 {"model_max_length", spec.model.context}};
+  if (const auto end = (*tokenizer)->end_of_text())
+    json["eos_token"] = (*tokenizer)->token_of(*end);
+  return write_file(config, json.dump(2) + "\n");
+}
+
 }  // namespace
 
 Result<Exported> export_checkpoint(const ExportOptions& options) {
   const auto checkpoint = read_checkpoint(options.checkpoint, std::nullopt, false);
   if (!checkpoint) return checkpoint.error();
   if (Status s = make_empty_folder(options.out); !s) return s.error();
-  if (!options.tokenizer.empty()) {
-    if (Status s = copy_tokenizer(options.tokenizer, options.out); !s) return s.error();
+  const bool has_its_own = fs::exists(options.checkpoint / kTokenizerFile);
+  if (!options.tokenizer.empty() || has_its_own) {
+    const fs::path& from = options.tokenizer.empty() ? options.checkpoint : options.tokenizer;
+    if (Status s = copy_tokenizer(from, options.out); !s) return s.error();
+  }
+  if (options.tokenizer.empty()) {
+    if (Status s = describe_tokenizer(options, checkpoint->spec); !s) return s.error();
   }
   const ModelSpec& model = checkpoint->spec.model;
   const auto shards = shards_of(model, options.precision, options.shard_max);

@@ -1,5 +1,5 @@
 // A checkpoint made into a folder that people pass on: the parameters alone, in bf16 or fp32, in
-// files of a limited size, with config.json and, if wanted, the tokenizer of another folder.
+// files of a limited size, with config.json and the tokenizer of the job or of another folder.
 // `AutoModelForCausalLM.from_pretrained` of the Hugging Face libraries loads it. No torch here.
 #pragma once
 
@@ -17,7 +17,7 @@ struct ExportOptions {
   std::filesystem::path out;         // is created; must be empty
   Precision precision = Precision::kBf16;
   Bytes shard_max = Bytes(5'000'000'000);  // of a file's tensors; a larger tensor is alone in one
-  std::filesystem::path tokenizer;         // a folder that has one; empty: none is copied
+  std::filesystem::path tokenizer;  // a folder that has one; empty: the checkpoint's, if it has one
 };
 
 struct Exported {

@@ -109,6 +109,16 @@ TEST_F(ExportTest, NoFileIsLargerThanAsked) {
   EXPECT_EQ(files, done.files);
 }
 
+TEST_F(ExportTest, TheJobsTokenizerComesAlong) {
+  const std::string gpt2 = R"({"added_tokens": [{"id": 1, "content": "</s>", "special": true}],
+    "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})";
+  std::ofstream(options_.checkpoint / "tokenizer.json") << gpt2;
+  exported();
+  EXPECT_EQ(read_file(options_.out / "tokenizer.json").value(), gpt2);
+  EXPECT_EQ(json("tokenizer_config.json")["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(json("tokenizer_config.json")["eos_token"], "</s>");
+}
+
 TEST_F(ExportTest, TheTokenizerComesAlong) {
   options_.tokenizer = root_ / "tokenizer";
   fs::create_directories(options_.tokenizer);

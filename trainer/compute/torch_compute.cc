@@ -5,6 +5,7 @@
 #include "swarm/core/plan/cost_model.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/initial_weights.h"
+#include "trainer/compute/job_tokenizer.h"
 #include "trainer/model/learner.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/plain/parameter_layout.h"
@@ -33,9 +34,11 @@ MaybeFailure check_fits(Bytes needed, const DeviceChoice& device) {
 class TorchCompute final : public replica::Compute {
  public:
   TorchCompute(std::unique_ptr<StageModel> model, std::shared_ptr<const Dataset> data,
+               std::shared_ptr<const JobTokenizer> tokenizer,
                std::unique_ptr<GroupLeader> replica_group, const data::DataRoots& roots, bool whole)
       : model_(std::move(model)),
         data_(std::move(data)),
+        tokenizer_(std::move(tokenizer)),
         replica_group_(std::move(replica_group)),
         roots_(roots) {
     if (whole) learner_ = std::make_unique<Learner>(*model_, data_, replica_group_.get());
@@ -94,6 +97,10 @@ class TorchCompute final : public replica::Compute {
     return window;
   }
 
+  const tokenizer::TextTokenizer* tokenizer() const override {
+    return tokenizer_ ? tokenizer_->tokenizer.get() : nullptr;
+  }
+
   std::unique_ptr<swarm::StageCompute> make_stage() override {
     return std::make_unique<TorchStage>(*model_, data_);
   }
@@ -102,8 +109,9 @@ class TorchCompute final : public replica::Compute {
 
  private:
   std::unique_ptr<StageModel> model_;
-  std::shared_ptr<const Dataset> data_;         // of stage 0, which draws
-  std::unique_ptr<GroupLeader> replica_group_;  // null: this process computes alone
+  std::shared_ptr<const Dataset> data_;            // of stage 0, which draws
+  std::shared_ptr<const JobTokenizer> tokenizer_;  // of stage 0; null: the job has none
+  std::unique_ptr<GroupLeader> replica_group_;     // null: this process computes alone
   data::DataRoots roots_;
   std::unique_ptr<Learner> learner_;  // of a whole model
 };
@@ -114,10 +122,14 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
                              std::unique_ptr<replica::Compute>& out) {
   if (auto failure = check_fits(needed_memory(order), device_)) return failure;
   std::shared_ptr<const Dataset> data;
+  tokenizer_.reset();
   if (order.stage == 0) {
     auto opened = Dataset::open(order.spec, roots_, read_);
     if (!opened) return data_failure(opened.error());
     data = std::move(*opened);
+    auto tokenizer = open_job_tokenizer(order.spec, roots_);
+    if (!tokenizer) return data_failure(tokenizer.error());
+    tokenizer_ = std::move(*tokenizer);
   }
   std::unique_ptr<StageModel> model;
   const UnitRange units = order.cut[static_cast<std::size_t>(order.stage)];
@@ -125,8 +137,8 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   const bool whole = order.cut.size() == 1;
   std::unique_ptr<GroupLeader> replica_group;
   if (whole && make_replica_group_) replica_group = make_replica_group_(*model);
-  out = std::make_unique<TorchCompute>(std::move(model), std::move(data), std::move(replica_group),
-                                       roots_, whole);
+  out = std::make_unique<TorchCompute>(std::move(model), std::move(data), tokenizer_,
+                                       std::move(replica_group), roots_, whole);
   return std::nullopt;
 }
 
@@ -136,7 +148,7 @@ MaybeFailure TorchHost::guarded(const std::function<void()>& work) {
 
 Status TorchHost::write_checkpoint(const std::filesystem::path& folder,
                                    const replica::CheckpointContent& content) {
-  return trainer::write_checkpoint(folder, content);
+  return trainer::write_checkpoint(folder, content, tokenizer_ ? tokenizer_->content : "");
 }
 
 Result<replica::Checkpoint> TorchHost::read_checkpoint(const std::filesystem::path& folder,

@@ -13,6 +13,8 @@
 
 namespace shoal::trainer {
 
+struct JobTokenizer;
+
 // Makes the replica group of a whole model; none: this process is never in one.
 using MakeReplicaGroup = std::function<std::unique_ptr<GroupLeader>(StageModel&)>;
 
@@ -42,6 +44,7 @@ class TorchHost final : public replica::ComputeHost {
   data::DataRoots roots_;
   outer_opt::Accelerator* accelerator_;
   MakeReplicaGroup make_replica_group_;
+  std::shared_ptr<const JobTokenizer> tokenizer_;  // of the last stage 0 that was made; may be null
   data::ReadStored read_;
 };
 

@@ -178,7 +178,7 @@ function makeEvents(options, data) {
 function makeCheckpoints(options, data) {
   const files = Array.from({ length: options.stages }, (_, i) => `model-0000${i + 1}-of-0000${options.stages}.safetensors`);
   return [1, 2, 3].map((n) => ({
-    id: `ckpt_${n}`, job: 'job_1', epoch: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
+    id: `ckpt_${n}`, job: 'job_1', epoch: 0, round: options.rounds - 50 * (4 - n), state: n === 1 ? 'deleted' : 'stored', final: false, pinned: n === 3, job_name: 'large', owner: 'ana', step: 1000 * n, tokens: (options.rounds - 50 * (4 - n)) * 819_200,
     anchor_digest: 'ab'.repeat(16), momentum_digest: 'ac'.repeat(16), writer: 'rep_1', detail: '', bytes: 13e9,
     sample: n === 2 ? '' : options.hostile ? kMarkup + kLong : 'Call me Ishmael. Some years ago, never mind how long precisely,\nI thought I would sail about a little.',
     files: ['config.json', 'model.safetensors.index.json', ...files].map((path, i) => ({ path, size: i < 2 ? 700 : 1.6e9, sha256: String(i).repeat(64).slice(0, 64) })),
@@ -228,7 +228,7 @@ function logPage(options, data, url) {
   return { items, next_cursor: String(first + items.length), missing: options.hostile ? [{ agent: 'agt_2', agent_name: kMarkup, problem: 'the agent is not connected' }] : [] };
 }
 
-// Every line between the first 64 agents; a few cannot be dialled or were not measured.
+// Every line between the first 64 agents; a few cannot be dialed or were not measured.
 function networkLines({ agents }) {
   const some = agents.slice(0, 64);
   return some.flatMap((from, i) => some.flatMap((to, j) => (i === j ? [] : [{
@@ -286,6 +286,8 @@ function answer(world, url, path) {
     if (agent[2] === 'drain') one.state = 'draining';
     return [200, one];
   }
+  if (path === '/space') return [200, { parts: [{ what: 'checkpoints', bytes: 26e9 }, { what: 'tables', bytes: 8e8 }], checkpoint_budget: 30e9, tables: [], jobs: [{ job: 'job_1', name: 'large', owner: 'ana', phase: 'training', checkpoints: 26e9, history: 7e8, series: 1e8 }] }];
+  if (path === '/checkpoints') return [200, pageOf(world.checkpoints.filter((one) => one.state !== 'deleted'), url, true)];
   const checkpoint = /^\/checkpoints\/([^/]+)(\/verify)?$/.exec(path);
   const kept = checkpoint && world.checkpoints.find((entry) => entry.id === checkpoint[1]);
   if (kept && checkpoint[2]) return [200, { checkpoint: kept.id, ok: true, files: kept.files.map((file) => ({ ...file, ok: true, problem: null })) }];

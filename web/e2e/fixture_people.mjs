@@ -3,7 +3,7 @@
 
 const kAny = { viewer: ['view_cluster', 'view_job', 'read_logs', 'read_metrics'], metrics: ['read_metrics'] };
 kAny.submitter = ['view_cluster', 'view_job', 'submit_job'];
-kAny.operator = [...kAny.viewer, 'read_agent_logs', 'submit_job', 'control_job', 'control_agent', 'revoke_agent', 'create_join_token', 'read_audit'];
+kAny.operator = [...kAny.viewer, 'read_agent_logs', 'submit_job', 'control_job', 'control_agent', 'revoke_agent', 'create_join_token', 'read_audit', 'view_space'];
 kAny.admin = [...kAny.operator, 'download_checkpoint', 'manage_tokens', 'rotate_ca'];
 const kOwn = { submitter: ['read_logs', 'control_job', 'download_checkpoint'], operator: ['download_checkpoint'] };
 
@@ -16,7 +16,7 @@ function grantsOf(scope) {
   return grants;
 }
 
-// Of paths that not everybody may ask for.
+// Answers for paths that not everybody may ask for.
 const kNeeds = [[/^\/tokens/, 'manage_tokens'], [/^\/audit/, 'read_audit'], [/^\/agents\/[^/]+\/logs/, 'read_agent_logs'], [/^\/session$/, null], [/./, 'view_cluster']];
 
 const problem = (status, code, detail, hint = '') => [status, { type: `/problems/${code}`, title: detail, status, detail, code, hint }];

@@ -145,16 +145,16 @@ async function tabs(browser) {
   fixture.stop();
 }
 
-// Who sees which words on which page, and which not.
+// Which words each person sees on which page, and which not.
 const kSeen = [
   ['eve', '/jobs', ['The scope viewer does not let you submit jobs.'], ['New job']],
   ['eve', '/jobs/new', ['The scope viewer does not let you submit jobs.'], ['Submit the job']],
-  ['eve', '/jobs/job_1', ['The scope viewer does not let you pause, resume or cancel jobs.', 'of ana'], ['Pause', '/tokens', 'Audit']],
-  ['eve', '/agents/agt_1', ['The scope viewer does not let you take agents out of work'], ['Drain', 'Logs']],
+  ['eve', '/jobs/job_1', ['The scope viewer does not let you control jobs and their checkpoints.', 'of ana'], ['Pause', '/tokens', 'Audit']],
+  ['eve', '/agents/agt_1', ['The scope viewer does not let you take agents out of service'], ['Drain', 'Logs']],
   ['eve', '/checkpoints/ckpt_2', ['The scope viewer does not let you download checkpoints.'], ['shoal checkpoint download']],
   ['eve', '/join', ['does not let you let hosts join'], []],
   ['eve', '/tokens', ['manage_tokens needs another scope'], ['Make the token']],
-  ['ben', '/jobs/job_1', ['lets you pause, resume or cancel jobs of your own only; this is ana’s.'], ['Pause']],
+  ['ben', '/jobs/job_1', ['lets you control jobs and their checkpoints of your own only; this is ana’s.'], ['Pause']],
   ['ben', '/jobs', ['New job'], ['does not let you']],
   ['ana', '/jobs/job_1', ['Pause', 'Cancel'], ['does not let you', 'Audit']],
   ['ana', '/checkpoints/ckpt_2', ['shoal checkpoint download'], ['does not let you']],

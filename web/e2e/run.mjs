@@ -53,7 +53,7 @@ const kPages = {
   topology: ['/jobs/e2e/topology', '2 replicas'],
   spec: ['/jobs/e2e/spec?with=job_2', 'every = 40'],
   'spec-resolved': ['/jobs/e2e/spec?text=resolved', 'As TOML, with every default'],
-  agent: ['/agents/agt_1', 'Take it out of work'],
+  agent: ['/agents/agt_1', 'Take it out of service'],
   logs: ['/jobs/e2e/logs?q=assigned', 'assigned to device 0'],
   'agent-logs': ['/agents/agt_1/logs?q=joined', 'joined as agt_1'],
   checkpoint: ['/checkpoints/', 'config.json'],
@@ -254,7 +254,7 @@ async function checkNoGap(page, before) {
 
 const statusNow = async () => (await ask('/jobs/e2e')).status;
 
-// All trainers end between two checkpoints, so the job goes back to the older one: what it trained after it counts no more.
+// All trainers end between two checkpoints, so the job goes back to the older one: what it trained after that no longer counts.
 async function checkRestart(page) {
   const http = cluster.http.replace('http://', '');
   const before = await page.evaluate(() => performance.timeOrigin);

@@ -5,7 +5,7 @@ import type * as Api from './api_types';
 
 export type {
   Agent, ApiToken, Audit as Audited, Checkpoint, Contribution, DryRun, Event as ClusterEvent, Example, Job, JobProgress as Progress, JobSpec, JobStatus, Join,
-  NetworkLink, Plan, Replica, Round, Reduce, Series, SeriesLine, SpecValue, Verification as Verified, Version,
+  NetworkLink, Plan, Replica, Round, Reduce, Series, SeriesLine, Space, SpecValue, Verification as Verified, Version,
 } from './api_types';
 export type Phase = Api.JobStatus['phase'];
 export type RoundState = Api.Round['state'];
@@ -23,7 +23,7 @@ export interface Topology {
   links: TopologyLink[];
 }
 
-// Whose job it is; a coordinator without logins does not say.
+// The owner of the job; a coordinator without logins does not report one.
 export const ownerOf = (job: Api.Job): string => (job as { owner?: string }).owner ?? '';
 
 interface Page<T> {

@@ -685,3 +685,25 @@ export interface Shard {
   url: string;
   max_token: number;
 }
+
+export interface Space {
+  parts: {
+    what: string;
+    bytes: number;
+  }[];
+  checkpoint_budget: number | null;
+  tables: {
+    name: string;
+    rows: number;
+    bytes: number;
+  }[];
+  jobs: {
+    job: string;
+    name: string;
+    owner: string;
+    phase: 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'finalizing' | 'paused' | 'completed' | 'cancelled' | 'failed' | null;
+    checkpoints: number;
+    history: number;
+    series: number;
+  }[];
+}

@@ -1,5 +1,5 @@
 // A line chart over uPlot: one cursor for all charts of a page, marks for events, and behind each chart the
-// same numbers as a table and as a file. Colours come from the style sheet, so that it follows the theme.
+// same numbers as a table and as a file. Colors come from the style sheet, so that it follows the theme.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
@@ -11,7 +11,7 @@ export interface Line {
   name: string;
   x: (number | null)[];
   y: (number | null)[];
-  colour: 1 | 2 | 3 | 4;
+  color: 1 | 2 | 3 | 4;
   points?: boolean; // few values, far apart: joined and marked
 }
 
@@ -64,13 +64,13 @@ function drawMarks(plot: uPlot, marks: Mark[]): void {
 const fewPoints = (line: Line) => line.x.length <= 60;
 
 function series(line: Line, smoothing: number, unit: (value: number | null | undefined) => string): uPlot.Series {
-  const colour = css(`--line-${line.colour}`);
+  const color = css(`--line-${line.color}`);
   return {
     label: line.name,
-    stroke: colour,
+    stroke: color,
     width: smoothing > 0 && !line.points ? 2 : 1.6,
     spanGaps: true,
-    points: line.points && fewPoints(line) ? { show: true, size: 5, fill: colour } : { show: false },
+    points: line.points && fewPoints(line) ? { show: true, size: 5, fill: color } : { show: false },
     value: (_, value) => unit(value),
   };
 }

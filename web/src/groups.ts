@@ -23,11 +23,11 @@ export function groupsOf(round: Round): Group[] {
   return [...members].sort(([a], [b]) => a - b).map(([index, list]) => ({ index, members: list, ...outcome(round, round.reduces?.[index], list) }));
 }
 
-// Those of the round whom no group has: lost before or while they averaged, or without a part.
+// Members of the round in no group: lost before or while they averaged, or without a part.
 export const inNoGroup = (round: Round): Contribution[] =>
   inGroups(round) ? round.contributions.filter((one) => typeof one.group !== 'number') : [];
 
-// How the values of a round travelled and why so; several where its stages differ.
+// How the values of a round traveled and why so; several where its stages differ.
 export const topologyTexts = (round: Round): string[] => [
   ...new Set((round.reduces ?? []).filter((one) => one.topology != null).map((one) => `${one.topology}: ${one.topology_reason}${one.entropy_coding === true ? '; entropy coded' : ''}`)),
 ];

@@ -8,7 +8,7 @@ import { now, staleSince, watch, type Resource, type Watch } from './live';
 import type { Tone } from './status';
 import { csv, thin } from './sample';
 
-// Colour, glyph and text together: each says the same.
+// Color, glyph and text together: each says the same.
 const kGlyphs: Record<Tone, JSX.Element> = {
   good: <path d="M3 8.5l3.2 3.2L13 4.8" fill="none" stroke="currentColor" stroke-width="2.4" />,
   busy: <path d="M8 2.5v5.7l4 2.3M14 8A6 6 0 1 1 8 2" fill="none" stroke="currentColor" stroke-width="2" />,

@@ -54,7 +54,7 @@ describe('what somebody may not do', () => {
   });
   it('may depend on whose job it is', () => {
     expect(whyNot(submitter, 'control_job', 'ana')).toBe('');
-    expect(whyNot(submitter, 'control_job', 'ben')).toBe('The scope submitter, metrics lets you pause, resume or cancel jobs of your own only; this is ben’s.');
+    expect(whyNot(submitter, 'control_job', 'ben')).toBe('The scope submitter, metrics lets you control jobs and their checkpoints of your own only; this is ben’s.');
     expect(whyNot(submitter, 'control_job', '')).toContain('nobody’s');
   });
   it('is nothing where nobody logs in', () => {

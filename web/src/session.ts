@@ -1,12 +1,12 @@
-// Who uses this page: the login of this browser. The coordinator keeps it in a cookie that the page cannot read, so
-// the page asks (GET /api/v1/session) and is told of each answer that says otherwise. A login that ends leaves the
+// The login of this browser. The coordinator keeps it in a cookie that the page cannot read, so the page asks
+// (GET /api/v1/session), and every answer that contradicts it is reported here. A login that ends leaves the
 // pages where they are, hidden, for the same person to continue; logging out forgets them. All tabs follow.
 import { batch, signal } from '@preact/signals';
 import { ApiError, asApiError, ask, kSessionPath, onRefusedLogin, send } from './api';
 
 export type Action =
   | 'view_cluster' | 'read_logs' | 'read_agent_logs' | 'read_metrics' | 'submit_job' | 'control_job' | 'download_checkpoint'
-  | 'control_agent' | 'create_join_token' | 'read_audit' | 'manage_tokens';
+  | 'control_agent' | 'create_join_token' | 'read_audit' | 'view_space' | 'manage_tokens';
 
 // docs/identity.md has the actions and what each scope grants.
 export interface Principal {
@@ -24,7 +24,7 @@ export type Session =
   | { state: 'out'; why: string }; // why it ended; empty: it had not begun
 
 export const session = signal<Session>({ state: 'asking', problem: null });
-// Whose pages are shown, or hidden behind the login page; empty: nobody's.
+// The person whose pages are shown, or hidden behind the login page; empty: nobody.
 export const person = signal('');
 // Why the last attempt to log in was refused.
 export const refusedLogin = signal<ApiError | null>(null);
@@ -69,8 +69,8 @@ export function proofIn(pasted: string): Proof | string {
 
 const kDoing: Record<Action, string> = {
   view_cluster: 'see this cluster', read_logs: 'read the logs of jobs', read_agent_logs: 'read the logs of agents', read_metrics: 'read the metrics',
-  submit_job: 'submit jobs', control_job: 'pause, resume or cancel jobs', download_checkpoint: 'download checkpoints',
-  control_agent: 'take agents out of work or put them back', create_join_token: 'let hosts join', read_audit: 'read the audit trail',
+  submit_job: 'submit jobs', control_job: 'control jobs and their checkpoints', download_checkpoint: 'download checkpoints',
+  control_agent: 'take agents out of service or put them back', create_join_token: 'let hosts join', read_audit: 'read the audit trail', view_space: 'see what takes the space',
   manage_tokens: 'manage tokens',
 };
 

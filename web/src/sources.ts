@@ -1,4 +1,4 @@
-// What the pages watch: which question, and which events make its answer old.
+// What the pages watch: for each answer of the API, how to request it and which events make it stale.
 import {
   ask, askAll, askSome, askText, query,
   ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type NetworkLink, type Replica, type Round, type Series, type Topology,
@@ -21,7 +21,7 @@ export const job = (id: string): Watch<Job> => ({
   concerns: (event) => ofJob(event, id),
 });
 
-// What a job was submitted as; null: the coordinator has not kept it. It never changes.
+// The text that a job was submitted as; null: the coordinator has not kept it. It never changes.
 export const submitted = (id: string): Watch<string | null> => ({
   load: async () => {
     try {
@@ -53,7 +53,7 @@ export const agent = (id: string): Watch<Agent> => ({
 
 const replicaList = (id: string) => askSome<Replica>(`${path(id)}/replicas`, { limit: 200, order: 'desc' });
 
-// There is no list over all jobs; those that are not over have theirs asked for.
+// The API has no list over all jobs, so this asks for the list of each unfinished one.
 export const replicasOfAgent = (id: string, mostJobs = 16): Watch<Replica[]> => ({
   load: async () => {
     const open = (await askAll<Job>('/jobs')).filter((one) => !isOver(one.status.phase)).slice(0, mostJobs);
@@ -116,7 +116,7 @@ export const rounds = (id: string, most = 60): Watch<Round[]> => {
   };
 };
 
-// One round by its number; null where there is none to ask for.
+// One round by its number; null without a number.
 export const round = (id: string, number: string): Watch<Round | null> => ({
   load: async () => (number === '' ? null : ask<Round>(`${path(id)}/rounds/${number}`)),
   concerns: (event) => number !== '' && ofJob(event, id) && event.round === Number(number),
@@ -127,7 +127,7 @@ export interface Lines {
   [name: string]: { x: (number | null)[]; y: (number | null)[]; time?: (number | null)[] };
 }
 
-// A series that has no point yet is an answer without lines.
+// The answer for a series without points has no lines.
 export const series = (id: string, names: string[], x: string, points = 800): Watch<Lines> => ({
   load: async () => {
     const lines: Lines = {};
@@ -183,5 +183,5 @@ export const events = (
   slowMs: 8000,
 });
 
-// What went wrong in the cluster, and the starts of the coordinator; the latter are no warnings.
+// The newest warnings and errors of the cluster.
 export const failures = (): Watch<ClusterEvent[]> => events({ severity: 'warning' }, 100);

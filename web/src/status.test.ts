@@ -257,8 +257,8 @@ describe('coverage', () => {
     const piped = job('training');
     piped.spec.swarm.stages = 2;
     const at = (id: string, stage: number) => ({ ...replica(id), stage });
-    expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0), at('rep_3', 1)])).toEqual({ tone: 'bad', text: '3 serve, at least 1 a stage, 2 needed' });
-    expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0)]).text).toBe('2 serve, at least 0 a stage, 2 needed');
+    expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0), at('rep_3', 1)])).toEqual({ tone: 'bad', text: '3 serve, at least 1 in each stage (2 needed)' });
+    expect(coverage(piped, [at('rep_1', 0), at('rep_2', 0)]).text).toBe('2 serve, at least 0 in each stage (2 needed)');
     piped.spec.swarm.stages = 'auto'; // not planned yet
     expect(coverage(piped, [at('rep_1', 0)]).text).toBe('1 serve, at least 2 needed');
   });

@@ -1,4 +1,4 @@
-// What the pages say, computed from what the API answers: pure functions from records to verdicts. Whom a
+// What the pages say, computed from what the API answers: pure functions from records to verdicts: whom a
 // round waits for, what is wrong in the cluster, how a failure ended, how much of the time was computing.
 import type { Agent, ClusterEvent, Contribution, DryRun, Job, Phase, Replica, Round } from './api';
 import { bytes, duration, finite, millis, number, plural, words } from './format';
@@ -93,7 +93,7 @@ export function coverage(job: Job, replicas: Replica[]): { tone: Tone; text: str
   const least = Math.min(...counts), needed = job.spec.swarm.min_replicas;
   const tone: Tone = least >= needed ? 'good' : 'bad';
   if (stages === 1) return { tone, text: `${here.length} serve, at least ${needed} needed` };
-  return { tone, text: `${here.length} serve, at least ${least} a stage, ${needed} needed` };
+  return { tone, text: `${here.length} serve, at least ${least} in each stage (${needed} needed)` };
 }
 
 // The newest copy of each round, newest round first, of the newest epoch only, at most `most`.
@@ -327,7 +327,7 @@ export function done(job: Job): number | null {
   return rounds_total > 0 ? rounds_committed / rounds_total : null;
 }
 
-// Of the whole job; of timed rounds an estimate from the steps done. null before the first commit.
+// Rounds of the whole job; for timed rounds an estimate from the steps done. null before the first commit.
 function roundsExpected(job: Job): number | null {
   const { rounds_committed, rounds_total } = job.status.progress;
   if (rounds_committed === 0) return null;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Topology, TopologyReplica } from './api';
-import { kCellHeight, kHeadHeight, layOut, neighbour, withStages } from './topology';
+import { kCellHeight, kHeadHeight, layOut, neighbor, withStages } from './topology';
 
 function topology(stages: number, perStage: number): Topology {
   const replicas = Array.from({ length: stages * perStage }, (_, i) => ({ id: `rep_${i + 1}`, agent: null, stage: i % stages }) as TopologyReplica);
@@ -40,14 +40,14 @@ describe('layOut', () => {
   });
 });
 
-describe('neighbour', () => {
+describe('neighbor', () => {
   const { cells } = layOut(topology(2, 2), 900); // rep_1 and rep_3 in stage 0, rep_2 and rep_4 in stage 1
   it('follows the arrows and stays at the edge', () => {
-    expect(neighbour(cells, 'rep_1', 'ArrowDown')).toBe('rep_3');
-    expect(neighbour(cells, 'rep_3', 'ArrowRight')).toBe('rep_4');
-    expect(neighbour(cells, 'rep_4', 'ArrowRight')).toBe('rep_4');
-    expect(neighbour(cells, 'rep_1', 'ArrowUp')).toBe('rep_1');
-    expect(neighbour([], null, 'ArrowUp')).toBeNull();
+    expect(neighbor(cells, 'rep_1', 'ArrowDown')).toBe('rep_3');
+    expect(neighbor(cells, 'rep_3', 'ArrowRight')).toBe('rep_4');
+    expect(neighbor(cells, 'rep_4', 'ArrowRight')).toBe('rep_4');
+    expect(neighbor(cells, 'rep_1', 'ArrowUp')).toBe('rep_1');
+    expect(neighbor([], null, 'ArrowUp')).toBeNull();
   });
 });
 

@@ -75,7 +75,7 @@ function wires(links: TopologyLink[], cells: Cell[], cellPx: number): Wire[] {
 }
 
 // The cell that an arrow key leads to: the nearest one in that direction, or the same.
-export function neighbour(cells: Cell[], id: string | null, key: string): string | null {
+export function neighbor(cells: Cell[], id: string | null, key: string): string | null {
   const here = cells.find((cell) => cell.replica.id === id) ?? cells[0];
   if (here === undefined) return null;
   const dx = key === 'ArrowLeft' ? -1 : key === 'ArrowRight' ? 1 : 0;

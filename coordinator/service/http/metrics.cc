@@ -6,6 +6,7 @@
 #include <prometheus/text_serializer.h>
 
 #include "coordinator/service/http/process_stats.h"
+#include "coordinator/service/http/server.h"
 #include "coordinator/service/http/views.h"
 
 namespace shoal::coordinator::rest {
@@ -378,6 +379,37 @@ void add_webhook(Families& out, const WebhookCounts& counts) {
               static_cast<double>(counts.failed));
 }
 
+template <typename Families>
+void add_bucket(Families& out, const BucketCounts& counts) {
+  out.counter("shoal_object_store_retries_total",
+              "Requests to --checkpoint-store that had to be tried again.", {},
+              static_cast<double>(counts.retries));
+  out.gauge("shoal_object_store_waiting",
+            "Manifests and deletions that --checkpoint-store has not taken yet.", {},
+            static_cast<double>(counts.waiting));
+}
+
+template <typename Families>
+void add_exporter(Families& out, const otlp::ExporterCounts& counts) {
+  const char* help = "Spans and exports of all metrics that --otlp is done with.";
+  const auto add = [&](const char* signal, const char* result, std::uint64_t count) {
+    out.counter("shoal_otlp_exports_total", help, {{"signal", signal}, {"result", result}},
+                static_cast<double>(count));
+  };
+  add("spans", "sent", counts.spans_sent);
+  add("spans", "dropped", counts.spans_dropped);
+  add("metrics", "sent", counts.metrics_sent);
+  add("metrics", "dropped", counts.metrics_dropped);
+}
+
+template <typename Families>
+void add_outside(Families& out, const Metrics::Outside& outside) {
+  add_webhook(out, outside.webhook != nullptr ? outside.webhook->counts() : WebhookCounts());
+  add_bucket(out, outside.bucket != nullptr ? outside.bucket->counts() : BucketCounts());
+  add_exporter(out,
+               outside.exporter != nullptr ? outside.exporter->counts() : otlp::ExporterCounts());
+}
+
 }  // namespace
 
 void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const LiveView& live,
@@ -444,8 +476,9 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
   return Status();
 }
 
-Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
-                                    const Webhook* webhook, Bytes checkpoint_budget) {
+Result<std::vector<MetricFamily>> Metrics::collect(Cluster& cluster, Reader& reader,
+                                                   const Refusals& refusals,
+                                                   const Outside& outside) {
   const auto live = cluster.live();
   const Counts counts = cluster.counts();
   Families out;
@@ -464,8 +497,8 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refu
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
   }
   add_events(out, counts);
-  add_checkpoints(out, counts, checkpoint_budget);
-  add_webhook(out, webhook != nullptr ? webhook->counts() : WebhookCounts());
+  add_checkpoints(out, counts, outside.checkpoint_budget);
+  add_outside(out, outside);
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_runtime(out, cluster.stats());
@@ -474,9 +507,20 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refu
 
   std::vector<MetricFamily> families = out.take();
   for (MetricFamily& own : registry_.Collect()) families.push_back(std::move(own));
+  return families;
+}
+
+Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
+                                    const Outside& outside) {
+  const auto families = collect(cluster, reader, refusals, outside);
+  if (!families.ok()) return families.error();
   std::ostringstream text;
-  prometheus::TextSerializer().Serialize(text, families);
+  prometheus::TextSerializer().Serialize(text, families.value());
   return text.str();
+}
+
+Metrics::Outside outside_of(const HttpOptions& options) {
+  return {options.webhook, options.bucket, options.exporter, options.checkpoints_max};
 }
 
 }  // namespace shoal::coordinator::rest

@@ -21,9 +21,15 @@
 
 #include "base/result.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/otlp/exporter.h"
 #include "coordinator/service/people/refusals.h"
+#include "coordinator/service/shelves/checkpoint_bucket.h"
 #include "coordinator/service/webhooks/webhook.h"
 #include "threads/mutex.h"
+
+namespace shoal::coordinator {
+struct HttpOptions;  // server.h
+}  // namespace shoal::coordinator
 
 namespace shoal::coordinator::rest {
 
@@ -38,9 +44,19 @@ class Metrics {
   void streams(std::int64_t now) { streams_.Set(static_cast<double>(now)); }
   void stream_dropped(std::string_view reason);
 
-  // Prometheus text format 0.0.4.
+  // What else of this process has numbers; null: it does not run.
+  struct Outside {
+    const Webhook* webhook = nullptr;
+    const CheckpointBucket* bucket = nullptr;
+    const otlp::Exporter* exporter = nullptr;
+    Bytes checkpoint_budget = {};  // of all jobs; 0: none
+  };
+  Result<std::vector<prometheus::MetricFamily>> collect(Cluster& cluster, Reader& reader,
+                                                        const Refusals& refusals,
+                                                        const Outside& outside);
+  // The same in the Prometheus text format 0.0.4.
   Result<std::string> scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
-                             const Webhook* webhook = nullptr, Bytes checkpoint_budget = Bytes());
+                             const Outside& outside);
 
  private:
   struct JobSample;
@@ -65,5 +81,7 @@ class Metrics {
   std::int64_t settled_job_ SHOAL_GUARDED_BY(mutex_) = 0;
   std::array<std::int64_t, 10> settled_phases_ SHOAL_GUARDED_BY(mutex_){};
 };
+
+Metrics::Outside outside_of(const HttpOptions& options);
 
 }  // namespace shoal::coordinator::rest

@@ -27,6 +27,7 @@ class MetricsTest : public testing::ServerFixture {
     rounds.rejected[static_cast<std::size_t>(RejectReason::kOutlier)] = 1;
     counts.events[static_cast<std::size_t>(Severity::kWarning)] = 1;
     counts.incidents["round_aborted"] = 1;
+    counts.checkpoints_stored = Bytes(123);
     cluster_.set_counts(std::move(counts));
     start();
   }
@@ -57,6 +58,9 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
         "shoal_contributions_rejected_total{job_id=\"job_7\",reason=\"outlier\"} 1\n",
         "shoal_steps_skipped_total{job_id=\"job_7\"} 0\n",
         "shoal_incidents_total{kind=\"round_aborted\"} 1\n",
+        "shoal_checkpoint_bytes{state=\"stored\"} 123\n",
+        "shoal_checkpoint_bytes{state=\"pending\"} 0\n",
+        "shoal_checkpoint_budget_bytes 0\n",
         "shoal_incidents_total{kind=\"momentum_lost\"} 0\n",
         "shoal_agents_quarantined 0\n",
         "shoal_events_total{severity=\"warning\"} 1\n",

@@ -24,8 +24,10 @@
 #include "coordinator/service/files/file_store.h"
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
+#include "coordinator/service/otlp/exporter.h"
 #include "coordinator/service/people/people.h"
 #include "coordinator/service/people/refusals.h"
+#include "coordinator/service/shelves/checkpoint_bucket.h"
 #include "coordinator/service/webhooks/webhook.h"
 #include "data/data_roots.h"
 
@@ -69,6 +71,12 @@ struct HttpOptions {
   // Sends events outside; read for the metrics. Must outlive the server; null: none.
   const Webhook* webhook = nullptr;
 
+  // Where checkpoints lie that are not in the data folder. Must outlive the server; null: nowhere.
+  const CheckpointBucket* bucket = nullptr;
+
+  // What sends telemetry to a collector, for the metrics. Must outlive the server; null: nothing.
+  const otlp::Exporter* exporter = nullptr;
+
   // Counts the refusals of this port and others. Must outlive the server; null: one of its own.
   Refusals* refusals = nullptr;
 };
@@ -85,6 +93,9 @@ class HttpServer {
 
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
+
+  // What /metrics shows. The reader is the caller's; any thread.
+  Result<std::vector<prometheus::MetricFamily>> collect_metrics(Reader& reader);
 
   std::string address() const;  // "127.0.0.1:41234": what was really bound
 

@@ -5,7 +5,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "coordinator/service/webhooks/post.h"
 #include "coordinator/service/webhooks/signature.h"
 #include "identity/private_file.h"
 
@@ -76,12 +75,16 @@ Webhook::Webhook(WebhookOptions options, std::string key, std::unique_ptr<Reader
                  std::int64_t position)
     : options_(std::move(options)),
       key_(std::move(key)),
+      client_({.reach = {.clear_allowed = options_.clear_allowed, .private_allowed = true},
+               .patience = {.connect = options_.limit, .silence = options_.limit, .tries = 1},
+               .user_agent = "shoal-coordinator"}),
       reader_(std::move(reader)),
       position_(position),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 Webhook::~Webhook() {
   thread_.request_stop();
+  client_.stop();
   wake();
 }
 
@@ -108,7 +111,7 @@ void Webhook::run(const std::stop_token& stop) {
       wait_for_events(stop);
       continue;
     }
-    const Status posted = post(*event, stop);
+    const Status posted = post(*event);
     if (stop.stop_requested() && !posted.ok()) return;
     if (!posted.ok() && !is_given_up(*event, posted.error())) {
       if (!pause(stop, pauses.next(prng))) return;
@@ -152,15 +155,19 @@ std::optional<EventRecord> Webhook::next() {
   return page->items.front();
 }
 
-Status Webhook::post(const EventRecord& event, const std::stop_token& stop) const {
+Status Webhook::post(const EventRecord& event) const {
   const std::string id = "evt_" + std::to_string(event.seq);
   const std::int64_t now = unix_s();
-  Post message{.url = options_.url, .limit = options_.limit};
-  message.body = R"({"type":")" + event.kind + R"(","data":)" + options_.to_json(event) + "}";
-  message.headers = {{"webhook-id", id},
-                     {"webhook-timestamp", std::to_string(now)},
-                     {"webhook-signature", sign_webhook(key_, id, now, message.body)}};
-  return send(message, stop);
+  std::string body = R"({"type":")" + event.kind + R"(","data":)" + options_.to_json(event) + "}";
+  const objects::Headers headers{{"Content-Type", "application/json"},
+                                 {"webhook-id", id},
+                                 {"webhook-timestamp", std::to_string(now)},
+                                 {"webhook-signature", sign_webhook(key_, id, now, body)}};
+  const auto answer = client_.send(objects::Request{.method = "POST",
+                                                    .url = options_.url,
+                                                    .headers = headers,
+                                                    .body = objects::body_of(std::move(body))});
+  return answer.ok() ? Status() : Status(answer.error());
 }
 
 void Webhook::took(const EventRecord& event) {

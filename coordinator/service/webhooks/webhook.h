@@ -19,17 +19,19 @@
 #include "base/result.h"
 #include "coordinator/core/records/event_record.h"
 #include "coordinator/store/reader.h"
+#include "objects/http.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
 
 struct WebhookOptions {
-  std::string url;            // check_webhook_url() (post.h)
-  std::string secret_file;    // made when it is missing
-  std::string position_file;  // seq of the last event that was taken; none: from now on
+  std::string url;             // checked by objects/reach.h
+  bool clear_allowed = false;  // http to other hosts than this one
+  std::string secret_file;     // made when it is missing
+  std::string position_file;   // seq of the last event that was taken; none: from now on
   Severity severity_min = Severity::kWarning;
   std::function<std::string(const EventRecord&)> to_json;  // the `data` of a message
-  Duration limit = seconds(10);                            // of one POST
+  Duration limit = seconds(10);                            // of silence in one POST
   Duration pause_first = seconds(1), pause_max = seconds(300);
   Duration drop_after = seconds(86'400);  // of trying one event
 };
@@ -56,12 +58,13 @@ class Webhook {
   bool is_given_up(const EventRecord& event, const Error& why);
   // The next event; none: there is none, or the store did not say.
   std::optional<EventRecord> next();
-  Status post(const EventRecord& event, const std::stop_token& stop) const;
+  Status post(const EventRecord& event) const;
   void took(const EventRecord& event);
   bool pause(const std::stop_token& stop, Duration time);
 
   const WebhookOptions options_;
   const std::string key_;
+  objects::Client client_;
   const std::unique_ptr<Reader> reader_;
   std::int64_t position_;                                               // the thread's
   std::optional<std::chrono::steady_clock::time_point> failing_since_;  // the thread's

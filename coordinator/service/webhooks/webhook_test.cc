@@ -113,6 +113,15 @@ TEST_F(WebhookTest, WhatIsNotTakenIsSentAgainAlsoAfterARestart) {
   EXPECT_THAT(taken(), ElementsAre("evt_1", "evt_2", "evt_3"));
 }
 
+TEST_F(WebhookTest, ARedirectIsNotFollowed) {
+  answer_with(302);
+  const auto webhook = start(options());
+  warn("one");
+  webhook->wake();
+  ASSERT_TRUE(comes([&] { return webhook->counts().failed >= 2; }));
+  EXPECT_THAT(last_request(), ::testing::StartsWith("POST /hook HTTP/1.1\r\n"));
+}
+
 TEST_F(WebhookTest, WhatIsNeverTakenIsDroppedAndCounted) {
   answer_with(400);
   WebhookOptions impatient = options();

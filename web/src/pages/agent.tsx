@@ -1,5 +1,5 @@
 // One agent: whether it is heard from, its devices, what it works on, what happened to it, and the ways to take
-// it out of work.
+// it out of service.
 import { useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import { ApiError, command, type Agent, type Replica } from '../api';
@@ -49,7 +49,7 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
   const act = (verb: string) => command<Agent>(`/agents/${agent.id}/${verb}`);
   const word = agent.name.length > kConfirmable ? agent.id : agent.name;
   const uncordon = () => act('uncordon').then(() => refuse(''), (error: ApiError) => refuse(error.message));
-  if (agent.cordoned === undefined) return <p class="empty">This coordinator cannot take agents out of work.</p>;
+  if (agent.cordoned === undefined) return <p class="empty">This coordinator cannot take agents out of service.</p>;
   if (agent.state === 'gone') return <p class="empty">The agent is gone.</p>;
   const barred = whyNot(session.value, 'control_agent');
   if (barred !== '') return <p><Denied why={barred} /></p>;
@@ -113,10 +113,10 @@ export function AgentPage({ id }: { id: string }) {
           </Card>
           <Card title="Replicas of unfinished jobs">
             {replicas.value === undefined ? <Missing of={replicas} what="replicas" /> : (
-              <Table caption="Replicas" columns={kReplicas} rows={replicas.value} rowKey={(one) => one.id} empty="None: it is free." file="agent-replicas" />
+              <Table caption="Replicas" columns={kReplicas} rows={replicas.value} rowKey={(one) => one.id} empty={shown.state === 'gone' ? 'None: it is gone.' : 'None: it is free.'} file="agent-replicas" />
             )}
           </Card>
-          <Card title="Take it out of work">
+          <Card title="Take it out of service">
             <Actions agent={shown} working={working.length} />
           </Card>
         </div>

@@ -1,7 +1,8 @@
 // One checkpoint: what it is of, its files to download, and whether they still are what was recorded.
 import { useEffect, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import { ApiError, ask, command, ownerOf, type Checkpoint, type Job, type Verified } from '../api';
+import { ApiError, ask, asApiError, command, ownerOf, send, type Checkpoint, type FieldProblem, type Job, type Verified } from '../api';
+import { Confirmed } from '../confirm';
 import { bytes, number, short } from '../format';
 import { Bar, Card, Copy, Denied, Digest, Glyph, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
 import { session, whyNot } from '../session';
@@ -67,27 +68,50 @@ function Verify({ of, found, note }: { of: Checkpoint; found: Found; note: (path
   );
 }
 
-// Why the person may not have its files; some may have those of their own jobs.
-function useBarred(of: Checkpoint | undefined): string {
+// Whose job it is of; unknown until that is answered.
+function useOwner(of: Checkpoint | undefined): string | undefined {
   const [owner, setOwner] = useState<string>();
   useEffect(() => {
     if (of !== undefined) ask<Job>(`/jobs/${of.job}`).then((job) => setOwner(ownerOf(job)), () => setOwner(''));
   }, [of?.job]);
-  return owner === undefined ? '' : whyNot(session.value, 'download_checkpoint', owner);
+  return owner;
+}
+
+// Pin, unpin, delete. The coordinator says what a deletion would break; then it can be asked for all the same.
+function Care({ of, owner }: { of: Checkpoint; owner: string }) {
+  const [needs, setNeeds] = useState<FieldProblem[]>([]);
+  const [refused, refuse] = useState('');
+  const barred = whyNot(session.value, 'control_job', owner);
+  if (barred !== '') return <p><Denied why={barred} /></p>;
+  const pin = () => command<Checkpoint>(`/checkpoints/${of.id}/${of.pinned ? 'unpin' : 'pin'}`)
+    .then(() => refuse(''), (error: unknown) => refuse(asApiError(error).message));
+  const remove = (force: boolean) => send<Checkpoint>('DELETE', `/checkpoints/${of.id}${force ? '?force=true' : ''}`)
+    .then(() => setNeeds([]), (error: unknown) => { setNeeds(asApiError(error).fields); throw error; });
+  return (
+    <div class="actions">
+      {of.state === 'stored' && <button type="button" class="button" onClick={() => void pin()}>{of.pinned ? 'Unpin' : 'Pin'}</button>}
+      {needs.length === 0
+        ? <Confirmed label="Delete" word={of.id} act={() => remove(false)} what="The checkpoint and its files are deleted, if nobody needs them." />
+        : <Confirmed label="Delete all the same" word={of.id} act={() => remove(true)} what="Somebody needs it, as said below." />}
+      {needs.length > 0 && <ul class="problem" role="alert">{needs.map((need) => <li key={need.pointer}>{need.detail}</li>)}</ul>}
+      {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
+    </div>
+  );
 }
 
 export function CheckpointPage({ id }: { id: string }) {
   const checkpoint = useWatch(sources.checkpoint(id), [id]);
   const [found, setFound] = useState<Found>({});
   const of = checkpoint.value;
-  const barred = useBarred(of);
+  const owner = useOwner(of);
+  const barred = owner === undefined ? '' : whyNot(session.value, 'download_checkpoint', owner);
   if (of === undefined) return <><h1>{id}</h1><Missing of={checkpoint} what="the checkpoint" /></>;
   const small = of.files.filter((file) => kTextual.test(file.path) && file.size < 65_536);
   return (
     <>
-      <h1>{of.id}{of.final && ', final'}</h1>
+      <h1>{of.id}{of.final && ', final'}{of.pinned && ', pinned'}</h1>
       <p class="muted">
-        <Link href="/checkpoints">Checkpoints</Link> · of <Link href={`/jobs/${of.job}`}>{of.job}</Link>
+        <Link href="/checkpoints">Checkpoints</Link> · of <Link href={`/jobs/${of.job}`}>{of.job_name || of.job}</Link>
       </p>
       <div class="tiles">
         <Tile label="State" value={<State tone={checkpointTone(of.state)} text={of.state} />} note={of.detail || <>written <Time at={of.updated_at} /></>} />
@@ -95,6 +119,7 @@ export function CheckpointPage({ id }: { id: string }) {
         <Tile label="Tokens" value={short(of.tokens)} note="trained until then" />
         <Tile label="Size" value={bytes(of.bytes)} note={<>parameters <Digest of={of.anchor_digest} /></>} />
       </div>
+      {owner !== undefined && (of.state === 'stored' || of.state === 'failed') && <Care of={of} owner={owner} />}
       {of.sample && (
         <Card title="Sample text" tools={<Copy text={of.sample} />}>
           <Sample text={of.sample} />

@@ -1,10 +1,12 @@
 // Checkpoints of one job or of all; each has a page with its files.
 import { Link } from 'wouter-preact';
-import { askSome, type Checkpoint, type ClusterEvent, type Job } from '../api';
-import { bytes, number, short } from '../format';
+import { useState } from 'preact/hooks';
+import { ask, askAll, asApiError, type Checkpoint, type ClusterEvent, type Space } from '../api';
+import { bytes, kNone, number, short, words } from '../format';
 import { JobTitle } from '../job_title';
 import type { Watch } from '../live';
-import { Digest, JobLinks, Missing, State, Time, useWatch } from '../parts';
+import { Card, Digest, Glyph, JobLinks, Missing, State, Tile, Time, useWatch } from '../parts';
+import { session, whyNot } from '../session';
 import type { Tone } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
@@ -16,8 +18,9 @@ export const fileHref = (checkpoint: Checkpoint, path: string) =>
   `/api/v1/checkpoints/${checkpoint.id}/files/${path.split('/').map(encodeURIComponent).join('/')}`;
 
 const kColumns: Column<Checkpoint>[] = [
-  { name: 'Checkpoint', show: (one) => <><Link href={`/checkpoints/${one.id}`}>{one.id}</Link>{one.final && <b> final</b>}</>, value: (one) => one.id },
-  { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job}</Link>, value: (one) => one.job },
+  { name: 'Checkpoint', show: (one) => <><Link href={`/checkpoints/${one.id}`}>{one.id}</Link>{one.final && <b> final</b>}{one.pinned && <b> pinned</b>}</>, value: (one) => one.id },
+  { name: 'Job', show: (one) => <Link href={`/jobs/${one.job}`}>{one.job_name || one.job}</Link>, value: (one) => one.job },
+  { name: 'Owner', show: (one) => one.owner || kNone, value: (one) => one.owner ?? '' },
   { name: 'State', show: (one) => <State tone={checkpointTone(one.state)} text={one.state} />, value: (one) => one.state },
   { name: 'Round', numeric: true, show: (one) => number(one.round), value: (one) => one.round },
   { name: 'Step', numeric: true, show: (one) => number(one.step), value: (one) => one.step },
@@ -28,17 +31,39 @@ const kColumns: Column<Checkpoint>[] = [
   { name: 'Files', numeric: true, show: (one) => (one.state === 'stored' ? number(one.files.length) : one.detail), value: (one) => one.files.length },
 ];
 
-// There is no list over all jobs; the newest twenty jobs have theirs asked for.
+// Newest first.
 const ofAllJobs: Watch<Checkpoint[]> = {
-  load: async () => {
-    const jobs = await askSome<Job>('/jobs', { limit: 20 });
-    const lists = await Promise.all(
-      jobs.map((job) => askSome<Checkpoint>(`/jobs/${job.id}/checkpoints`, { limit: 50, order: 'desc' })),
-    );
-    return lists.flat();
-  },
-  concerns: (event: ClusterEvent) => event.kind.startsWith('checkpoint_'),
+  load: () => askAll<Checkpoint>('/checkpoints'),
+  concerns: (event: ClusterEvent) => event.kind.startsWith('checkpoint_') || event.kind === 'job_removed',
 };
+
+const kJobColumns: Column<Space['jobs'][number]>[] = [
+  { name: 'Job', show: (one) => (one.name === '' ? `${one.job}, removed` : <Link href={`/jobs/${one.job}`}>{one.name}</Link>), value: (one) => one.name || one.job },
+  { name: 'Owner', show: (one) => one.owner || kNone, value: (one) => one.owner },
+  { name: 'Checkpoints', numeric: true, show: (one) => bytes(one.checkpoints), value: (one) => one.checkpoints },
+  { name: 'History', numeric: true, show: (one) => bytes(one.history), value: (one) => one.history },
+  { name: 'Series', numeric: true, show: (one) => bytes(one.series), value: (one) => one.series },
+];
+
+// Reads whole databases at the coordinator: asked for, never watched.
+function SpaceCard() {
+  const [space, show] = useState<Space | null>(null);
+  const [refused, refuse] = useState('');
+  const look = () => ask<Space>('/space').then((found) => (refuse(''), show(found)), (error: unknown) => refuse(asApiError(error).message));
+  return (
+    <Card title="What takes the space" tools={<button type="button" class="button" onClick={() => void look()}>{space === null ? 'Look' : 'Look again'}</button>}>
+      {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
+      {space !== null && (
+        <>
+          <div class="tiles small">
+            {space.parts.map((part) => <Tile key={part.what} label={words(part.what)} value={bytes(part.bytes)} note={part.what === 'checkpoints' && space.checkpoint_budget !== null ? `of ${bytes(space.checkpoint_budget)}` : ''} />)}
+          </div>
+          <Table caption="By job, the largest first" columns={kJobColumns} rows={space.jobs} rowKey={(one) => one.job} file="space" />
+        </>
+      )}
+    </Card>
+  );
+}
 
 export function CheckpointsPage({ id }: { id?: string }) {
   const checkpoints = useWatch(id === undefined ? ofAllJobs : sources.checkpoints(id), [id]);
@@ -59,7 +84,8 @@ export function CheckpointsPage({ id }: { id?: string }) {
           empty="No checkpoint yet: they are taken at round boundaries, as the job's [checkpoint] table says."
         />
       )}
-      {id === undefined && <p class="muted">Checkpoints of the twenty newest jobs.</p>}
+      {shown.length > 0 && <p class="muted">They take {bytes(shown.reduce((sum, one) => sum + one.bytes, 0))}.</p>}
+      {id === undefined && whyNot(session.value, 'view_space') === '' && <SpaceCard />}
     </>
   );
 }

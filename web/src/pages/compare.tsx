@@ -64,7 +64,7 @@ function Charted({ jobs }: { jobs: Job[] }) {
   const ids = jobs.map((job) => job.id);
   const lines = useWatch(sources.seriesOfJobs(ids, name), [ids.join(), name]);
   const drawn = useMemo(
-    () => jobs.map((job, i): Line => ({ name: `${job.name} (${job.id})`, ...(lines.value?.[job.id] ?? { x: [], y: [] }), colour: (i + 1) as Line['colour'], points: name === 'validation_loss' })),
+    () => jobs.map((job, i): Line => ({ name: `${job.name} (${job.id})`, ...(lines.value?.[job.id] ?? { x: [], y: [] }), color: (i + 1) as Line['color'], points: name === 'validation_loss' })),
     [lines.value, ids.join()],
   );
   return (

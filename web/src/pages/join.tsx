@@ -19,6 +19,12 @@ export function reachable(grpc: string, hostname: string): { address: string; lo
   return { address: `${host.includes(':') ? `[${host}]` : host}:${port}`, local };
 }
 
+// Where a host joins, when that is not port 7070 of the coordinator's host, which agents try by themselves. The page
+// knows the port unless a proxy hides it.
+export function enrolment(address: string, pagePort: string): string {
+  return pagePort === '' || pagePort === '7070' ? '' : address.replace(/:\d+$/, `:${pagePort}`);
+}
+
 const quoted = (text: string) => (/^[\w@%+=:,./[\]-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
 export function JoinPage() {
@@ -30,8 +36,9 @@ export function JoinPage() {
   if (known.value === undefined) return <><h1>Add a host</h1><Missing of={known} what="how to join" /></>;
   const barred = whyNot(session.value, 'create_join_token');
   const { address, local } = reachable(known.value.grpc, location.hostname);
+  const enrol = enrolment(address, location.port);
   const file = token !== '' ? token : local ? known.value.token_file : './join_token';
-  const line = `shoal-agent --coordinator ${quoted(address)} --join-token ${quoted(file)} --data-root ${quoted(root === '' ? '/srv/data' : root)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
+  const line = `shoal-agent --coordinator ${quoted(address)}${enrol === '' ? '' : ` --enrol ${quoted(enrol)}`} --join-token ${quoted(file)} --data-root ${quoted(root === '' ? '/srv/data' : root)}${name === '' ? '' : ` --name ${quoted(name)}`}`;
   return (
     <>
       <h1>Add a host</h1>
@@ -54,12 +61,12 @@ export function JoinPage() {
         <ol>
           <li>Install Shoal there: <code>shoal-agent</code> and <code>shoal-trainer</code>.</li>
           <li>
-            Make a token on the coordinator’s host, <code>shoal token create --join</code>, and put it into a file that only the agent’s user may read.
+            Make a token on the coordinator’s host, <code>shoal token create --join</code>, and put it into a file that only the agent’s user may read.{' '}
             {barred !== '' && <><Denied why={barred} /> Ask an operator for one. </>}
             Keep it secret: anyone who has it can join. {local && 'An agent on the same host can read the one in its folder.'}
           </li>
           <li>Put the training data into a folder there. Jobs can read what lies beneath it (<code>--data-root</code>), and nothing else of the host.</li>
-          <li>Let the host reach <code>{address}</code> and the coordinator’s port 7070, and the other agents reach its ports 7100 to 7199.</li>
+          <li>Let the host reach <code>{address}</code> and the coordinator’s port {location.port || '7070'}, and the other agents reach its ports 7100 to 7199.</li>
         </ol>
       </Card>
     </>

@@ -1,4 +1,4 @@
-// The login page. It is in front of whatever page was asked for: who logs in is where they wanted to be.
+// The login page. It is in front of whatever page was asked for: after the login people are where they wanted to be.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ApiError } from '../api';
 import { Glyph } from '../parts';
@@ -64,7 +64,7 @@ function Ways() {
       <ul>
         <li><code>shoal up</code> prints a link that logs a browser in; <code>shoal link</code> prints another.</li>
         <li>An admin makes one, here under Tokens or with <code>shoal token create</code>.</li>
-        <li>On the coordinator’s host, that of its admin is in the file <code>admin.token</code> of its data folder.</li>
+        <li>On the coordinator’s host, the admin’s token is in the file <code>admin.token</code> of its data folder.</li>
       </ul>
       <p class="muted">The coordinator keeps the login in a cookie of this browser. Log out on a computer that is not yours.</p>
     </>
@@ -73,7 +73,7 @@ function Ways() {
 
 const kSoonMs = 500;
 
-// Said only when it takes a while: most pages are opened by somebody who is logged in.
+// Shown only when it takes a while: most people who open a page are logged in.
 function Asking({ problem }: { problem: ApiError | null }) {
   const [late, setLate] = useState(false);
   useEffect(() => {

@@ -64,7 +64,7 @@ const over = (way: Way) => (way === 'relayed' ? ', over a relay' : way === 'reve
 
 const kMostAgents = 80, kNamedColumns = 12;
 
-// Six steps of one colour, the strongest is the most. The number is in the title and in the table.
+// Six steps of one color, the strongest is the most. The number is in the title and in the table.
 const step = (value: number, most: number) => Math.min(5, Math.floor((6 * Math.log1p((value / most) * 20)) / Math.log(21)));
 
 function Matrix({ pairs, agents, by }: { pairs: Pair[]; agents: Agent[]; by: Shade }) {
@@ -134,7 +134,7 @@ export function NetworkPage() {
           <Card title={plural(pairs.length, 'link')}
             tools={
               <label>
-                colour{' '}
+                color{' '}
                 <select value={by} onChange={(event) => setBy(event.currentTarget.value as typeof by)}>
                   {Object.entries(kShades).map(([value, name]) => (
                     <option key={value} value={value}>{name}</option>
@@ -143,7 +143,7 @@ export function NetworkPage() {
               </label>
             }>
             <p class="under muted">
-              From the agent of the row to that of the column{many && ', in the order of the rows'}; the stronger the colour, the more {kShades[by]}.
+              From the agent of the row to that of the column{many && ', in the order of the rows'}; the stronger the color, the more {kShades[by]}.
               {ends > kMostAgents && ` The first ${number(kMostAgents)} agents are drawn; the table has all.`}
             </p>
             <Matrix pairs={pairs} agents={agents.value ?? []} by={by} />

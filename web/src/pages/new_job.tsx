@@ -1,4 +1,4 @@
-// A new job: its text, checked by the server while it is written, what the cluster would make of it, and the
+// A new job: its text, checked by the server while it is written, where the cluster would place it, and the
 // submission. It starts from an example, or from the specification of another job (?from=job_7).
 import { useEffect, useState } from 'preact/hooks';
 import { Link, useLocation, useSearchParams } from 'wouter-preact';

@@ -64,7 +64,7 @@ function LoneStages({ job, agents }: { job: Job; agents: Agent[] }) {
   const replicas = useWatch(sources.replicas(job.id), [job.id]);
   const lone = loneStages(replicas.value ?? [], agents);
   if (lone.length === 0) return null;
-  return <span><Glyph tone="warn" /> {lone.join('; ')}</span>;
+  return <div><Glyph tone="warn" /> {lone.join('; ')}</div>;
 }
 
 function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
@@ -96,7 +96,7 @@ function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
       <span class="muted">
         {progress} · {percent(done(job))}
       </span>
-      {status.epoch > 0 && <span><Glyph tone="warn" /> rolled back to a checkpoint {plural(status.epoch, 'time')}</span>}
+      {status.epoch > 0 && <div><Glyph tone="warn" /> rolled back to a checkpoint {plural(status.epoch, 'time')}</div>}
       {status.phase === 'training' && stagesOf(job) > 1 && <LoneStages job={job} agents={agents} />}
     </li>
   );

@@ -22,6 +22,7 @@ interface Rare {
   skipped: boolean;
   nonfinite: boolean;
   clipped: boolean;
+  weighted: boolean;
 }
 
 function rareIn(round: Round): Rare {
@@ -32,6 +33,7 @@ function rareIn(round: Round): Rare {
     skipped: some((one) => (one.skipped ?? 0) > 0),
     nonfinite: some((one) => (one.nonfinite ?? 0) > 0),
     clipped: some((one) => one.clip_factor !== null && one.clip_factor !== 1),
+    weighted: some((one) => one.weight !== null && one.weight !== one.tokens),
   };
 }
 
@@ -40,7 +42,8 @@ function contributionColumns(agents: Agent[], rare: Rare): Column<Contribution>[
   const group: Column<Contribution> = { name: 'Group', numeric: true, show: (one) => number(one.group ?? null), value: (one) => one.group ?? null };
   const skipped: Column<Contribution> = { name: 'Skipped', numeric: true, show: (one) => number(one.skipped ?? null), value: (one) => one.skipped ?? null };
   const nonfinite: Column<Contribution> = { name: 'Not finite', numeric: true, show: (one) => number(one.nonfinite), value: (one) => one.nonfinite };
-  const clip: Column<Contribution> = { name: 'Clip factor', numeric: true, show: (one) => number(one.clip_factor, 3), value: (one) => one.clip_factor };
+  const weight: Column<Contribution> = { name: 'Weight', numeric: true, show: (one) => number(one.weight), value: (one) => one.weight };
+  const clip: Column<Contribution> = { name: 'Clip', numeric: true, show: (one) => number(one.clip_factor, 3), value: (one) => one.clip_factor };
   return [
     { name: 'Replica', show: (one) => one.replica, value: (one) => one.replica },
     { name: 'Agent', show: (one) => agentName(one.agent, agents), value: (one) => agentName(one.agent, agents) },
@@ -56,7 +59,7 @@ function contributionColumns(agents: Agent[], rare: Rare): Column<Contribution>[
     { name: 'Steps', numeric: true, show: (one) => number(one.steps), value: (one) => one.steps },
     ...(rare.skipped ? [skipped] : []),
     { name: 'Tokens', numeric: true, show: (one) => number(one.tokens), value: (one) => one.tokens },
-    { name: 'Weight', numeric: true, show: (one) => number(one.weight), value: (one) => one.weight },
+    ...(rare.weighted ? [weight] : []),
     { name: 'Loss', numeric: true, show: (one) => loss(one.train_loss), value: (one) => one.train_loss },
     { name: 'Norm', numeric: true, show: (one) => number(one.norm, 4), value: (one) => one.norm },
     { name: 'Largest', numeric: true, show: (one) => (finite(one.max_abs) ? one.max_abs.toPrecision(3) : '–'), value: (one) => one.max_abs },

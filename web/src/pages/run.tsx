@@ -1,8 +1,8 @@
 // One run, in the order in which people look: is it moving, does it learn, how far is it, whom does it wait
 // for, who takes part, what does the time and the network go into, what went wrong, what is safe on disk.
 import { useMemo, useState } from 'preact/hooks';
-import { Link } from 'wouter-preact';
-import { ApiError, command, ownerOf, type Agent, type Checkpoint, type ClusterEvent, type Job, type Replica, type Round } from '../api';
+import { Link, useLocation } from 'wouter-preact';
+import { ApiError, asApiError, command, ownerOf, send, type Agent, type Checkpoint, type ClusterEvent, type FieldProblem, type Job, type Replica, type Round } from '../api';
 import { Chart, type Mark } from '../chart';
 import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
@@ -66,8 +66,8 @@ const LossCard = memo(function LossCard({ lines, marks }: { lines: sources.Lines
   const [smoothing, setSmoothing] = useState(0);
   const drawn = useMemo(
     () => [
-      { name: 'Training', ...(lines.train_loss ?? { x: [], y: [] }), colour: 1 as const },
-      { name: 'Validation', ...(lines.validation_loss ?? { x: [], y: [] }), colour: 2 as const, points: true },
+      { name: 'Training', ...(lines.train_loss ?? { x: [], y: [] }), color: 1 as const },
+      { name: 'Validation', ...(lines.validation_loss ?? { x: [], y: [] }), color: 2 as const, points: true },
     ],
     [lines],
   );
@@ -112,6 +112,22 @@ function Cancel({ job }: { job: Job }) {
   return (
     <Confirmed label="Cancel" word={job.name.length > kConfirmable ? job.id : job.name} act={() => command<Job>(`/jobs/${job.id}/cancel`)}
       what="The job ends now and cannot be resumed. Its stored checkpoints stay; the open round is lost." />
+  );
+}
+
+// A job that has ended can be removed.
+function Remove({ job }: { job: Job }) {
+  const [, go] = useLocation();
+  const [needs, setNeeds] = useState<FieldProblem[]>([]);
+  const barred = whyNot(session.value, 'control_job', ownerOf(job));
+  if (barred !== '') return null;
+  const act = () => send<Job>('DELETE', `/jobs/${job.id}`).then(() => go('/jobs'), (error: unknown) => { setNeeds(asApiError(error).fields); throw error; });
+  return (
+    <div class="actions">
+      <Confirmed label="Remove" word={job.name.length > kConfirmable ? job.id : job.name} act={act}
+        what="The job goes, with its checkpoints and its history. The audit trail keeps what was done." />
+      {needs.length > 0 && <ul class="problem" role="alert">{needs.map((need) => <li key={need.pointer + need.detail}>{need.pointer.split('/').pop()}: {need.detail}</li>)}</ul>}
+    </div>
   );
 }
 
@@ -271,7 +287,7 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
 });
 
 const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines; marks: Mark[] }) {
-  const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), colour: 3 as const }], [lines]);
+  const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), color: 3 as const }], [lines]);
   return (
     <Card title="Where the time goes">
       <div class="tiles small">
@@ -288,7 +304,7 @@ const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split;
 const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: sources.Lines; marks: Mark[] }) {
   const { bytes_sent, bytes_ddp, progress } = job.status;
   const rounds = progress.rounds_committed;
-  const drawn = useMemo(() => [{ name: 'Bytes', ...(lines.round_bytes ?? { x: [], y: [] }), colour: 1 as const }], [lines]);
+  const drawn = useMemo(() => [{ name: 'Bytes', ...(lines.round_bytes ?? { x: [], y: [] }), color: 1 as const }], [lines]);
   const ratio = bytes_ddp !== null && bytes_sent > 0 ? bytes_ddp / bytes_sent : null;
   return (
     <Card title="Bytes per round">
@@ -454,7 +470,7 @@ export function RunPage({ id }: { id: string }) {
       </p>
       <WentBack job={job.value} events={failures} />
       <JobLinks job={id} at="" />
-      {!isOver(job.value.status.phase) && <Pausing job={job.value} />}
+      {isOver(job.value.status.phase) ? <Remove job={job.value} /> : <Pausing job={job.value} />}
       {job.error !== null && <Missing of={job} what="the job" />}
       <Moving job={job.value} split={split} rounds={known} />
       {lines.value === undefined ? <Missing of={lines} what="the loss" /> : <LossCard lines={lines.value} marks={marks} />}

@@ -1,4 +1,4 @@
-// API tokens: who has which scopes and until when. A new one is shown once; one that is revoked ends every login
+// API tokens: their owners, scopes and expiry. A new one is shown once; one that is revoked ends every login
 // that was begun with it.
 import { useState } from 'preact/hooks';
 import { ask, asApiError, send, type ApiError, type ApiToken } from '../api';
@@ -32,7 +32,7 @@ function MadeCard({ made, done }: { made: Made; done: () => void }) {
     <Card title={`The new token of ${made.name}`} tools={<Copy text={made.token} />}>
       <pre class="toml" tabIndex={0}>{made.token}</pre>
       <p>
-        <Glyph tone="warn" /> It is shown only now: the coordinator keeps no copy. Whoever has it may do what its scope allows
+        <Glyph tone="warn" /> It is shown only once: the coordinator keeps no copy. Anyone who has it may do what its scope allows
         ({made.scope.replaceAll(',', ', ')}). It goes into <code>shoal login</code>, into <code>SHOAL_TOKEN</code>, or into the login page.
       </p>
       <button type="button" class="button" onClick={done}>
@@ -104,7 +104,7 @@ const isOwn = (token: ApiToken) => session.value.state === 'in' && session.value
 function Revoke({ token }: { token: ApiToken }) {
   return (
     <Confirmed label="Revoke" word={token.id} act={() => send('DELETE', `/tokens/${token.id}`).then(refresh)}
-      what={`The token of ${token.name} works no more, and every login that was begun with it ends.${isOwn(token) ? ' You are logged in with it.' : ''}`} />
+      what={`The token of ${token.name} is revoked, and every login that was begun with it ends.${isOwn(token) ? ' You are logged in with it.' : ''}`} />
   );
 }
 
@@ -129,7 +129,7 @@ export function TokensPage() {
   return (
     <>
       <h1>Tokens</h1>
-      <p class="muted">People and programs show a token. Hosts join with another kind: <code>shoal token create --join</code>.</p>
+      <p class="muted">People and programs log in with these tokens. Hosts join with another kind: <code>shoal token create --join</code>.</p>
       {made !== null && <MadeCard made={made} done={() => make(null)} />}
       {made === null && mayMake && <NewToken made={take} />}
       {known.value === undefined ? <Missing of={known} what="tokens" /> : (

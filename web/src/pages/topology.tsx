@@ -1,4 +1,4 @@
-// Who holds which stage and how the microbatches flow: stages as columns, replicas as cells, links as wide as
+// Which replicas hold which stage, and how the microbatches flow: stages as columns, replicas as cells, links as wide as
 // their traffic; the same as tables. A cell keeps its identity by agent and device, so that a replica that took
 // another stage is seen to move there.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
@@ -13,7 +13,7 @@ import { agentName, holdsNothing, replicaTone, type Tone } from '../status';
 import * as sources from '../sources';
 import { staleSince } from '../live';
 import { Table, type Column } from '../table';
-import { kHeadHeight, layOut, neighbour, type Cell, type Layout } from '../topology';
+import { kHeadHeight, layOut, neighbor, type Cell, type Layout } from '../topology';
 
 const nameOf = (one: TopologyReplica, agents: Agent[]) => one.agent_name ?? agentName(one.agent, agents);
 const rate = lineRate;
@@ -125,7 +125,7 @@ function Graph(props: GraphProps) {
   const onKey = (event: KeyboardEvent) => {
     if (!event.key.startsWith('Arrow')) return;
     event.preventDefault();
-    const next = neighbour(layout.cells, chosen, event.key);
+    const next = neighbor(layout.cells, chosen, event.key);
     if (next !== null) document.getElementById(`cell-${next}`)?.focus();
   };
   return (

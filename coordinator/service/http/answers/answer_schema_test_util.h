@@ -11,6 +11,7 @@
 #include "coordinator/service/http/answers/people_answers.h"
 #include "coordinator/service/http/answers/replica_answers.h"
 #include "coordinator/service/http/answers/round_answers.h"
+#include "coordinator/service/http/answers/space_answers.h"
 
 namespace shoal::coordinator::rest::testing {
 
@@ -115,12 +116,13 @@ Json schemas_of() {
 
 // The schemas of the answers that have a list of fields.
 inline Json answer_schemas() {
-  return schemas_of<
-      JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer, ContributionAnswer,
-      ReduceAnswer, RoundSecondsAnswer, RoundAnswer, ReplicaAnswer, FileEntry, CheckpointAnswer,
-      SeriesLineAnswer, SeriesAnswer, Device, AgentAnswer, EventAnswer, JoinTokenAnswer,
-      NewJoinTokenAnswer, AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
-      NewApiTokenAnswer, TicketAnswer, AuditAnswer, StoredFileAnswer, DatasetAnswer, ShardAnswer>();
+  return schemas_of<JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer,
+                    ContributionAnswer, ReduceAnswer, RoundSecondsAnswer, RoundAnswer,
+                    ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
+                    Device, AgentAnswer, EventAnswer, JoinTokenAnswer, NewJoinTokenAnswer,
+                    AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
+                    NewApiTokenAnswer, TicketAnswer, AuditAnswer, StoredFileAnswer, DatasetAnswer,
+                    ShardAnswer, SpaceAnswer>();
 }
 
 }  // namespace shoal::coordinator::rest::testing

@@ -43,6 +43,8 @@ Result<Response> get_checkpoint_file(Context& context, const Request& request);
 
 Result<CheckpointRecord> find_checkpoint(Context& context, const Request& request);
 Result<FilePart> open_file(const std::string& folder, const FileEntry& entry);  // kDataLoss
+// Whether a stored checkpoint lies in the object store.
+bool is_in_bucket(const Context& context, CheckpointId id);
 
 Response stored_file_response(const Request& request, const FileEntry& entry,
                               FilePart part);  // ranges

@@ -1,6 +1,7 @@
 // Checkpoints and their files. Only a path that the checkpoint's record lists is ever opened,
 // inside the checkpoint's folder and without following links, so a request cannot leave it. The
-// body is streamed by the connection; the SHA-256 of the record is the ETag.
+// body is streamed by the connection; the SHA-256 of the record is the ETag. What lies in an object
+// store is answered with a redirect to it.
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
 #include "coordinator/service/http/views.h"
 
@@ -101,6 +103,17 @@ Result<std::vector<CheckpointState>> read_states(const Request& request) {
   return states.empty() ? std::vector{kWriting, kUploading, kStored, kFailed} : states;
 }
 
+// The bytes come from the store itself, by a URL that is good for a while and for this file alone.
+Result<Response> redirect_to_bucket(const Context& context, CheckpointId id,
+                                    const FileEntry& entry) {
+  auto url = context.options.bucket->url_of(id, entry);
+  if (!url.ok()) return url.error();
+  Response response;
+  response.status = 307;
+  response.headers = {{"Location", std::move(url).value()}, {"Cache-Control", "no-store"}};
+  return response;
+}
+
 }  // namespace
 
 Response stored_file_response(const Request& request, const FileEntry& entry, FilePart part) {
@@ -146,6 +159,11 @@ Result<CheckpointRecord> find_checkpoint(Context& context, const Request& reques
   }
   return Error{Code::kNotFound, "there is no checkpoint \"" + text + "\"", "",
                "`shoal checkpoint ls` lists all of them"};
+}
+
+bool is_in_bucket(const Context& context, CheckpointId id) {
+  if (context.options.bucket == nullptr) return false;
+  return ::access(context.cluster.checkpoint_folder(id).c_str(), F_OK) != 0;
 }
 
 Result<FilePart> open_file(const std::string& folder, const FileEntry& entry) {
@@ -219,6 +237,8 @@ Result<Response> get_checkpoint_file(Context& context, const Request& request) {
                  id + " is " + to_string(checkpoint.value().state) + ", not stored", "",
                  "choose a checkpoint whose state is stored"};
   }
+  if (is_in_bucket(context, checkpoint.value().id))
+    return redirect_to_bucket(context, checkpoint.value().id, *entry);
   auto part = open_file(context.cluster.checkpoint_folder(checkpoint.value().id), *entry);
   if (!part.ok()) return part.error();
   return stored_file_response(request, *entry, std::move(part).value());

@@ -1,6 +1,7 @@
 // The route table: the only list of what this server answers, and to whom.
 #include "coordinator/service/http/router.h"
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/routes/space.h"
 
 namespace shoal::coordinator::rest {
 namespace {
@@ -46,6 +47,7 @@ constexpr Access kSeeTokens = Action::kManageTokens;
 constexpr Access kMakeToken{Action::kManageTokens, "create_token"};
 constexpr Access kRevokeToken{Action::kManageTokens, "revoke_token"};
 constexpr Access kReadAudit = Action::kReadAudit;
+constexpr Access kViewSpace = Action::kViewSpace;
 
 constexpr Access kDownloadFile = Action::kDownloadData;
 constexpr Access kAddFile{Action::kManageData, "add_file"};
@@ -114,6 +116,7 @@ std::vector<Route> cluster_routes() {
       {"POST", "/api/v1/agents/{agent}/drain", kDrain, nullptr, api::drain_agent},
       {"GET", "/api/v1/events", kSeeCluster, api::list_events, nullptr, kPagedEvents},
       {"GET", "/api/v1/events/stream", kSeeCluster, api::stream_events, nullptr, kStreamQuery},
+      {"GET", "/api/v1/space", kViewSpace, nullptr, api::get_space},
       {"GET", "/api/v1/version", kSeeCluster, api::version, nullptr, {}, true},
       {"GET", "/api/v1/openapi.json", kSeeCluster, api::openapi, nullptr, {}, true},
       {"GET", "/problems/{slug}", kOpen, api::problem_help, nullptr, {}, true},

@@ -2,11 +2,13 @@
 // its SHA-256 compared. That takes as long as the disk needs, so it runs on a thread of its own,
 // one request at a time; a caller that wants an answer soon asks file by file.
 #include <algorithm>
+#include <functional>
 
 #include <unistd.h>
 
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
+#include "coordinator/service/http/server.h"
 #include "transfer/sha256.h"
 
 namespace shoal::coordinator::rest::api {
@@ -33,6 +35,21 @@ Result<std::string> problem_of_file(const std::string& folder, const FileEntry& 
   return found == entry.sha256 ? std::string() : "has the SHA-256 " + found;
 }
 
+// The same of a file in the object store.
+Result<std::string> problem_of_object(const CheckpointBucket& bucket, CheckpointId id,
+                                      const FileEntry& entry, const std::atomic<bool>& stopping) {
+  Sha256 hash;
+  const Status read = bucket.read(id, entry, [&](std::span<const std::byte> bytes) {
+    hash.add(bytes);
+    return !stopping.load();
+  });
+  if (stopping.load()) return Error{Code::kUnavailable, "the coordinator is stopping", "", ""};
+  if (!read.ok() && bucket.is_silence(read.error())) return read.error();
+  if (!read.ok()) return read.error().message;
+  const std::string found = hash.finish();
+  return found == entry.sha256 ? std::string() : "has the SHA-256 " + found;
+}
+
 Result<std::vector<FileEntry>> files_to_read(const CheckpointRecord& checkpoint,
                                              const std::string* only) {
   const std::string id = to_string(checkpoint.id);
@@ -48,13 +65,14 @@ Result<std::vector<FileEntry>> files_to_read(const CheckpointRecord& checkpoint,
                "GET /api/v1/checkpoints/" + id + " lists its files"};
 }
 
-Response verify_files(CheckpointId id, const std::string& folder,
-                      const std::vector<FileEntry>& files, const Request& request,
-                      const std::atomic<bool>& stopping) {
+using ProblemOf = std::function<Result<std::string>(const FileEntry& file)>;
+
+Response verify_files(CheckpointId id, const std::vector<FileEntry>& files, const Request& request,
+                      const ProblemOf& problem_of) {
   bool all_good = true;
   Json items = Json::array();
   for (const FileEntry& file : files) {
-    const auto problem = problem_of_file(folder, file, stopping);
+    const auto problem = problem_of(file);
     if (!problem.ok()) return problem_response(problem.error(), request);
     const bool good = problem.value().empty();
     all_good = all_good && good;
@@ -78,11 +96,15 @@ void verify_checkpoint(Context& context, const Request& request, Replier reply) 
   if (!checkpoint.ok()) return reply(problem_response(checkpoint.error(), request));
   const auto files = files_to_read(checkpoint.value(), request.query_value("file"));
   if (!files.ok()) return reply(problem_response(files.error(), request));
-  const bool accepted =
-      context.on_slow_worker([id = checkpoint.value().id, request, reply, files = files.value(),
-                              folder = context.cluster.checkpoint_folder(checkpoint.value().id)](
-                                 const std::atomic<bool>& stopping) {
-        reply(verify_files(id, folder, files, request, stopping));
+  const CheckpointId id = checkpoint.value().id;
+  const CheckpointBucket* bucket = is_in_bucket(context, id) ? context.options.bucket : nullptr;
+  const bool accepted = context.on_slow_worker(
+      [=, files = files.value(),
+       folder = context.cluster.checkpoint_folder(id)](const std::atomic<bool>& stopping) {
+        reply(verify_files(id, files, request, [&](const FileEntry& file) {
+          return bucket != nullptr ? problem_of_object(*bucket, id, file, stopping)
+                                   : problem_of_file(folder, file, stopping);
+        }));
       });
   if (!accepted) {
     reply(problem_response(Problem::kOverloaded, request,

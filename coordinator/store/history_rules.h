@@ -1,0 +1,23 @@
+// How long a store keeps history; history.h takes away what is older.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "coordinator/store/store.h"
+
+namespace shoal::coordinator {
+
+// Age is counted back from the newest event: a host whose clock is wrong today takes nothing away
+// that is not old by what happened in the cluster.
+struct HistoryRules {
+  Duration keep;  // events, ended replicas, and rounds and series of ended jobs; 0: for ever
+  Duration full;  // every round and point; then one round in ten; 0: for ever
+};
+
+// Store::open(), which keeps everything but what is left of removed jobs, with rules.
+Result<std::unique_ptr<Store>> open_store(const std::string& folder, HistoryRules rules);
+
+}  // namespace shoal::coordinator

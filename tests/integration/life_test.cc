@@ -1,0 +1,80 @@
+// What is left of jobs: checkpoints are kept and deleted, jobs are run again and removed, and none
+// of it comes back when the coordinator starts anew.
+#include <gmock/gmock.h>
+
+#include "tests/integration/cluster.h"
+
+namespace shoal::integration {
+namespace {
+
+using cli::text_at;
+using testing::HasSubstr;
+
+TinyJob three_checkpoints() {
+  TinyJob job;
+  job.name = "first";
+  job.more = "[checkpoint]\nevery_rounds = 1\nkeep = 2\n";
+  return job;
+}
+
+std::vector<std::string> stored(const Cluster& cluster) {
+  std::vector<std::string> ids;
+  for (const Json& checkpoint : cluster.items("/checkpoints?state=stored&order=asc")) {
+    ids.push_back(text_at(checkpoint, "id"));
+  }
+  return ids;
+}
+
+TEST(Life, CheckpointsAndOldJobs) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(2);
+  ASSERT_EQ(cluster.problem(), "");
+  const auto shoal = [&](std::vector<std::string> arguments) {
+    return cluster.shoal(std::move(arguments), 150);
+  };
+  const Finished trained =
+      shoal({"job", "submit", cluster.write_job(three_checkpoints()), "--wait"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const auto all = stored(cluster);
+  ASSERT_GE(all.size(), 2u);
+  EXPECT_THAT(shoal({"checkpoint", "ls"}).out, HasSubstr("first"));
+
+  // The final one is the result of the job: it is not deleted by mistake.
+  EXPECT_EQ(shoal({"checkpoint", "verify", all.back()}).exit_code, 0);
+  const Finished refused = shoal({"checkpoint", "rm", all.back()});
+  EXPECT_EQ(refused.exit_code, cli::kExitConflict);
+  EXPECT_THAT(refused.err, HasSubstr("the final checkpoint of job first"));
+  EXPECT_EQ(shoal({"checkpoint", "rm", all.front()}).exit_code, 0);
+  EXPECT_EQ(stored(cluster).size(), all.size() - 1);
+  EXPECT_EQ(shoal({"checkpoint", "pin", all.back()}).exit_code, 0);
+
+  // The same text once more, and its weights.
+  const Finished cloned = shoal({"job", "clone", "first", "--set", "train.steps=10"});
+  ASSERT_EQ(cloned.exit_code, 0) << cloned.err;
+  EXPECT_EQ(cloned.out, "first-2\n");
+  EXPECT_EQ(shoal({"job", "watch", "first-2", "--timeout", "100"}).exit_code, 0);
+  const Finished restarted = shoal({"job", "restart", "first", "--name", "again"});
+  ASSERT_EQ(restarted.exit_code, 0) << restarted.err;
+  EXPECT_EQ(text_at(cluster.job("again"), "spec/model/init"), all.back());
+  EXPECT_EQ(shoal({"job", "watch", "again", "--timeout", "100"}).exit_code, 0);
+
+  // A pinned checkpoint holds its job.
+  EXPECT_EQ(shoal({"job", "rm", "first"}).exit_code, cli::kExitConflict);
+  EXPECT_EQ(shoal({"checkpoint", "unpin", all.back()}).exit_code, 0);
+  EXPECT_THAT(shoal({"admin", "space"}).out, HasSubstr("first-2"));
+  const Finished removed = shoal({"job", "rm", "first"});
+  ASSERT_EQ(removed.exit_code, 0) << removed.err;
+  EXPECT_EQ(shoal({"job", "get", "first"}).exit_code, cli::kExitNotFound);
+
+  cluster.kill_coordinator();
+  ASSERT_TRUE(cluster.restart_coordinator());
+  EXPECT_EQ(shoal({"job", "get", "first"}).exit_code, cli::kExitNotFound);
+  for (const Json& checkpoint : cluster.items("/checkpoints")) {
+    EXPECT_NE(text_at(checkpoint, "job_name"), "first");
+    EXPECT_FALSE(text_at(checkpoint, "job_name").empty());
+  }
+  EXPECT_THAT(shoal({"audit"}).out, HasSubstr("remove_job"));
+}
+
+}  // namespace
+}  // namespace shoal::integration
