@@ -1,6 +1,7 @@
 // Text to tokens on one core: how fast words are counted, a vocabulary is learned, and a text is
 // encoded, with the tokenizer that was learned from it or with a given one.
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
@@ -32,8 +33,9 @@ std::string invented_text(std::size_t bytes) {
   }
   std::string text;
   while (text.size() < bytes) {
-    const double rank = static_cast<double>(kWords) / static_cast<double>(1 + prng.below(kWords));
-    text += words[static_cast<std::size_t>(rank) % kWords];
+    constexpr double kFine = 1 << 30;
+    const double chance = static_cast<double>(prng.below(std::uint64_t{1} << 30)) / kFine;
+    text += words[static_cast<std::size_t>(std::pow(kWords, chance)) - 1];
     text += prng.below(12) == 0 ? ".\n" : " ";
   }
   return text;
