@@ -106,7 +106,7 @@ def main():
     rig.end_by_signal()
     collector = Collector()
     job = rig.job_text("otlp", model={"layers": 1, "hidden": 32, "heads": 2, "ffn": 64, "context": 16},
-                       train={"steps": 60, "batch": 2}, sync={"every": 10}, checkpoint={"every_rounds": 2},
+                       train={"steps": 60, "batch": 2, "warmup": 5}, sync={"every": 10}, checkpoint={"every_rounds": 2},
                        swarm={"min_replicas": 2})
     with tempfile.TemporaryDirectory(prefix="shoal-otlp-") as folder:
         cluster = rig.Cluster(folder, 2, job, coordinator_flags=["--otlp", collector.url])

@@ -4,7 +4,7 @@
 # libraries beside them that not every Linux has, and finds the oldest glibc that the wheel runs with.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-build=$1
+build=$(realpath "$1")
 folder=$build/wheel
 version=$("$build/bin/shoal" --version | grep -oE '[0-9]+\.[0-9]+\.[0-9]+')
 tree=$folder/tree

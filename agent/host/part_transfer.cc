@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "objects/bucket.h"
+#include "proto/agent.grpc.pb.h"
 #include "transfer/files.h"
 
 namespace shoal::agent {

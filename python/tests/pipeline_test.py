@@ -1,5 +1,6 @@
 """Stages of a pipeline: their gradients, their cut, their names, the files of their checkpoints."""
 
+import itertools
 import os
 import sys
 import tempfile
@@ -45,11 +46,11 @@ def stages(whole, cuts, recompute=False):
 def through(parts, x, y, number=0, add=True):
     """A microbatch forth and back, as the pipeline moves it: flat float32 values."""
     for part in parts[:-1]:
-        x = part.forward(number, x, True).detach().flatten()
+        x = part.forward(number, x, True).detach().float().flatten()
         x = parts[part._number + 1].received(x, True)
     loss, gradient = parts[-1].loss(x, y, True, add)
     for part in reversed(parts[:-1]):
-        gradient = part.backward(number, gradient.flatten(), add)
+        gradient = part.backward(number, gradient.float().flatten(), add)
     return loss, gradient
 
 
@@ -122,6 +123,27 @@ class CutTest(unittest.TestCase):
         torch.manual_seed(1)
         self.assertEqual(cut.cut_sequential(example.llama(sizes), 2, self.example(), 16), [6])
 
+    def test_the_largest_share_is_as_small_as_it_can_be(self):
+        torch.manual_seed(3)
+        for _ in range(20):
+            shares = torch.rand(7, 2).softmax(0).tolist()
+            allowed = set(torch.randperm(6)[:4].add(1).tolist())
+
+            def largest(cuts, shares=shares):
+                ends = [0, *cuts, 7]
+                return max(sum(share[of] for share in shares[a:b])
+                           for a, b in zip(ends, ends[1:]) for of in (0, 1))
+            least = min(map(largest, itertools.combinations(sorted(allowed), 2)))
+            found = cut._cheapest(shares, allowed, 3)
+            self.assertTrue(set(found) <= allowed)
+            self.assertAlmostEqual(largest(found), least)
+
+    def test_products_of_matrices_are_most_of_the_work(self):
+        whole = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Conv1d(8, 4, 3))
+        products = [2 * 8 * 16 * 32, 2 * (4 * 30) * (8 * 3)]
+        for (work, _, _), least in zip(cut._measured(whole, torch.ones(1, 8, 16)), products):
+            self.assertTrue(least < work < 1.5 * least, (least, work))
+
     def test_memory_counts_where_there_is_little_work(self):
         whole = torch.nn.Sequential(torch.nn.Embedding(100_000, 16),
                                     *[torch.nn.Linear(16, 16) for _ in range(4)])
@@ -158,7 +180,7 @@ class CutTest(unittest.TestCase):
 class CheckpointTest(unittest.TestCase):
     def test_the_stages_of_a_checkpoint_join_to_the_whole_model(self):
         whole = model()
-        parts = [whole[:3], whole[3:]]
+        parts = [torch.nn.Sequential(*whole[:3]), torch.nn.Sequential(*whole[3:])]
         names = cut.names_of(parts, whole)
         with tempfile.TemporaryDirectory() as folder:
             for number, part in enumerate(parts):

@@ -201,8 +201,8 @@ TEST(SameData, AProgramReadsOnEveryStage) {
   spec.swarm.min_replicas = 1;
   spec.trainer = {TrainerKind::kPython, "train.py"};
   rig.programs.beneath_root = true;
-  const auto a = rig.join("a"), b = rig.join("b");
   rig.adopt(spec);
+  const auto a = rig.join("a"), b = rig.join("b");
   rig.wait(seconds(3));
   ASSERT_TRUE(rig.last<Assign>(a) && rig.last<Assign>(b));
   const bool a_is_first = rig.last<Assign>(a)->stage == 0;

@@ -79,10 +79,16 @@ std::vector<SpacePartAnswer> parts_of(const Counts& counts, Bytes stored, const 
           {"series", files.telemetry_file}};
 }
 
+// The caller is allowed to ask: what is refused is refused to the coordinator.
+Error not_readable(Error error) {
+  if (error.code == Code::kPermissionDenied) error.code = Code::kInternal;
+  return error;
+}
+
 Result<SpaceAnswer> answer_of(Cluster& cluster, Bytes budget) {
   const std::unique_ptr<Reader> reader = cluster.store().reader();
   const auto databases = read_space(cluster.store().folder());
-  if (!databases.ok()) return databases.error();
+  if (!databases.ok()) return not_readable(databases.error());
   const auto checkpoints = checkpoints_by_job(*reader);
   if (!checkpoints.ok()) return checkpoints.error();
   auto jobs = jobs_of(*reader, *checkpoints, *databases);
