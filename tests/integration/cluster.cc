@@ -10,6 +10,7 @@
 #include <signal.h>
 
 #include "identity/private_file.h"
+#include "threads/landlock.h"
 
 namespace shoal::integration {
 namespace {
@@ -187,6 +188,7 @@ bool Cluster::start_agent(std::size_t index, const std::string& orphan_limit_s,
   cli::UpOptions options;
   options.detach = true;
   options.agents = static_cast<int>(state_.agents.size());
+  if (landlock_version() > 0) options.code_from = {"admin"};  // as `shoal up` does
   cli::Launch launch = cli::agent_launch(layout, options, static_cast<int>(index) + 1, 1,
                                          state_.addresses, SHOAL_BIN_DIR);
   const auto limit = std::find(launch.command.begin(), launch.command.end(), "--orphan-limit-s");
