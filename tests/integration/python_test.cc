@@ -272,7 +272,7 @@ TEST(UploadedCode, AFloodOfOutputAndChildrenLeftBehindHarmNobody) {
   const Finished submitted = code.submit(python_job(10));
   ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
   EXPECT_TRUE(code.fails_with("ended before its job")) << code.logs();
-  const std::string logs = code.cluster.shoal({"logs", "python", "--tail", "1000"}).out;
+  const std::string logs = code.cluster.shoal({"logs", "python", "--grep", "left out"}).out;
   EXPECT_NE(logs.find("bytes of output were left out"), std::string::npos);
   EXPECT_TRUE(code.fails_with("this is my last line"));
   std::uintmax_t bytes = 0;
