@@ -10,10 +10,10 @@
 #include "base/number_text.h"
 #include "cli/command_words.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/tokenizer.h"
 #include "cli/completion.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
+#include "cli/tokenizer_flags.h"
 #include "cli/up_command.h"
 
 namespace shoal::cli {
@@ -379,7 +379,9 @@ class Tree {
     of_one("get", "one, with its shards", dataset_get);
     of_one("verify", "read the stored files again and compare their SHA-256", dataset_verify);
     of_one("rm", "remove one, and its files that nothing else uses", dataset_rm);
-    add_prepare(dataset);
+    add_prepare_flags(*leaf(dataset, "prepare", "make shards of tokens of files of text",
+                            [this] { return dataset_prepare(prepare_, common_.json); }),
+                      prepare_);
   }
 
   void add_checkpoints() {
@@ -452,58 +454,19 @@ class Tree {
 
   void add_tokenizers() {
     CLI::App* tokenizer = group("tokenizer", "text to tokens and back, on this host");
-    CLI::App* train = leaf(tokenizer, "train", "learn byte-level BPE from text",
-                           [this] { return tokenizer_train(train_, common_.json); });
-    train->add_option("FILES", train_.files, "text, or JSON lines with --field")->required();
-    train->add_option("-o,--output", train_.output, "the tokenizer.json")->required();
-    train->add_option("--vocab", train_.vocabulary, "how many tokens, bytes and special ones too")
-        ->required();
-    train->add_option("--field", train_.field, "of JSON lines: which field is the text");
-    train
-        ->add_option("--special", train_.special,
-                     "a token that is no text, any number of times [<|endoftext|>]")
-        ->allow_extra_args(false);
-    train->add_option("--min-frequency", train_.min_frequency, "rarer pairs are not merged [2]");
-    train->add_option("--bytes", train_.bytes_max, "read so much of each file: 1GB [all]")
-        ->transform(CLI::AsSizeValue(true));
-    take_threads(train, train_.threads);
-    CLI::App* encode = leaf(tokenizer, "encode", "print the tokens of a text",
-                            [this] { return tokenizer_encode(encode_, common_.json); });
-    take_tokenizer(encode, encode_.tokenizer);
-    encode->add_option("TEXT", encode_.words, "the text; without it stdin");
-    encode->add_flag("--frame", encode_.frame, "with the tokens that begin and end every text");
-    CLI::App* decode = leaf(tokenizer, "decode", "print the text of tokens",
-                            [this] { return tokenizer_decode(encode_, common_.json); });
-    take_tokenizer(decode, encode_.tokenizer);
-    decode->add_option("TOKENS", encode_.words, "numbers; without them stdin");
-    decode->add_flag("--special", encode_.special, "show special tokens, too");
+    add_train_flags(*leaf(tokenizer, "train", "learn byte-level BPE from text",
+                          [this] { return tokenizer_train(train_, common_.json); }),
+                    train_);
+    add_encode_flags(*leaf(tokenizer, "encode", "print the tokens of a text",
+                           [this] { return tokenizer_encode(encode_, common_.json); }),
+                     encode_);
+    add_decode_flags(*leaf(tokenizer, "decode", "print the text of tokens",
+                           [this] { return tokenizer_decode(encode_, common_.json); }),
+                     encode_);
     leaf(tokenizer, "info", "what a tokenizer is",
          [this] { return tokenizer_info(name_, common_.json); })
         ->add_option("FILE", name_, "tokenizer.json, or a model of SentencePiece")
         ->required();
-  }
-
-  void add_prepare(CLI::App* dataset) {
-    CLI::App* prepare = leaf(dataset, "prepare", "make shards of tokens of files of text",
-                             [this] { return dataset_prepare(prepare_, common_.json); });
-    prepare->add_option("FILES", prepare_.files, "text, or JSON lines with --field")->required();
-    take_tokenizer(prepare, prepare_.tokenizer);
-    prepare->add_option("-o,--output", prepare_.output, "a new folder")->required();
-    prepare->add_option("--field", prepare_.field, "of JSON lines: which field is the text");
-    prepare->add_option("--end-of-text", prepare_.end_of_text,
-                        "the token after each document [the tokenizer's]");
-    prepare->add_option("--shard-size", prepare_.shard_bytes, "most bytes of a shard [256MB]")
-        ->transform(CLI::AsSizeValue(true))
-        ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 40));
-    take_threads(prepare, prepare_.threads);
-  }
-
-  void take_tokenizer(CLI::App* command, std::string& file) {
-    command->add_option("--tokenizer", file, "tokenizer.json, or a model of SentencePiece")
-        ->required();
-  }
-  void take_threads(CLI::App* command, int& threads) {
-    command->add_option("--threads", threads, "[one per core]")->check(CLI::Range(1, 1024));
   }
 
   void add_admin() {

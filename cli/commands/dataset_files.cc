@@ -24,7 +24,7 @@ Error bad_file(const std::string& path, const std::string& what, const std::stri
   return {Code::kValidation, path + " " + what, "", remedy};
 }
 
-// Whoever adds a dataset may read what they can reach; agents have rules of their own.
+// The person who adds a dataset may read what they can reach; agents have rules of their own.
 const objects::Client& web() {
   static const objects::Client kClient(
       objects::ClientOptions{.reach = {.clear_allowed = true, .private_allowed = true}});

@@ -68,7 +68,7 @@ function Verify({ of, found, note }: { of: Checkpoint; found: Found; note: (path
   );
 }
 
-// Whose job it is of; unknown until that is answered.
+// The owner of its job; unknown until that is answered.
 function useOwner(of: Checkpoint | undefined): string | undefined {
   const [owner, setOwner] = useState<string>();
   useEffect(() => {

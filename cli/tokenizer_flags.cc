@@ -1,0 +1,67 @@
+// See tokenizer_flags.h.
+#include "cli/tokenizer_flags.h"
+
+#include <cstdint>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace shoal::cli {
+namespace {
+
+void take_tokenizer(CLI::App& command, std::string& file) {
+  command.add_option("--tokenizer", file, "tokenizer.json, or a model of SentencePiece")
+      ->required();
+}
+
+void take_texts(CLI::App& command, std::vector<std::string>& files, std::string& field) {
+  command.add_option("FILES", files, "text, or JSON lines with --field")->required();
+  command.add_option("--field", field, "of JSON lines: which field is the text");
+}
+
+void take_threads(CLI::App& command, int& threads) {
+  command.add_option("--threads", threads, "[one per core]")->check(CLI::Range(1, 1024));
+}
+
+}  // namespace
+
+void add_train_flags(CLI::App& command, TrainTokenizerOptions& options) {
+  take_texts(command, options.files, options.field);
+  command.add_option("-o,--output", options.output, "the tokenizer.json")->required();
+  command.add_option("--vocab", options.vocabulary, "how many tokens, bytes and special ones too")
+      ->required();
+  command
+      .add_option("--special", options.special,
+                  "a token that is no text, any number of times [<|endoftext|>]")
+      ->allow_extra_args(false);
+  command.add_option("--min-frequency", options.min_frequency, "rarer pairs are not merged [2]");
+  command.add_option("--bytes", options.bytes_max, "read so much of each file: 1GB [all]")
+      ->transform(CLI::AsSizeValue(true));
+  take_threads(command, options.threads);
+}
+
+void add_encode_flags(CLI::App& command, EncodeOptions& options) {
+  take_tokenizer(command, options.tokenizer);
+  command.add_option("TEXT", options.words, "the text; without it stdin");
+  command.add_flag("--frame", options.frame, "with the tokens that begin and end every text");
+}
+
+void add_decode_flags(CLI::App& command, EncodeOptions& options) {
+  take_tokenizer(command, options.tokenizer);
+  command.add_option("TOKENS", options.words, "numbers; without them stdin");
+  command.add_flag("--special", options.special, "show special tokens, too");
+}
+
+void add_prepare_flags(CLI::App& command, PrepareDatasetOptions& options) {
+  take_texts(command, options.files, options.field);
+  take_tokenizer(command, options.tokenizer);
+  command.add_option("-o,--output", options.output, "a new folder")->required();
+  command.add_option("--end-of-text", options.end_of_text,
+                     "the token after each document [the tokenizer's]");
+  command.add_option("--shard-size", options.shard_bytes, "most bytes of a shard [256MB]")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 40));
+  take_threads(command, options.threads);
+}
+
+}  // namespace shoal::cli
