@@ -54,10 +54,11 @@ std::vector<Span> SpanMaker::from_round(Instant now, const RoundRecord& round) {
     return {};
   }
   if (seen == nullptr) return {};  // it ended before: its evaluation came
-  const Instant voting_at = seen->voting_at;
-  rounds_.erase(round.key);
   const bool committed = round.state == RoundState::kCommitted;
   const Instant end = committed ? round.committed_at : now;
+  // Votes are seen when they are durable, which may be after the time of the commit.
+  const Instant voting_at = std::min(seen->voting_at, end);
+  rounds_.erase(round.key);
   const Digest trace = trace_of(round.key);
   const std::uint64_t root = id_of(round.key, "round", 0);
   Span whole{trace, root, 0, "round", round.opened_at, end, names_of(round.key)};

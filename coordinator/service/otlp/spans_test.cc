@@ -47,6 +47,14 @@ TEST(Spans, ACommittedRoundIsOneTrace) {
   EXPECT_TRUE(maker.from(at(50), round_in(RoundState::kCommitted)).empty()) << "its evaluation";
 }
 
+TEST(Spans, AVoteThatIsSeenLateEndsWithItsRound) {
+  SpanMaker maker("c");
+  (void)maker.from(at(43), round_in(RoundState::kVoting));
+  EXPECT_THAT(
+      names(maker.from(at(44), round_in(RoundState::kCommitted))),
+      ElementsAre("round 10-40", "train 10-20", "reduce 21-40", "reduce 22-40", "vote 40-40"));
+}
+
 TEST(Spans, AnAbortIsAnErrorAndTheNextAttemptHasAVoteOfItsOwn) {
   SpanMaker maker("c");
   (void)maker.from(at(30), round_in(RoundState::kVoting));
