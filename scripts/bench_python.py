@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build/bench_python"
 TEXT = FOLDER / "text"
 # 9 blocks 304 wide: 10 million parameters with embedding and head.
-CPP = "family = \"gpt\"\nlayers = 9\nhidden = 304\nheads = 4\ncontext = 32\nvocab = 256"
+CPP = "family = \"gpt2\"\nlayers = 9\nhidden = 304\nheads = 4\ncontext = 32\nvocab = 256"
 
 
 def prepare():
@@ -42,6 +42,7 @@ def inner_steps(python, rounds):
     if not pairs:
         sys.exit("the program printed no times: " + logs[-2000:])
     mine, plain = (statistics.median(values) for values in zip(*pairs))
+    print(f"paced: {mine:.2f} ms, plain {plain:.2f} ms", file=sys.stderr)
     return {"shoal_ms": mine, "plain_ms": plain, "speed": plain / mine, "rounds": len(pairs)}
 
 
