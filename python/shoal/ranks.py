@@ -23,6 +23,7 @@ from shoal.vectors import view_of
 _NUMBERS = ("kind", "step", "first_sequence", "sequences", "index", "count")
 _NOTHING_YET = 0  # in place of a kind: rank 0 waits for an order
 _SAY_EVERY_S = 5.0
+_made_world = False  # by make_group(); else it is the program's
 
 
 def world():
@@ -49,8 +50,10 @@ def make_group(device, order_limit_s):
     """The group in which orders travel; an order that takes longer than its limit ends it."""
     if not dist.is_available():
         raise Error("this PyTorch has no torch.distributed, which several ranks need")
+    global _made_world
     if not dist.is_initialized():
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        _made_world = True
     limit = datetime.timedelta(seconds=order_limit_s + 60)
     return dist.new_group(backend="gloo", timeout=limit)
 
@@ -176,3 +179,5 @@ class RankedLink:
     def leave(self, failure=None):
         if self._link is not None:
             self._link.leave(failure)
+        # Threads of a group that is left to the end of the process may abort it there.
+        dist.destroy_process_group(None if _made_world else self._group)

@@ -92,6 +92,7 @@ def different_models(rank, folder):
     except shoal.Error as refusal:
         with open(f"{folder}/{rank}", "w") as file:
             file.write(str(refusal))
+    dist.destroy_process_group()
 
 
 class RanksTest(unittest.TestCase):
