@@ -152,8 +152,10 @@ TEST_F(PythonPipeline, ItLearnsWhatTheWholeModelLearnsThoughAReplicaIsKilled) {
   submit(whole);
   ASSERT_TRUE(completes(whole)) << logs(whole);
   EXPECT_LT(loss_of(whole), 2.0) << "5.5 is what guessing gives";
-  EXPECT_NEAR(loss_of(cut) / loss_of(whole), 1, 0.02)
+  // The replicas of a stage see the microbatches of both routers, so it may learn a little more.
+  EXPECT_LT(loss_of(cut) / loss_of(whole), 1.02)
       << "cut " << loss_of(cut) << ", whole " << loss_of(whole);
+  EXPECT_GT(loss_of(cut) / loss_of(whole), 0.9) << "what is held out may not be trained on";
   std::cout << "validation loss: cut " << loss_of(cut) << ", whole " << loss_of(whole) << "\n";
 
   const auto stored = cluster_->items("/jobs/cut/checkpoints?order=desc");
