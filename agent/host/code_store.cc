@@ -13,8 +13,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "agent/host/file_range.h"
 #include "agent/host/program_launch.h"
-#include "proto/agent.grpc.pb.h"
 #include "transfer/bundle.h"
 #include "transfer/disk.h"
 #include "transfer/sha256.h"
@@ -174,19 +174,13 @@ CodeStore::Read read_from(CoordinatorEndpoint endpoint, Duration limit) {
         grpc::ClientContext context;
         context.set_deadline(std::chrono::system_clock::now() + std::chrono::nanoseconds(limit.ns));
         const std::stop_callback stopped(stop, [&] { context.TryCancel(); });
-        v1::GetFileRequest request;
-        request.set_replica(effect.replica.n);
-        request.set_sha256(hash_of(effect));
-        request.set_from(from.count());
-        request.set_count(count.count());
-        const auto stub = v1::AgentService::NewStub(open_channel(endpoint));
-        const auto reader = stub->GetFile(&context, request);
         std::string bytes;
-        for (v1::FileBytes message; reader->Read(&message);) bytes += message.data();
-        const grpc::Status status = reader->Finish();
+        const grpc::Status status =
+            read_range(open_channel(endpoint), context,
+                       {effect.replica, hash_of(effect), from.count(), count.count()}, bytes);
+        if (status.error_code() == grpc::StatusCode::DATA_LOSS)
+          return other_code(status.error_message());
         if (!status.ok()) return error_of(status, endpoint.address);
-        if (static_cast<std::int64_t>(bytes.size()) > count.count())
-          return other_code("it is too long");
         return bytes;
       };
 }

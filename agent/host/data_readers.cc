@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "proto/agent.grpc.pb.h"
+#include "agent/host/file_range.h"
 
 namespace shoal::agent {
 namespace {
@@ -132,19 +132,11 @@ Result<std::string> DataReaders::fetch_url(const FileRange& range) const {
 
 Result<std::string> DataReaders::fetch(const FileRange& range) {
   if (!range.url.empty()) return fetch_url(range);
-  const auto stub = v1::AgentService::NewStub(channel());
-  v1::GetFileRequest request;
-  request.set_replica(range.replica.n);
-  request.set_sha256(range.sha256);
-  request.set_from(range.from);
-  request.set_count(range.count);
   grpc::ClientContext context;
   context.set_deadline(deadline_of(range));
   if (!enter(&context)) return stopped();
   std::string content;
-  const auto reader = stub->GetFile(&context, request);
-  for (v1::FileBytes message; reader->Read(&message);) content += message.data();
-  const grpc::Status status = reader->Finish();
+  const grpc::Status status = read_range(channel(), context, range, content);
   leave(&context, status.ok());
   if (!status.ok()) return as_error(status);
   return content;

@@ -1,0 +1,19 @@
+// Reads bytes of a file of the coordinator's store: shards and manifests of datasets, and the code
+// of jobs. When to ask again is for those who ask.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <grpcpp/grpcpp.h>
+
+#include "agent/host/data_source.h"
+
+namespace shoal::agent {
+
+// `content` gets the bytes. The caller sets the deadline of `context` and may cancel it. DATA_LOSS:
+// more came than was asked for, or than a manifest may have; the call is cancelled then.
+grpc::Status read_range(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context,
+                        const FileRange& range, std::string& content);
+
+}  // namespace shoal::agent
