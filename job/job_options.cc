@@ -276,6 +276,11 @@ void check_train(const TrainSpec& train, FieldChecker& checker) {
     checker.refuse("/train/seed",
                    "must be from 0 to 9223372036854775807, got " + std::to_string(train.seed));
   }
+  if (!train.continue_from.empty() && !checkpoint_of_weights(train.continue_from)) {
+    checker.refuse("/train/continue_from",
+                   "must be the id of a checkpoint, such as 'ckpt_7', or be left out, got " +
+                       quoted(train.continue_from));
+  }
 }
 
 std::string with_algorithm(const SyncOptions& sync) {

@@ -72,6 +72,7 @@ export interface JobSpec {
     clip: number;
     precision: 'fp32' | 'bf16';
     seed: number;
+    continue_from: string;
   };
   sync: {
     [key: string]: SpecValue;
