@@ -237,6 +237,13 @@ Status StoredTokens::training_sequence(std::int64_t index, std::span<std::int64_
   return parts_->copy(*dataset, window, out);
 }
 
+std::int64_t StoredTokens::sequences() const {
+  const MutexLock guard(parts_->mutex);
+  std::int64_t windows = 0;
+  for (const ChunkOrder& order : parts_->orders) windows += order.windows();
+  return windows;
+}
+
 std::int64_t StoredTokens::validation_sequences(std::int64_t wanted) const {
   const MutexLock guard(parts_->mutex);
   const std::vector<std::int64_t> counts = parts_->validation_of(wanted);

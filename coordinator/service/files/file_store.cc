@@ -398,6 +398,7 @@ Result<FileRecord> FileStore::remove(const std::string& sha256, const FileUses& 
 std::set<std::string> FileStore::files_of(const std::string& manifest_sha256,
                                           const data::Manifest& manifest) {
   std::set<std::string> files{manifest_sha256};
+  if (!manifest.tokenizer.empty()) files.insert(manifest.tokenizer);
   for (const data::Shard& shard : manifest.shards) {
     files.insert(shard.chunks);
     if (shard.url.empty()) files.insert(shard.sha256);
@@ -436,6 +437,14 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
                      std::to_string(bytes),
                  "manifest", "`shoal dataset add` makes a manifest that fits"};
   };
+  if (!manifest.tokenizer.empty()) {
+    const auto file = find(manifest.tokenizer);
+    if (!file || !file->record.complete) {
+      return Error{Code::kNotFound,
+                   "dataset " + name + ": its tokenizer " + manifest.tokenizer + " is not here",
+                   "manifest", "upload it first"};
+    }
+  }
   for (const data::Shard& shard : manifest.shards) {
     const std::int64_t hashes = data::chunk_count(shard, manifest.chunk_bytes) *
                                 static_cast<std::int64_t>(data::kHashBytes);

@@ -100,7 +100,7 @@ class FileStore {
   // With the files that nothing else uses. kConflict: a job does. kNotFound.
   Result<DatasetRecord> remove_dataset(const std::string& name, const FileUses& jobs);
 
-  // The files of a manifest: itself, its lists of hashes, and the shards that have no URL.
+  // The files of a manifest: itself, its tokenizer, its lists of hashes, and the shards that have no URL.
   static std::set<std::string> files_of(const std::string& manifest_sha256,
                                         const data::Manifest& manifest);
 
