@@ -327,7 +327,8 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
     if (record == nullptr || record->state != CheckpointState::kStored)
       return to_status(unknown(id));
     const JobId job = record->key.job;
-    const bool continues = !caller || inputs_.works_for(caller, job);
+    const bool continues =
+        !caller || inputs_.works_for(caller, job) || inputs_.continues_from(caller, id);
     const bool begins = caller && inputs_.begins_from(caller, id, job);
     if (!continues && !begins) return kOfAnother;
     if (continues) files = files_for_stage(*record, request->stage());
