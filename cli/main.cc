@@ -172,6 +172,8 @@ class Tree {
              [this] { return job_restart(common_.context(), again_); });
     restart->add_option("JOB", again_.job, "name or id")->required();
     restart->add_option("--from", again_.from, "a checkpoint, or another job [JOB's newest]");
+    restart->add_flag("--weights-only", again_.weights_only,
+                      "begin at step 0 with its weights; else the job continues it");
     take_changes(restart, again_.changes, "of the new job [that of JOB]");
     take_name(leaf(job, "rm", "remove one that has ended, with its checkpoints and its history",
                    [this] { return job_rm(common_.context(), name_); }),

@@ -50,10 +50,11 @@ struct AgainOptions {
   std::string job;
   JobFileChanges changes;
   std::string from;  // of a restart: a checkpoint, or a job; empty: the newest one of the old job
+  bool weights_only = false;  // of a restart: at step 0; else it continues
 };
 // Without a name: the first of "name-2", "name-3", … that is free.
 Result<int> job_clone(const Context& context, const AgainOptions& options);
-// Begins with the weights of a checkpoint, under the same name.
+// Continues a checkpoint, or begins with its weights, under the same name.
 Result<int> job_restart(const Context& context, const AgainOptions& options);
 Result<int> job_rm(const Context& context, const std::string& job);
 
