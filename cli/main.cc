@@ -529,7 +529,7 @@ class Tree {
     command->add_option(shown, name_, "name or id")->required();
   }
 
-  // The message of the parser, after a look for a command that was merely misspelt.
+  // The message of the parser, after a look for a command that was merely misspelled.
   int refuse(const CLI::ParseError& error, int argc, char** argv) {
     if (argc < 2) return say(app_.help()), kExitUsage;
     const CLI::App* at = &app_;

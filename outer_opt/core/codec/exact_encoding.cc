@@ -23,7 +23,7 @@ bool decodes_to(const Codec& codec, std::span<const std::byte> bytes, std::span<
   return codec.decode(bytes, decoded).ok() && same_bits(decoded, values);
 }
 
-// One block whose scale may be a neighbour of the one that encode() finds.
+// One block whose scale may be a neighbor of the one that encode() finds.
 bool encode_int8_block(std::span<const float> values, std::span<std::byte> out,
                        std::span<float> scratch) {
   const Codec& int8 = codec(CodecKind::kInt8);

@@ -142,7 +142,7 @@ ValueRange JoinSession::range_of(std::size_t first, std::size_t count) const {
   return {begin, std::min(end, shape_.values) - begin};
 }
 
-// Neighbours of one round that is behind the newest.
+// Neighbors of one round that is behind the newest.
 std::optional<JoinSession::Pending> JoinSession::follow_some(std::size_t source) {
   const RoundNumber gone_to = sources_[source].gone_to;
   const auto waits = [&](const Run& run) {

@@ -61,7 +61,7 @@ struct JoinShape {
 
 struct JoinOptions {
   std::int64_t run_values = 1 << 15;
-  std::int64_t follow_runs = 8;        // neighbours that follow with one ask, at most
+  std::int64_t follow_runs = 8;        // neighbors that follow with one ask, at most
   std::size_t asks_max = 64;           // of one source that are on their way
   Duration ahead = milliseconds(200);  // what a source answers in so long is asked in advance
   Duration silent = seconds(30);       // while there are other sources
