@@ -27,12 +27,10 @@
 #include "proto/convert.h"
 #include "proto/job_spec_text.h"
 #include "tokenizer/text_tokenizer.h"
+#include "trainer/plain/safetensors.h"
 #include "transfer/bundle.h"
 #include "wire/relay/words.h"
 #include "wire/stream/core/frame.h"
-#ifdef SHOAL_HAVE_SAFETENSORS
-#include "trainer/plain/safetensors.h"
-#endif
 
 namespace shoal::fuzz {
 namespace {
@@ -144,7 +142,6 @@ bool try_target(std::string_view text) {
   return true;
 }
 
-#ifdef SHOAL_HAVE_SAFETENSORS
 // In memory, under a name that open() takes.
 class MemoryFile {
  public:
@@ -168,9 +165,6 @@ bool try_safetensors(Bytes bytes) {
   (void)opened->read("x", {2}, values);
   return true;
 }
-#else
-bool try_safetensors(Bytes) { return false; }
-#endif
 
 bool try_event_stream(std::string_view text) {
   std::size_t events = 0, most = 0;

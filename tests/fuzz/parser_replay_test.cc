@@ -44,7 +44,7 @@ std::string text_of(const Array& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-[[maybe_unused]] std::string tensor_file() {
+std::string tensor_file() {
   const std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   const std::uint64_t length = header.size();
   std::string file(sizeof length, '\0');
@@ -157,13 +157,11 @@ std::vector<Named> good_inputs() {
       named("target", Parser::kTarget, "/api/v1/jobs?limit=5&order=asc&gone=true&x=%41"),
       named("link_options", Parser::kLinkOptions, "up=200mbit,down=200mbit,rtt=80ms,jitter=5ms"),
       named("event_stream", Parser::kEventStream, "id: 7\nevent: tick\ndata: {}\n\n: beat\n\n"),
-      named("tokenizer", Parser::kTokenizer, kTokenizer)};
+      named("tokenizer", Parser::kTokenizer, kTokenizer),
+      named("safetensors", Parser::kSafetensors, tensor_file())};
   for (const auto& part : {between_peers(), messages(), identities(), files()}) {
     inputs.insert(inputs.end(), part.begin(), part.end());
   }
-#ifdef SHOAL_HAVE_SAFETENSORS
-  inputs.push_back(named("safetensors", Parser::kSafetensors, tensor_file()));
-#endif
   return inputs;
 }
 
