@@ -35,6 +35,9 @@ Status check_dataset(const JobSpec& spec, const std::string& name, const Manifes
 // The order of one dataset of a job; `part`: its index in the mixture.
 ChunkOrder order_of(const JobSpec& spec, const Manifest& manifest, std::int64_t part);
 
+// The tokenizer.json that the job's datasets carry; empty: none does. Errors as of open().
+Result<std::string> read_tokenizer(const JobSpec& spec, const ReadStored& read);
+
 class StoredTokens {
  public:
   static constexpr Bytes kMemoryMax = mebibytes(256);

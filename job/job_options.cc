@@ -456,10 +456,6 @@ void check_trainer(const JobOptions& options, FieldChecker& checker) {
                                           ", whose program has one version of its weights, got "
                                           "'2bw'");
   }
-  if (!datasets_of(options.data).empty()) {
-    checker.refuse(options.data.dataset.empty() ? "/data/mixture" : "/data/dataset",
-                   "must be left out" + with + ", which reads a file of each host; set data.train");
-  }
   if (options.sync.algorithm == SyncAlgorithm::kDdp) {
     checker.refuse("/sync/algorithm",
                    "must be 'diloco', 'local_sgd', 'async' or 'none'" + with +
