@@ -29,7 +29,7 @@ def beneath_roots(path, roots):
     for _, folder in folders:
         if os.path.commonpath([real, os.path.realpath(folder)]) == os.path.realpath(folder):
             return real
-    raise Error(f"data.train: {path} is beneath no data root of this agent "
+    raise Error(f"{path} is beneath no data root of this agent "
                 f"({', '.join(f for _, f in folders) or 'it has none'}; start it with --data-root)")
 
 
