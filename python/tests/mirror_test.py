@@ -7,13 +7,14 @@ import sys
 import tempfile
 import threading
 import unittest
+import urllib.parse
 from unittest import mock
 
 from shoal import mirror
 
 
 def committed(number, epoch=0, **more):
-    return {"round": number, "epoch": epoch, "state": "committed", "to_step": 10 * number, "tokens": 1000,
+    return {"round": number, "epoch": epoch, "state": "committed", "from_step": 10 * number - 10, "to_step": 10 * number, "tokens": 1000,
             "train_loss": 2.5, "validation_loss": None, "outer_lr": 0.7, "bytes_sent": 5, "bytes_received": 6,
             "compute_utilisation": None, "committed_at": "2026-11-27T03:00:00.500Z", "seconds": {"total": 2.0},
             "contributions": [{"state": "committed"}, {"state": "rejected"}], **more}
@@ -39,7 +40,7 @@ class Recorded:
 class Coordinator(http.server.BaseHTTPRequestHandler):
     """Answers as the REST API does for one job: rounds in pages, the newest first."""
 
-    rounds, page, seen = [], 2, []
+    rounds, logged, page, seen = [], {}, 2, []
 
     def do_GET(self):
         self.seen.append((self.path, self.headers.get("Authorization")))
@@ -50,6 +51,12 @@ class Coordinator(http.server.BaseHTTPRequestHandler):
             following = start + self.page
             body = {"items": newest[start:following],
                     "next_cursor": str(following) if following < len(newest) else None}
+        elif "/series/query" in self.path:
+            query = dict(urllib.parse.parse_qsl(self.path.split("?")[1]))
+            steps = [step for step in self.logged[query["name"]] if float(query["from"]) <= step <= float(query["to"])]
+            body = {"series": [{"x": steps, "y": [step / 2 for step in steps], "time": [1.5e9 + step for step in steps]}]}
+        elif "/series" in self.path:
+            body = {"items": [{"name": name} for name in ("train_loss", *self.logged)], "next_cursor": None}
         elif "nobody" in self.path:
             body, status = {"detail": "there is no job nobody"}, 404
         self.send_response(status)
@@ -71,15 +78,15 @@ class MirrorTest(unittest.TestCase):
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.addCleanup(self.server.server_close)
         self.addCleanup(self.server.shutdown)
-        Coordinator.rounds, Coordinator.seen = [], []
+        Coordinator.rounds, Coordinator.logged, Coordinator.seen = [], {}, []
         self.api = mirror.Api(f"http://127.0.0.1:{self.server.server_port}", "secret")
         self.board, self.place = Recorded(), mirror.Place(JOB, "recorded")
 
     def steps(self):
         return [step for step, _, _ in self.board.points]
 
-    def mirror(self):
-        return mirror.mirror(self.api, JOB, self.board, self.place)
+    def mirror(self, ended=False):
+        return mirror.mirror(self.api, JOB, self.board, self.place, ended)
 
     def test_every_committed_round_comes_once_and_in_order(self):
         Coordinator.rounds = [committed(number) for number in range(1, 6)]
@@ -98,6 +105,26 @@ class MirrorTest(unittest.TestCase):
         Coordinator.rounds = [committed(1), committed(2, epoch=1)]
         self.assertEqual(self.mirror(), 1)
         self.assertEqual(self.board.points[-1][2]["epoch"], 1)
+
+    def test_what_programs_log_comes_once_a_round_later(self):
+        Coordinator.logged = {"log.norm": [4, 9, 14, 19], "log.aux": [4]}
+        Coordinator.rounds = [committed(1)]
+        self.mirror()
+        self.assertEqual(self.steps(), [10])
+        Coordinator.rounds.append(committed(2))
+        self.mirror()
+        self.assertEqual(self.board.points[1:3], [(4, 1.5e9 + 4, {"log.norm": 2.0, "log.aux": 2.0}),
+                                                  (9, 1.5e9 + 9, {"log.norm": 4.5})])
+        self.assertEqual(self.steps(), [10, 4, 9, 20])
+        self.assertEqual(self.mirror(ended=True), 0)
+        self.assertEqual(self.steps(), [10, 4, 9, 20, 14, 19])
+        self.mirror(ended=True)
+        self.assertEqual(len(self.steps()), 6)
+
+    def test_a_place_of_an_older_mirror_is_read(self):
+        self.place.write((0, 1))
+        Coordinator.rounds = [committed(1), committed(2)]
+        self.assertEqual(self.mirror(), 1)
 
     def test_values_are_those_that_are_known(self):
         values = mirror.values_of(committed(3))
