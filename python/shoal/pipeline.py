@@ -85,8 +85,9 @@ class Pipeline(Work):
         self.step_number = order.step
         norm = self._compute.scale_gradients(order.count)
         if math.isfinite(norm):
-            before = self._steps_taken
+            before, self._in_step = self._steps_taken, True
             yield order.step
+            self._in_step = False
             if self._steps_taken == before:
                 raise Error("run.optimizer.step() was not called for the last step: call it once in "
                             "each turn of the loop over run.steps()")

@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/pytho
 import pipeline as example  # noqa: E402
 
 import shoal  # noqa: E402
-from shoal import cut, data, files  # noqa: E402
+from script_util import Script, replica_of  # noqa: E402
+from shoal import _library, cut, data, files  # noqa: E402
 from shoal.stage import Stage  # noqa: E402
 from shoal.vectors import Vectors  # noqa: E402
 
@@ -107,6 +108,40 @@ class StageTest(unittest.TestCase):
         (x, y), = items(1)
         loss, _ = through(parts, x, y)
         self.assertAlmostEqual(loss, example.loss_of(model()(x), y).item(), places=1)
+
+
+class StepsTest(unittest.TestCase):
+    JOB = {"model": {"hidden": 16, "context": 8}, "swarm": {"recompute": "keep"}}
+
+    def trained(self, given, at_step, orders=1):
+        """A replica of stage 1 of 2 takes inner steps 6 and following."""
+        script = Script(1, [_library.Order(kind=_library.STEP, step=6 + i, count=16)
+                            for i in range(orders)],
+                        place=(1, 2), tables=self.JOB, microbatch=SEQUENCES)
+        with replica_of(script) as replica:
+            run = replica.pipeline(given, example.optimizer_of, example.loss_of)
+            run.evaluate(example.shoal.Tokens(torch.zeros(64, dtype=torch.long), 8))
+            for step in run.steps(example.shoal.Tokens(torch.zeros(64, dtype=torch.long), 8)):
+                at_step(run, step)
+        return script
+
+    def test_numbers_are_logged_within_a_step_of_a_stage(self):
+        whole = model()
+
+        def logs(run, step):
+            run.optimizer.step()
+            run.log({"norm/stage1": torch.tensor(2.5), "step": step})
+            self.run = run
+        script = self.trained([whole[:3], whole[3:]], logs)
+        self.assertEqual(script.logged, [("norm/stage1", 2.5), ("step", 6)])
+        self.assertEqual(len(script.stage_steps), 1)
+        with self.assertRaisesRegex(shoal.Error, "belongs to an inner step"):
+            self.run.log({"late": 1})
+
+    def test_a_program_that_does_not_step_is_told_so(self):
+        whole = model()
+        with self.assertRaisesRegex(shoal.Error, r"run\.optimizer\.step\(\) was not called"):
+            self.trained([whole[:3], whole[3:]], lambda run, step: None)
 
 
 class CutTest(unittest.TestCase):
