@@ -50,6 +50,7 @@ class Tree {
     add_people();
     add_logs();
     add_datasets();
+    add_files();
     add_checkpoints();
     add_generate();
     add_tokenizers();
@@ -384,6 +385,18 @@ class Tree {
                       prepare_);
   }
 
+  void add_files() {
+    CLI::App* file = group("file", "what was uploaded for datasets and as code of jobs");
+    leaf(file, "ls", "all files, with what uses them", [this] {
+      return file_ls(common_.context(), files_.unused);
+    })->add_flag("--unused", files_.unused, "those alone that nothing uses");
+    CLI::App* rm = leaf(file, "rm", "remove files; refused for one that is in use",
+                        [this] { return file_rm(common_.context(), files_); });
+    rm->add_option("SHA256", files_.files, "the files: their SHA-256, or its first digits");
+    rm->add_flag("--unused", files_.unused,
+                 "instead: all of your own that nothing uses, an hour after their upload");
+  }
+
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
     leaf(checkpoint, "ls", "all checkpoints, or those of a job", [this] {
@@ -581,6 +594,7 @@ class Tree {
   LoginOptions login_;
   int last_ = 50;
   DatasetOptions dataset_;
+  FileRemoval files_;
   GenerateOptions generate_;
   ExportOptions export_;
   TrainTokenizerOptions train_;

@@ -664,6 +664,7 @@ export interface StoredFile {
   complete: boolean;
   owner: string;
   created_at: string;
+  used_by?: string;
 }
 
 export interface Dataset {
