@@ -434,7 +434,9 @@ class Tree {
   }
 
   void add_export(CLI::App* checkpoint) {
-    CLI::App* command = leaf(checkpoint, "export", "write the model for the Hugging Face libraries",
+    CLI::App* command = leaf(checkpoint, "export",
+                             "write the parameters: for the Hugging Face libraries, or of a "
+                             "Python program under its own names",
                              [this] { return checkpoint_export(common_.context(), export_); });
     command
         ->add_option("CHECKPOINT|JOB|FOLDER", export_.checkpoint,
