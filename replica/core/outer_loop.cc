@@ -250,8 +250,9 @@ Applied OuterLoop::before_step(const CommitRound& commit) {
   applied.base_momentum = base.momentum;
   if (commit.outcome != RoundOutcome::kAveraged) return applied;
   applied.average = commit.average;
+  if (!vectors_->average_is_here()) return applied;
   const std::span<const float> average = vectors_->average();
-  if (!vectors_->average_is_here() || average.size() < averaged_values()) return applied;
+  if (average.size() < averaged_values()) return applied;
   const Digest now = digest_of(average.first(averaged_values()));
   if (now != reduced_) applied.average = now;
   return applied;

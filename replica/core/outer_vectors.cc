@@ -13,31 +13,41 @@ std::span<T> packed(std::span<T> values, const outer_opt::Fragment& fragment) {
 
 }  // namespace
 
-HostVectors::HostVectors(std::int64_t value_count)
-    : contribution_(static_cast<std::size_t>(value_count)), average_(contribution_.size()) {}
+std::span<float> HostVectors::room_of(Room& room) const {
+  if (!room) room = std::make_unique_for_overwrite<float[]>(values_);
+  return {room.get(), values_};
+}
+
+void HostVectors::rest() {
+  contribution_.reset();
+  average_.reset();
+}
 
 Result<outer_opt::VectorStatistics> HostVectors::take_contribution(
     const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
     const outer_opt::Fragment& fragment) {
-  const std::span<float> own = packed(std::span(contribution_), fragment);
-  algorithm.contribution(local, state, fragment, own, average_);
+  const std::span<float> own = packed(contribution(), fragment);
+  const bool whole = own.size() == values_;
+  const std::span<float> scratch = whole ? std::span<float>() : average();
+  algorithm.contribution(local, state, fragment, own, scratch);
   outer_opt::VectorStatistics statistics = outer_opt::statistics_of(own);
-  if (own.size() < contribution_.size()) {
-    statistics.nonfinite += outer_opt::statistics_of(average_).nonfinite;
-  }
+  if (!whole) statistics.nonfinite += outer_opt::statistics_of(scratch).nonfinite;
   return statistics;
 }
 
 Status HostVectors::step(OuterAlgorithm& algorithm, const CommitRound& commit,
                          const outer_opt::Fragment& fragment, OuterState& state) {
-  algorithm.step(commit, fragment, packed(std::span(average_), fragment), state);
+  algorithm.step(commit, fragment, packed(average(), fragment), state);
   return {};
 }
 
 Status HostVectors::read(std::int64_t first, std::span<float> contribution,
                          std::span<float> average) {
-  std::copy_n(contribution_.begin() + first, contribution.size(), contribution.begin());
-  std::copy_n(average_.begin() + first, average.size(), average.begin());
+  const auto copy = [first](std::span<const float> from, std::span<float> to) {
+    std::ranges::copy(from.subspan(static_cast<std::size_t>(first), to.size()), to.begin());
+  };
+  copy(this->contribution(), contribution);
+  copy(this->average(), average);
   return {};
 }
 

@@ -24,6 +24,7 @@ Replica::~Replica() {
   training_.reset();
   background_.stop();
   gatherer_.stop();
+  end_writing();
   context_.state_server.withdraw();
 }
 
