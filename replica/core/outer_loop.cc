@@ -339,6 +339,11 @@ void OuterLoop::adopt_fragment(double blend) {
   note(vectors_->adopt(values_of(adopting_fragment_), blend, *state_, local_));
 }
 
+// Where each inner step is a round the next one needs them at once.
+void OuterLoop::rest() {
+  if (algorithm_->rests()) vectors_->rest();
+}
+
 void OuterLoop::adopt() {
   if (!eager_) return adopt_fragment(spec_.sync.blend());
   change_local([this](std::span<float> values) { correct(values); });
@@ -354,6 +359,7 @@ void OuterLoop::return_to_anchor(const RoundKey& held) {
   algorithm_->forget_trained(local_);
   contributed_ = reentered_ = false;
   encoded_.clear();
+  rest();
   algorithm_->forget_staged();
   tokens_reported_ = Tokens();
   std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());

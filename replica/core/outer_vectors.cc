@@ -14,7 +14,7 @@ std::span<T> packed(std::span<T> values, const outer_opt::Fragment& fragment) {
 }  // namespace
 
 std::span<float> HostVectors::room_of(Room& room) const {
-  if (!room) room = std::make_unique_for_overwrite<float[]>(values_);
+  if (!room) room = std::make_unique<float[]>(values_);
   return {room.get(), values_};
 }
 

@@ -72,7 +72,7 @@ class HostVectors final : public OuterVectors {
 
  private:
   using Room = std::unique_ptr<float[]>;
-  std::span<float> room_of(Room& room) const;  // makes it; its values are anything
+  std::span<float> room_of(Room& room) const;  // makes it, of zeros
 
   std::size_t values_;
   // From their first use until rest(). Before a reduce the average's room takes the local

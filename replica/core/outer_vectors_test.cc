@@ -48,6 +48,16 @@ TEST_F(HostVectorsTest, AWholeContributionLeavesTheAverageAlone) {
   EXPECT_EQ(vectors_.average()[2], 42);
 }
 
+TEST_F(HostVectorsTest, AtRestNothingIsHeld) {
+  ASSERT_TRUE(vectors_.take_contribution(*algorithm_, local_, state_, {{0, 4}}).ok());
+  vectors_.average()[0] = 42;
+  EXPECT_TRUE(vectors_.average_is_here());
+  vectors_.rest();
+  EXPECT_FALSE(vectors_.average_is_here());
+  EXPECT_EQ(vectors_.contribution()[0], 0);
+  EXPECT_EQ(vectors_.average()[0], 0);
+}
+
 TEST_F(HostVectorsTest, ABlendKeepsAShareOfTheLocalParametersOfTheFragment) {
   ASSERT_TRUE(vectors_.adopt({{1, 2}}, 0.5, state_, local_).ok());
   EXPECT_EQ(local_.values, (std::vector<float>{7, 8, 10, 22}));

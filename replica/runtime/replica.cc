@@ -217,6 +217,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   context_.state_server.begin_step();
   const auto committed = loop_->commit(commit, training_->goes_on());
   if (auto failure = device_failure()) return failure;
+  loop_->rest();
   training_->committed(commit.key.round, held_step_, committed.outcome);
   come_to_cut(commit.key);
   participant_->outer_step_taken(committed.applied, actions_);
