@@ -97,6 +97,8 @@ CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
   command->add_flag("--ring", o.ring, "The ring beside the butterfly, where lines are equal");
   command->add_flag("--plain", o.plain, "No entropy coding, however slow the line is");
   command->add_flag("--tcp", o.tcp, "Over TCP, as between hosts");
+  command->add_flag("--tls", o.tls,
+                    "Over TCP with certificates, beside a butterfly of bare TLS sockets");
   command->add_flag("--alone", o.alone, "Without gloo's ring");
   command->add_option("--namespaces", o.namespaces, "Network namespace of each")->delimiter(',');
   command->add_option("--hosts", o.hosts, "Address of each in its namespace")->delimiter(',');

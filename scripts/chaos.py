@@ -24,10 +24,11 @@ import traceback
 import chaos_scenarios
 from chaos_record import Record
 from chaos_storm import Storm
+from chaos_upgrade import Upgrade
 from chaos_watch import usual_round_s
 from rig import BIN, Lines, Trouble, end_by_signal
 
-SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record}
+SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record, "upgrade": Upgrade}
 
 
 class Campaign:

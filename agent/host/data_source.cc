@@ -89,6 +89,11 @@ Result<std::string> DataSource::read(ReplicaId replica, const std::string& manif
   }
   const auto manifest = manifest_of(replica, manifest_sha256);
   if (!manifest) return manifest.error();
+  if (shard_number == kTokenizer) {
+    const std::string& tokenizer = (*manifest)->tokenizer;
+    if (!tokenizer.empty()) return content(tokenizer, {replica, tokenizer}, "the tokenizer");
+    return Error{Code::kNotFound, "the dataset has no tokenizer", "", ""};
+  }
   const auto shards = static_cast<std::int64_t>((*manifest)->shards.size());
   const std::int64_t chunk_bytes = (*manifest)->chunk_bytes;
   if (shard_number < 0 || shard_number >= shards || chunk < 0 ||

@@ -50,10 +50,11 @@ struct AgainOptions {
   std::string job;
   JobFileChanges changes;
   std::string from;  // of a restart: a checkpoint, or a job; empty: the newest one of the old job
+  bool weights_only = false;  // of a restart: at step 0; else it continues
 };
 // Without a name: the first of "name-2", "name-3", … that is free.
 Result<int> job_clone(const Context& context, const AgainOptions& options);
-// Begins with the weights of a checkpoint, under the same name.
+// Continues a checkpoint, or begins with its weights, under the same name.
 Result<int> job_restart(const Context& context, const AgainOptions& options);
 Result<int> job_rm(const Context& context, const std::string& job);
 
@@ -105,7 +106,8 @@ Status download_checkpoint(const Api& api, const std::string& checkpoint,
 struct DatasetOptions {
   std::string name;
   std::vector<std::string> files;
-  std::string tokens;  // bytes, uint16, uint32; empty: by the files' names
+  std::string tokens;     // bytes, uint16, uint32; empty: by the files' names
+  std::string tokenizer;  // tokenizer.json of the tokens; empty: the prepared folder's, or none
 };
 // Hashes the files, uploads what the coordinator lacks, and names the whole.
 Result<int> dataset_add(const Context& context, const DatasetOptions& options);

@@ -8,6 +8,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/dataset_files.h"
+#include "cli/commands/tokenizer.h"
 #include "cli/server_test_util.h"
 #include "transfer/sha256.h"
 
@@ -32,8 +33,14 @@ class DatasetTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }
-  Result<int> add(const std::vector<std::string>& files, const std::string& tokens = {}) {
-    return dataset_add({Api(server_.address()), true}, {"books", files, tokens});
+  Result<int> add(const std::vector<std::string>& files, const std::string& tokens = {},
+                  const std::string& tokenizer = {}) {
+    return dataset_add({Api(server_.address()), true}, {"books", files, tokens, tokenizer});
+  }
+  std::string refusal(const std::vector<std::string>& files, const std::string& tokens = {},
+                      const std::string& tokenizer = {}) {
+    const auto added = add(files, tokens, tokenizer);
+    return added.ok() ? "" : to_string(added.error());
   }
 
   std::string state_of(const std::string& sha256) {
@@ -121,10 +128,6 @@ TEST_F(DatasetTest, HashesOfChunksAreThoseOfTheirBytes) {
 }
 
 TEST_F(DatasetTest, RefusesWhatIsNoShard) {
-  const auto refusal = [&](const std::vector<std::string>& files, const std::string& tokens = {}) {
-    const auto added = add(files, tokens);
-    return added.ok() ? "" : to_string(added.error());
-  };
   EXPECT_THAT(refusal({folder_ + "/nothing.txt"}), HasSubstr("no such file"));
   EXPECT_THAT(refusal({write("empty.txt", "")}), HasSubstr("is empty"));
   EXPECT_THAT(refusal({write("a.bin", "123")}, "uint16"),
@@ -139,6 +142,47 @@ TEST_F(DatasetTest, FilesOfOneNameAreToldApartByTheirPaths) {
   fs::create_directories(folder_ + "/two");
   ASSERT_TRUE(add({write("one/a.txt", "1"), write("two/a.txt", "2")}).ok());
   EXPECT_EQ(manifest().shards[0].name, folder_ + "/one/a.txt");
+}
+
+const std::string kTokenizer = SHOAL_TOKENIZER_GOLDENS "/qwen2.json";  // of 702 tokens
+
+TEST_F(DatasetTest, ATokenizerTravelsInTheManifest) {
+  const std::string shard = write("a.bin", std::string("\1\0\2\0", 4));
+  ASSERT_TRUE(add({shard}, "uint16", kTokenizer).ok());
+  const std::string hash = manifest().tokenizer;
+  EXPECT_EQ(received_[hash].size(), fs::file_size(kTokenizer));
+  EXPECT_EQ(sha256_of(received_[hash]), hash);
+  ASSERT_TRUE(add({shard}, "uint16").ok());
+  EXPECT_EQ(manifest().tokenizer, "");
+}
+
+TEST_F(DatasetTest, ATokenizerThatDidNotMakeTheTokensIsRefused) {
+  const std::string shard = write("a.bin", std::string("\1\0\xbe\2", 4));  // 1, 702
+  EXPECT_THAT(refusal({shard}, "uint16", kTokenizer),
+              HasSubstr("has 702 tokens, and the token at position 1 of a.bin is 702"));
+  EXPECT_THAT(refusal({write("a.txt", "a")}, "", kTokenizer), HasSubstr("byte by byte"));
+  EXPECT_THAT(refusal({shard}, "uint16", write("t.json", "[]")), HasSubstr("t.json"));
+  EXPECT_TRUE(received_.empty()) << "nothing is sent before";
+}
+
+TEST_F(DatasetTest, APreparedFolderSaysWhatItHolds) {
+  write("corpus.txt", "Fish swim along the coast, fish after fish.");
+  const std::string folder = folder_ + "/prepared";
+  PrepareDatasetOptions options;
+  options.files = {folder_ + "/corpus.txt"};
+  options.tokenizer = kTokenizer;
+  options.output = folder;
+  ASSERT_TRUE(dataset_prepare(options, true).ok());
+  ASSERT_TRUE(add({folder}).ok()) << refusal({folder});
+  EXPECT_EQ(manifest().tokens, Tokenizer::kUint16);
+  EXPECT_EQ(manifest().shards.at(0).name, "shard_00000.bin");
+  EXPECT_EQ(received_[manifest().tokenizer].size(), fs::file_size(kTokenizer));
+  EXPECT_THAT(refusal({folder}, "uint32"), HasSubstr("has tokens of uint16"));
+  std::fstream(folder + "/shard_00000.bin", std::ios::in | std::ios::out | std::ios::binary)
+      .put('\1');
+  EXPECT_THAT(refusal({folder}), HasSubstr("has changed since it was prepared"));
+  std::ofstream(folder + "/dataset.json") << "{}";
+  EXPECT_THAT(refusal({folder}), HasSubstr("no description of format 1"));
 }
 
 }  // namespace

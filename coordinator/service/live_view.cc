@@ -67,7 +67,7 @@ void LiveBoard::note(const ReplicaRecord& replica) {
   if (ended == (held_.find(replica.id) != nullptr)) view_.reset();  // that its agent works is seen
   ended ? (void)held_.erase(replica.id)
         : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch,
-                                       replica.source.checkpoint});
+                                       replica.source.checkpoint, replica.source.key.round > 0});
   if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
@@ -192,7 +192,16 @@ bool LiveBoard::begins_from(AgentId agent, CheckpointId checkpoint, JobId job) {
   const MutexLock guard(mutex_);
   return std::ranges::any_of(held_, [&](const auto& entry) {
     const ReplicaPlace& place = entry.second;
-    return place.agent == agent && place.source == checkpoint && place.job != job;
+    return place.agent == agent && place.source == checkpoint && place.job != job &&
+           !place.continues;
+  });
+}
+
+bool LiveBoard::continues_from(AgentId agent, CheckpointId checkpoint) {
+  const MutexLock guard(mutex_);
+  return std::ranges::any_of(held_, [&](const auto& entry) {
+    const ReplicaPlace& place = entry.second;
+    return place.agent == agent && place.source == checkpoint && place.continues;
   });
 }
 

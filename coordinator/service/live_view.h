@@ -27,6 +27,7 @@ class LiveBoard {
   bool has_replica(AgentId agent, ReplicaId replica);
   bool works_for(AgentId agent, JobId job);
   bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job);
+  bool continues_from(AgentId agent, CheckpointId checkpoint);
 
   std::shared_ptr<const LiveView> view(Instant now);
   std::optional<ReplicaPlace> place_of(ReplicaId replica);  // none: it has ended, or never was

@@ -250,9 +250,8 @@ Applied OuterLoop::before_step(const CommitRound& commit) {
   applied.base_momentum = base.momentum;
   if (commit.outcome != RoundOutcome::kAveraged) return applied;
   applied.average = commit.average;
-  if (!vectors_->average_is_here()) return applied;
   const std::span<const float> average = vectors_->average();
-  if (average.size() < averaged_values()) return applied;
+  if (!vectors_->average_is_here() || average.size() < averaged_values()) return applied;
   const Digest now = digest_of(average.first(averaged_values()));
   if (now != reduced_) applied.average = now;
   return applied;
@@ -339,11 +338,6 @@ void OuterLoop::adopt_fragment(double blend) {
   note(vectors_->adopt(values_of(adopting_fragment_), blend, *state_, local_));
 }
 
-// Where each inner step is a round the next one needs them at once.
-void OuterLoop::rest() {
-  if (algorithm_->rests()) vectors_->rest();
-}
-
 void OuterLoop::adopt() {
   if (!eager_) return adopt_fragment(spec_.sync.blend());
   change_local([this](std::span<float> values) { correct(values); });
@@ -359,7 +353,6 @@ void OuterLoop::return_to_anchor(const RoundKey& held) {
   algorithm_->forget_trained(local_);
   contributed_ = reentered_ = false;
   encoded_.clear();
-  rest();
   algorithm_->forget_staged();
   tokens_reported_ = Tokens();
   std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());

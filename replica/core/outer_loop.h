@@ -9,7 +9,6 @@
 //   boundary()  takes the contribution; with sync.eager and steps behind the boundary, the estimate
 //   plan()      an attempt of the reduce begins; then the driver reduces input() into average()
 //   commit()    the outer step; what was trained counts, stays or is dropped
-//   rest()      nobody reads the average any more: contribution and average give up their memory
 //   adopt()     behind the boundary, where the result becomes local later
 //
 // Local parameters are touched by inner steps, commit(), adopt() and, with sync.eager, boundary()
@@ -109,7 +108,6 @@ class OuterLoop {
   };
   // `goes_on`: training has gone on behind the boundary of this round.
   Committed commit(const CommitRound& commit, bool goes_on);
-  void rest();
   void adopt();
 
   // What a commit made of the average, for joiners that follow: called in the middle of commit(),

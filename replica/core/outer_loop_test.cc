@@ -135,20 +135,6 @@ TEST_F(OuterLoopTest, WhoeverReadsTheStateKeepsTheOldOne) {
   EXPECT_THAT(loop_->state().anchor, ElementsAre(8, 18));
 }
 
-TEST_F(OuterLoopTest, RoundsGoOnAfterARest) {
-  start();
-  report();
-  reduce({4, 4});
-  commit();
-  loop_->rest();
-  local_.values = {6, 18};
-  EXPECT_EQ(report().norm, 2);
-  EXPECT_THAT(loop_->contribution(), ElementsAre(2, 0));
-  reduce({2, 4});
-  commit();
-  EXPECT_THAT(loop_->state().anchor, ElementsAre(6, 16));
-}
-
 TEST_F(OuterLoopTest, MemoryThatChangedIsProved) {
   start();
   report();

@@ -13,41 +13,31 @@ std::span<T> packed(std::span<T> values, const outer_opt::Fragment& fragment) {
 
 }  // namespace
 
-std::span<float> HostVectors::room_of(Room& room) const {
-  if (!room) room = std::make_unique<float[]>(values_);
-  return {room.get(), values_};
-}
-
-void HostVectors::rest() {
-  contribution_.reset();
-  average_.reset();
-}
+HostVectors::HostVectors(std::int64_t value_count)
+    : contribution_(static_cast<std::size_t>(value_count)), average_(contribution_.size()) {}
 
 Result<outer_opt::VectorStatistics> HostVectors::take_contribution(
     const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
     const outer_opt::Fragment& fragment) {
-  const std::span<float> own = packed(contribution(), fragment);
-  const bool whole = own.size() == values_;
-  const std::span<float> scratch = whole ? std::span<float>() : average();
-  algorithm.contribution(local, state, fragment, own, scratch);
+  const std::span<float> own = packed(std::span(contribution_), fragment);
+  algorithm.contribution(local, state, fragment, own, average_);
   outer_opt::VectorStatistics statistics = outer_opt::statistics_of(own);
-  if (!whole) statistics.nonfinite += outer_opt::statistics_of(scratch).nonfinite;
+  if (own.size() < contribution_.size()) {
+    statistics.nonfinite += outer_opt::count_nonfinite(average_);
+  }
   return statistics;
 }
 
 Status HostVectors::step(OuterAlgorithm& algorithm, const CommitRound& commit,
                          const outer_opt::Fragment& fragment, OuterState& state) {
-  algorithm.step(commit, fragment, packed(average(), fragment), state);
+  algorithm.step(commit, fragment, packed(std::span(average_), fragment), state);
   return {};
 }
 
 Status HostVectors::read(std::int64_t first, std::span<float> contribution,
                          std::span<float> average) {
-  const auto copy = [first](std::span<const float> from, std::span<float> to) {
-    std::ranges::copy(from.subspan(static_cast<std::size_t>(first), to.size()), to.begin());
-  };
-  copy(this->contribution(), contribution);
-  copy(this->average(), average);
+  std::copy_n(contribution_.begin() + first, contribution.size(), contribution.begin());
+  std::copy_n(average_.begin() + first, average.size(), average.begin());
   return {};
 }
 
@@ -58,10 +48,9 @@ Status HostVectors::adopt(const outer_opt::Fragment& fragment, double blend,
     local.write_parameters(state.anchor);
     return {};
   }
-  std::vector<float> values(state.anchor.size());
-  local.read_parameters(values);
-  outer_opt::adopt(fragment, blend, state.anchor, values);
-  local.write_parameters(values);
+  local.read_parameters(contribution_);
+  outer_opt::adopt(fragment, blend, state.anchor, contribution_);
+  local.write_parameters(contribution_);
   return {};
 }
 

@@ -6,8 +6,8 @@
 // the replica is given up.
 #pragma once
 
-#include <memory>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "outer_opt/core/step/fragments.h"
@@ -46,15 +46,11 @@ class OuterVectors {
   virtual bool average_is_here() const = 0;
   // Makes it lie there, between its step and the next plan.
   virtual Status bring_average(std::int64_t values) = 0;
-
-  // No round travels: contribution and average are not needed until the next boundary or plan, and
-  // their memory is free for others.
-  virtual void rest() = 0;
 };
 
 class HostVectors final : public OuterVectors {
  public:
-  explicit HostVectors(std::int64_t value_count) : values_(static_cast<std::size_t>(value_count)) {}
+  explicit HostVectors(std::int64_t value_count);
 
   Result<outer_opt::VectorStatistics> take_contribution(
       const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
@@ -64,20 +60,16 @@ class HostVectors final : public OuterVectors {
   Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
                LocalParameters& local) override;
   Status read(std::int64_t first, std::span<float> contribution, std::span<float> average) override;
-  std::span<float> contribution() override { return room_of(contribution_); }
-  std::span<float> average() override { return room_of(average_); }
-  bool average_is_here() const override { return average_ != nullptr; }
+  std::span<float> contribution() override { return contribution_; }
+  std::span<float> average() override { return average_; }
+  bool average_is_here() const override { return true; }
   Status bring_average(std::int64_t) override { return {}; }
-  void rest() override;
 
  private:
-  using Room = std::unique_ptr<float[]>;
-  std::span<float> room_of(Room& room) const;  // makes it, of zeros
-
-  std::size_t values_;
-  // From their first use until rest(). Before a reduce the average's room takes the local
-  // parameters.
-  Room contribution_, average_;
+  // Between two reduces the average's room takes the local parameters. So does the contribution's
+  // in adopt(): what it held counts in the average that is adopted, and the next boundary comes
+  // later. Memory that is there already costs no page faults.
+  std::vector<float> contribution_, average_;
 };
 
 }  // namespace shoal::replica

@@ -26,8 +26,6 @@ Status DeviceOuterVectors::bring_average(std::int64_t values) {
   return vectors_->read_average(average_);
 }
 
-void DeviceOuterVectors::rest() { contribution_ = average_ = {}; }
-
 Status DeviceOuterVectors::bring_contribution(std::int64_t values) {
   contribution_.resize(static_cast<std::size_t>(values));
   average_.resize(contribution_.size());

@@ -35,7 +35,6 @@ class DeviceOuterVectors final : public OuterVectors {
   std::span<float> average() override { return average_; }
   bool average_is_here() const override { return false; }
   Status bring_average(std::int64_t values) override;
-  void rest() override;  // the host's copies
 
   Result<std::unique_ptr<outer_opt::ReduceSession>> make_session(const ReducePlan& plan,
                                                                  ReplicaId self, bool contributes) {

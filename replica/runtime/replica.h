@@ -152,6 +152,7 @@ class Replica {
   void reach_boundary(const Trained& trained);
   RoundReport make_report(const Trained& trained);
   MaybeFailure device_failure() const;
+  void rest();
   outer_opt::ReduceResult audit(const ReducePlan& plan, bool contributes, std::stop_token stop);
   outer_opt::ReduceResult reduce(const ReducePlan& plan, bool contributes, std::stop_token stop);
   outer_opt::ReduceResult reduce_on_host(const ReducePlan& plan, bool contributes,

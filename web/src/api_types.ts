@@ -72,6 +72,7 @@ export interface JobSpec {
     clip: number;
     precision: 'fp32' | 'bf16';
     seed: number;
+    continue_from: string;
   };
   sync: {
     [key: string]: SpecValue;
@@ -674,6 +675,7 @@ export interface Dataset {
   shards: number;
   chunk_bytes: number;
   max_token: number;
+  tokenizer: string | null;
   jobs: string[];
 }
 

@@ -43,7 +43,6 @@ void Trainer::take_outer_step(const CommitRound& commit) {
   settle(commit, committed);
   r.handled = 0;
   r.has_average = false;
-  r.loop->rest();
   r.kept_before = std::move(r.kept);
   r.kept = {};
   if (lie_.is_under_way()) lie_.end();
