@@ -131,7 +131,7 @@ class Replica {
   struct Writing {
     WriteCheckpointTo command;
     std::shared_ptr<const OuterState> state;
-    std::shared_ptr<const CutMoments> moments;  // null: they are in the state
+    std::shared_ptr<const CutMoments> moments;            // null: they are in the state
     std::unique_ptr<const outer_opt::Restaged> gathered;  // null: the state has all momentum
     Steps step;                                           // held_step_
     std::string sample;
@@ -198,10 +198,10 @@ class Replica {
   Steps held_step_;                   // of the job's schedule, at the round it holds
   bool first_member_ = false;         // of the newest plan: it samples
   bool sampling_ = false;
-  std::string sample_;                   // of the state it holds; empty: none
-  std::vector<CheckpointReady> unsaid_;  // while sampling
+  std::string sample_;                             // of the state it holds; empty: none
+  std::vector<CheckpointReady> unsaid_;            // while sampling
   std::shared_ptr<const CutMoments> cut_moments_;  // of the state it holds
-  std::optional<CutMoments> next_cut_;   // of the boundary that it went on behind
+  std::optional<CutMoments> next_cut_;             // of the boundary that it went on behind
   struct Gathering {
     WriteCheckpointTo command;
     outer_opt::Restaged momentum;

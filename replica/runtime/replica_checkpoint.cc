@@ -95,18 +95,23 @@ void Replica::start_writing(const WriteCheckpointTo& command,
                             std::unique_ptr<const outer_opt::Restaged> gathered) {
   const RoundKey& key = command.command.key;
   if (!participant_ || participant_->held() != key) {
-    return say_failed(command, {Code::kConflict,
-                                "the replica does not hold round " + std::to_string(key.round), "",
-                                ""});
+    return say_failed(
+        command,
+        {Code::kConflict, "the replica does not hold round " + std::to_string(key.round), "", ""});
   }
   auto state = loop_->shared_state();
   const bool shared = state->shares_adam();
   if (!shared && cut_moments_->m.empty()) {
     cut_moments_ = std::make_shared<const CutMoments>(read_moments(key));
   }
-  writing_ = std::make_unique<Writing>(Writing{command, std::move(state),
-                                               shared ? nullptr : cut_moments_, std::move(gathered),
-                                               held_step_, sample_, sampling_, {}});
+  writing_ = std::make_unique<Writing>(Writing{command,
+                                               std::move(state),
+                                               shared ? nullptr : cut_moments_,
+                                               std::move(gathered),
+                                               held_step_,
+                                               sample_,
+                                               sampling_,
+                                               {}});
   if (!context_.compute.writes_beside_training()) {
     writing_->status = write_files(*writing_);
     return end_writing();
@@ -140,9 +145,9 @@ Status Replica::write_files(const Writing& writing) const {
                  state.adam_v, key.round});
   }
   const CutMoments& cut = *writing.moments;
-  return context_.compute.write_checkpoint(folder, {spec_, cut_, stage_, key, writing.step,
-                                                    state.anchor, momentum, cut.m, cut.v,
-                                                    cut.step});
+  return context_.compute.write_checkpoint(
+      folder,
+      {spec_, cut_, stage_, key, writing.step, state.anchor, momentum, cut.m, cut.v, cut.step});
 }
 
 }  // namespace shoal::replica

@@ -51,7 +51,7 @@ std::vector<std::vector<TensorSlot>> shards_of(const ModelSpec& model, Precision
   return shards;
 }
 
-Status write_shards(const ExportOptions& options, const Checkpoint& checkpoint,
+Status write_shards(const ExportOptions& options, const StoredModel& checkpoint,
                     const std::vector<std::vector<TensorSlot>>& shards, Bytes total) {
   std::vector<TensorPlace> places;
   for (std::size_t i = 0; i < shards.size(); ++i) {
@@ -59,9 +59,8 @@ Status write_shards(const ExportOptions& options, const Checkpoint& checkpoint,
     std::vector<TensorToWrite> tensors;
     for (const TensorSlot& slot : shards[i]) {
       tensors.push_back({slot.name, slot.shape,
-                         std::span(checkpoint.anchor)
-                             .subspan(static_cast<std::size_t>(slot.first),
-                                      static_cast<std::size_t>(slot.count))});
+                         checkpoint.values().subspan(static_cast<std::size_t>(slot.first),
+                                                     static_cast<std::size_t>(slot.count))});
       places.push_back({slot.name, name});
     }
     const Status written =
@@ -106,7 +105,7 @@ Status describe_tokenizer(const ExportOptions& options, const JobSpec& spec) {
 }  // namespace
 
 Result<Exported> export_checkpoint(const ExportOptions& options) {
-  const auto checkpoint = read_checkpoint(options.checkpoint, std::nullopt, false);
+  const auto checkpoint = StoredModel::open(options.checkpoint);
   if (!checkpoint) return checkpoint.error();
   if (Status s = make_empty_folder(options.out); !s) return s.error();
   const bool has_its_own = fs::exists(options.checkpoint / kTokenizerFile);
@@ -115,9 +114,9 @@ Result<Exported> export_checkpoint(const ExportOptions& options) {
     if (Status s = copy_tokenizer(from, options.out); !s) return s.error();
   }
   if (options.tokenizer.empty()) {
-    if (Status s = describe_tokenizer(options, checkpoint->spec); !s) return s.error();
+    if (Status s = describe_tokenizer(options, checkpoint->spec()); !s) return s.error();
   }
-  const ModelSpec& model = checkpoint->spec.model;
+  const ModelSpec& model = checkpoint->spec().model;
   const auto shards = shards_of(model, options.precision, options.shard_max);
   const Bytes total(parameter_count(model) * bytes_per_value(options.precision));
   if (Status s = write_shards(options, *checkpoint, shards, total); !s) return s.error();

@@ -181,7 +181,7 @@ TEST_F(WorkerTest, ACheckpointHasTheMomentsOfItsCut) {
   const auto write = [&](std::uint64_t checkpoint) {
     tell(WriteCheckpointTo{replica_, {CheckpointId(checkpoint), key(2)}, folder.string()});
     hear<CheckpointReady>();
-    return read_checkpoint(folder, 0, true).value();
+    return read_checkpoint(folder, 0).value();
   };
   const Checkpoint at_rest = write(5);
   tell_replica(open(3, 4, 8));
@@ -241,7 +241,7 @@ TEST_F(WorkerTest, ShardedMomentumIsStagedFollowedAndGathered) {
   hear<CheckpointFailed>();
   tell(WriteCheckpointTo{replica_, {CheckpointId(6), key(2), holders_}, folder.string()});
   hear<CheckpointReady>();
-  const auto written = read_checkpoint(folder, std::nullopt, true);
+  const auto written = read_checkpoint(folder, std::nullopt);
   ASSERT_TRUE(written) << to_string(written.error());
   EXPECT_EQ(written->momentum.back(), 0.25f);
   EXPECT_NE(written->momentum.front(), 0.25f);

@@ -53,7 +53,8 @@ TEST(InnerOptimizer, GradientScaleIsAppliedToTheGradient) {
 TEST(InnerOptimizer, PiecesOnADeviceAreTheFusedLoopOnTheHost) {
   torch::manual_seed(2);
   constexpr std::int64_t kFirst = 300'001, kSecond = 70'000;
-  const std::vector<AdamRange> ranges = {{0, kFirst, true, 0}, {kFirst + 5, kSecond, false, kFirst}};
+  const std::vector<AdamRange> ranges = {{0, kFirst, true, 0},
+                                         {kFirst + 5, kSecond, false, kFirst}};
   auto fused = torch::randn({kFirst + 5 + kSecond}), pieces = fused.clone();
   const auto untouched = fused.narrow(0, kFirst, 5).clone();
   InnerOptimizer one(spec_of(), {ranges, {}, kFirst + kSecond}, fused.numel(), torch::kFloat32);

@@ -8,7 +8,7 @@
 namespace shoal::trainer {
 namespace {
 
-// Hands out parameters in the order of the layout.
+// Hands out parameters in the order of the layout; without a gradient they have none.
 class Views {
  public:
   Views(const std::vector<TensorSlot>& layout, torch::Tensor flat, torch::Tensor gradient)
@@ -28,6 +28,7 @@ class Views {
     shape[0] = rows;
     next_ += slots;
     auto view = flat_.narrow(0, first.first, count).view(shape).detach();
+    if (!gradient_.defined()) return view;
     view.set_requires_grad(true);
     view.mutable_grad() = gradient_.narrow(0, first.first, count).view(shape);
     return view;
@@ -232,8 +233,21 @@ Model::Model(const ModelSpec& spec, UnitRange units, Precision precision, torch:
   const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
   flat_ = torch::zeros({values}, options);
   flat_gradient_ = torch::zeros({values}, options);
+  build(spec, precision);
+}
+
+Model::Model(const ModelSpec& spec, torch::Tensor weights)
+    : units_(whole_model(spec)),
+      whole_(units_),
+      layout_(parameter_layout(spec, units_)),
+      flat_(std::move(weights)) {
+  SHOAL_CHECK(flat_.numel() == value_count(layout_), "weights of another model");
+  build(spec, Precision::kFp32);
+}
+
+void Model::build(const ModelSpec& spec, Precision precision) {
   Views views(layout_, flat_, flat_gradient_);
-  network_ = make_network(spec, units, views, Cast{precision == Precision::kBf16}, device);
+  network_ = make_network(spec, units_, views, Cast{precision == Precision::kBf16}, flat_.device());
   SHOAL_CHECK(views.done(), "the layout has more parameters than its network");
 }
 

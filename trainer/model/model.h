@@ -33,6 +33,9 @@ class Model {
  public:
   // Derived fields of `spec` must be filled. Parameters and gradients start as zeros.
   Model(const ModelSpec& spec, UnitRange units, Precision precision, torch::Device device);
+  // A whole model that only answers, in fp32 on the device of `weights`, which become flat(). It
+  // has no gradients.
+  Model(const ModelSpec& spec, torch::Tensor weights);
 
   bool has_embedding() const { return units_.first == 0; }
   bool has_head() const { return units_.last == whole_.last; }
@@ -48,6 +51,8 @@ class Model {
   Network& network() { return *network_; }
 
  private:
+  void build(const ModelSpec& spec, Precision precision);
+
   UnitRange units_, whole_;
   std::vector<TensorSlot> layout_;
   torch::Tensor flat_, flat_gradient_;
