@@ -25,10 +25,11 @@ import chaos_scenarios
 from chaos_data import Data
 from chaos_record import Record
 from chaos_storm import Storm
+from chaos_upgrade import Upgrade
 from chaos_watch import usual_round_s
 from rig import BIN, Lines, Trouble, end_by_signal
 
-SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record, "data": Data}
+SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record, "data": Data, "upgrade": Upgrade}
 
 
 class Campaign:

@@ -71,7 +71,7 @@ class Lines:
         run("ip", "-n", self.hub, "link", "add", "bridge", "type", "bridge")
         run("ip", "-n", self.hub, "link", "set", "bridge", "up")
         self.hosts = [self.join(number, mbit) for number in range(agents + 1)]
-        # Known for good: a line that is cut is silent, nobody hears that a neighbour does not answer.
+        # Known for good: a line that is cut is silent, nobody hears that a neighbor does not answer.
         for number, namespace in enumerate(self.hosts):
             for other in range(agents + 1):
                 if other != number:

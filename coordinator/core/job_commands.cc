@@ -46,6 +46,16 @@ std::vector<FieldError> refused_weights(const Transaction& tx, const ModelSpec& 
                               "; set these fields as they are there"}};
 }
 
+std::string text_of(const ProgramRefusal& refusal, const TrainerSpec& runs) {
+  const std::string option = "`shoal-agent " + refusal.option + "`";
+  if (runs.code.empty()) {
+    return "no code comes with the job (send the folder of " + runs.entry +
+           " with it: --code FOLDER), and no agent of this cluster runs programs of its host (" +
+           option + ")";
+  }
+  return "no agent of this cluster runs " + refusal.what + "; an operator allows it with " + option;
+}
+
 std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec,
                                        const std::string& owner) {
   auto fields = validate(options_of(spec));
@@ -56,9 +66,7 @@ std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spe
                                             : refused_continuation(tx.state(), full);
   if (!fields.empty()) return fields;
   if (const auto refusal = why_no_agent_runs(tx, full, owner)) {
-    return {{refusal->pointer, "no agent of this cluster runs " + refusal->what +
-                                   "; an operator allows it with `shoal-agent " + refusal->option +
-                                   "`"}};
+    return {{refusal->pointer, text_of(*refusal, full.trainer)}};
   }
   const std::string why = why_no_device_fits(tx, full);
   if (!why.empty()) fields.push_back({"/model", why});

@@ -8,8 +8,8 @@ Reads the REST API alone: it runs on any host that reaches the coordinator, besi
 happens to it does not touch the job. Each committed round becomes one point, at the inner step with which it ended;
 numbers that a program logs (run.log) become points of their own, log.NAME, at the steps at which they were logged.
 Ran before for the same job and board, it continues with the round after the last one (a small file below
-$XDG_STATE_HOME/shoal/mirror says which). The address is that of `shoal` (--addr, SHOAL_ADDR), the token likewise
-(--token-file, SHOAL_TOKEN_FILE, SHOAL_TOKEN). Boards are the packages tensorboard, wandb and mlflow of PyPI; only the
+$XDG_STATE_HOME/shoal/mirror says which). Address, token and CA are those of `shoal`: options, SHOAL_ADDR,
+SHOAL_TOKEN_FILE, SHOAL_TOKEN, SHOAL_CA, or what `shoal up` and `shoal login` keep (from Python 3.11 on). Boards are the packages tensorboard, wandb and mlflow of PyPI; only the
 one that is named must be installed. wandb follows its own environment: WANDB_MODE=offline keeps the run on this host.
 """
 import argparse
@@ -29,6 +29,7 @@ PAGE = 200
 POINTS = 10_000  # of a series, in one answer
 LOGGED = "log."
 LIMIT_S = 30
+DEFAULT_ADDRESS = "http://127.0.0.1:7070"
 ENDED = ("completed", "cancelled", "failed")
 
 
@@ -241,10 +242,34 @@ def mirror(api, job, board, place, ended=False):
     return len(new)
 
 
-def token_of(options):
-    if options.token_file:
-        return pathlib.Path(options.token_file).read_text(encoding="utf-8").strip()
-    return os.environ.get("SHOAL_TOKEN", "")
+def saved_login(address):
+    """What `shoal login` keeps of the cluster at this address, or of the current one: addr, token or token_file, ca."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        return {}
+    folder = os.environ.get("XDG_CONFIG_HOME") or pathlib.Path.home() / ".config"
+    try:
+        saved = tomllib.loads((pathlib.Path(folder) / "shoal/config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    contexts = saved.get("contexts", {})
+    if not address:
+        return contexts.get(saved.get("current"), {})
+    return next((one for one in contexts.values() if one.get("addr") == address.rstrip("/")), {})
+
+
+def api_of(options):
+    login = saved_login(options.addr)
+    token, file = os.environ.get("SHOAL_TOKEN", ""), options.token_file
+    if not file and not token:
+        token, file = login.get("token", ""), login.get("token_file")
+    if file:
+        try:
+            token = pathlib.Path(file).read_text(encoding="utf-8").strip()
+        except OSError as failure:
+            raise Trouble(f"the token cannot be read: {failure}") from failure
+    return Api(options.addr or login.get("addr", DEFAULT_ADDRESS), token, options.ca or login.get("ca"))
 
 
 def parse(arguments):
@@ -257,14 +282,16 @@ def parse(arguments):
     board.add_argument("--mlflow", metavar="URI", help="a run in the experiment `shoal` of this tracking server or folder")
     parser.add_argument("--follow", action="store_true", help="until the job has ended")
     parser.add_argument("--every", type=float, default=5, metavar="S", help="how often to look, with --follow [5]")
-    parser.add_argument("--addr", default=os.environ.get("SHOAL_ADDR", "http://127.0.0.1:7070"))
+    parser.add_argument("--addr", default=os.environ.get("SHOAL_ADDR"),
+                        help=f"of the coordinator [that of `shoal login`, else {DEFAULT_ADDRESS}]")
     parser.add_argument("--ca", default=os.environ.get("SHOAL_CA"), help="file with the CAs that are believed")
-    parser.add_argument("--token-file", default=os.environ.get("SHOAL_TOKEN_FILE"))
+    parser.add_argument("--token-file", default=os.environ.get("SHOAL_TOKEN_FILE"),
+                        help="file with a token of the scope viewer [that of `shoal login`]")
     return parser.parse_args(arguments)
 
 
 def run(options):
-    api = Api(options.addr, token_of(options), options.ca)
+    api = api_of(options)
     job = api.job(options.job)
     kind, target = next((kind, getattr(options, kind)) for kind in ("tensorboard", "wandb", "mlflow")
                         if getattr(options, kind))

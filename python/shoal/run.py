@@ -15,6 +15,13 @@ NO_LOSS = float("nan")
 OutOfMemory = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
 
 
+def failure_of(problem):
+    """What the agent is told of an exception."""
+    if isinstance(problem, OutOfMemory):
+        return _library.OUT_OF_MEMORY
+    return getattr(problem, "failure", _library.FAILED)
+
+
 def moved(batch, device):
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=True)
@@ -59,10 +66,8 @@ class Work:
             try:
                 self._perform(order)
             except Exception as problem:
-                full = isinstance(problem, OutOfMemory)
-                self._replica.link.answer_failed(
-                    _library.OUT_OF_MEMORY if full else _library.FAILED,
-                    f"{type(problem).__name__}: {problem}")
+                self._replica.link.answer_failed(failure_of(problem),
+                                                 f"{type(problem).__name__}: {problem}")
                 raise
 
     def _perform(self, order):
@@ -75,7 +80,10 @@ class Work:
             files.write_checkpoint(order, vectors, self._optimizer, *self._rank)
         elif order.kind == _library.READ_CHECKPOINT:
             files.read_checkpoint(order, vectors, self._optimizer, *self._rank)
-        elif order.kind != _library.SEED:  # the model has just been built: nothing to do
+        elif order.kind == _library.SEED:
+            if order.text:  # else the model is as the program has built it
+                vectors.write_from(files.read_parameters(order.text.decode(), vectors))
+        else:
             raise Error(f"the library gave the unknown order {order.kind} (install both of one "
                         "version)")
         return self._replica.link.answer()

@@ -3,6 +3,7 @@ import http.server
 import json
 import os
 import pathlib
+import sys
 import tempfile
 import threading
 import unittest
@@ -150,6 +151,31 @@ class MirrorTest(unittest.TestCase):
         pathlib.Path(self.place.file).write_text("{")
         with self.assertRaisesRegex(mirror.Trouble, "is damaged"):
             self.mirror()
+
+
+class LoginTest(unittest.TestCase):
+    @unittest.skipIf(sys.version_info < (3, 11), "tomllib is there from Python 3.11 on")
+    def test_the_cluster_is_that_of_the_commands(self):
+        with tempfile.TemporaryDirectory() as folder:
+            token = pathlib.Path(folder, "token")
+            token.write_text("of the file\n")
+            config = pathlib.Path(folder, "shoal/config.toml")
+            config.parent.mkdir()
+            config.write_text('current = "up"\n[contexts.up]\naddr = "http://127.0.0.1:1"\n'
+                              f'token_file = "{token}"\n[contexts.far]\naddr = "https://far:7070"\n'
+                              'token = "of far"\n')
+            clean = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
+            with mock.patch.dict(os.environ, {**clean, "XDG_CONFIG_HOME": folder}, clear=True):
+                def of(*arguments):
+                    api = mirror.api_of(mirror.parse(["job", "--wandb", "w", *arguments]))
+                    return api.address, api.token
+                self.assertEqual(of(), ("http://127.0.0.1:1", "of the file"))
+                self.assertEqual(of("--addr", "https://far:7070"), ("https://far:7070", "of far"))
+                self.assertEqual(of("--addr", "http://127.0.0.1:2"), ("http://127.0.0.1:2", ""))
+                os.environ["SHOAL_TOKEN"] = "mine"
+                self.assertEqual(of(), ("http://127.0.0.1:1", "mine"))
+                with self.assertRaisesRegex(mirror.Trouble, "cannot be read"):
+                    of("--token-file", folder + "/none")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ struct CopiesKept {  // what the copies of other stages hold now
   CopiesHeld held;
 };
 struct MomentsWanted {};  // a joiner takes our state and waits for Adam's moments
-struct Woken {};          // something arrived from a neighbour in the pipeline
+struct Woken {};          // something arrived from a neighbor in the pipeline
 using agent_channel::StreamEnded;
 
 using Event = std::variant<ToTrainer, ReduceEnded, JoinMoved, JoinEnded, MomentumGathered,

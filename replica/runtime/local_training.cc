@@ -89,7 +89,7 @@ void LocalTraining::evaluate(const Evaluate& command) {
   if (!known) evaluations_.push_back({command, 0, {}});
 }
 
-void LocalTraining::view(const PipelineView&) {}  // it has no neighbours
+void LocalTraining::view(const PipelineView&) {}  // it has no neighbors
 
 void LocalTraining::sample(RoundNumber round) {
   end_sample();

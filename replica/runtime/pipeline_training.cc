@@ -120,11 +120,15 @@ MaybeFailure PipelineTraining::work() {
   const auto start = Clock::now();
   swarm::MaybeComputeFailure failure;
   Duration wait;
+  const Steps before = trained_.steps;
+  working_since_ = start;
   const bool computed = runtime_->work(failure, wait);
+  working_since_.reset();
   if (failure) return Failure{failure->kind, failure->detail};
   if (draft_ && draft_->over(Clock::now())) end_sample();
   idle_ = computed ? Duration{} : std::min(wait, draft_ ? kDraftLook : kTellEvery);
-  if (computed && open_) trained_.compute_s += since(start);
+  const bool stepped = trained_.steps != before;
+  if (open_ && (computed || stepped)) trained_.compute_s += since(start);
   if (since(told_at_) * 1e9 >= static_cast<double>(kTellEvery.ns)) tell_people();
   return std::nullopt;
 }
@@ -152,6 +156,7 @@ void PipelineTraining::boundary(const swarm::ReachBoundary& boundary,
   trained_.drawn += boundary.drawn_tokens;
   trained_.loss_sum += boundary.loss_sum;
   trained_.unused = unused;
+  if (working_since_) trained_.compute_s += since(*working_since_);  // the last pass and step
   context_.boundary(trained_);
 }
 

@@ -63,6 +63,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
   TrainingSpeed speed_;
   std::chrono::steady_clock::time_point told_at_;
   std::optional<std::chrono::steady_clock::time_point> stalled_since_;  // the newest boundary
+  std::optional<std::chrono::steady_clock::time_point> working_since_;  // within work()
   std::optional<SampleDraft> draft_;                                    // while it is written
   Duration idle_;
   std::unique_ptr<swarm::StageRuntime> runtime_;  // last: it calls the others

@@ -241,7 +241,7 @@ MaybeFailure Replica::perform_one(const outer_opt::ReturnToAnchor& action) {
   held_step_ = command.record.step;
   loop_->return_to_anchor(command.key);
   view_.reset();
-  training_.reset();  // its neighbours know one of this name only
+  training_.reset();  // its neighbors know one of this name only
   training_ = make_training();
   come_to_cut(command.key);
   context_.state_server.publish(id_, command.key, loop_->shared_state());

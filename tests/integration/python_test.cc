@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -35,6 +37,7 @@ class PythonCluster {
         flags_{"--trainer-root", programs_.path(), "--python", SHOAL_PYTHON},
         cluster(agents, flags_) {}
   bool restart_agent(std::size_t index) { return cluster.start_agent(index, {}, flags_); }
+  const std::string& entry() const { return entry_; }
   std::string logs() const { return cluster.shoal({"logs", "python"}).out; }
   std::vector<std::string> failures() const {
     std::vector<std::string> messages;
@@ -112,6 +115,62 @@ TEST(Python, AnAgentIsKilledAndComesBack) {
   ASSERT_TRUE(python.restart_agent(0));
   EXPECT_TRUE(eventually(120, [&] { return with_members(2, at + 1); })) << python.logs();
   EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);
+}
+
+// The example's model over a dataset of the cluster; writes down which sequences it trained.
+std::string over_a_dataset() {
+  const std::string text = example();
+  return text.substr(0, text.find("if __name__")) + R"(
+import os
+
+if __name__ == "__main__":
+    with shoal.join() as replica, open(f"{__file__}.{os.getpid()}", "w") as seen:
+        model = GPT()
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        loss_of = lambda x, y: F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+        run = replica.diloco(model, optimizer)
+        run.evaluate(replica.dataset.held_out, loss_of)
+        for x, y in run.batches(replica.dataset):
+            assert x[0, 1:].tolist() == y[0, :-1].tolist() and run.epoch == 0
+            for row in x:
+                print(bytes(row.tolist()).hex(), file=seen, flush=True)
+            loss = loss_of(x, y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            run.step(loss)
+)";
+}
+
+TEST(Python, ADatasetOfTheClusterIsTrainedOnEachSequenceOnce) {
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  PythonCluster python(2, over_a_dataset());
+  const Cluster& cluster = python.cluster;
+  ASSERT_EQ(cluster.problem(), "");
+  std::vector<std::string> command{"dataset", "add", "words"};
+  for (int shard = 0; shard < 3; ++shard) {
+    std::string words;
+    for (int word = 0; word < 4'000; ++word) words += std::to_string(shard * 4'000 + word) + " is ";
+    command.push_back(cluster.folder().write("words-" + std::to_string(shard) + ".txt", words));
+  }
+  ASSERT_EQ(cluster.shoal(command).exit_code, 0);
+  TinyJob job = python_job(60);
+  job.min_replicas = 2;
+  std::string text = run({"cat", cluster.write_job(job)}, 10).out;
+  const std::string file = "train = \"text.txt\"";
+  text.replace(text.find(file), file.size(), "dataset = \"words\"");
+  const Finished submitted =
+      cluster.shoal({"job", "submit", cluster.folder().write("words.toml", text)});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  expect_trained(cluster, job);
+  EXPECT_TRUE(python.failures().empty()) << python.failures().front();
+  EXPECT_GT(number_at(cluster.job(job.name), "status/validation_loss"), 0);
+  std::istringstream lines(run({"sh", "-c", "cat " + python.entry() + ".*"}, 10).out);
+  std::multiset<std::string> seen;
+  for (std::string line; std::getline(lines, line);) seen.insert(line);
+  const std::set<std::string> different(seen.begin(), seen.end());
+  EXPECT_EQ(seen.size(), 60u * 4 * 2) << "steps, sequences of a batch, replicas";
+  EXPECT_EQ(different.size(), seen.size()) << "a sequence was trained twice";
 }
 
 // ---- code that is uploaded with the job; where nothing would confine it, no agent runs it

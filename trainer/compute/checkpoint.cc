@@ -29,12 +29,12 @@ std::span<const float> slot_values(std::span<const float> flat, const TensorSlot
 
 bool has_momentum(const JobSpec& spec) { return spec.sync.algorithm() != SyncAlgorithm::kDdp; }
 
-Json tokenizer_description(const DataSpec& data) {
+Json tokenizer_description(const DataSpec& data, bool has_text) {
   if (data.tokenizer == Tokenizer::kBytes) {
     return {{"kind", "bytes"}, {"description", "token = byte of the UTF-8 text, 0 to 255"}};
   }
   const std::string kind = to_string(data.tokenizer);
-  if (!data.tokenizer_file.empty()) {
+  if (has_text) {
     return {{"kind", kind}, {"description", "the text of a token is in tokenizer.json"}};
   }
   return {{"kind", kind},
@@ -51,7 +51,7 @@ std::int64_t epoch_of(const nlohmann::json& round) {
   return (round.contains("epoch") ? round.at("epoch") : round.at("lineage")).get<std::int64_t>();
 }
 
-std::string shoal_json(const CheckpointContent& content) {
+std::string shoal_json(const CheckpointContent& content, bool has_text) {
   Json cut = Json::array();
   for (const UnitRange& range : content.cut) cut.push_back({range.first, range.last});
   const Json json = {
@@ -62,7 +62,7 @@ std::string shoal_json(const CheckpointContent& content) {
       {"step", content.step.count()},
       {"value_count", parameter_count(content.spec.model)},
       {"cut", cut},
-      {"tokenizer", tokenizer_description(content.spec.data)}};
+      {"tokenizer", tokenizer_description(content.spec.data, has_text)}};
   return json.dump(2) + "\n";
 }
 
@@ -114,7 +114,7 @@ Status write_descriptions(const std::filesystem::path& folder, const CheckpointC
     const auto index = folder / "model.safetensors.index.json";
     if (Status s = write_file(index, shard_index(model, content.cut)); !s) return s;
   }
-  return write_file(folder / "shoal.json", shoal_json(content));
+  return write_file(folder / "shoal.json", shoal_json(content, !tokenizer.empty()));
 }
 
 struct Head {  // what shoal.json says

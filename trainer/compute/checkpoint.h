@@ -7,7 +7,7 @@
 //                            inner optimizer, flat, in the model's order (optimizer_layout());
 //                            with train.optimizer = muon the matrices have no second
 //                            ones
-//   tokenizer.json           the job's, where it names one (data.tokenizer_file)
+//   tokenizer.json           the job's, where it has one (data.tokenizer_file, or of its datasets)
 //   shoal.json               spec, cut, round, step, and how text becomes tokens
 //
 // Each stage of a cut model writes its own two .safetensors files, numbered "-00001-of-00004", and

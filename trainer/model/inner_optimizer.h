@@ -3,7 +3,7 @@
 // the blocks take the step of muon.h, everything else AdamW's, both at the same learning rate and
 // weight decay. Which value belongs to which, and where its moments are, says optimizer_layout().
 // On the CPU AdamW is one fused pass; on other devices a few torch operations per run of
-// neighbours. One thread at a time.
+// neighbors. One thread at a time.
 #pragma once
 
 #include <vector>

@@ -15,7 +15,7 @@ class Views {
       : layout_(layout), flat_(std::move(flat)), gradient_(std::move(gradient)) {}
 
   torch::Tensor next() { return next_rows(1); }
-  // `slots` neighbours with equal row length as one matrix.
+  // `slots` neighbors with equal row length as one matrix.
   torch::Tensor next_rows(std::size_t slots) {
     SHOAL_CHECK(next_ + slots <= layout_.size(), "the network has more parameters than its layout");
     const TensorSlot& first = layout_[next_];

@@ -675,6 +675,7 @@ export interface Dataset {
   shards: number;
   chunk_bytes: number;
   max_token: number;
+  tokenizer: string | null;
   jobs: string[];
 }
 

@@ -398,6 +398,7 @@ Result<FileRecord> FileStore::remove(const std::string& sha256, const FileUses& 
 std::set<std::string> FileStore::files_of(const std::string& manifest_sha256,
                                           const data::Manifest& manifest) {
   std::set<std::string> files{manifest_sha256};
+  if (!manifest.tokenizer.empty()) files.insert(manifest.tokenizer);
   for (const data::Shard& shard : manifest.shards) {
     files.insert(shard.chunks);
     if (shard.url.empty()) files.insert(shard.sha256);
@@ -422,6 +423,26 @@ Result<std::shared_ptr<const data::Manifest>> FileStore::manifest(const std::str
   return manifest;
 }
 
+Status FileStore::check_tokenizer(const std::string& dataset, const std::string& sha256) const {
+  if (sha256.empty()) return {};
+  const std::string where = "dataset " + dataset + ": its tokenizer " + sha256;
+  const auto file = find(sha256);
+  if (!file || !file->record.complete) {
+    return Error{Code::kNotFound, where + " is not here", "manifest", "upload it first"};
+  }
+  if (file->record.size <= Bytes(data::kManifestBytesMax)) return {};
+  return Error{Code::kValidation, where + " is longer than 64 MiB", "manifest", ""};
+}
+
+Status FileStore::check_url(const std::string& dataset, const data::Shard& shard) const {
+  if (shard.url.empty() || !options_.check_url) return {};
+  const Status checked = options_.check_url(shard.url);
+  if (checked.ok()) return {};
+  Error error = checked.error();
+  error.message = "dataset " + dataset + ", shard " + shard.name + ": " + error.message;
+  return error;
+}
+
 Status FileStore::check_files(const std::string& name, const data::Manifest& manifest) const {
   const auto check = [&](const data::Shard& shard, const std::string& what,
                          const std::string& sha256, std::int64_t bytes) -> Status {
@@ -436,10 +457,12 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
                      std::to_string(bytes),
                  "manifest", "`shoal dataset add` makes a manifest that fits"};
   };
+  if (Status s = check_tokenizer(name, manifest.tokenizer); !s.ok()) return s;
   for (const data::Shard& shard : manifest.shards) {
     const std::int64_t hashes = data::chunk_count(shard, manifest.chunk_bytes) *
                                 static_cast<std::int64_t>(data::kHashBytes);
     if (Status s = check(shard, "the list of hashes", shard.chunks, hashes); !s.ok()) return s;
+    if (Status s = check_url(name, shard); !s.ok()) return s;
     if (!shard.url.empty()) continue;
     if (Status s = check(shard, "the content", shard.sha256, shard.bytes); !s.ok()) return s;
   }

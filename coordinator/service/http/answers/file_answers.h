@@ -40,6 +40,7 @@ struct DatasetAnswer {
   std::int64_t shards = 0;
   Bytes chunk_bytes;
   std::int64_t max_token = 0;
+  std::string tokenizer;          // SHA-256 of its tokenizer.json
   std::vector<std::string> jobs;  // that have not ended
 };
 constexpr auto fields_of(Of<DatasetAnswer>) {
@@ -48,7 +49,7 @@ constexpr auto fields_of(Of<DatasetAnswer>) {
                 field<&T::created_at>("created_at"), field<&T::kind>("kind"),
                 field<&T::tokens>("tokens"), field<&T::size>("size"), field<&T::shards>("shards"),
                 field<&T::chunk_bytes>("chunk_bytes"), field<&T::max_token>("max_token"),
-                field<&T::jobs>("jobs"));
+                field<&T::tokenizer>("tokenizer", or_none()), field<&T::jobs>("jobs"));
 }
 static_assert(lists_every_field<DatasetAnswer>());
 constexpr const char* schema_name(Of<DatasetAnswer>) { return "Dataset"; }

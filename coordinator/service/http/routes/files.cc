@@ -85,7 +85,8 @@ Result<Json> dataset_json(FileStore& files, const DatasetRecord& record, const F
                        .tokens = data::total_tokens(**manifest),
                        .size = Bytes(data::total_bytes(**manifest)),
                        .shards = static_cast<std::int64_t>((*manifest)->shards.size()),
-                       .chunk_bytes = Bytes((*manifest)->chunk_bytes)};
+                       .chunk_bytes = Bytes((*manifest)->chunk_bytes),
+                       .tokenizer = (*manifest)->tokenizer};
   for (const data::Shard& shard : (*manifest)->shards) {
     answer.max_token = std::max(answer.max_token, shard.max_token);
   }
