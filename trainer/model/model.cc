@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "trainer/model/fused_ops.h"
+#include "trainer/model/recompute.h"
 #include "trainer/plain/rope.h"
 
 namespace shoal::trainer {
@@ -101,6 +102,8 @@ class StageNetwork : public Network {
   StageNetwork(const ModelSpec& spec, UnitRange units, Cast cast)
       : spec_(spec), units_(units), whole_(whole_model(spec)), cast_(cast) {}
 
+  void recompute_blocks() override { recompute_ = true; }
+
  protected:
   bool has_embedding() const { return units_.first == 0; }
   bool has_head() const { return units_.last == whole_.last; }
@@ -115,6 +118,17 @@ class StageNetwork : public Network {
   torch::Tensor add_head(Views& views, const torch::Tensor& embedding) {
     return *spec_.tie_embeddings ? embedding : register_parameter("head", views.next());
   }
+  // `forward`: of one block. It may be called again when the call of the network is over.
+  template <typename BlockForward>
+  torch::Tensor through_blocks(torch::Tensor x, const BlockForward& forward) const {
+    for (const auto& block : blocks_) {
+      const Forward one = [forward, block](const torch::Tensor& input) {
+        return forward(*block, input);
+      };
+      x = recompute_ ? recomputed(one, x) : one(x);
+    }
+    return x;
+  }
   AttentionShape shape_of(const torch::Tensor& input) const {
     return {input.size(0), input.size(1), spec_.heads, spec_.kv_heads, spec_.head_dim};
   }
@@ -123,6 +137,7 @@ class StageNetwork : public Network {
   UnitRange units_, whole_;
   Cast cast_;
   std::vector<std::shared_ptr<Block>> blocks_;
+  bool recompute_ = false;
 };
 
 class Llama : public StageNetwork<LlamaBlock> {
@@ -141,8 +156,9 @@ class Llama : public StageNetwork<LlamaBlock> {
     const AttentionShape shape = shape_of(input);
     auto x = has_embedding() ? torch::embedding(embedding_, input.reshape({-1}))
                              : input.view({-1, spec_.hidden});
-    for (const auto& block : blocks_) x = block->forward(x, shape, rotary_, cast_);
-    return x;
+    return through_blocks(x, [this, shape](LlamaBlock& block, const torch::Tensor& input) {
+      return block.forward(input, shape, rotary_, cast_);
+    });
   }
   torch::Tensor head(const torch::Tensor& hidden) override {
     return linear(rms_norm(hidden, norm_, spec_.norm_eps), head_, cast_);
@@ -204,8 +220,9 @@ class Gpt2 : public StageNetwork<Gpt2Block> {
                  ? torch::embedding(embedding_, input) + positions_.narrow(0, 0, shape.tokens)
                  : input;
     x = x.view({-1, spec_.hidden});
-    for (const auto& block : blocks_) x = block->forward(x, shape, cast_);
-    return x;
+    return through_blocks(x, [this, shape](Gpt2Block& block, const torch::Tensor& input) {
+      return block.forward(input, shape, cast_);
+    });
   }
   torch::Tensor head(const torch::Tensor& hidden) override {
     return linear(layer_norm(hidden, norm_, norm_bias_, spec_.norm_eps), head_, cast_);

@@ -27,6 +27,8 @@ class Network : public torch::nn::Module {
   virtual torch::Tensor hidden(const torch::Tensor& input) = 0;
   // The head, where the range ends with it: [rows, hidden] -> [rows, vocab].
   virtual torch::Tensor head(const torch::Tensor& hidden) = 0;
+  // From now on the backward pass computes each block once more (recompute.h).
+  virtual void recompute_blocks() = 0;
 };
 
 class Model {

@@ -64,8 +64,11 @@ StageModel::Parts::Parts(const JobSpec& job, UnitRange range, const DeviceChoice
       model(job.model, range, job.train.precision, device),
       optimizer(make_optimizer(job, model)) {
   if (is_ddp(job)) gradient_sum = torch::zeros_like(model.flat());
-  const bool two = job.swarm.schedule == PipelineSchedule::kTwoBufferedWeights;
-  if (!two || range == whole_model(job.model)) return;
+  if (range == whole_model(job.model)) {  // a stage does it as a whole: stage_compute.h
+    if (job.swarm.recompute == Recompute::kRecompute) model.network().recompute_blocks();
+    return;
+  }
+  if (job.swarm.schedule != PipelineSchedule::kTwoBufferedWeights) return;
   older = std::make_unique<Model>(job.model, range, job.train.precision, device);
 }
 
