@@ -447,6 +447,11 @@ void check_trainer(const JobOptions& options, FieldChecker& checker) {
   }
   check_program(options.trainer, checker);
   const std::string with = " with trainer.kind = 'python'";
+  if (folder_of_weights(options.model.init)) {
+    checker.refuse("/model/init", "must be the id of a checkpoint, or left out" + with +
+                                      ", whose program loads the weights of a folder itself, got " +
+                                      quoted(options.model.init));
+  }
   if (options.swarm.stages == 0) {
     checker.refuse("/swarm/stages",
                    "must be a number" + with + ", whose model is cut by the program, got 'auto'");

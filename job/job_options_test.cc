@@ -436,6 +436,10 @@ TEST(JobOptions, AProgramIsAPathBeneathARootAndTakesItsOwnSteps) {
   options.train.join = JoinMoments::kMoments;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/train/join"});
   options.train.join = JoinMoments::kAuto;
+  options.model.init = "ckpt_7";
+  EXPECT_THAT(validate(options), testing::IsEmpty());
+  options.model.init = "hf:models:llama";
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/model/init"});
 }
 
 TEST(JobOptions, AProgramIsCutIntoAKnownNumberOfStages) {

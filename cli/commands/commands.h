@@ -106,8 +106,9 @@ Status download_checkpoint(const Api& api, const std::string& checkpoint,
 struct DatasetOptions {
   std::string name;
   std::vector<std::string> files;
-  std::string tokens;     // bytes, uint16, uint32; empty: by the files' names
-  std::string tokenizer;  // tokenizer.json of the tokens; empty: the prepared folder's, or none
+  std::string tokens;       // bytes, uint16, uint32; empty: by the files' names
+  std::string tokenizer;    // tokenizer.json of the tokens; empty: the prepared folder's, or none
+  std::string credentials;  // file with the key of s3://…; empty: the environment
 };
 // Hashes the files, uploads what the coordinator lacks, and names the whole.
 Result<int> dataset_add(const Context& context, const DatasetOptions& options);

@@ -37,12 +37,14 @@ struct Source {
   std::optional<PreparedFolder> prepared = {};
 };
 
-Result<Source> source_of(const DatasetOptions& options) {
+Result<Source> source_of(const DatasetOptions& options, const RemoteFiles& remote) {
   const bool folder = options.files.size() == 1 && is_prepared_folder(options.files[0]);
   if (!folder) {
-    const auto kind = kind_of(options.tokens, options.files);
+    auto files = remote.expanded(options.files);
+    if (!files) return files.error();
+    const auto kind = kind_of(options.tokens, *files);
     if (!kind) return kind.error();
-    return Source{options.files, *kind, options.tokenizer};
+    return Source{std::move(*files), *kind, options.tokenizer};
   }
   auto prepared = read_prepared_folder(options.files[0]);
   if (!prepared) return prepared.error();
@@ -97,11 +99,12 @@ struct Ready {
 };
 
 Result<Ready> read_source(const DatasetOptions& options) {
-  const auto source = source_of(options);
+  const RemoteFiles remote(options.credentials);
+  const auto source = source_of(options, remote);
   if (!source) return source.error();
   auto tokenizer = read_tokenizer(*source);
   if (!tokenizer) return tokenizer.error();
-  auto shards = read_shards(source->files, source->kind,
+  auto shards = read_shards(remote, source->files, source->kind,
                             [](const std::string& name, std::int64_t done, std::int64_t size) {
                               show_progress("reading", name, done, size);
                             });

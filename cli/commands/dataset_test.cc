@@ -112,7 +112,7 @@ TEST_F(DatasetTest, ABusyCoordinatorIsAskedAgain) {
 
 TEST_F(DatasetTest, HashesOfChunksAreThoseOfTheirBytes) {
   const std::string text = std::string(data::kChunkBytesMin, 'a') + "rest";
-  const auto shards = read_shards({write("a.txt", text)}, Tokenizer::kBytes,
+  const auto shards = read_shards(RemoteFiles(""), {write("a.txt", text)}, Tokenizer::kBytes,
                                   [](const std::string&, std::int64_t, std::int64_t) {});
   ASSERT_TRUE(shards.ok());
   const std::string& hashes = shards->at(0).hashes;
@@ -142,6 +142,57 @@ TEST_F(DatasetTest, FilesOfOneNameAreToldApartByTheirPaths) {
   fs::create_directories(folder_ + "/two");
   ASSERT_TRUE(add({write("one/a.txt", "1"), write("two/a.txt", "2")}).ok());
   EXPECT_EQ(manifest().shards[0].name, folder_ + "/one/a.txt");
+}
+
+// A server that keeps one file and answers ranges of it.
+class ShardServer {
+ public:
+  explicit ShardServer(std::string content) : content_(std::move(content)) {}
+  std::string url() const { return server_.address() + "/data/web-0.bin?signature=secret"; }
+  std::string content_;
+  bool says_length_ = true;
+  std::size_t promises_ = 0;  // bytes beyond the content that HEAD names
+
+ private:
+  std::string answer(const std::string& request) {
+    const std::size_t length = content_.size() + promises_;
+    if (request.starts_with("HEAD")) {
+      return "HTTP/1.1 200 x\r\n" +
+             (says_length_ ? "Content-Length: " + std::to_string(length) + "\r\n" : "") +
+             "Connection: close\r\n\r\n";
+    }
+    return http_answer(200, content_, "application/octet-stream");
+  }
+  ScriptedServer server_{[this](const std::string& request) { return answer(request); }};
+};
+
+TEST_F(DatasetTest, WhatLiesBehindAUrlIsHashedAndStaysThere) {
+  ShardServer there(std::string(8'192, 'a'));
+  const auto added = add({there.url()}, "bytes");
+  ASSERT_TRUE(added.ok()) << to_string(added.error());
+  const data::Shard& shard = manifest().shards.at(0);
+  EXPECT_EQ(shard.name, "web-0.bin") << "without its query";
+  EXPECT_EQ(shard.url, there.url());
+  EXPECT_EQ(shard.sha256, sha256_of(there.content_));
+  EXPECT_FALSE(received_.contains(shard.sha256));
+  EXPECT_TRUE(received_.contains(shard.chunks));
+}
+
+TEST_F(DatasetTest, AServerThatCannotBeReadFromIsRefusedByName) {
+  ShardServer there(std::string(8'192, 'a'));
+  there.promises_ = 4;
+  const std::string lied = refusal({there.url()}, "bytes");
+  EXPECT_THAT(lied, HasSubstr("8192 bytes instead of 8196"));
+  EXPECT_THAT(lied, ::testing::Not(HasSubstr("secret")));
+  there.says_length_ = false;
+  EXPECT_THAT(refusal({there.url()}, "bytes"), HasSubstr("does not say its length"));
+  EXPECT_TRUE(received_.empty());
+}
+
+TEST_F(DatasetTest, ABucketNeedsAKeyAndARealName) {
+  ::unsetenv("AWS_ACCESS_KEY_ID");
+  EXPECT_THAT(refusal({"s3://data/web-0.bin"}, "bytes"), HasSubstr("--credentials"));
+  EXPECT_THAT(refusal({"s3://D/web-0.bin"}, "bytes"), HasSubstr("is no name of a bucket"));
 }
 
 const std::string kTokenizer = SHOAL_TOKENIZER_GOLDENS "/qwen2.json";  // of 702 tokens

@@ -122,10 +122,14 @@ std::string went_back_text(const Json& job, const JobAround& around, double now)
   return text;
 }
 
+// Of a job that has failed, what came before its failure, which reason and detail tell.
 std::string last_warning(const std::string& phase, const JobAround& around, double now) {
-  if (phase == "completed" || phase == "cancelled" || around.warnings.empty()) return "";
-  const Json& event = around.warnings.front();
-  return human_age(text_at(event, "at"), now) + ": " + text_at(event, "message");
+  if (phase == "completed" || phase == "cancelled") return "";
+  for (const Json& event : around.warnings) {
+    if (phase == "failed" && text_at(event, "kind") == "job_phase") continue;
+    return human_age(text_at(event, "at"), now) + ": " + text_at(event, "message");
+  }
+  return "";
 }
 
 class Lines {

@@ -82,6 +82,19 @@ TEST(JobText, OneStageHangsOnNobodyAndLoadersAreCounted) {
   EXPECT_EQ(replicas_text(job_in("gathering"), JobAround()), "none");
 }
 
+TEST(JobText, AFailedJobNamesWhatCameBeforeItsFailure) {
+  JobAround around;
+  around.warnings = Json::array(
+      {Json{{"kind", "job_phase"}, {"at", "2026-01-01T00:00:50Z"}, {"message", "job -> failed"}},
+       Json{{"kind", "replica_failed"},
+            {"at", "2026-01-01T00:00:48Z"},
+            {"message", "rep_3 of agent-3 failed (internal): ValueError: no"}}});
+  EXPECT_THAT(job_text(job_in("failed"), around, kNow, false),
+              HasSubstr("last warning      12 s ago: rep_3 of agent-3 failed (internal)"));
+  EXPECT_THAT(job_text(job_in("stalled"), around, kNow, false),
+              HasSubstr("last warning      10 s ago: job -> failed"));
+}
+
 TEST(JobText, ARollbackIsSaidWithItsRound) {
   JobAround around;
   around.warnings = Json::array(

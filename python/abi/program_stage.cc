@@ -89,7 +89,10 @@ MaybeComputeFailure ProgramStage::last(const StagePass& pass, bool add, swarm::L
   if (train && add) order.flags |= SHOAL_ADD;
   input_gradient.resize(train ? values() : 0);
   attach(order, pass.input, input_gradient);
+  loss = {};
   const double mean = orders_.ask(order).loss;
+  // The program has no such held-out items. In training the gradient shows what is not finite.
+  if (!train && std::isnan(mean)) return std::nullopt;
   loss.tokens = Tokens(shape().rows());
   loss.nats = mean * static_cast<double>(loss.tokens.count());
   return std::nullopt;

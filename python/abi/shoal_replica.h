@@ -42,7 +42,8 @@ enum {
    * pipeline of `count` stages (1: none) it computes stage `index`; `value_count`: the parameters
    * of the whole model that the spec describes. */
   SHOAL_MODEL = 1,
-  /* Take the job's initial parameters. */
+  /* Take the job's initial parameters: those of the checkpoint in the folder `text`, or where that
+   * is empty those that the program has built. */
   SHOAL_SEED = 2,
   /* Fill `values` with the parameters. */
   SHOAL_READ = 3,

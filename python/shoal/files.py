@@ -166,6 +166,20 @@ def _read_averaged(order, vectors):
     view_of(order.momentum, order.momentum_count).copy_(outer["outer_momentum"])
 
 
+def read_parameters(folder, vectors):
+    """Those of a checkpoint of the same model, whatever its cut was, as one flat vector."""
+    stored, wanted = load_checkpoint(folder), dict(vectors.shapes())
+    if vectors.is_part:
+        stored = {name: values for name, values in stored.items() if name in wanted}
+    wrong = _difference(stored, wanted)
+    if wrong:
+        raise Error("model.init: the checkpoint is of another model: " + "; ".join(wrong))
+    flat = torch.empty(sum(math.prod(shape) for shape in wanted.values()))
+    for name, values in vectors.split(flat):
+        values.copy_(stored[name])
+    return flat
+
+
 def write_index(folder, stages):
     """`stages`: of each one [(name, values)]."""
     places = {name: _name("model", stage, len(stages))

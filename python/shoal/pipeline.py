@@ -9,7 +9,7 @@ from torch.utils.data import default_collate
 
 from shoal import _library, cut, data, files
 from shoal._library import Error
-from shoal.run import Work, moved
+from shoal.run import NO_LOSS, Work, moved
 from shoal.stage import Stage
 from shoal.vectors import Vectors, view_of
 
@@ -154,6 +154,9 @@ class Pipeline(Work):
 
     def _loss(self, order, begun):
         train = bool(order.flags & _library.TRAINS)
+        if not train and (order.first_sequence + order.sequences >
+                          data.held_out_items(self._held_out, order.count)):
+            return NO_LOSS
         target = moved(self._microbatch(order)[1], self._replica.device)
         x = self._input(order, train)
         mean, gradient = self._compute.loss(x, target, train, bool(order.flags & _library.ADD))

@@ -118,7 +118,12 @@ class Replica:
         if not path:
             raise Error("the job reads a dataset of the cluster, no file: use replica.dataset, or set "
                         "data.train")
-        return beneath_roots(path, os.environ.get("SHOAL_DATA_ROOTS", ""))
+        return self.path(path)
+
+    def path(self, name):
+        """Path on this host of `name`, a path or ROOT:PATH, beneath a data root of the agent: of
+        further data, or of the weights that the model begins with."""
+        return beneath_roots(name, os.environ.get("SHOAL_DATA_ROOTS", ""))
 
     @functools.cached_property
     def dataset(self):

@@ -80,7 +80,10 @@ class Work:
             files.write_checkpoint(order, vectors, self._optimizer, *self._rank)
         elif order.kind == _library.READ_CHECKPOINT:
             files.read_checkpoint(order, vectors, self._optimizer, *self._rank)
-        elif order.kind != _library.SEED:  # the model has just been built: nothing to do
+        elif order.kind == _library.SEED:
+            if order.text:  # else the model is as the program has built it
+                vectors.write_from(files.read_parameters(order.text.decode(), vectors))
+        else:
             raise Error(f"the library gave the unknown order {order.kind} (install both of one "
                         "version)")
         return self._replica.link.answer()

@@ -210,6 +210,10 @@ class HeldOutTest(unittest.TestCase):
         self.assertEqual(of(2, 4), [50, 75])
         self.assertEqual(of(2, 8, length=3), [2, 0])
 
+    def test_there_are_at_most_those_of_the_dataset(self):
+        self.assertEqual(data.held_out_items(range(3), 8), 3)
+        self.assertEqual(data.held_out_items(range(9), 8), 8)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -29,9 +29,13 @@ struct ComputeFailure {
 };
 using MaybeComputeFailure = std::optional<ComputeFailure>;
 
+// Behind the last held-out sequence: an evaluation ends with a microbatch that is not full.
+constexpr std::uint32_t kNoToken = 0xffffffff;
+
 // What of the data goes with a microbatch from stage 0 to the last stage, in words of 32 bits.
 enum class StageData {
-  kTokens,  // [sequences][context + 1] tokens below vocab: inputs, and targets for the last stage
+  kTokens,  // [sequences][context + 1] tokens below vocab: inputs, and targets for the last stage;
+            // a sequence of kNoToken is none, and counts for nothing
   kNumber   // two words, the lower one first: the number of its first sequence. Stage 0 and the
             // last one read the sequences themselves, which may be anything
 };

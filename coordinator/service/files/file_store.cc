@@ -434,6 +434,15 @@ Status FileStore::check_tokenizer(const std::string& dataset, const std::string&
   return Error{Code::kValidation, where + " is longer than 64 MiB", "manifest", ""};
 }
 
+Status FileStore::check_url(const std::string& dataset, const data::Shard& shard) const {
+  if (shard.url.empty() || !options_.check_url) return {};
+  const Status checked = options_.check_url(shard.url);
+  if (checked.ok()) return {};
+  Error error = checked.error();
+  error.message = "dataset " + dataset + ", shard " + shard.name + ": " + error.message;
+  return error;
+}
+
 Status FileStore::check_files(const std::string& name, const data::Manifest& manifest) const {
   const auto check = [&](const data::Shard& shard, const std::string& what,
                          const std::string& sha256, std::int64_t bytes) -> Status {
@@ -453,6 +462,7 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
     const std::int64_t hashes = data::chunk_count(shard, manifest.chunk_bytes) *
                                 static_cast<std::int64_t>(data::kHashBytes);
     if (Status s = check(shard, "the list of hashes", shard.chunks, hashes); !s.ok()) return s;
+    if (Status s = check_url(name, shard); !s.ok()) return s;
     if (!shard.url.empty()) continue;
     if (Status s = check(shard, "the content", shard.sha256, shard.bytes); !s.ok()) return s;
   }

@@ -41,6 +41,8 @@ struct FileStoreOptions {
   Bytes each_owner;                // most that one owner may keep; 0: no limit
   FreeRoom room = free_room;       // of the disk
   std::function<Instant()> clock;  // null: the system's
+  // Whether a shard may lie there; null: anywhere.
+  std::function<Status(const std::string& url)> check_url = {};
 };
 
 struct StoredFile {
@@ -126,6 +128,7 @@ class FileStore {
       SHOAL_EXCLUDES(mutex_);
   void close_oldest() SHOAL_REQUIRES(mutex_);
   Result<StoredFile> finish(FileRecord record) SHOAL_EXCLUDES(mutex_);
+  Status check_url(const std::string& dataset, const data::Shard& shard) const;
   Status check_tokenizer(const std::string& dataset, const std::string& sha256) const;
   Status check_files(const std::string& name, const data::Manifest& manifest) const;
   std::map<std::string, std::string> used_files(const FileUses& jobs) const;

@@ -8,7 +8,7 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Denied, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../status';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Shares, type Split } from '../status';
 import { marksOf } from '../marks';
 import { session, whyNot } from '../session';
 import * as sources from '../sources';
@@ -286,16 +286,33 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
   );
 });
 
+const kShares: [string, string, keyof Shares][] = [
+  ['Computing', "of the replicas' time", 'compute'],
+  ['Waiting for stages', 'bubble, slower stages, lines', 'between'],
+  ['Waiting for others', 'reported, round not frozen', 'waiting'],
+  ['In sync', 'frozen until committed', 'sync'],
+  ['The rest', 'starting rounds, evaluations, checkpoints', 'rest'],
+];
+
+// Where stages are unequal, the one that computes most is what the others wait for.
+const kStageColumns: Column<Split['stages'][number]>[] = [
+  { name: 'Stage', numeric: true, show: (one) => number(one.stage), value: (one) => one.stage },
+  ...kShares.map(([name, , part]): Column<Split['stages'][number]> => ({
+    name, numeric: true, show: (one) => percent(one.shares[part], 1), value: (one) => one.shares[part],
+  })),
+];
+
 const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines; marks: Mark[] }) {
   const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), color: 3 as const }], [lines]);
+  const piped = split.stages.length > 0;
   return (
     <Card title="Where the time goes">
       <div class="tiles small">
-        <Tile label="Computing" value={percent(split.compute, 1)} note="of the replicas' time" />
-        <Tile label="Waiting for others" value={percent(split.waiting, 1)} note="reported, round not frozen" />
-        <Tile label="In sync" value={percent(split.sync, 1)} note="frozen until committed" />
-        <Tile label="The rest" value={percent(split.rest, 1)} note="starting rounds, evaluations, checkpoints" />
+        {kShares.filter(([, , part]) => piped || part !== 'between').map(([name, note, part]) => (
+          <Tile key={part} label={name} value={percent(split.shares?.[part] ?? null, 1)} note={note} />
+        ))}
       </div>
+      {piped && <Table caption="Time of the stages" columns={kStageColumns} rows={split.stages} rowKey={(one) => String(one.stage)} empty="" file="stage-times" />}
       <Chart title="Seconds per round" file="round-seconds" xName="Tokens" lines={drawn} marks={marks} unit={duration} sync="run" height={190} fromZero />
     </Card>
   );
