@@ -92,6 +92,7 @@ const Ineffective kIneffective[] = {
     {{"/swarm/activations", "/swarm/schedule", "/swarm/recompute"}, "set swarm.stages above 1",
      [](JobOptions& s) {
        s.trainer.kind = TrainerKind::kPython, s.trainer.entry = "train.py";
+       s.train.join = JoinMoments::kAuto;
        s.swarm.stages = 1;
      }},
     {also_of_a_pipeline({"/sync/balance"}), "set sync.every to a number of inner steps",
