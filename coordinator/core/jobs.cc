@@ -211,6 +211,7 @@ void place(Transaction& tx, JobId id) {
   PlacementDecision decision = decide_placement(input);
   if (only) std::erase_if(decision.places, [&](const Place& p) { return p.stage != *only; });
   wake_when_rested(tx, id, input);
+  tell_not_run(tx, id);
   if (!input.live.empty()) tell_too_small(tx, id, input, decision);
   if (decision.places.empty()) {
     if (input.live.empty()) tx.volatile_state().timers[id].gathered_at.reset();
