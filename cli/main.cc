@@ -50,6 +50,7 @@ class Tree {
     add_people();
     add_logs();
     add_datasets();
+    add_files();
     add_checkpoints();
     add_generate();
     add_tokenizers();
@@ -172,6 +173,8 @@ class Tree {
              [this] { return job_restart(common_.context(), again_); });
     restart->add_option("JOB", again_.job, "name or id")->required();
     restart->add_option("--from", again_.from, "a checkpoint, or another job [JOB's newest]");
+    restart->add_flag("--weights-only", again_.weights_only,
+                      "begin at step 0 with its weights; else the job continues it");
     take_changes(restart, again_.changes, "of the new job [that of JOB]");
     take_name(leaf(job, "rm", "remove one that has ended, with its checkpoints and its history",
                    [this] { return job_rm(common_.context(), name_); }),
@@ -364,11 +367,20 @@ class Tree {
                          [this] { return dataset_add(common_.context(), dataset_); });
     add->add_option("NAME", dataset_.name, "a new name")->required();
     add->add_option("FILES", dataset_.files,
-                    "its shards, in this order: files, or URLs whose content stays there")
+                    "its shards, in this order: files; URLs (https, s3) whose content stays there; "
+                    "or one folder of `shoal dataset prepare`")
         ->required();
     add->add_option("--tokens", dataset_.tokens,
                     "how they lie in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
         ->check(CLI::IsMember({"bytes", "uint16", "uint32"}));
+    add->add_option(
+           "--tokenizer", dataset_.tokenizer,
+           "tokenizer.json of the tokens, which jobs then know [that of a prepared folder]")
+        ->type_name("FILE");
+    add->add_option("--credentials", dataset_.credentials,
+                    "file with your key of s3://…, as ~/.aws/credentials [AWS_ACCESS_KEY_ID, "
+                    "AWS_SECRET_ACCESS_KEY]")
+        ->type_name("FILE");
     leaf(dataset, "ls", "all datasets", [this] { return dataset_ls(common_.context()); });
     const auto of_one = [&](const char* verb, const char* what,
                             Result<int> (*run)(const Context&, const std::string&)) {
@@ -382,6 +394,18 @@ class Tree {
     add_prepare_flags(*leaf(dataset, "prepare", "make shards of tokens of files of text",
                             [this] { return dataset_prepare(prepare_, common_.json); }),
                       prepare_);
+  }
+
+  void add_files() {
+    CLI::App* file = group("file", "what was uploaded for datasets and as code of jobs");
+    leaf(file, "ls", "all files, with what uses them", [this] {
+      return file_ls(common_.context(), files_.unused);
+    })->add_flag("--unused", files_.unused, "those alone that nothing uses");
+    CLI::App* rm = leaf(file, "rm", "remove files; refused for one that is in use",
+                        [this] { return file_rm(common_.context(), files_); });
+    rm->add_option("SHA256", files_.files, "the files: their SHA-256, or its first digits");
+    rm->add_flag("--unused", files_.unused,
+                 "instead: all of your own that nothing uses, an hour after their upload");
   }
 
   void add_checkpoints() {
@@ -414,7 +438,9 @@ class Tree {
   }
 
   void add_export(CLI::App* checkpoint) {
-    CLI::App* command = leaf(checkpoint, "export", "write the model for the Hugging Face libraries",
+    CLI::App* command = leaf(checkpoint, "export",
+                             "write the parameters: for the Hugging Face libraries, or of a "
+                             "Python program under its own names",
                              [this] { return checkpoint_export(common_.context(), export_); });
     command
         ->add_option("CHECKPOINT|JOB|FOLDER", export_.checkpoint,
@@ -527,7 +553,7 @@ class Tree {
     command->add_option(shown, name_, "name or id")->required();
   }
 
-  // The message of the parser, after a look for a command that was merely misspelt.
+  // The message of the parser, after a look for a command that was merely misspelled.
   int refuse(const CLI::ParseError& error, int argc, char** argv) {
     if (argc < 2) return say(app_.help()), kExitUsage;
     const CLI::App* at = &app_;
@@ -581,6 +607,7 @@ class Tree {
   LoginOptions login_;
   int last_ = 50;
   DatasetOptions dataset_;
+  FileRemoval files_;
   GenerateOptions generate_;
   ExportOptions export_;
   TrainTokenizerOptions train_;

@@ -150,6 +150,20 @@ Result<std::unique_ptr<CheckpointBucket>> open_bucket(const Config& config) {
   return std::make_unique<CheckpointBucket>(std::move(bucket), config.checkpoint_root());
 }
 
+Result<DataStores> open_data_stores(const Config& config) {
+  if (config.data_stores.empty()) return DataStores();
+  std::vector<objects::Location> stores;
+  for (const std::string& text : config.data_stores) {
+    auto store = objects::read_location(text, "--data-store");
+    if (!store) return store.error();
+    stores.push_back(std::move(*store));
+  }
+  auto credentials =
+      objects::CredentialSource::open(config.store_credentials, "--store-credentials");
+  if (!credentials) return credentials.error();
+  return DataStores(std::move(stores), std::move(*credentials));
+}
+
 // What lies in the object store beside what the tables name. A store that is away is looked at by
 // the next start.
 Status look_into(CheckpointBucket& bucket, Store& store, std::vector<CheckpointRecord>& found) {
@@ -266,8 +280,13 @@ Status serve(const Config& config, ServiceManager& manager) {
       [&](AuditRecord record) { (*people)->note(std::move(record), [](const Status&) {}); },
       [&] { return (*people)->now(); });
   const GrpcLog grpc_log(refusals);
+  const auto data_stores = open_data_stores(config);
+  if (!data_stores) return data_stores.error();
   auto uploads = FileStore::open(
-      {.folder = config.file_root(), .each_owner = config.files_each_owner}, **store);
+      {.folder = config.file_root(),
+       .each_owner = config.files_each_owner,
+       .check_url = [&](const std::string& url) { return data_stores->check(url); }},
+      **store);
   if (!uploads) return uploads.error();
   auto shelves = open_shelves(config, **store);
   if (!shelves) return shelves.error();
@@ -285,7 +304,8 @@ Status serve(const Config& config, ServiceManager& manager) {
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
   FileTransfer file_transfer(**uploads, **runtime, (*store)->reader(),
-                             std::chrono::milliseconds(config.core.transfer_limit.ms()));
+                             std::chrono::milliseconds(config.core.transfer_limit.ms()),
+                             *data_stores);
   auto agents = start_agents(config, **machines, refusals, *shelves, file_transfer, **runtime);
   if (!agents) return agents.error();
   (*machines)->on_revoked([&](AgentId machine) {

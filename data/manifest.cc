@@ -81,6 +81,9 @@ Status check(const Manifest& manifest) {
     return bad("must list 1 to " + std::to_string(kShardsMax) + " shards, it has " +
                std::to_string(manifest.shards.size()));
   }
+  if (!manifest.tokenizer.empty() && !is_sha256_hex(manifest.tokenizer)) {
+    return bad("has a tokenizer that is no SHA-256");
+  }
   std::set<std::string_view> names;
   std::int64_t total = 0;
   for (const Shard& shard : manifest.shards) {
@@ -129,10 +132,11 @@ std::string to_text(const Manifest& manifest) {
     if (!shard.url.empty()) one["url"] = shard.url;
     shards.push_back(std::move(one));
   }
-  const Json json = {{"format", kFormat},
-                     {"tokens", to_string(manifest.tokens)},
-                     {"chunk_bytes", manifest.chunk_bytes},
-                     {"shards", std::move(shards)}};
+  Json json = {{"format", kFormat},
+               {"tokens", to_string(manifest.tokens)},
+               {"chunk_bytes", manifest.chunk_bytes},
+               {"shards", std::move(shards)}};
+  if (!manifest.tokenizer.empty()) json["tokenizer"] = manifest.tokenizer;
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -153,6 +157,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
     if (!shard.is_object()) return bad("has a shard that is no object");
     manifest.shards.push_back(read_shard(shard));
   }
+  manifest.tokenizer = text_at(json, "tokenizer");
   if (Status s = check(manifest); !s) return s.error();
   return manifest;
 }

@@ -1,6 +1,8 @@
 // What a dataset is: a list of shards, files of tokens that read one after the other. Its text is a
 // file itself, and the SHA-256 of that text stands for the dataset in a job.
 //
+// It may carry the tokenizer of its tokens, so that a job over it need not name one.
+//
 // A shard is cut into chunks of `chunk_bytes`, the last one shorter. A chunk is what is fetched,
 // verified and kept in a cache, and what the order of a job shuffles first (job/chunk_order.h). The
 // hashes of a shard's chunks are one more file: 32 bytes each, in order.
@@ -35,6 +37,8 @@ struct Manifest {
   Tokenizer tokens = Tokenizer::kBytes;
   std::int64_t chunk_bytes = 0;
   std::vector<Shard> shards;
+  // SHA-256 of the tokenizer.json that made the tokens, a file of its own; empty: none is known.
+  std::string tokenizer = {};
   bool operator==(const Manifest&) const = default;
 };
 

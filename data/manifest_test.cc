@@ -27,6 +27,13 @@ TEST(Manifest, IsReadAsItWasWritten) {
   EXPECT_EQ(total_tokens(*read), (3 * kChunkBytesMin + 12) / 4);
 }
 
+TEST(Manifest, MayNameATokenizer) {
+  Manifest manifest = example();
+  EXPECT_EQ(to_text(manifest).find("tokenizer"), std::string::npos) << "as older ones are";
+  manifest.tokenizer = std::string(64, 'c');
+  EXPECT_EQ(*parse_manifest(to_text(manifest)), manifest);
+}
+
 TEST(Manifest, TheLastChunkIsShorter) {
   const Shard shard = example().shards[0];
   EXPECT_EQ(chunk_count(shard, kChunkBytesMin), 4);
@@ -58,6 +65,7 @@ TEST(Manifest, RefusalsNameTheShard) {
   EXPECT_THAT(with([](Manifest& m) { m.shards[0].url = "a\nb"; }), HasSubstr("a URL that is none"));
   EXPECT_THAT(with([](Manifest& m) { m.shards[1].max_at = 1; }), HasSubstr("largest token"));
   EXPECT_THAT(with([](Manifest& m) { m.shards.clear(); }), HasSubstr("must list 1 to 100000"));
+  EXPECT_THAT(with([](Manifest& m) { m.tokenizer = "x"; }), HasSubstr("a tokenizer that is no"));
   EXPECT_THAT(with([](Manifest& m) { m.chunk_bytes = 100'000; }), HasSubstr("a power of two"));
   EXPECT_THAT(
       with([](Manifest& m) { m.shards[0].bytes = m.shards[1].bytes = std::int64_t{1} << 50; }),

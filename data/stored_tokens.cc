@@ -85,6 +85,41 @@ Status check_dataset(const JobSpec& spec, const std::string& name, const Manifes
                  "use a larger dataset, a shorter model.context or another data.val_fraction");
 }
 
+namespace {
+
+struct NamedManifest {
+  DatasetRef dataset;
+  Manifest manifest;
+};
+
+Result<NamedManifest> read_manifest(const JobSpec& spec, const std::string& dataset_text,
+                                    const ReadStored& read) {
+  auto dataset = parse_dataset(dataset_text);
+  if (!dataset || dataset->manifest.empty()) {
+    return Error{Code::kValidation, "dataset " + dataset_text + " has no hash", field_of(spec),
+                 "submit the job to a coordinator that knows the dataset"};
+  }
+  const auto text = read(dataset->manifest, kManifestText, 0);
+  if (!text) return named(dataset->name, text.error());
+  auto manifest = parse_manifest(*text);
+  if (!manifest) return named(dataset->name, manifest.error());
+  return NamedManifest{std::move(*dataset), std::move(*manifest)};
+}
+
+}  // namespace
+
+Result<std::string> read_tokenizer(const JobSpec& spec, const ReadStored& read) {
+  for (const MixturePart& part : datasets_of(spec.data)) {
+    const auto found = read_manifest(spec, part.dataset, read);
+    if (!found) return found.error();
+    if (found->manifest.tokenizer.empty()) continue;
+    auto content = read(found->dataset.manifest, kTokenizerText, 0);
+    if (!content) return named(found->dataset.name, content.error());
+    return content;
+  }
+  return std::string();
+}
+
 struct StoredTokens::Parts {
   struct Dataset {
     std::string name, manifest_hash;
@@ -200,30 +235,25 @@ Result<std::unique_ptr<StoredTokens>> StoredTokens::open(const JobSpec& spec, Re
   Digester digester;
   std::int64_t number = 0;
   for (std::size_t i = 0; i < mixture.size(); ++i) {
-    const auto dataset = parse_dataset(mixture[i].dataset);
-    if (!dataset || dataset->manifest.empty()) {
-      return Error{Code::kValidation, "dataset " + mixture[i].dataset + " has no hash",
-                   field_of(spec), "submit the job to a coordinator that knows the dataset"};
-    }
-    const auto text = parts->read(dataset->manifest, kManifestText, 0);
-    if (!text) return named(dataset->name, text.error());
-    auto manifest = parse_manifest(*text);
-    if (!manifest) return named(dataset->name, manifest.error());
-    if (Status s = check_dataset(spec, dataset->name, *manifest); !s.ok()) return s.error();
+    auto found = read_manifest(spec, mixture[i].dataset, parts->read);
+    if (!found) return found.error();
+    const DatasetRef& dataset = found->dataset;
+    Manifest& manifest = found->manifest;
+    if (Status s = check_dataset(spec, dataset.name, manifest); !s.ok()) return s.error();
     std::vector<std::int64_t> first_chunk;
     std::int64_t chunks = 0;
-    for (const Shard& shard : manifest->shards) {
+    for (const Shard& shard : manifest.shards) {
       first_chunk.push_back(chunks);
-      chunks += chunk_count(shard, manifest->chunk_bytes);
+      chunks += chunk_count(shard, manifest.chunk_bytes);
     }
     {
       const MutexLock guard(parts->mutex);
-      parts->orders.push_back(order_of(spec, *manifest, static_cast<std::int64_t>(i)));
+      parts->orders.push_back(order_of(spec, manifest, static_cast<std::int64_t>(i)));
     }
-    parts->datasets.push_back({dataset->name, dataset->manifest, std::move(manifest).value(),
-                               std::move(first_chunk), number});
+    parts->datasets.push_back(
+        {dataset.name, dataset.manifest, std::move(manifest), std::move(first_chunk), number});
     number += chunks;
-    digester.add(dataset->manifest).add(mixture[i].weight);
+    digester.add(dataset.manifest).add(mixture[i].weight);
   }
   parts->digest = digester.finish();
   Parts* owner = parts.get();
@@ -235,6 +265,13 @@ Result<std::unique_ptr<StoredTokens>> StoredTokens::open(const JobSpec& spec, Re
 Status StoredTokens::training_sequence(std::int64_t index, std::span<std::int64_t> out) const {
   const auto [dataset, window] = parts_->find(index);
   return parts_->copy(*dataset, window, out);
+}
+
+std::int64_t StoredTokens::sequences() const {
+  const MutexLock guard(parts_->mutex);
+  std::int64_t windows = 0;
+  for (const ChunkOrder& order : parts_->orders) windows += order.windows();
+  return windows;
 }
 
 std::int64_t StoredTokens::validation_sequences(std::int64_t wanted) const {

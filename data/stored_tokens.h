@@ -21,9 +21,9 @@
 
 namespace shoal::data {
 
-// The text of a manifest (`shard` is kManifestText), or a chunk of a shard of it. Blocks; any
-// thread.
-inline constexpr std::int64_t kManifestText = -1;
+// The text of a manifest (`shard` is kManifestText) or its tokenizer.json (kTokenizerText), or a
+// chunk of a shard of it. Blocks; any thread.
+inline constexpr std::int64_t kManifestText = -1, kTokenizerText = -2;
 using ReadStored = std::function<Result<std::string>(const std::string& manifest,
                                                      std::int64_t shard, std::int64_t chunk)>;
 
@@ -35,6 +35,9 @@ Status check_dataset(const JobSpec& spec, const std::string& name, const Manifes
 // The order of one dataset of a job; `part`: its index in the mixture.
 ChunkOrder order_of(const JobSpec& spec, const Manifest& manifest, std::int64_t part);
 
+// The tokenizer.json that the job's datasets carry; empty: none does. Errors as of open().
+Result<std::string> read_tokenizer(const JobSpec& spec, const ReadStored& read);
+
 class StoredTokens {
  public:
   static constexpr Bytes kMemoryMax = mebibytes(256);
@@ -45,7 +48,9 @@ class StoredTokens {
   StoredTokens(const StoredTokens&) = delete;
   StoredTokens& operator=(const StoredTokens&) = delete;
 
-  // Writes context + 1 tokens of sequence `index` of the job's order.
+  std::int64_t sequences() const;  // of one epoch of each dataset
+
+  // Writes context + 1 tokens of sequence `index` >= 0 of the job's order.
   Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const;
 
   // Sequences that are held out, the same ones every time, at most `wanted`; of a mixture each
@@ -53,6 +58,7 @@ class StoredTokens {
   std::int64_t validation_sequences(std::int64_t wanted) const;
   Status validation_sequence(std::int64_t index, std::int64_t count,
                              std::span<std::int64_t> out) const;
+  static constexpr std::int64_t kAllHeldOut = std::int64_t{1} << 40;  // as `wanted`
 
   Digest digest() const;  // of the manifests and the weights
 

@@ -48,11 +48,19 @@ class StoredTokensTest : public ::testing::Test {
   Result<std::string> read(const std::string& manifest, std::int64_t shard, std::int64_t chunk) {
     const Kept& kept = kept_.at(manifest);
     if (shard == kManifestText) return to_text(kept.manifest);
+    if (shard == kTokenizerText) return "tokenizer of " + kept.manifest.tokenizer;
     const MutexLock guard(mutex_);
     read_.insert({manifest, {shard, chunk}});
     if (away_) return Error{Code::kUnavailable, "shard a0.bin, byte 0: nobody answers", "", ""};
     return kept.shards[static_cast<std::size_t>(shard)].substr(
         static_cast<std::size_t>(chunk * kChunk), static_cast<std::size_t>(kChunk));
+  }
+
+  Result<std::string> tokenizer_of(const JobSpec& spec) {
+    return read_tokenizer(
+        spec, [this](const std::string& manifest, std::int64_t shard, std::int64_t chunk) {
+          return read(manifest, shard, chunk);
+        });
   }
 
   JobSpec spec(DataSpec data) {
@@ -78,6 +86,24 @@ class StoredTokensTest : public ::testing::Test {
       SHOAL_GUARDED_BY(mutex_);
   bool away_ = false;
 };
+
+TEST_F(StoredTokensTest, TheTokenizerIsThatOfTheFirstDatasetThatCarriesOne) {
+  const std::string plain = add("a", {5'000}), made = add("b", {5'000});
+  EXPECT_EQ(*tokenizer_of(spec({.dataset = plain})), "");
+  const std::string hash(64, 'c');
+  kept_.at(std::string(64, 'b')).manifest.tokenizer = hash;
+  EXPECT_EQ(*tokenizer_of(spec({.dataset = made})), "tokenizer of " + hash);
+  EXPECT_EQ(*tokenizer_of(spec({.mixture = {{plain, 1}, {made, 1}}})), "tokenizer of " + hash);
+  EXPECT_EQ(*tokenizer_of(spec({.train = "/a.bin"})), "");
+}
+
+TEST_F(StoredTokensTest, AnEpochIsAsLongAsItsWindows) {
+  const auto one = open(spec({.dataset = add("a", {50'000})}));
+  ASSERT_TRUE(one.ok()) << to_string(one.error());
+  const ChunkOrder order = order_of(spec({}), kept_.at(std::string(64, 'a')).manifest, 0);
+  EXPECT_EQ((*one)->sequences(), order.windows());
+  EXPECT_GT((*one)->validation_sequences(StoredTokens::kAllHeldOut), 0);
+}
 
 TEST_F(StoredTokensTest, EverySequenceIsAWindowAndNoneComesTwice) {
   const JobSpec job = spec({.dataset = add("a", {20 * kTokensOfChunk, 5 * kTokensOfChunk + 77})});

@@ -117,6 +117,23 @@ Result<Location> read_location(const std::string& text, const std::string& field
   return location;
 }
 
+bool is_object(const std::string& text) { return text.starts_with("s3://"); }
+
+Result<ObjectPlace> read_object(const std::string& text, const std::string& field) {
+  auto location = read_location(text, field);
+  if (!location) return location.error();
+  ObjectPlace place{std::move(*location), {}};
+  place.key = std::move(place.location.prefix);
+  place.location.prefix.clear();
+  const std::size_t end = std::min(text.find('?'), text.size());
+  if (place.key.empty() || text[end - 1] == '/') {
+    return refused(field, "'" + shown_text(text, false) + "' names no object",
+                   "for example s3://bucket/folder/web-0.bin?endpoint=https://s3.example:9000");
+  }
+  place.key.pop_back();  // the slash of a prefix
+  return place;
+}
+
 std::string shown(const Location& location, const std::string& key) {
   return "s3://" + location.bucket + "/" + shown_text(key, false);
 }

@@ -23,6 +23,14 @@ struct Location {
 // kValidation, with `field`: what is wrong, and what would do.
 Result<Location> read_location(const std::string& text, const std::string& field);
 
+// One object: s3://BUCKET/KEY?endpoint=…, as above.
+struct ObjectPlace {
+  Location location;  // of the bucket, without a prefix
+  std::string key;
+};
+bool is_object(const std::string& text);  // begins as one
+Result<ObjectPlace> read_object(const std::string& text, const std::string& field);
+
 // "s3://bucket/prefix/key": what logs and messages say.
 std::string shown(const Location& location, const std::string& key);
 

@@ -32,5 +32,22 @@ TEST(Location, OtherTextIsRefusedByName) {
   }
 }
 
+TEST(Location, AnObjectIsItsKeyInTheWholeBucket) {
+  const auto place = read_object("s3://data/web/a.bin?endpoint=http://h:9000&region=eu", "url");
+  ASSERT_TRUE(place.ok()) << to_string(place.error());
+  EXPECT_EQ(place->key, "web/a.bin");
+  EXPECT_EQ(place->location.prefix, "");
+  EXPECT_EQ(place->location.bucket, "data");
+  EXPECT_EQ(place->location.endpoint, "http://h:9000");
+  EXPECT_TRUE(is_object("s3://data/a"));
+  EXPECT_FALSE(is_object("https://data/a"));
+  for (const char* text : {"s3://data", "s3://data/", "s3://data/web/", "s3://data/web/?region=eu",
+                           "s3://data/a b", "https://data/a"}) {
+    const auto refused = read_object(text, "url");
+    ASSERT_FALSE(refused.ok()) << text;
+    EXPECT_EQ(refused.error().field, "url");
+  }
+}
+
 }  // namespace
 }  // namespace shoal::objects

@@ -41,7 +41,7 @@ Error as_error(const grpc::Status& status) {
 DataReaders::DataReaders(DataCache& cache, CoordinatorEndpoint coordinator,
                          const objects::Reach& reach)
     : coordinator_(std::move(coordinator)),
-      web_(objects::ClientOptions{.reach = reach}),
+      urls_(reach, [this](const FileRange& range) { return sign(range); }),
       source_(cache, [this](const FileRange& range) { return fetch(range); }) {
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
 }
@@ -72,7 +72,7 @@ void DataReaders::stop() {
     left.swap(questions_);
     for (grpc::ClientContext* call : calls_) call->TryCancel();
   }
-  web_.stop();
+  urls_.stop();
   arrived_.notify_all();
   for (Question& question : left) question.done(stopped());
 }
@@ -112,26 +112,19 @@ void DataReaders::leave(grpc::ClientContext* call, bool worked) {
   if (!worked) channel_.reset();
 }
 
-Result<std::string> DataReaders::fetch_url(const FileRange& range) const {
-  std::string content;
-  const objects::Request request{.url = range.url};
-  const auto got = web_.get(
-      request, {.from = Bytes(range.from), .size = Bytes(range.count), .whole = Bytes(range.whole)},
-      [&](std::span<const std::byte> bytes) {
-        content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        return true;
-      });
-  if (got.ok()) return content;
-  Error error = got.error();
-  // What a server may answer otherwise the next time; a refused address it will not.
-  const bool passes = error.code == Code::kDeadlineExceeded || error.code == Code::kCancelled ||
-                      error.code == Code::kResourceExhausted;
-  if (passes) error.code = Code::kUnavailable;
-  return error;
+Result<SignedUrl> DataReaders::sign(const FileRange& range) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kFetchLimit);
+  if (!enter(&context)) return stopped();
+  SignedUrl made;
+  const grpc::Status status = read_url(channel(), context, range, made);
+  leave(&context, status.ok());
+  if (!status.ok()) return as_error(status);
+  return made;
 }
 
 Result<std::string> DataReaders::fetch(const FileRange& range) {
-  if (!range.url.empty()) return fetch_url(range);
+  if (!range.url.empty()) return urls_.read(range);
   grpc::ClientContext context;
   context.set_deadline(deadline_of(range));
   if (!enter(&context)) return stopped();

@@ -17,7 +17,7 @@
 
 #include "agent/host/coordinator_link.h"
 #include "agent/host/data_source.h"
-#include "objects/http.h"
+#include "agent/host/url_reader.h"
 #include "threads/mutex.h"
 
 namespace shoal::agent {
@@ -50,13 +50,13 @@ class DataReaders {
   };
   void run() SHOAL_EXCLUDES(mutex_);
   Result<std::string> fetch(const FileRange& range) SHOAL_EXCLUDES(mutex_);
-  Result<std::string> fetch_url(const FileRange& range) const;
+  Result<SignedUrl> sign(const FileRange& range) SHOAL_EXCLUDES(mutex_);
   std::shared_ptr<grpc::Channel> channel() SHOAL_EXCLUDES(mutex_);
   bool enter(grpc::ClientContext* call) SHOAL_EXCLUDES(mutex_);  // false: it is stopped
   void leave(grpc::ClientContext* call, bool worked) SHOAL_EXCLUDES(mutex_);
 
   const CoordinatorEndpoint coordinator_;
-  objects::Client web_;
+  UrlReader urls_;
   DataSource source_;
   Mutex mutex_;
   CondVar arrived_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "objects/reach.h"
 #include "transfer/sha256.h"
 
 namespace shoal::agent {
@@ -24,6 +25,17 @@ std::string hex_of(std::string_view raw) {
 Error located(const std::string& where, Error error) {
   error.message = where + ": " + error.message;
   return error;
+}
+
+Error wrong_content(const FileRange& range, const std::string& where) {
+  if (range.url.empty()) {
+    return {Code::kDataLoss, where + ": what came has another SHA-256 than the dataset says", "",
+            "`shoal dataset verify` tells whether the stored file is damaged"};
+  }
+  return {Code::kDataLoss,
+          where + ": what lies at " + objects::shown_url(range.url) +
+              " is not what it was when the dataset was added",
+          "", "bring the former content back, or add what is there as a new dataset"};
 }
 
 }  // namespace
@@ -53,10 +65,7 @@ Result<std::string> DataSource::content(const std::string& sha256, const FileRan
     auto got = fetch_(range);
     if (!got) return located(where, got.error());
     fetched = Bytes(static_cast<std::int64_t>(got->size()));
-    if (sha256_of(*got) != sha256) {
-      return Error{Code::kDataLoss, where + ": what came has another SHA-256 than the dataset says",
-                   "", "`shoal dataset verify` tells whether the stored file is damaged"};
-    }
+    if (sha256_of(*got) != sha256) return wrong_content(range, where);
     cache_.put(sha256, *got);
     return got;
   }();
@@ -89,6 +98,11 @@ Result<std::string> DataSource::read(ReplicaId replica, const std::string& manif
   }
   const auto manifest = manifest_of(replica, manifest_sha256);
   if (!manifest) return manifest.error();
+  if (shard_number == kTokenizer) {
+    const std::string& tokenizer = (*manifest)->tokenizer;
+    if (!tokenizer.empty()) return content(tokenizer, {replica, tokenizer}, "the tokenizer");
+    return Error{Code::kNotFound, "the dataset has no tokenizer", "", ""};
+  }
   const auto shards = static_cast<std::int64_t>((*manifest)->shards.size());
   const std::int64_t chunk_bytes = (*manifest)->chunk_bytes;
   if (shard_number < 0 || shard_number >= shards || chunk < 0 ||

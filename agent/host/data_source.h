@@ -36,12 +36,14 @@ using FetchRange = std::function<Result<std::string>(const FileRange&)>;
 
 class DataSource {
  public:
-  static constexpr std::int64_t kManifest = -1;  // in place of a shard
+  // In place of a shard: the manifest, and the tokenizer that it names.
+  static constexpr std::int64_t kManifest = -1, kTokenizer = -2;
 
   // `cache` must outlive it.
   DataSource(DataCache& cache, FetchRange fetch) : cache_(cache), fetch_(std::move(fetch)) {}
 
-  // The manifest itself, or a chunk of a shard of it. kNotFound: the manifest has no such chunk.
+  // The manifest itself, its tokenizer, or a chunk of a shard of it. kNotFound: the manifest has
+  // none.
   // kDataLoss: what came has another hash than was promised.
   Result<std::string> read(ReplicaId replica, const std::string& manifest, std::int64_t shard,
                            std::int64_t chunk);

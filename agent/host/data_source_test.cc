@@ -89,6 +89,17 @@ TEST_F(DataSourceTest, FetchesAChunkOnceAlsoOverAStart) {
   EXPECT_EQ(fetches_, 4);
 }
 
+TEST_F(DataSourceTest, TheTokenizerIsFetchedAsTheManifestNamesIt) {
+  EXPECT_EQ(read(DataSource::kTokenizer, 0).error().code, Code::kNotFound) << "it names none";
+  data::Manifest manifest = *data::parse_manifest(files_.at(manifest_));
+  manifest.tokenizer = put("{}");
+  manifest_ = put(data::to_text(manifest));
+  EXPECT_EQ(*read(DataSource::kTokenizer, 0), "{}");
+  const int before = fetches_;
+  EXPECT_EQ(*read(DataSource::kTokenizer, 0), "{}");
+  EXPECT_EQ(fetches_, before);
+}
+
 TEST_F(DataSourceTest, WorksWithoutACache) {
   open(0);
   EXPECT_EQ(*read(0, 0), shard_.substr(0, kChunk));

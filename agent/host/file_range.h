@@ -8,6 +8,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "agent/host/data_source.h"
+#include "agent/host/url_reader.h"
 
 namespace shoal::agent {
 
@@ -15,5 +16,10 @@ namespace shoal::agent {
 // more came than was asked for, or than a manifest may have; the call is cancelled then.
 grpc::Status read_range(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context,
                         const FileRange& range, std::string& content);
+
+// Where the file of the range is read, which lies in an object store. UNIMPLEMENTED: the
+// coordinator named no place.
+grpc::Status read_url(const std::shared_ptr<grpc::Channel>& channel, grpc::ClientContext& context,
+                      const FileRange& range, SignedUrl& place);
 
 }  // namespace shoal::agent

@@ -10,7 +10,7 @@
 
 #include "cli/terminal.h"
 #include "job/data_rules.h"
-#include "objects/http.h"
+#include "objects/reach.h"
 #include "transfer/sha256.h"
 
 namespace shoal::cli {
@@ -24,13 +24,6 @@ Error bad_file(const std::string& path, const std::string& what, const std::stri
   return {Code::kValidation, path + " " + what, "", remedy};
 }
 
-// The person who adds a dataset may read what they can reach; agents have rules of their own.
-const objects::Client& web() {
-  static const objects::Client kClient(
-      objects::ClientOptions{.reach = {.clear_allowed = true, .private_allowed = true}});
-  return kClient;
-}
-
 Status check_size(const std::string& path, std::int64_t size, Tokenizer kind) {
   const std::int64_t width = bytes_per_token(kind);
   if (size == 0) return bad_file(path, "is empty", "leave it out");
@@ -41,22 +34,16 @@ Status check_size(const std::string& path, std::int64_t size, Tokenizer kind) {
                   "was it cut, or is it of another --tokens?");
 }
 
-Result<std::int64_t> size_of_url(const std::string& url, Tokenizer kind) {
-  const auto answer = web().send(objects::Request{.method = "HEAD", .url = url});
-  if (!answer) return answer.error();
-  const auto length = objects::content_length(*answer);
-  if (!length) {
-    return bad_file(objects::shown_url(url), "does not say its length",
-                    "download it, and add the file");
-  }
-  if (Status s = check_size(objects::shown_url(url), length->count(), kind); !s.ok()) {
-    return s.error();
-  }
-  return length->count();
+Result<std::int64_t> size_of_remote(const RemoteFiles& remote, const std::string& url,
+                                    Tokenizer kind) {
+  const auto size = remote.size(url);
+  if (!size) return size.error();
+  if (Status s = check_size(objects::shown_url(url), *size, kind); !s.ok()) return s.error();
+  return *size;
 }
 
-Result<std::int64_t> size_of(const std::string& path, Tokenizer kind) {
-  if (is_url(path)) return size_of_url(path, kind);
+Result<std::int64_t> size_of(const RemoteFiles& remote, const std::string& path, Tokenizer kind) {
+  if (is_remote(path)) return size_of_remote(remote, path, kind);
   std::error_code failure;
   if (!fs::exists(path, failure)) {
     return Error{Code::kNotFound, "no such file: " + path, "", "name the shards of the dataset"};
@@ -73,7 +60,7 @@ Result<std::int64_t> size_of(const std::string& path, Tokenizer kind) {
 std::vector<std::string> names_of(const std::vector<std::string>& files) {
   std::vector<std::string> names;
   std::set<std::string> seen;
-  for (const std::string& file : files) names.push_back(fs::path(file).filename().string());
+  for (const std::string& file : files) names.push_back(last_part(file));
   const bool differ =
       std::ranges::all_of(names, [&](const std::string& name) { return seen.insert(name).second; });
   return differ ? names : files;
@@ -163,27 +150,24 @@ Status hash_file(const std::string& path, std::int64_t size, const std::string& 
   return bad_file(path, "has grown while it was read", "add it when it is complete");
 }
 
-Status hash_url(const std::string& url, std::int64_t size, const std::string& name,
-                const Progress& progress, ShardHasher& hasher) {
-  const objects::Request request{.url = url};
-  const auto got = web().get(request, {.from = Bytes(), .size = Bytes(size), .whole = Bytes(size)},
-                             [&](std::span<const std::byte> bytes) {
-                               hasher.take(bytes);
-                               progress(name, hasher.taken(), size);
-                               return !interrupted();
-                             });
-  if (interrupted()) return interrupted_error();
-  return got.ok() ? Status() : Status(got.error());
+Status hash_remote(const RemoteFiles& remote, const std::string& url, std::int64_t size,
+                   const std::string& name, const Progress& progress, ShardHasher& hasher) {
+  const Status got = remote.read(url, size, [&](std::span<const std::byte> bytes) {
+    hasher.take(bytes);
+    progress(name, hasher.taken(), size);
+    return !interrupted();
+  });
+  return interrupted() ? Status(interrupted_error()) : got;
 }
 
-Result<LocalShard> read_shard(const std::string& path, const std::string& name, Tokenizer kind,
-                              std::int64_t chunk_bytes, std::int64_t size,
-                              const Progress& progress) {
+Result<LocalShard> read_shard(const RemoteFiles& remote, const std::string& path,
+                              const std::string& name, Tokenizer kind, std::int64_t chunk_bytes,
+                              std::int64_t size, const Progress& progress) {
   LocalShard local{path, {.name = name, .bytes = size}, {}};
-  if (is_url(path)) local.shard.url = path;
+  if (is_remote(path)) local.shard.url = path;
   ShardHasher hasher(kind, chunk_bytes);
-  const Status hashed = is_url(path) ? hash_url(path, size, name, progress, hasher)
-                                     : hash_file(path, size, name, progress, hasher);
+  const Status hashed = is_remote(path) ? hash_remote(remote, path, size, name, progress, hasher)
+                                        : hash_file(path, size, name, progress, hasher);
   if (!hashed.ok()) return hashed.error();
   hasher.finish(local);
   return local;
@@ -191,14 +175,11 @@ Result<LocalShard> read_shard(const std::string& path, const std::string& name, 
 
 }  // namespace
 
-bool is_url(const std::string& file) {
-  return file.starts_with("https://") || file.starts_with("http://");
-}
-
 Result<Tokenizer> kind_of(const std::string& word, const std::vector<std::string>& files) {
   if (const auto kind = parse_enumerator<Tokenizer>(word)) return *kind;
   const auto ends = [](const std::string& file, std::initializer_list<const char*> endings) {
-    return std::ranges::any_of(endings, [&](const char* end) { return file.ends_with(end); });
+    const std::string name = last_part(file);
+    return std::ranges::any_of(endings, [&](const char* end) { return name.ends_with(end); });
   };
   for (const std::string& file : files) {
     if (ends(file, {".jsonl", ".json", ".parquet"})) {
@@ -213,12 +194,13 @@ Result<Tokenizer> kind_of(const std::string& word, const std::vector<std::string
   return Tokenizer::kBytes;
 }
 
-Result<std::vector<LocalShard>> read_shards(const std::vector<std::string>& files, Tokenizer kind,
+Result<std::vector<LocalShard>> read_shards(const RemoteFiles& remote,
+                                            const std::vector<std::string>& files, Tokenizer kind,
                                             const Progress& progress) {
   std::vector<std::int64_t> sizes;
   std::int64_t total = 0;
   for (const std::string& file : files) {
-    const auto size = size_of(file, kind);
+    const auto size = size_of(remote, file, kind);
     if (!size) return size.error();
     sizes.push_back(*size);
     total += *size;
@@ -226,8 +208,8 @@ Result<std::vector<LocalShard>> read_shards(const std::vector<std::string>& file
   const std::vector<std::string> names = names_of(files);
   std::vector<LocalShard> shards;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    auto shard =
-        read_shard(files[i], names[i], kind, data::chunk_bytes_for(total), sizes[i], progress);
+    auto shard = read_shard(remote, files[i], names[i], kind, data::chunk_bytes_for(total),
+                            sizes[i], progress);
     if (!shard) return shard.error();
     shards.push_back(std::move(shard).value());
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "cli/commands/remote_files.h"
 #include "data/manifest.h"
 
 namespace shoal::cli {
@@ -27,11 +28,10 @@ using Progress = std::function<void(const std::string& name, std::int64_t done, 
 // or are text that a tokenizer must read first.
 Result<Tokenizer> kind_of(const std::string& word, const std::vector<std::string>& files);
 
-bool is_url(const std::string& file);
-
 // Checks and hashes them all. kNotFound, kValidation: a file cannot be read, is empty, ends within
 // a token, or has changed meanwhile. kCancelled: interrupted.
-Result<std::vector<LocalShard>> read_shards(const std::vector<std::string>& files, Tokenizer kind,
+Result<std::vector<LocalShard>> read_shards(const RemoteFiles& remote,
+                                            const std::vector<std::string>& files, Tokenizer kind,
                                             const Progress& progress);
 
 // Bytes [from, from + count) of a file, fewer at its end.

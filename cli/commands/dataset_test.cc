@@ -8,6 +8,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/dataset_files.h"
+#include "cli/commands/tokenizer.h"
 #include "cli/server_test_util.h"
 #include "transfer/sha256.h"
 
@@ -32,8 +33,14 @@ class DatasetTest : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }
-  Result<int> add(const std::vector<std::string>& files, const std::string& tokens = {}) {
-    return dataset_add({Api(server_.address()), true}, {"books", files, tokens});
+  Result<int> add(const std::vector<std::string>& files, const std::string& tokens = {},
+                  const std::string& tokenizer = {}) {
+    return dataset_add({Api(server_.address()), true}, {"books", files, tokens, tokenizer});
+  }
+  std::string refusal(const std::vector<std::string>& files, const std::string& tokens = {},
+                      const std::string& tokenizer = {}) {
+    const auto added = add(files, tokens, tokenizer);
+    return added.ok() ? "" : to_string(added.error());
   }
 
   std::string state_of(const std::string& sha256) {
@@ -105,7 +112,7 @@ TEST_F(DatasetTest, ABusyCoordinatorIsAskedAgain) {
 
 TEST_F(DatasetTest, HashesOfChunksAreThoseOfTheirBytes) {
   const std::string text = std::string(data::kChunkBytesMin, 'a') + "rest";
-  const auto shards = read_shards({write("a.txt", text)}, Tokenizer::kBytes,
+  const auto shards = read_shards(RemoteFiles(""), {write("a.txt", text)}, Tokenizer::kBytes,
                                   [](const std::string&, std::int64_t, std::int64_t) {});
   ASSERT_TRUE(shards.ok());
   const std::string& hashes = shards->at(0).hashes;
@@ -121,10 +128,6 @@ TEST_F(DatasetTest, HashesOfChunksAreThoseOfTheirBytes) {
 }
 
 TEST_F(DatasetTest, RefusesWhatIsNoShard) {
-  const auto refusal = [&](const std::vector<std::string>& files, const std::string& tokens = {}) {
-    const auto added = add(files, tokens);
-    return added.ok() ? "" : to_string(added.error());
-  };
   EXPECT_THAT(refusal({folder_ + "/nothing.txt"}), HasSubstr("no such file"));
   EXPECT_THAT(refusal({write("empty.txt", "")}), HasSubstr("is empty"));
   EXPECT_THAT(refusal({write("a.bin", "123")}, "uint16"),
@@ -139,6 +142,98 @@ TEST_F(DatasetTest, FilesOfOneNameAreToldApartByTheirPaths) {
   fs::create_directories(folder_ + "/two");
   ASSERT_TRUE(add({write("one/a.txt", "1"), write("two/a.txt", "2")}).ok());
   EXPECT_EQ(manifest().shards[0].name, folder_ + "/one/a.txt");
+}
+
+// A server that keeps one file and answers ranges of it.
+class ShardServer {
+ public:
+  explicit ShardServer(std::string content) : content_(std::move(content)) {}
+  std::string url() const { return server_.address() + "/data/web-0.bin?signature=secret"; }
+  std::string content_;
+  bool says_length_ = true;
+  std::size_t promises_ = 0;  // bytes beyond the content that HEAD names
+
+ private:
+  std::string answer(const std::string& request) {
+    const std::size_t length = content_.size() + promises_;
+    if (request.starts_with("HEAD")) {
+      return "HTTP/1.1 200 x\r\n" +
+             (says_length_ ? "Content-Length: " + std::to_string(length) + "\r\n" : "") +
+             "Connection: close\r\n\r\n";
+    }
+    return http_answer(200, content_, "application/octet-stream");
+  }
+  ScriptedServer server_{[this](const std::string& request) { return answer(request); }};
+};
+
+TEST_F(DatasetTest, WhatLiesBehindAUrlIsHashedAndStaysThere) {
+  ShardServer there(std::string(8'192, 'a'));
+  const auto added = add({there.url()}, "bytes");
+  ASSERT_TRUE(added.ok()) << to_string(added.error());
+  const data::Shard& shard = manifest().shards.at(0);
+  EXPECT_EQ(shard.name, "web-0.bin") << "without its query";
+  EXPECT_EQ(shard.url, there.url());
+  EXPECT_EQ(shard.sha256, sha256_of(there.content_));
+  EXPECT_FALSE(received_.contains(shard.sha256));
+  EXPECT_TRUE(received_.contains(shard.chunks));
+}
+
+TEST_F(DatasetTest, AServerThatCannotBeReadFromIsRefusedByName) {
+  ShardServer there(std::string(8'192, 'a'));
+  there.promises_ = 4;
+  const std::string lied = refusal({there.url()}, "bytes");
+  EXPECT_THAT(lied, HasSubstr("8192 bytes instead of 8196"));
+  EXPECT_THAT(lied, ::testing::Not(HasSubstr("secret")));
+  there.says_length_ = false;
+  EXPECT_THAT(refusal({there.url()}, "bytes"), HasSubstr("does not say its length"));
+  EXPECT_TRUE(received_.empty());
+}
+
+TEST_F(DatasetTest, ABucketNeedsAKeyAndARealName) {
+  ::unsetenv("AWS_ACCESS_KEY_ID");
+  EXPECT_THAT(refusal({"s3://data/web-0.bin"}, "bytes"), HasSubstr("--credentials"));
+  EXPECT_THAT(refusal({"s3://D/web-0.bin"}, "bytes"), HasSubstr("is no name of a bucket"));
+}
+
+const std::string kTokenizer = SHOAL_TOKENIZER_GOLDENS "/qwen2.json";  // of 702 tokens
+
+TEST_F(DatasetTest, ATokenizerTravelsInTheManifest) {
+  const std::string shard = write("a.bin", std::string("\1\0\2\0", 4));
+  ASSERT_TRUE(add({shard}, "uint16", kTokenizer).ok());
+  const std::string hash = manifest().tokenizer;
+  EXPECT_EQ(received_[hash].size(), fs::file_size(kTokenizer));
+  EXPECT_EQ(sha256_of(received_[hash]), hash);
+  ASSERT_TRUE(add({shard}, "uint16").ok());
+  EXPECT_EQ(manifest().tokenizer, "");
+}
+
+TEST_F(DatasetTest, ATokenizerThatDidNotMakeTheTokensIsRefused) {
+  const std::string shard = write("a.bin", std::string("\1\0\xbe\2", 4));  // 1, 702
+  EXPECT_THAT(refusal({shard}, "uint16", kTokenizer),
+              HasSubstr("has 702 tokens, and the token at position 1 of a.bin is 702"));
+  EXPECT_THAT(refusal({write("a.txt", "a")}, "", kTokenizer), HasSubstr("byte by byte"));
+  EXPECT_THAT(refusal({shard}, "uint16", write("t.json", "[]")), HasSubstr("t.json"));
+  EXPECT_TRUE(received_.empty()) << "nothing is sent before";
+}
+
+TEST_F(DatasetTest, APreparedFolderSaysWhatItHolds) {
+  write("corpus.txt", "Fish swim along the coast, fish after fish.");
+  const std::string folder = folder_ + "/prepared";
+  PrepareDatasetOptions options;
+  options.files = {folder_ + "/corpus.txt"};
+  options.tokenizer = kTokenizer;
+  options.output = folder;
+  ASSERT_TRUE(dataset_prepare(options, true).ok());
+  ASSERT_TRUE(add({folder}).ok()) << refusal({folder});
+  EXPECT_EQ(manifest().tokens, Tokenizer::kUint16);
+  EXPECT_EQ(manifest().shards.at(0).name, "shard_00000.bin");
+  EXPECT_EQ(received_[manifest().tokenizer].size(), fs::file_size(kTokenizer));
+  EXPECT_THAT(refusal({folder}, "uint32"), HasSubstr("has tokens of uint16"));
+  std::fstream(folder + "/shard_00000.bin", std::ios::in | std::ios::out | std::ios::binary)
+      .put('\1');
+  EXPECT_THAT(refusal({folder}), HasSubstr("has changed since it was prepared"));
+  std::ofstream(folder + "/dataset.json") << "{}";
+  EXPECT_THAT(refusal({folder}), HasSubstr("no description of format 1"));
 }
 
 }  // namespace

@@ -177,8 +177,13 @@ void describe_outside(CLI::App& app, Config& config) {
                  "Bucket of an S3 API that checkpoints go to, instead of the data folder: "
                  "s3://BUCKET/PREFIX?endpoint=URL&region=REGION (docs/object_stores.md)")
       ->envname("SHOAL_CHECKPOINT_STORE");
+  app.add_option("--data-store", config.data_stores,
+                 "Bucket of an S3 API, or a prefix in it, that shards of datasets may lie in: "
+                 "s3://BUCKET/PREFIX?endpoint=URL; agents read there by signed URLs; repeatable")
+      ->envname("SHOAL_DATA_STORE");
   app.add_option("--store-credentials", config.store_credentials,
-                 "File with the key of --checkpoint-store, as ~/.aws/credentials, mode 0600 "
+                 "File with the key of --checkpoint-store and --data-store, as "
+                 "~/.aws/credentials, mode 0600 "
                  "(default: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)")
       ->envname("SHOAL_STORE_CREDENTIALS");
   app.add_option("--otlp", config.otlp,
@@ -286,16 +291,24 @@ std::string flag_of(const std::string& pointer) {
   return found == flags.end() ? pointer : found->second;
 }
 
-Status check_checkpoint_store(const Config& config) {
-  if (config.checkpoint_store.empty()) {
-    if (config.store_credentials.empty()) return {};
-    return refused("--store-credentials", "is of no use without --checkpoint-store",
-                   "give both, or neither");
-  }
-  const auto location = objects::read_location(config.checkpoint_store, "--checkpoint-store");
+Status check_store(const std::string& text, const std::string& flag, const Config& config) {
+  const auto location = objects::read_location(text, flag);
   if (!location.ok()) return location.error();
   return objects::check_url(location.value().endpoint, {.clear_allowed = config.insecure_http},
-                            "--checkpoint-store");
+                            flag);
+}
+
+Status check_stores(const Config& config) {
+  const bool none = config.checkpoint_store.empty() && config.data_stores.empty();
+  if (none && !config.store_credentials.empty()) {
+    return refused("--store-credentials", "is of no use without --checkpoint-store or --data-store",
+                   "give one of them, or leave it out");
+  }
+  for (const std::string& store : config.data_stores) {
+    if (Status s = check_store(store, "--data-store", config); !s.ok()) return s;
+  }
+  if (config.checkpoint_store.empty()) return {};
+  return check_store(config.checkpoint_store, "--checkpoint-store", config);
 }
 
 Status check_otlp(const Config& config) {
@@ -325,7 +338,7 @@ Status check(const Config& config) {
     const objects::Reach reach{.clear_allowed = config.insecure_http};
     if (Status url = objects::check_url(config.webhook, reach, "--webhook"); !url.ok()) return url;
   }
-  if (Status store = check_checkpoint_store(config); !store.ok()) return store;
+  if (Status store = check_stores(config); !store.ok()) return store;
   if (Status otlp = check_otlp(config); !otlp.ok()) return otlp;
   if (Status file = check_address_file(config.address_file); !file.ok()) return file;
   const std::vector<FieldError> problems = validate(config.core);

@@ -28,7 +28,8 @@ struct Config {
   std::string webhook;                          // URL that gets events; empty: none
   Severity webhook_level = Severity::kWarning;  // the least that it gets
   std::string checkpoint_store;                 // s3://…; empty: checkpoints lie in data_dir
-  std::string store_credentials;                // file with its key; empty: the environment
+  std::vector<std::string> data_stores;         // s3://…: where shards of datasets may lie
+  std::string store_credentials;                // file with the key of all; empty: the environment
   std::string otlp;                             // URL of a collector; empty: none
   std::string address_file;                     // written once ready; empty: none
   std::string log_level = "info";               // debug, info, warning, error

@@ -64,44 +64,67 @@ void FileTransfer::watch() {
   }
 }
 
-// A spec never changes, nor does a manifest: what a job refers to is looked up once.
-Result<bool> FileTransfer::refers_to(JobId job, const std::string& sha256) {
+FileTransfer::References FileTransfer::references_of(const JobSpec& spec) const {
+  References references;
+  for (const std::string& upload : uploads_of(spec)) {
+    references[upload] = "";
+    const auto manifest = files_.manifest(upload);
+    if (!manifest) continue;  // it is code
+    for (const std::string& file : FileStore::files_of(upload, **manifest)) references[file] = "";
+    for (const data::Shard& shard : (*manifest)->shards) {
+      if (objects::is_object(shard.url)) references.emplace(shard.sha256, shard.url);
+    }
+  }
+  return references;
+}
+
+// A spec never changes, nor does a manifest: what a job refers to is looked up once. None: it does
+// not refer to it.
+Result<std::optional<std::string>> FileTransfer::reference(JobId job, const std::string& sha256) {
+  const auto in = [&](const References& references) {
+    const auto found = references.find(sha256);
+    return found == references.end() ? std::nullopt : std::optional(found->second);
+  };
   std::optional<JobRecord> record;
   {
     const MutexLock guard(mutex_);
     const auto known = references_.find(job);
-    if (known != references_.end()) return known->second.contains(sha256);
+    if (known != references_.end()) return in(known->second);
     auto found = reader_->job(job);
     if (!found) return found.error();
     record = std::move(found).value();
   }
-  std::set<std::string> files;
-  if (record) {
-    for (const std::string& upload : uploads_of(record->spec)) {
-      files.insert(upload);
-      if (const auto manifest = files_.manifest(upload)) {  // none: it is code
-        files.merge(FileStore::files_of(upload, **manifest));
-      }
-    }
-  }
-  const bool refers = files.contains(sha256);
+  References references = record ? references_of(record->spec) : References();
+  auto found = in(references);
   const MutexLock guard(mutex_);
   if (references_.size() >= kJobsKept) references_.erase(references_.begin());
-  references_[job] = std::move(files);
-  return refers;
+  references_[job] = std::move(references);
+  return found;
 }
 
-Result<FileRecord> FileTransfer::allowed(AgentId caller, ReplicaId replica,
-                                         const std::string& sha256) {
+Result<FileTransfer::Allowed> FileTransfer::allowed(AgentId caller, ReplicaId replica,
+                                                    const std::string& sha256) {
   const auto place = inputs_.place_of(replica);
   if (!place || (caller && place->agent != caller)) {
     return Error{Code::kNotFound, "this agent has no replica " + to_string(replica), "replica", ""};
   }
-  const auto refers = refers_to(place->job, sha256);
-  if (!refers) return refers.error();
-  const auto file = *refers ? files_.find(sha256) : std::nullopt;
+  const auto url = reference(place->job, sha256);
+  if (!url) return url.error();
+  if (!*url) return not_found(sha256);
+  if (!(*url)->empty()) return Allowed{{}, **url};
+  const auto file = files_.find(sha256);
   if (!file || !file->record.complete) return not_found(sha256);
-  return file->record;
+  return Allowed{file->record};
+}
+
+grpc::Status FileTransfer::send_url(const std::string& url,
+                                    grpc::ServerWriter<v1::FileBytes>* writer) const {
+  auto signed_url = stores_.sign(url);
+  if (!signed_url) return to_status(signed_url.error());
+  v1::FileBytes message;
+  message.set_url(std::move(*signed_url));
+  message.set_valid_s(DataStores::kLife.ms() / 1'000);
+  return writer->Write(message) ? grpc::Status::OK : grpc::Status::CANCELLED;
 }
 
 grpc::Status FileTransfer::send(grpc::ServerContext* context, const FileRecord& file, Bytes from,
@@ -139,8 +162,10 @@ grpc::Status FileTransfer::get(grpc::ServerContext* context, AgentId caller,
     grpc::ServerContext* context;
     ~Ended() { owner.end(context); }
   } ended{*this, context};
-  const auto file = allowed(caller, ReplicaId(request.replica()), request.sha256());
-  if (!file) return to_status(file.error());
+  const auto found = allowed(caller, ReplicaId(request.replica()), request.sha256());
+  if (!found) return to_status(found.error());
+  if (!found->url.empty()) return send_url(found->url, writer);
+  const FileRecord* file = &found->file;
   const Bytes from(request.from());
   if (from.n < 0 || from > file->size || request.count() < 0) {
     return to_status({Code::kInvalidArgument,

@@ -1,5 +1,8 @@
 #include "coordinator/service/file_transfer.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include <gmock/gmock.h>
 
 #include "coordinator/service/agent_service.h"
@@ -14,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr AgentId kMine{1};
-constexpr ReplicaId kOfDataset{5}, kOfFile{6}, kOfOthers{7};
+constexpr ReplicaId kOfDataset{5}, kOfFile{6}, kOfOthers{7}, kOfStore{8};
 
 // Agent 1 has a replica of job 1, which reads a dataset, and one of job 2, which does not.
 class Places final : public InputPort {
@@ -23,11 +26,13 @@ class Places final : public InputPort {
   bool has_replica(AgentId, ReplicaId) override { return false; }
   bool works_for(AgentId, JobId) override { return false; }
   bool begins_from(AgentId, CheckpointId, JobId) override { return false; }
+  bool continues_from(AgentId, CheckpointId) override { return false; }
   void count_session() override {}
   void count_refused_message() override {}
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {
     if (replica == kOfDataset) return ReplicaPlace{kMine, JobId(1), 0, 0, {}};
     if (replica == kOfFile) return ReplicaPlace{kMine, JobId(2), 0, 0, {}};
+    if (replica == kOfStore) return ReplicaPlace{kMine, JobId(3), 0, 0, {}};
     if (replica == kOfOthers) return ReplicaPlace{AgentId(2), JobId(1), 0, 0, {}};
     return std::nullopt;
   }
@@ -48,7 +53,7 @@ class FileTransferTest : public ::testing::Test {
     code_ = put("a bundle");
     write_job(JobId(2), {.train = "/data/text.txt"}, "sha256:" + code_);
     transfer_ = std::make_unique<FileTransfer>(*files_, inputs_, store_->reader(),
-                                               std::chrono::milliseconds(60'000));
+                                               std::chrono::milliseconds(60'000), stores());
     checkpoints_ = std::move(CheckpointFiles::open(folder_.path() + "/checkpoints")).value();
     door_->machine = kMine;
     service_ = std::move(AgentService::start(
@@ -57,6 +62,15 @@ class FileTransferTest : public ::testing::Test {
                    .value();
     stub_ = v1::AgentService::NewStub(
         grpc::CreateChannel(service_->address(), grpc::InsecureChannelCredentials()));
+  }
+
+  DataStores stores() const {
+    const std::string key = folder_.path() + "/key";
+    std::ofstream(key) << "[default]\naws_access_key_id = us\naws_secret_access_key = hidden\n";
+    std::filesystem::permissions(key, std::filesystem::perms(0600));
+    auto store = objects::read_location("s3://data/web?endpoint=http://h:9000", "--data-store");
+    return DataStores({std::move(*store)},
+                      std::move(objects::CredentialSource::open(key, "key")).value());
   }
 
   std::string put(const std::string& text) {
@@ -129,6 +143,39 @@ TEST_F(FileTransferTest, AnAgentReadsWhatItsJobRefersTo) {
   EXPECT_TRUE(data::parse_manifest(text).ok());
   EXPECT_TRUE(get(kOfFile, code_, text).ok());
   EXPECT_EQ(text, "a bundle");
+}
+
+TEST_F(FileTransferTest, AShardInAnObjectStoreIsNamedByASignedUrl) {
+  const std::string elsewhere = sha256_of("elsewhere"), private_one = sha256_of("private");
+  const std::string ours = "s3://data/web/a.bin?endpoint=http://h:9000";
+  const std::string other = "s3://data/own/a.bin?endpoint=http://h:9000";
+  const std::string manifest =
+      put(data::to_text({Tokenizer::kBytes,
+                         std::int64_t{64} << 10,
+                         {{"a.bin", 500'000, elsewhere, hashes_, ours, 'x', 0},
+                          {"b.bin", 500'000, private_one, hashes_, other, 'x', 0}}}));
+  write_job(JobId(3), {.dataset = "web@" + manifest});
+  v1::FileBytes message;
+  const auto ask = [&](ReplicaId replica, const std::string& sha256) {
+    grpc::ClientContext context;
+    TestAgent::prepare(context);
+    v1::GetFileRequest request;
+    request.set_replica(replica.n);
+    request.set_sha256(sha256);
+    auto reader = stub_->GetFile(&context, request);
+    message.Clear();
+    reader->Read(&message);
+    for (v1::FileBytes more; reader->Read(&more);) ADD_FAILURE() << "one message is all";
+    return reader->Finish();
+  };
+  ASSERT_TRUE(ask(kOfStore, elsewhere).ok());
+  EXPECT_THAT(message.url(), HasSubstr("http://h:9000/data/web/a.bin?"));
+  EXPECT_THAT(message.url(), HasSubstr("X-Amz-Signature="));
+  EXPECT_EQ(message.valid_s(), 3'600);
+  EXPECT_EQ(message.data(), "");
+  EXPECT_FALSE(ask(kOfStore, private_one).ok()) << "beneath no --data-store";
+  EXPECT_EQ(ask(kOfDataset, elsewhere).error_code(), grpc::StatusCode::NOT_FOUND)
+      << "its job does not refer to it";
 }
 
 TEST_F(FileTransferTest, ByRange) {

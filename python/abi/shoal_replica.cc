@@ -9,9 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "agent_channel/data_client.h"
 #include "agent_channel/environment.h"
 #include "base/prng.h"
 #include "base/wire_text.h"
+#include "data/stored_tokens.h"
+#include "job/data_rules.h"
+#include "proto/job_spec_text.h"
 #include "python/abi/orders.h"
 #include "python/abi/program_compute.h"
 #include "replica/runtime/serve.h"
@@ -21,18 +25,29 @@ using namespace shoal;
 namespace {
 
 thread_local std::string last_error;
+thread_local std::int32_t last_failure = SHOAL_FAILED;
 
 int refuse(std::string why) {
+  last_failure = SHOAL_FAILED;
   last_error = std::move(why);
   return -1;
 }
 
 int result_of(const Status& status) { return status ? 0 : refuse(to_string(status.error())); }
 
+// As a trainer tells bad data from data that is not there.
+int refuse_data(const Error& error) {
+  refuse(to_string(error));
+  last_failure = error.code == Code::kValidation ? SHOAL_DATA_INVALID : SHOAL_DATA_MISSING;
+  return -1;
+}
+
+int result_of_read(const Status& status) { return status ? 0 : refuse_data(status.error()); }
+
 replica::Failure failure_of(std::int32_t kind, const char* detail) {
-  constexpr ReplicaFailure kKinds[] = {ReplicaFailure::kInternal, ReplicaFailure::kOutOfMemory,
-                                       ReplicaFailure::kDataInvalid,
-                                       ReplicaFailure::kDigestMismatch};
+  constexpr ReplicaFailure kKinds[] = {
+      ReplicaFailure::kInternal, ReplicaFailure::kOutOfMemory, ReplicaFailure::kDataInvalid,
+      ReplicaFailure::kDigestMismatch, ReplicaFailure::kDataMissing};
   const bool known = kind >= 0 && static_cast<std::size_t>(kind) < std::size(kKinds);
   return {known ? kKinds[kind] : ReplicaFailure::kInternal, detail};
 }
@@ -65,6 +80,15 @@ struct shoal_replica {
   TrainerReady about;
   std::vector<LoggedValue> logged;  // of the step that the program takes
   std::jthread thread;              // last: it uses the others
+};
+
+struct shoal_data {
+  std::int64_t context;
+  std::unique_ptr<data::StoredTokens> tokens;
+
+  std::span<std::int64_t> room(std::int64_t* out) const {
+    return {out, static_cast<std::size_t>(context + 1)};
+  }
 };
 
 int32_t shoal_abi_version(void) { return SHOAL_ABI_VERSION; }
@@ -121,7 +145,10 @@ int shoal_answer_loss(shoal_replica* replica, double mean_loss) {
 }
 
 int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double lr) {
-  return result_of(replica->orders.answer(SHOAL_STEP, {.lr = lr, .gradient_norm = gradient_norm}));
+  python::Answer answer{.lr = lr,
+                        .gradient_norm = gradient_norm,
+                        .logged = std::exchange(replica->logged, {})};
+  return result_of(replica->orders.answer(SHOAL_STEP, std::move(answer)));
 }
 
 int shoal_answer(shoal_replica* replica) { return result_of(replica->orders.answer(0, {})); }
@@ -137,6 +164,40 @@ void shoal_leave(shoal_replica* replica, const char* failure) {
   replica->thread.request_stop();
   delete replica;  // waits for its thread
 }
+
+int shoal_open_data(const char* spec, shoal_data** out, shoal_data_shape* shape) {
+  const auto read = proto::read_kept_spec(spec);
+  if (read.problems) return refuse("the job cannot be read: " + read.problems->summary);
+  if (datasets_of(read.spec.data).empty()) {
+    return refuse_data({Code::kValidation, "the job reads a file of each host, no dataset",
+                        "data.dataset", "set it, or read replica.data_path"});
+  }
+  const auto line = agent_channel::control_options("shoal");
+  if (!line) return refuse_data(line.error());
+  auto tokens = data::StoredTokens::open(read.spec, agent_channel::read_over(*line));
+  if (!tokens) return refuse_data(tokens.error());
+  const Digest digest = (*tokens)->digest();
+  *shape = {read.spec.model.context,
+            (*tokens)->sequences(),
+            (*tokens)->validation_sequences(data::StoredTokens::kAllHeldOut),
+            {digest.high, digest.low}};
+  *out = new shoal_data{read.spec.model.context, std::move(*tokens)};
+  return 0;
+}
+
+int shoal_read_sequence(const shoal_data* data, int64_t number, int64_t* tokens) {
+  if (number < 0) return refuse("sequences are numbered from 0 on");
+  return result_of_read(data->tokens->training_sequence(number, data->room(tokens)));
+}
+
+int shoal_read_held_out(const shoal_data* data, int64_t index, int64_t count, int64_t* tokens) {
+  if (index < 0 || index >= count) return refuse("there is no such held-out sequence");
+  return result_of_read(data->tokens->validation_sequence(index, count, data->room(tokens)));
+}
+
+void shoal_close_data(shoal_data* data) { delete data; }
+
+int32_t shoal_last_failure(void) { return last_failure; }
 
 int64_t shoal_permuted(int64_t size, uint64_t seed, int64_t index) {
   return static_cast<int64_t>(

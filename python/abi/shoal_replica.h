@@ -22,10 +22,11 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 2
+#define SHOAL_ABI_VERSION 3
 #define SHOAL_PUBLIC __attribute__((visibility("default")))
 
 typedef struct shoal_replica shoal_replica;
+typedef struct shoal_data shoal_data;
 
 /* What is said to the agent of the device, and how long an order may take. */
 typedef struct {
@@ -41,7 +42,8 @@ enum {
    * pipeline of `count` stages (1: none) it computes stage `index`; `value_count`: the parameters
    * of the whole model that the spec describes. */
   SHOAL_MODEL = 1,
-  /* Take the job's initial parameters. */
+  /* Take the job's initial parameters: those of the checkpoint in the folder `text`, or where that
+   * is empty those that the program has built. */
   SHOAL_SEED = 2,
   /* Fill `values` with the parameters. */
   SHOAL_READ = 3,
@@ -112,7 +114,13 @@ typedef struct {
 } shoal_tensor;
 
 /* Why an order failed; the names are those of replica_failed events. */
-enum { SHOAL_FAILED = 0, SHOAL_OUT_OF_MEMORY = 1, SHOAL_DATA_INVALID = 2, SHOAL_DATA_LOST = 3 };
+enum {
+  SHOAL_FAILED = 0,
+  SHOAL_OUT_OF_MEMORY = 1,
+  SHOAL_DATA_INVALID = 2,
+  SHOAL_DATA_LOST = 3,
+  SHOAL_DATA_MISSING = 4
+};
 
 SHOAL_PUBLIC int32_t shoal_abi_version(void);
 SHOAL_PUBLIC const char* shoal_last_error(void); /* of this thread; valid until its next call */
@@ -128,9 +136,9 @@ SHOAL_PUBLIC int shoal_next(shoal_replica* replica, int64_t wait_ms, shoal_order
 SHOAL_PUBLIC int shoal_answer_model(shoal_replica* replica, const shoal_tensor* tensors,
                                     int64_t tensor_count, const uint64_t* data);
 SHOAL_PUBLIC int shoal_answer_step(shoal_replica* replica, double loss, double lr);
-/* Before shoal_answer_step(): a number of the program's own at this inner step, for the job's
- * series. `name`: 1 to 64 letters, digits and . _ - /; the library keeps up to 64 names a second.
- */
+/* Before shoal_answer_step() or shoal_answer_stage_step(): a number of the program's own at this
+ * inner step, for the job's series. `name`: 1 to 64 letters, digits and . _ - /; the library keeps
+ * up to 64 names a second. */
 SHOAL_PUBLIC int shoal_log(shoal_replica* replica, const char* name, double value);
 SHOAL_PUBLIC int shoal_answer_loss(shoal_replica* replica, double mean_loss);
 /* `gradient_norm`: of the mean over tokens, before clipping; not finite: the step was skipped. */
@@ -141,6 +149,28 @@ SHOAL_PUBLIC int shoal_answer_failed(shoal_replica* replica, int32_t failure, co
 /* Ends the work and frees the handle. `failure`: why the program ends before SHOAL_END, said to
  * people; NULL: it does not. Takes a few seconds at most. */
 SHOAL_PUBLIC void shoal_leave(shoal_replica* replica, const char* failure);
+
+/* The datasets of a job (data.dataset, data.mixture), read through the agent, which fetches and
+ * verifies what it lacks. A call waits for it; up to ten minutes while the source is away. Any
+ * thread may read, several at once; no process but the one that opened it. */
+typedef struct {
+  int64_t context;    /* a sequence has one token more: inputs and, shifted by one, targets */
+  int64_t sequences;  /* of one epoch */
+  int64_t held_out;   /* all that are held out */
+  uint64_t digest[2]; /* for shoal_answer_model() */
+} shoal_data_shape;
+
+/* `spec`: the text of SHOAL_MODEL. When a function for data returns -1, shoal_last_failure() is
+ * what shoal_answer_failed() is to be told. */
+SHOAL_PUBLIC int shoal_open_data(const char* spec, shoal_data** out, shoal_data_shape* shape);
+/* Sequence `number` >= 0 of the job's order, as SHOAL_TRAIN counts them: shape.context + 1 tokens.
+ */
+SHOAL_PUBLIC int shoal_read_sequence(const shoal_data* data, int64_t number, int64_t* tokens);
+/* Number `index` of `count` held-out ones, evenly spaced; index < count <= shape.held_out. */
+SHOAL_PUBLIC int shoal_read_held_out(const shoal_data* data, int64_t index, int64_t count,
+                                     int64_t* tokens);
+SHOAL_PUBLIC void shoal_close_data(shoal_data* data);
+SHOAL_PUBLIC int32_t shoal_last_failure(void); /* of this thread */
 
 /* Where index comes in a seeded order of 0 … size - 1. */
 SHOAL_PUBLIC int64_t shoal_permuted(int64_t size, uint64_t seed, int64_t index);

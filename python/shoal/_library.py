@@ -4,17 +4,25 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
 
-ABI_VERSION = 2
+ABI_VERSION = 3
 LIBRARY = "libshoal_replica.so"
 
 MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
 BEGIN, FORWARD, BACKWARD, LOSS, FORGET, STEP = range(10, 16)  # of a stage of a pipeline
 TRAINS, ADD = 1, 2  # flags of an order
-FAILED, OUT_OF_MEMORY, DATA_INVALID, DATA_LOST = range(4)
+FAILED, OUT_OF_MEMORY, DATA_INVALID, DATA_LOST, DATA_MISSING = range(5)
 
 
 class Error(RuntimeError):
     """What Shoal refuses or cannot do: one sentence, with the remedy."""
+
+
+class DataError(Error):
+    """A dataset is not what it must be, or cannot be read; `failure`: as answer_failed() takes it."""
+
+    def __init__(self, what, failure):
+        super().__init__(what)
+        self.failure = failure
 
 
 class Process(ctypes.Structure):
@@ -50,6 +58,10 @@ class Tensor(ctypes.Structure):
     _fields_ = [("name", c_char_p), ("value_count", c_int64)]
 
 
+class DataShape(ctypes.Structure):
+    _fields_ = [("context", c_int64), ("sequences", c_int64), ("held_out", c_int64), ("digest", c_uint64 * 2)]
+
+
 _SIGNATURES = {
     "shoal_abi_version": (c_int32, []),
     "shoal_last_error": (c_char_p, []),
@@ -63,6 +75,11 @@ _SIGNATURES = {
     "shoal_answer": (c_int, [c_void_p]),
     "shoal_answer_failed": (c_int, [c_void_p, c_int32, c_char_p]),
     "shoal_leave": (None, [c_void_p, c_char_p]),
+    "shoal_open_data": (c_int, [c_char_p, POINTER(c_void_p), POINTER(DataShape)]),
+    "shoal_read_sequence": (c_int, [c_void_p, c_int64, c_void_p]),
+    "shoal_read_held_out": (c_int, [c_void_p, c_int64, c_int64, c_void_p]),
+    "shoal_close_data": (None, [c_void_p]),
+    "shoal_last_failure": (c_int32, []),
     "shoal_permuted": (c_int64, [c_int64, c_uint64, c_int64]),
     "shoal_digest": (None, [c_void_p, c_int64, POINTER(c_uint64)]),
 }
@@ -101,13 +118,43 @@ class Digest:
         _library.shoal_digest(data, len(data), self.words)
 
 
+class Data:
+    """The datasets of a job, whose `spec` is the text of its MODEL order. `shape`: a DataShape. Tokens are
+    written to an address with room for shape.context + 1 numbers of 64 bits."""
+
+    def __init__(self, spec):
+        self._handle, self.shape, self._pid = c_void_p(), DataShape(), os.getpid()
+        self._check(_library.shoal_open_data(spec, byref(self._handle), byref(self.shape)))
+
+    @staticmethod
+    def _check(result):
+        if result < 0:
+            raise DataError(_library.shoal_last_error().decode(), _library.shoal_last_failure())
+
+    def read_sequence(self, number, address):
+        self._check(_library.shoal_read_sequence(self._here(), number, address))
+
+    def read_held_out(self, index, count, address):
+        self._check(_library.shoal_read_held_out(self._here(), index, count, address))
+
+    def _here(self):
+        if os.getpid() != self._pid:  # its threads are not
+            raise Error("a dataset of the cluster is read in the process that joined: give it to "
+                        "run.batches() itself, not to a DataLoader with workers")
+        return self._handle
+
+    def __del__(self):
+        if self._handle and os.getpid() == self._pid:
+            _library.shoal_close_data(self._handle)
+
+
 class Link:
     """A process's line to its agent: takes orders and answers them. One thread."""
 
     WAIT_MS = 200  # between two of them Python handles signals
 
     def __init__(self, process):
-        self._handle = c_void_p()
+        self._handle, self._pid = c_void_p(), os.getpid()
         self._check(_library.shoal_join(byref(process), byref(self._handle)))
 
     @staticmethod
@@ -116,38 +163,44 @@ class Link:
             raise Error(_library.shoal_last_error().decode())
         return result
 
+    def _here(self):
+        if os.getpid() != self._pid:  # the library's threads are not
+            raise Error("this process was forked from the one that joined, which alone may call Shoal "
+                        "(end it with os._exit(), or start it with subprocess)")
+        return self._handle
+
     def next(self, while_waiting=lambda: None):
         """The next order; its text and vectors are valid until its answer. Waits as long as the
         agent has none; `while_waiting` is called about five times a second."""
         order = Order()
-        while self._check(_library.shoal_next(self._handle, self.WAIT_MS, byref(order))) == 0:
+        while self._check(_library.shoal_next(self._here(), self.WAIT_MS, byref(order))) == 0:
             while_waiting()
         return order
 
     def answer(self):
-        self._check(_library.shoal_answer(self._handle))
+        self._check(_library.shoal_answer(self._here()))
 
     def answer_model(self, tensors, digest):
         array = (Tensor * len(tensors))(*[(name.encode(), count) for name, count in tensors])
         self._check(
-            _library.shoal_answer_model(self._handle, array, len(tensors), digest.words))
+            _library.shoal_answer_model(self._here(), array, len(tensors), digest.words))
 
     def answer_step(self, loss, lr):
-        self._check(_library.shoal_answer_step(self._handle, loss, lr))
+        self._check(_library.shoal_answer_step(self._here(), loss, lr))
 
     def log(self, name, value):
-        self._check(_library.shoal_log(self._handle, name.encode(), value))
+        self._check(_library.shoal_log(self._here(), name.encode(), value))
 
     def answer_loss(self, loss):
-        self._check(_library.shoal_answer_loss(self._handle, loss))
+        self._check(_library.shoal_answer_loss(self._here(), loss))
 
     def answer_stage_step(self, gradient_norm, lr):
-        self._check(_library.shoal_answer_stage_step(self._handle, gradient_norm, lr))
+        self._check(_library.shoal_answer_stage_step(self._here(), gradient_norm, lr))
 
     def answer_failed(self, failure, detail):
-        _library.shoal_answer_failed(self._handle, failure, detail.encode())
+        _library.shoal_answer_failed(self._here(), failure, detail.encode())
 
     def leave(self, failure=None):
         handle, self._handle = self._handle, None
-        if handle:
+        if handle and os.getpid() == self._pid:
             _library.shoal_leave(handle, failure.encode() if failure else None)

@@ -2,7 +2,8 @@
 
 Training reads sequence 0, 1, 2, ... of an order that is a function of the job's seed and the
 dataset's length only; every one is leased to exactly one replica. Each epoch has an order of its
-own.
+own. Datasets of the cluster (stored.py) have the order of the job, in which chunks that are read
+together lie together.
 """
 
 import os
@@ -11,6 +12,7 @@ import torch
 from torch.utils.data import default_collate
 
 from shoal._library import Digest, Error, permuted
+from shoal.stored import HeldOut, Sequences
 
 _SAMPLES = 16
 
@@ -27,7 +29,7 @@ def beneath_roots(path, roots):
     for _, folder in folders:
         if os.path.commonpath([real, os.path.realpath(folder)]) == os.path.realpath(folder):
             return real
-    raise Error(f"data.train: {path} is beneath no data root of this agent "
+    raise Error(f"{path} is beneath no data root of this agent "
                 f"({', '.join(f for _, f in folders) or 'it has none'}; start it with --data-root)")
 
 
@@ -50,6 +52,8 @@ class Tokens:
     def __getitem__(self, index):
         first = index * self.context
         window = self.tokens[first:first + self.context + 1]
+        if hasattr(window, "astype"):  # PyTorch before 2.3 knows no uint16 of numpy
+            window = window.astype("int64")
         window = torch.as_tensor(window).to(torch.long)
         return window[:-1], window[1:]
 
@@ -72,8 +76,16 @@ def part_of(count, part):
 
 
 def training_batch(dataset, first, places, seed, collate):
-    items = [item_of(first + place, len(dataset), seed)[0] for place in places]
-    return collate([dataset[item] for item in items])
+    numbers = [first + place for place in places]
+    if not isinstance(dataset, Sequences):
+        numbers = [item_of(number, len(dataset), seed)[0] for number in numbers]
+    return collate([dataset[number] for number in numbers])
+
+
+def _evenly(dataset, place, wanted):
+    if isinstance(dataset, HeldOut):
+        return dataset.evenly(place, wanted)
+    return dataset[place * len(dataset) // wanted]
 
 
 def held_out_batch(dataset, index, batches, count, collate, part=(0, 1)):
@@ -83,14 +95,20 @@ def held_out_batch(dataset, index, batches, count, collate, part=(0, 1)):
     if (index + 1) * count > wanted:
         return None
     places = [index * count + place for place in part_of(count, part)]
-    return collate([dataset[place * len(dataset) // wanted] for place in places])
+    return collate([_evenly(dataset, place, wanted) for place in places])
+
+
+def held_out_items(dataset, wanted):
+    """How many are evaluated."""
+    return min(wanted, len(dataset))
 
 
 def held_out_microbatch(dataset, first, count, wanted, collate):
-    """Items `first` ... of `wanted` held-out ones, evenly spaced; after the last comes the first."""
-    wanted = min(wanted, len(dataset))
+    """Items `first` ... of `wanted` held-out ones, evenly spaced; behind the last, where none is
+    evaluated, comes the first."""
+    wanted = held_out_items(dataset, wanted)
     places = [(first + i) % wanted for i in range(count)]
-    return collate([dataset[place * len(dataset) // wanted] for place in places])
+    return collate([_evenly(dataset, place, wanted) for place in places])
 
 
 def check_dataset(dataset):
@@ -119,6 +137,8 @@ def _add(digest, item):
 
 def digest_of(dataset):
     """Of the length and a few items, evenly spaced: whether two hosts read the same data."""
+    if isinstance(dataset, Sequences):
+        return dataset.digest()
     digest = Digest()
     digest.add(str(len(dataset)).encode())
     samples = min(_SAMPLES, len(dataset))

@@ -1,6 +1,7 @@
 """Joins the cluster from a process that an agent started."""
 
 import atexit
+import functools
 import json
 import os
 import random
@@ -13,7 +14,8 @@ from shoal import _library, ranks
 from shoal._library import Error, Link
 from shoal.data import beneath_roots
 from shoal.pipeline import Pipeline
-from shoal.run import OutOfMemory, Run
+from shoal.run import Run, failure_of
+from shoal.stored import Sequences
 
 _EARLY = ("the program ended before its job: let the loop over run.batches() or run.steps() come to "
           "its own end, which is that of the job")
@@ -86,7 +88,8 @@ class Replica:
         if order is None:  # stopped before there was a job
             self.leave()
             sys.exit(0)
-        self.job = json.loads(order.text)
+        self._spec = order.text
+        self.job = json.loads(self._spec)
         self.stage, self.stages = order.index, order.count
         self.described_parameters = order.value_count  # of the model that the job describes
         seed = self.job["train"]["seed"]
@@ -101,8 +104,9 @@ class Replica:
         return Run(self, model, optimizer)
 
     def pipeline(self, stages, optimizer_of, loss_of, model=None, example=None):
-        """A run of one stage of a model. `stages`: a module for each, or a torch.nn.Sequential that
-        is cut by what its modules do with `example`, a batch of one input.
+        """A run of one stage of a model. `stages`: a module for each; or for each a function that
+        makes it, of which the replica calls one; or a torch.nn.Sequential that is cut by what its
+        modules do with `example`, a batch of one input.
         `optimizer_of(stage)`: the optimizer of a stage; `loss_of(output, target)`: the mean loss of
         a batch. `model`: the whole model, after which parameters are named in checkpoints; else
         they are named as in torch.nn.Sequential(*stages)."""
@@ -111,7 +115,22 @@ class Replica:
     @property
     def data_path(self):
         """Path of the job's data.train on this host, beneath a data root of the agent."""
-        return beneath_roots(self.job["data"]["train"], os.environ.get("SHOAL_DATA_ROOTS", ""))
+        path = self.job["data"]["train"]
+        if not path:
+            raise Error("the job reads a dataset of the cluster, no file: use replica.dataset, or set "
+                        "data.train")
+        return self.path(path)
+
+    def path(self, name):
+        """Path on this host of `name`, a path or ROOT:PATH, beneath a data root of the agent: of
+        further data, or of the weights that the model begins with."""
+        return beneath_roots(name, os.environ.get("SHOAL_DATA_ROOTS", ""))
+
+    @functools.cached_property
+    def dataset(self):
+        """The job's data.dataset or data.mixture: sequences of model.context tokens and their targets.
+        Its `held_out` is for run.evaluate()."""
+        return Sequences(_library.Data(self._spec))
 
     # ---- of the package
 
@@ -140,8 +159,9 @@ class Replica:
         if not self.over and (kind is None or kind is SystemExit):
             self.leave(_EARLY)
             raise Error(_EARLY)
-        if kind is not None and issubclass(kind, OutOfMemory):
-            self._link.answer_failed(_library.OUT_OF_MEMORY, str(value))
+        failure = _library.FAILED if kind is None else failure_of(value)
+        if failure != _library.FAILED:  # more than that the program ended
+            self._link.answer_failed(failure, str(value))
         self.leave(f"{kind.__name__}: {value}" if kind is not None and not self.over else None)
 
     def _at_exit(self):

@@ -1,5 +1,6 @@
 """The parts of the package that need no agent."""
 
+import ctypes
 import difflib
 import os
 import tempfile
@@ -11,7 +12,8 @@ except ImportError:
     raise unittest.SkipTest("this Python has no torch") from None
 
 import shoal
-from shoal import data, files
+from shoal import _library, data, files, stored
+from shoal.run import failure_of
 from shoal.vectors import Vectors
 
 
@@ -94,6 +96,64 @@ class DataTest(unittest.TestCase):
     def test_a_stream_is_refused(self):
         with self.assertRaisesRegex(shoal.Error, "no length"):
             data.check_dataset(iter([1]))
+
+
+class Numbers:
+    """Stands for the library: sequence i has the tokens i, i + 1, …; held-out ones begin at 1000."""
+
+    def __init__(self, context):
+        self.shape = _library.DataShape(context, 10, 6, (3, 4))
+        self.failure = None
+
+    def _write(self, first, address):
+        if self.failure is not None:
+            raise _library.DataError("shard a, byte 0: gone", self.failure)
+        tokens = (ctypes.c_int64 * (self.shape.context + 1)).from_address(address)
+        tokens[:] = range(first, first + self.shape.context + 1)
+
+    def read_sequence(self, number, address):
+        self._write(number, address)
+
+    def read_held_out(self, index, count, address):
+        self._write(1000 + 100 * count + index, address)
+
+
+class StoredTest(unittest.TestCase):
+    def setUp(self):
+        self.source = Numbers(3)
+        self.dataset = stored.Sequences(self.source)
+
+    def test_sequences_come_in_the_jobs_own_order_also_beyond_an_epoch(self):
+        data.check_dataset(self.dataset)
+        self.assertEqual(len(self.dataset), 10)
+        x, y = data.training_batch(self.dataset, 9, range(2), 1, torch.utils.data.default_collate)
+        self.assertEqual(x.tolist(), [[9, 10, 11], [10, 11, 12]])
+        self.assertEqual(y.tolist(), [[10, 11, 12], [11, 12, 13]])
+
+    def test_held_out_ones_are_chosen_by_the_library(self):
+        held_out = self.dataset.held_out
+        first = [x[0].item() for x, _ in data.held_out_batch(held_out, 1, 2, 2, list)]
+        self.assertEqual(first, [1402, 1403])  # 2 and 3 of 4
+        self.assertIsNone(data.held_out_batch(held_out, 3, 4, 2, list))
+        microbatch = data.held_out_microbatch(held_out, 5, 2, 100, list)
+        self.assertEqual([x[0].item() for x, _ in microbatch], [1605, 1600])
+        with self.assertRaises(IndexError):
+            held_out[6]
+
+    def test_the_digest_is_that_of_the_datasets(self):
+        self.assertEqual(list(data.digest_of(self.dataset).words), [3, 4])
+
+    def test_a_failure_keeps_its_kind(self):
+        self.source.failure = _library.DATA_MISSING
+        with self.assertRaisesRegex(shoal.Error, "shard a") as caught:
+            self.dataset[0]
+        self.assertEqual(failure_of(caught.exception), _library.DATA_MISSING)
+
+    def test_a_job_without_a_dataset_is_told_so(self):
+        spec = b'{"name": "a", "data": {"train": "text.txt"}}'
+        with self.assertRaisesRegex(shoal.Error, "data.dataset") as caught:
+            _library.Data(spec)
+        self.assertEqual(caught.exception.failure, _library.DATA_INVALID)
 
 
 class ExampleTest(unittest.TestCase):

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,12 +29,17 @@ class ObjectStore : public testing::Test {
     if (!server_.is_installed()) GTEST_SKIP() << "python3-swift is not installed (./dev deps)";
     ::setenv("SHOAL_CHECKPOINT_STORE", server_.location("runs/a").c_str(), 1);
     ::setenv("SHOAL_STORE_CREDENTIALS", server_.credentials().c_str(), 1);
-    cluster_ = std::make_unique<Cluster>(2);
+    ::setenv("SHOAL_DATA_STORE", place("data").c_str(), 1);
+    cluster_ = std::make_unique<Cluster>(3);
     ASSERT_EQ(cluster_->problem(), "");
   }
   void TearDown() override {
     ::unsetenv("SHOAL_CHECKPOINT_STORE");
     ::unsetenv("SHOAL_STORE_CREDENTIALS");
+    ::unsetenv("SHOAL_DATA_STORE");
+  }
+  std::string place(const std::string& path) const {
+    return "s3://shoal/" + path + "?endpoint=" + server_.endpoint();
   }
   static TinyJob job(const std::string& name, int steps) {
     TinyJob job;
@@ -121,6 +127,113 @@ TEST_F(ObjectStore, AJobContinuesFromWhatLiesThere) {
   ASSERT_TRUE(eventually(120, [&] { return cluster_->rounds_committed("one") >= before + 4; }))
       << cluster_->job("one").dump(2);
   EXPECT_TRUE(on_disk().empty());
+}
+
+// ---- datasets whose shards lie there
+
+constexpr int kShards = 50, kTokensOfShard = 4'000, kVocab = 128'256;
+
+std::string shard_of(int number) {
+  std::string bytes;
+  for (int i = 0; i < kTokensOfShard; ++i) {
+    const int token = (number * 2'531 + i % 40 * 3'001) % kVocab;
+    for (int byte = 0; byte < 4; ++byte) bytes += static_cast<char>(token >> (8 * byte));
+  }
+  return bytes;
+}
+
+constexpr const char* kReader = R"(name = "reader"
+[model]
+layers = 1
+hidden = 8
+heads = 1
+context = 16
+vocab = 128256
+[data]
+dataset = "web"
+tokenizer = "uint32"
+[train]
+batch = 2
+warmup = 5
+steps = 300
+[sync]
+every = 10
+[swarm]
+min_replicas = 2
+[eval]
+batches = 2
+[checkpoint]
+every_rounds = 5
+)";
+
+class StoredShards : public ObjectStore {
+ protected:
+  void SetUp() override {
+    ObjectStore::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    const auto bucket = server_.bucket("data/web");
+    for (int i = 0; i < kShards; ++i) {
+      const std::string name = "web-" + std::to_string(100 + i) + ".bin";
+      ASSERT_TRUE(bucket->put(name, objects::body_of(shard_of(i))).ok());
+    }
+    ASSERT_TRUE(server_.bucket("private")->put("a.bin", objects::body_of(shard_of(0))).ok());
+  }
+  Finished add(const std::string& name, const std::string& what) const {
+    return cluster_->shoal({"dataset", "add", name, what, "--tokens", "uint32", "--credentials",
+                            server_.credentials()});
+  }
+  // Files of an agent's cache, every other one cut, the rest flipped.
+  void damage_cache(std::size_t agent) const {
+    std::error_code failure;
+    bool cut = false;
+    for (fs::recursive_directory_iterator
+             at(cluster_->agent_folder(agent) + "/data_cache", failure),
+         end;
+         !failure && at != end; at.increment(failure)) {
+      if (!at->is_regular_file(failure)) continue;
+      if ((cut = !cut)) {
+        fs::resize_file(at->path(), 10, failure);
+      } else {
+        std::fstream(at->path(), std::ios::in | std::ios::out | std::ios::binary).put('\xee');
+      }
+    }
+  }
+};
+
+TEST_F(StoredShards, AreTrainedOnThoughTheStoreGoesAwayAndAnAgentIsReplaced) {
+  const Finished added = add("web", place("data/web/"));
+  ASSERT_EQ(added.exit_code, 0) << added.err;
+  const auto datasets = cluster_->items("/datasets");
+  ASSERT_EQ(datasets.size(), 1u);
+  EXPECT_EQ(number_at(datasets[0], "shards"), kShards);
+  EXPECT_EQ(number_at(datasets[0], "tokens"), kShards * kTokensOfShard);
+  const std::string file = cluster_->folder().write("reader.toml", kReader);
+  const Finished submitted = cluster_->shoal({"job", "submit", file});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_TRUE(eventually(120, [&] { return cluster_->rounds_committed("reader") >= 3; }))
+      << cluster_->job("reader").dump(2);
+  server_.kill();
+  damage_cache(0);
+  ASSERT_TRUE(cluster_->end_agent(1, SIGKILL));
+  ASSERT_TRUE(cluster_->start_agent(1));
+  std::this_thread::sleep_for(std::chrono::seconds(10));
+  server_.start();
+  ASSERT_TRUE(eventually(200, [&] { return cluster_->phase_of("reader") == "completed"; }))
+      << cluster_->job("reader").dump(2);
+  for (const Json& round : cluster_->items("/jobs/reader/rounds?limit=500"))
+    EXPECT_EQ(number_at(round, "epoch"), 0) << "nothing was rolled back";
+}
+
+TEST_F(StoredShards, WhatTheOperatorDidNotNameIsRefused) {
+  const Finished hidden = add("hidden", place("private/a.bin"));
+  EXPECT_NE(hidden.exit_code, 0);
+  EXPECT_THAT(hidden.err, HasSubstr("dataset hidden, shard a.bin: s3://shoal/private/a.bin"));
+  EXPECT_THAT(hidden.err, HasSubstr("--data-store"));
+  const Finished gone = add("gone", place("data/nothing.bin"));
+  EXPECT_NE(gone.exit_code, 0);
+  EXPECT_THAT(gone.err, HasSubstr("s3://shoal/data/nothing.bin"));
+  const Finished empty = add("empty", place("data/none/"));
+  EXPECT_THAT(empty.err, HasSubstr("nothing lies beneath s3://shoal/data/none/"));
 }
 
 }  // namespace

@@ -35,16 +35,28 @@ class Tokens : public SharedClusterTest {
     EXPECT_EQ(finished.exit_code, 0) << finished.err;
     return finished;
   }
+  static std::string head_of(const std::string& name, int vocabulary) {
+    return "name = \"" + name +
+           "\"\n[model]\nlayers = 2\nhidden = 32\nheads = 2\ncontext = 32\nvocab = " +
+           std::to_string(vocabulary) + "\n[data]\n";
+  }
+  static constexpr const char* kTail =
+      "[train]\nbatch = 4\nlr = 0.01\nwarmup = 5\nsteps = 60\n[sync]\nevery = 20\n"
+      "[eval]\nbatches = 2\n";
+  // A job over a dataset of the cluster, which carries its tokenizer.
+  std::string write_stored_job(const std::string& name, const std::string& dataset,
+                               int vocabulary) const {
+    return cluster_->folder().write(name + ".toml", head_of(name, vocabulary) + "dataset = \"" +
+                                                        dataset + "\"\ntokenizer = \"uint16\"\n" +
+                                                        kTail);
+  }
   // A job over the shard in `folder`.
   std::string write_job(const std::string& name, const std::string& folder, int vocabulary) const {
-    return cluster_->folder().write(
-        name + ".toml",
-        "name = \"" + name +
-            "\"\n[model]\nlayers = 2\nhidden = 32\nheads = 2\ncontext = 32\nvocab = " +
-            std::to_string(vocabulary) + "\n[data]\ntrain = \"" + folder +
-            "/shard_00000.bin\"\ntokenizer = \"uint16\"\ntokenizer_file = \"" + folder +
-            "/tokenizer.json\"\n[train]\nbatch = 4\nlr = 0.01\nwarmup = 5\nsteps = 60\n[sync]\n"
-            "every = 20\n[eval]\nbatches = 2\n");
+    return cluster_->folder().write(name + ".toml",
+                                    head_of(name, vocabulary) + "train = \"" + folder +
+                                        "/shard_00000.bin\"\ntokenizer = \"uint16\"\n"
+                                        "tokenizer_file = \"" +
+                                        folder + "/tokenizer.json\"\n" + kTail);
   }
 };
 
@@ -63,7 +75,12 @@ TEST_F(Tokens, FromTextToTextOverAJob) {
   EXPECT_NE(small.exit_code, 0);
   EXPECT_NE((small.out + small.err).find("model.vocab"), std::string::npos) << small.err;
 
-  done({"job", "submit", write_job("words", "dataset", 320), "--wait", "--timeout", "120"}, 150);
+  done({"dataset", "add", "coast", dataset});
+  const Finished needless =
+      cluster_->shoal({"dataset", "add", "again", dataset, "--tokens", "uint32"});
+  EXPECT_NE(needless.err.find("the folder says it"), std::string::npos) << needless.err;
+  done({"job", "submit", write_stored_job("words", "coast", 320), "--wait", "--timeout", "120"},
+       150);
   const auto checkpoints = cluster_->items("/jobs/words/checkpoints");
   ASSERT_FALSE(checkpoints.empty());
   EXPECT_NE(text_at(checkpoints.back(), "sample").find("oa"), std::string::npos)

@@ -39,17 +39,30 @@ Result<std::unique_ptr<tokenizer::TextTokenizer>> parse_fitting(const std::strin
   return parsed;
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const JobTokenizer>> open_job_tokenizer(const JobSpec& spec,
-                                                               const data::DataRoots& roots) {
-  const std::string& path = spec.data.tokenizer_file;
-  if (path.empty()) return std::shared_ptr<const JobTokenizer>();
+Result<std::string> of_file(const std::string& path, const data::DataRoots& roots) {
   const auto fd = roots.open(path);
   if (!fd) return of_field(fd.error());
   auto content = read_text(*fd, path, tokenizer::kFileBytesMax);
   if (!content) return of_field(content.error());
-  auto parsed = parse_fitting(*content, spec, path);
+  if (!content->empty()) return content;
+  return Error{Code::kValidation, path + " is empty", kField, "name a tokenizer.json"};
+}
+
+Result<std::string> of_datasets(const JobSpec& spec, const data::ReadStored& read) {
+  if (!read) return std::string();
+  return data::read_tokenizer(spec, read);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const JobTokenizer>> open_job_tokenizer(const JobSpec& spec,
+                                                               const data::DataRoots& roots,
+                                                               const data::ReadStored& read) {
+  const std::string& path = spec.data.tokenizer_file;
+  auto content = path.empty() ? of_datasets(spec, read) : of_file(path, roots);
+  if (!content) return content.error();
+  if (content->empty()) return std::shared_ptr<const JobTokenizer>();
+  auto parsed = parse_fitting(*content, spec, path.empty() ? "the dataset's tokenizer" : path);
   if (!parsed) return parsed.error();
   return std::shared_ptr<const JobTokenizer>(
       std::make_shared<JobTokenizer>(JobTokenizer{std::move(*parsed), std::move(*content)}));

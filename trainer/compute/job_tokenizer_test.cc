@@ -51,6 +51,26 @@ TEST_F(JobTokenizerTest, IsReadBeneathTheRoots) {
   EXPECT_EQ(*open_job_tokenizer(spec_, data::DataRoots()), nullptr);
 }
 
+TEST_F(JobTokenizerTest, IsTheDatasetsUnlessTheJobNamesAFile) {
+  const std::string hash(64, 'a');
+  data::Manifest manifest{Tokenizer::kUint16, data::kChunkBytesMin, {{"a.bin", 2, hash, hash}}};
+  manifest.tokenizer = hash;
+  const std::string kept = (*open_job_tokenizer(spec_, data::DataRoots::whole_host()))->content;
+  const auto read = [&](const std::string&, std::int64_t shard, std::int64_t) {
+    return Result<std::string>(shard == data::kManifestText ? data::to_text(manifest) : kept);
+  };
+  spec_.data.dataset = "books@" + hash;
+  spec_.data.train = spec_.data.tokenizer_file = "";
+  const auto opened = open_job_tokenizer(spec_, data::DataRoots(), read);
+  ASSERT_TRUE(opened.ok()) << to_string(opened.error());
+  EXPECT_EQ((*opened)->content, kept);
+  spec_.model.vocab = 701;
+  EXPECT_THAT(open_job_tokenizer(spec_, data::DataRoots(), read).error().message,
+              HasSubstr("the dataset's tokenizer has 702 tokens, the model has 701"));
+  spec_.data.tokenizer_file = "nowhere:tokenizer.json";
+  EXPECT_FALSE(open_job_tokenizer(spec_, data::DataRoots(), read).ok()) << "the job's comes first";
+}
+
 TEST_F(JobTokenizerTest, OneThatDoesNotFitTheModelIsRefused) {
   spec_.model.vocab = 701;
   const Error error = refused();

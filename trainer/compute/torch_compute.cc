@@ -127,7 +127,7 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
     auto opened = Dataset::open(order.spec, roots_, read_);
     if (!opened) return data_failure(opened.error());
     data = std::move(*opened);
-    auto tokenizer = open_job_tokenizer(order.spec, roots_);
+    auto tokenizer = open_job_tokenizer(order.spec, roots_, read_);
     if (!tokenizer) return data_failure(tokenizer.error());
     tokenizer_ = std::move(*tokenizer);
   }
@@ -153,7 +153,7 @@ Status TorchHost::write_checkpoint(const std::filesystem::path& folder,
 
 Result<replica::Checkpoint> TorchHost::read_checkpoint(const std::filesystem::path& folder,
                                                        StageIndex stage) {
-  return trainer::read_checkpoint(folder, stage, true);
+  return trainer::read_checkpoint(folder, stage);
 }
 
 }  // namespace shoal::trainer

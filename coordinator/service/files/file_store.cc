@@ -345,7 +345,7 @@ Status FileStore::verify(const std::string& sha256) const {
                "remove the dataset, and add it again"};
 }
 
-std::map<std::string, std::string> FileStore::used_files(const FileUses& jobs) const {
+std::map<std::string, std::string> FileStore::uses(const FileUses& jobs) const {
   std::map<std::string, std::string> used;
   const auto add = [&](const std::string& hash, const std::string& by) {
     used.emplace(hash, by);
@@ -380,7 +380,7 @@ Status FileStore::drop(const std::string& sha256) {
 }
 
 Result<FileRecord> FileStore::remove(const std::string& sha256, const FileUses& jobs) {
-  const auto used = used_files(jobs);
+  const auto used = uses(jobs);
   const auto user = used.find(sha256);
   if (user != used.end()) {
     return Error{Code::kConflict, "the file " + sha256 + " is used by " + user->second, "",
@@ -398,6 +398,7 @@ Result<FileRecord> FileStore::remove(const std::string& sha256, const FileUses& 
 std::set<std::string> FileStore::files_of(const std::string& manifest_sha256,
                                           const data::Manifest& manifest) {
   std::set<std::string> files{manifest_sha256};
+  if (!manifest.tokenizer.empty()) files.insert(manifest.tokenizer);
   for (const data::Shard& shard : manifest.shards) {
     files.insert(shard.chunks);
     if (shard.url.empty()) files.insert(shard.sha256);
@@ -422,6 +423,26 @@ Result<std::shared_ptr<const data::Manifest>> FileStore::manifest(const std::str
   return manifest;
 }
 
+Status FileStore::check_tokenizer(const std::string& dataset, const std::string& sha256) const {
+  if (sha256.empty()) return {};
+  const std::string where = "dataset " + dataset + ": its tokenizer " + sha256;
+  const auto file = find(sha256);
+  if (!file || !file->record.complete) {
+    return Error{Code::kNotFound, where + " is not here", "manifest", "upload it first"};
+  }
+  if (file->record.size <= Bytes(data::kManifestBytesMax)) return {};
+  return Error{Code::kValidation, where + " is longer than 64 MiB", "manifest", ""};
+}
+
+Status FileStore::check_url(const std::string& dataset, const data::Shard& shard) const {
+  if (shard.url.empty() || !options_.check_url) return {};
+  const Status checked = options_.check_url(shard.url);
+  if (checked.ok()) return {};
+  Error error = checked.error();
+  error.message = "dataset " + dataset + ", shard " + shard.name + ": " + error.message;
+  return error;
+}
+
 Status FileStore::check_files(const std::string& name, const data::Manifest& manifest) const {
   const auto check = [&](const data::Shard& shard, const std::string& what,
                          const std::string& sha256, std::int64_t bytes) -> Status {
@@ -436,10 +457,12 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
                      std::to_string(bytes),
                  "manifest", "`shoal dataset add` makes a manifest that fits"};
   };
+  if (Status s = check_tokenizer(name, manifest.tokenizer); !s.ok()) return s;
   for (const data::Shard& shard : manifest.shards) {
     const std::int64_t hashes = data::chunk_count(shard, manifest.chunk_bytes) *
                                 static_cast<std::int64_t>(data::kHashBytes);
     if (Status s = check(shard, "the list of hashes", shard.chunks, hashes); !s.ok()) return s;
+    if (Status s = check_url(name, shard); !s.ok()) return s;
     if (!shard.url.empty()) continue;
     if (Status s = check(shard, "the content", shard.sha256, shard.bytes); !s.ok()) return s;
   }
@@ -502,7 +525,7 @@ Result<DatasetRecord> FileStore::remove_dataset(const std::string& name, const F
     const MutexLock guard(mutex_);
     datasets_.erase(name);
   }
-  const auto used = used_files(jobs);
+  const auto used = uses(jobs);
   std::set<std::string> mine{known->manifest};
   if (list) mine = files_of(known->manifest, **list);
   for (const std::string& file : mine) {

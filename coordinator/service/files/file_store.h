@@ -41,6 +41,8 @@ struct FileStoreOptions {
   Bytes each_owner;                // most that one owner may keep; 0: no limit
   FreeRoom room = free_room;       // of the disk
   std::function<Instant()> clock;  // null: the system's
+  // Whether a shard may lie there; null: anywhere.
+  std::function<Status(const std::string& url)> check_url = {};
 };
 
 struct StoredFile {
@@ -84,6 +86,8 @@ class FileStore {
   Result<std::string> read_whole(const std::string& sha256) const;
   // kNotFound; kDataLoss: it is gone, or has another size or hash. Reads all of it.
   Status verify(const std::string& sha256) const;
+  // What uses each file that is in use: "dataset books", "job mine".
+  std::map<std::string, std::string> uses(const FileUses& jobs) const;
   // kConflict: in use. kNotFound.
   Result<FileRecord> remove(const std::string& sha256, const FileUses& jobs);
 
@@ -100,7 +104,8 @@ class FileStore {
   // With the files that nothing else uses. kConflict: a job does. kNotFound.
   Result<DatasetRecord> remove_dataset(const std::string& name, const FileUses& jobs);
 
-  // The files of a manifest: itself, its lists of hashes, and the shards that have no URL.
+  // The files of a manifest: itself, its tokenizer, its lists of hashes, and the shards that have
+  // no URL.
   static std::set<std::string> files_of(const std::string& manifest_sha256,
                                         const data::Manifest& manifest);
 
@@ -125,8 +130,9 @@ class FileStore {
       SHOAL_EXCLUDES(mutex_);
   void close_oldest() SHOAL_REQUIRES(mutex_);
   Result<StoredFile> finish(FileRecord record) SHOAL_EXCLUDES(mutex_);
+  Status check_url(const std::string& dataset, const data::Shard& shard) const;
+  Status check_tokenizer(const std::string& dataset, const std::string& sha256) const;
   Status check_files(const std::string& name, const data::Manifest& manifest) const;
-  std::map<std::string, std::string> used_files(const FileUses& jobs) const;
   Status drop(const std::string& sha256) SHOAL_REQUIRES(writing_) SHOAL_EXCLUDES(mutex_);
   Status commit(std::vector<FileRow> rows) SHOAL_REQUIRES(writing_);
   std::string upload_of(const std::string& sha256) const { return folder_of(sha256) + ".upload"; }

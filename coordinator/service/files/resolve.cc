@@ -34,6 +34,24 @@ Status resolve(JobSpec& spec, std::string& text, const char* field, const FileSt
   return data::check_dataset(spec, dataset->name, **manifest);
 }
 
+// What two tokenizers call a token is two things: a mixture has one at most.
+Status check_tokenizers(const JobSpec& spec, const FileStore& files) {
+  std::string first, tokenizer;
+  for (const MixturePart& part : spec.data.mixture) {
+    const auto dataset = parse_dataset(part.dataset);
+    const auto manifest = files.manifest(dataset ? dataset->manifest : std::string());
+    if (!manifest || (*manifest)->tokenizer.empty()) continue;
+    if (!tokenizer.empty() && (*manifest)->tokenizer != tokenizer) {
+      return Error{Code::kValidation,
+                   "datasets " + first + " and " + dataset->name + " have different tokenizers",
+                   "data.mixture", "mix datasets that one tokenizer made"};
+    }
+    first = dataset->name;
+    tokenizer = (*manifest)->tokenizer;
+  }
+  return {};
+}
+
 }  // namespace
 
 Status resolve_datasets(JobSpec& spec, const FileStore& files) {
@@ -41,7 +59,7 @@ Status resolve_datasets(JobSpec& spec, const FileStore& files) {
   for (MixturePart& part : spec.data.mixture) {
     if (Status s = resolve(spec, part.dataset, "data.mixture", files); !s.ok()) return s;
   }
-  return {};
+  return check_tokenizers(spec, files);
 }
 
 std::int64_t lease_unit_of(const JobSpec& spec, const FileStore& files) {

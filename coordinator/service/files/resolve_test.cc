@@ -32,9 +32,9 @@ class ResolveTest : public ::testing::Test {
     return sha256;
   }
   // A text of `size` bytes that lies elsewhere; the hash of its manifest.
-  std::string add(const std::string& name, std::size_t size) {
+  std::string add(const std::string& name, std::size_t size, const std::string& tokenizer = {}) {
     const auto bytes = static_cast<std::int64_t>(size);
-    data::Manifest manifest{Tokenizer::kBytes, data::chunk_bytes_for(bytes), {}};
+    data::Manifest manifest{Tokenizer::kBytes, data::chunk_bytes_for(bytes), {}, tokenizer};
     data::Shard shard{.name = name + ".txt", .bytes = bytes, .sha256 = sha256_of(name)};
     shard.url = "https://example.org/" + name + ".txt";
     shard.max_token = 'a';
@@ -73,6 +73,29 @@ TEST_F(ResolveTest, ANameBecomesTheHashOfItsManifest) {
   ASSERT_TRUE(resolve_datasets(job, *files_).ok());
   EXPECT_EQ(job.data.train, "/data/text.txt");
   EXPECT_EQ(lease_unit_of(job, *files_), 0);
+}
+
+TEST_F(ResolveTest, AMixtureHasOneTokenizer) {
+  add("plain", 500'000);
+  add("one", 500'000, put("one tokenizer"));
+  add("same", 500'000, put("one tokenizer"));
+  add("two", 500'000, put("another"));
+  EXPECT_EQ(refusal({.mixture = {{"plain", 1}, {"one", 1}, {"same", 1}}}), "");
+  EXPECT_THAT(refusal({.mixture = {{"one", 1}, {"plain", 1}, {"two", 1}}}),
+              HasSubstr("datasets one and two have different tokenizers"));
+}
+
+TEST_F(ResolveTest, ATokenizerIsThereBeforeItsDatasetAndGoesWithIt) {
+  const std::string tokenizer = put("a tokenizer");
+  const std::string hash = add("books", 500'000, tokenizer);
+  EXPECT_TRUE(FileStore::files_of(hash, **files_->manifest(hash)).contains(tokenizer));
+  EXPECT_EQ(files_->remove(tokenizer, {}).error().code, Code::kConflict);
+  ASSERT_TRUE(files_->remove_dataset("books", {}).ok());
+  EXPECT_FALSE(files_->find(tokenizer));
+  data::Manifest manifest{Tokenizer::kBytes, data::kChunkBytesMin, {}, tokenizer};
+  manifest.shards.push_back({"a.txt", 1, put("a"), put(std::string(data::kHashBytes, 'h'))});
+  EXPECT_THAT(to_string(files_->add_dataset("books", put(data::to_text(manifest)), "ada").error()),
+              HasSubstr("dataset books: its tokenizer " + tokenizer + " is not here"));
 }
 
 TEST_F(ResolveTest, AHashKeepsItsMeaningWhenTheNameIsGone) {

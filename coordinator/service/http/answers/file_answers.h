@@ -19,12 +19,14 @@ struct StoredFileAnswer {
   bool complete = false;
   std::string owner;
   Instant created_at;
+  std::string used_by;  // "dataset books", "job mine"; empty: nothing
 };
 constexpr auto fields_of(Of<StoredFileAnswer>) {
   using T = StoredFileAnswer;
   return fields(field<&T::sha256>("sha256"), field<&T::size>("size"),
                 field<&T::received>("received"), field<&T::complete>("complete"),
-                field<&T::owner>("owner"), field<&T::created_at>("created_at"));
+                field<&T::owner>("owner"), field<&T::created_at>("created_at"),
+                field<&T::used_by>("used_by", added_later()));
 }
 static_assert(lists_every_field<StoredFileAnswer>());
 constexpr const char* schema_name(Of<StoredFileAnswer>) { return "StoredFile"; }
@@ -40,6 +42,7 @@ struct DatasetAnswer {
   std::int64_t shards = 0;
   Bytes chunk_bytes;
   std::int64_t max_token = 0;
+  std::string tokenizer;          // SHA-256 of its tokenizer.json
   std::vector<std::string> jobs;  // that have not ended
 };
 constexpr auto fields_of(Of<DatasetAnswer>) {
@@ -48,7 +51,7 @@ constexpr auto fields_of(Of<DatasetAnswer>) {
                 field<&T::created_at>("created_at"), field<&T::kind>("kind"),
                 field<&T::tokens>("tokens"), field<&T::size>("size"), field<&T::shards>("shards"),
                 field<&T::chunk_bytes>("chunk_bytes"), field<&T::max_token>("max_token"),
-                field<&T::jobs>("jobs"));
+                field<&T::tokenizer>("tokenizer", or_none()), field<&T::jobs>("jobs"));
 }
 static_assert(lists_every_field<DatasetAnswer>());
 constexpr const char* schema_name(Of<DatasetAnswer>) { return "Dataset"; }
