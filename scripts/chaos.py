@@ -29,7 +29,8 @@ from chaos_upgrade import Upgrade
 from chaos_watch import usual_round_s
 from rig import BIN, Lines, Trouble, end_by_signal
 
-SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record, "data": Data, "upgrade": Upgrade}
+SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record, "data": Data,
+             "upgrade": Upgrade}
 
 
 class Campaign:
