@@ -163,13 +163,17 @@ int run(int argc, char** argv) {
                 "on (-- --help shows them)");
   CLI::App* outer_command = add_other(
       app, "outer", "Which outer step a job of 20 to 500 rounds wants; options are passed on");
+  CLI::App* datasets_command =
+      add_other(app, "datasets",
+                "A dataset larger than memory is streamed, one comes over a line; options are "
+                "passed on");
   CLI::App* kernels_command =
       add_other(app, "kernels",
                 "The CUDA kernels and their variants beside a copy on the device; options are "
                 "passed on");
   for (CLI::App* command :
        {codec_command, reduce_command, planner_command, pipeline_command, tokenizer_command,
-        trainer_command, convergence_command, kernels_command}) {
+        trainer_command, convergence_command, datasets_command, kernels_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
@@ -185,6 +189,9 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand(outer_command)) {
     return run_beside("shoal-outer", outer_command->remaining(), false);
+  }
+  if (app.got_subcommand(datasets_command)) {
+    return run_beside("shoal-datasets", datasets_command->remaining(), json);
   }
   if (app.got_subcommand(kernels_command)) {
     return run_beside("shoal-kernels", kernels_command->remaining(), json);
