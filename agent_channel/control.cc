@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "proto/convert.h"
+#include "proto/unreadable.h"
 #include "wire/metadata.h"
 
 namespace shoal::agent_channel {
@@ -210,6 +211,10 @@ void Control::read_all() {
   while (session_->read(wire)) {
     auto command = proto::read(wire);
     if (!command) {
+      if (const auto refused = proto::refusal_of(wire, command.error(), options_.program)) {
+        say(*refused);
+        continue;
+      }
       write_line(options_.program +
                  ": the agent sent a message that cannot be read: " + to_string(command.error()));
       return;

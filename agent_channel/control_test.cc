@@ -66,10 +66,13 @@ class Agent final : public v1::TrainerHost::Service {
     return ready == nullptr ? TrainerReady{} : *ready;
   }
   void say(const ToTrainer& command, const std::vector<AgentId>& revoked = {}) {
-    const MutexLock lock(mutex_);
-    ASSERT_NE(stream_, nullptr);
     v1::TrainerCommand wire = proto::to_wire(command);
     for (const AgentId agent : revoked) wire.add_revoked(agent.n);
+    say(wire);
+  }
+  void say(const v1::TrainerCommand& wire) {
+    const MutexLock lock(mutex_);
+    ASSERT_NE(stream_, nullptr);
     stream_->Write(wire);
   }
   std::string nonce() {
@@ -117,15 +120,18 @@ class ControlTest : public testing::Test {
     control_->start({.slot = 2, .device = {}, .peer_address = "127.0.0.1:1", .libraries = "none"});
   }
   // Given a replica, and loaded.
-  void serve() {
-    attach();
-    EXPECT_FALSE(agent_->ready().holds.has_value());
+  static LoadReplica load() {
     Assign assign{.replica = kReplica, .job = JobId(1)};
     assign.spec.name = "kjv";
     assign.spec.data.train = "/data";
     assign.cut = {{0, static_cast<std::int32_t>(assign.spec.model.layers) + 2}};
     assign.source.key = assign.record.key = kKey;
-    agent_->say(LoadReplica{assign, ""});
+    return {assign, ""};
+  }
+  void serve() {
+    attach();
+    EXPECT_FALSE(agent_->ready().holds.has_value());
+    agent_->say(load());
     await_command();
     control_->say(loaded());
     EXPECT_EQ(agent_->next(), FromTrainer(loaded()));
@@ -180,6 +186,23 @@ TEST_F(ControlTest, WhoWasRevokedIsKnownBeforeTheCommand) {
   await_command();
   const MutexLock lock(mutex_);
   EXPECT_THAT(revoked_, testing::ElementsAre(AgentId(5), AgentId(6)));
+}
+
+// An agent that was upgraded may hand on a job that uses what this process does not know.
+TEST_F(ControlTest, AJobThatCannotBeReadIsRefusedAndNothingElse) {
+  attach();
+  agent_->ready();
+  v1::TrainerCommand order = proto::to_wire(ToTrainer(load()));
+  order.mutable_load()->mutable_assign()->set_spec_json(
+      R"({"name":"kjv","data":{"train":"/data"},"warp":9})");
+  agent_->say(order);
+  const FromTrainer said = agent_->next();
+  const auto* failed = std::get_if<ReplicaFailed>(&said);
+  ASSERT_NE(failed, nullptr);
+  EXPECT_EQ(failed->replica, kReplica);
+  EXPECT_THAT(failed->detail, testing::HasSubstr("warp"));
+  agent_->say(load());
+  await_command();
 }
 
 // To every agent all of it, and no more while nothing changes.

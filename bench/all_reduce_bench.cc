@@ -3,7 +3,8 @@
 // lines, a kind is held against the least time in which its bytes could pass. Every kind is
 // repeated in turn, so that a disturbance hits all of them; a repetition takes as long as its
 // slowest process. Gloo sums in place, its fastest way; ours leaves the pseudo-gradient untouched,
-// divides, and takes the digest of the average, as every round does.
+// divides, and takes the digest of the average, as every round does. Bare TLS sockets (kind `tls`)
+// only carry the bytes of an fp32 butterfly.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -24,6 +25,8 @@
 #include "bench/bench.h"
 #include "bench/cpu_seconds.h"
 #include "bench/gloo_ring.h"
+#include "bench/streams/bare_tls.h"
+#include "bench/streams/identities.h"
 #include "bench/worker_processes.h"
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/round/topology.h"
@@ -35,6 +38,8 @@ namespace {
 // After the codec, in the name of a kind.
 constexpr char kEqualParts[] = "/equal";
 constexpr char kRing[] = "/ring";
+// Kinds that are no codec.
+constexpr char kGloo[] = "gloo", kBareTls[] = "tls";
 
 CodecKind codec_of(const std::string& kind) {
   for (const CodecKind codec : outer_opt::kDenseCodecs) {
@@ -74,7 +79,7 @@ bool unequal_lines(const AllReduceOptions& options) {
 
 // The time that the lines need for the bytes of this kind, however they are driven; 0 for gloo.
 double least_seconds(const AllReduceOptions& options, const std::string& kind) {
-  if (options.mbit.empty() || kind == "gloo") return 0;
+  if (options.mbit.empty() || kind == kGloo || kind == kBareTls) return 0;
   const auto bytes = outer_opt::codec(codec_of(kind)).encoded_size(options.values);
   const double best = outer_opt::butterfly_time(shares_of(options), bytes_per_s(options));
   return static_cast<double>(bytes) * best;
@@ -95,8 +100,9 @@ std::vector<float> pseudo_gradient(int rank, std::int64_t n) {
 // One process: node, vectors and what it was told.
 class Member {
  public:
-  Member(int rank, const AllReduceOptions& options, std::string folder)
-      : rank_(rank), options_(options), folder_(std::move(folder)) {}
+  // Without `identity` there are no certificates.
+  Member(int rank, const AllReduceOptions& options, std::string folder, const Identity* identity)
+      : rank_(rank), options_(options), folder_(std::move(folder)), identity_(identity) {}
 
   std::string obey(const std::string& command) {
     std::istringstream words(command);
@@ -105,10 +111,14 @@ class Member {
     if (verb == "start") return start();
     if (verb == "members") return meet(words);
     if (verb == "measure") return measure();
+    if (verb == "listen") return listen_bare();
+    if (verb == "dial") return dial_bare(words);
     const auto begin = std::chrono::steady_clock::now();
     const double cpu_begin = cpu_seconds();
     std::int64_t sent = 0;
-    const std::string failure = verb == "gloo" ? run_gloo() : run_ours(verb, sent);
+    const std::string failure = verb == kGloo      ? run_gloo()
+                                : verb == kBareTls ? run_bare(sent)
+                                                   : run_ours(verb, sent);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
     if (!failure.empty()) return "failed " + failure;
     return std::to_string(spent.count()) + " " + std::to_string(sent) + " " +
@@ -143,11 +153,29 @@ class Member {
     expected_ = expected_front();
     outer_opt::PeerNodeOptions node_options;
     node_options.bind = host() + ":0";
-    node_options.local_sockets = !options_.tcp;
+    node_options.local_sockets = !options_.tcp && identity_ == nullptr;
+    node_options.certificates = identity_ != nullptr;
     auto node = outer_opt::PeerNode::start(node_options);
     if (!node.ok()) return "failed " + to_string(node.error());
     node_ = std::move(node).value();
+    if (identity_ != nullptr) {
+      node_->set_identity(std::make_shared<const outer_opt::PeerIdentity>(outer_opt::PeerIdentity{
+          identity_->cluster, identity_->name, identity_->contexts, identity_->credentials}));
+    }
     return node_->address();
+  }
+
+  std::string listen_bare() {
+    bare_ = std::make_unique<BareTls>(Place{rank_, host()}, *identity_);
+    const auto address = bare_->listen();
+    return address.ok() ? *address : "failed " + to_string(address.error());
+  }
+
+  std::string dial_bare(std::istringstream& addresses) {
+    std::vector<std::string> all;
+    for (std::string address; addresses >> address;) all.push_back(address);
+    const Status connected = bare_->connect(all);
+    return connected.ok() ? "ready" : "failed " + to_string(connected.error());
   }
 
   std::string meet(std::istringstream& addresses) {
@@ -229,13 +257,25 @@ class Member {
     return "";
   }
 
+  // The part of each other owner goes there, and comes back averaged.
+  std::string run_bare(std::int64_t& sent) {
+    const auto part = options_.values * std::int64_t{sizeof(float)} / options_.processes;
+    sent = 2 * part * (options_.processes - 1);
+    for (int way = 0; way < 2; ++way) {
+      if (const Status done = bare_->flow(part); !done.ok()) return to_string(done.error());
+    }
+    return "";
+  }
+
   const int rank_;
   const AllReduceOptions& options_;
   const std::string folder_;
+  const Identity* const identity_;
   std::vector<float> input_, average_;
   std::vector<double> expected_;  // the front of the average
   std::unique_ptr<outer_opt::PeerNode> node_;
   std::unique_ptr<GlooRing> gloo_;
+  std::unique_ptr<BareTls> bare_;
   ReducePlan plan_;
 };
 
@@ -268,8 +308,9 @@ std::vector<std::string> kinds_of(const AllReduceOptions& options) {
     if (unequal_lines(options)) kinds.push_back(codec + kEqualParts);
     if (options.ring && !unequal_lines(options)) kinds.push_back(codec + kRing);
   }
+  if (options.tls) kinds.emplace_back(kBareTls);
 #ifdef SHOAL_HAVE_GLOO
-  if (!options.alone) kinds.emplace_back("gloo");
+  if (!options.alone) kinds.emplace_back(kGloo);
 #endif
   return kinds;
 }
@@ -281,15 +322,22 @@ bool all_ready(const std::vector<std::string>& answers) {
   return !answers.empty() && bad == answers.end();
 }
 
+// Tells everybody the addresses at which all have begun to listen.
+bool introduce(WorkerProcesses& workers, const std::string& listen, std::string meet) {
+  for (const std::string& address : workers.ask(listen)) meet += " " + address;
+  return all_ready(workers.ask(meet));
+}
+
 bool measure(const AllReduceOptions& options, const std::string& folder,
              std::map<std::string, Series>& results) {
+  const auto identities = make_identities(options.tls ? options.processes : 0);
   WorkerProcesses workers(options.processes, [&](int rank) {
-    auto member = std::make_shared<Member>(rank, options, folder);
+    const Identity* identity = options.tls ? &identities[static_cast<std::size_t>(rank)] : nullptr;
+    auto member = std::make_shared<Member>(rank, options, folder, identity);
     return [member](const std::string& command) { return member->obey(command); };
   });
-  std::string members = "members";
-  for (const std::string& address : workers.ask("start")) members += " " + address;
-  if (workers.ask(members).empty()) return false;
+  if (!introduce(workers, "start", "members")) return false;
+  if (options.tls && !introduce(workers, "listen", "dial")) return false;
   if (!options.mbit.empty() && !all_ready(workers.ask("measure"))) return false;
   for (int i = 0; i <= options.repeats; ++i) {
     for (const std::string& kind : kinds_of(options)) {
@@ -302,12 +350,17 @@ bool measure(const AllReduceOptions& options, const std::string& folder,
 
 void print(const AllReduceOptions& options, const std::map<std::string, Series>& results) {
   const double gb = static_cast<double>(options.values) * sizeof(float) * 1e-9;
-  const auto gloo = results.find("gloo");
+  const auto gloo = results.find(kGloo);
   const double ring_s = gloo == results.end() ? 0 : median(gloo->second.seconds);
-  nlohmann::ordered_json json = {{"name", "all-reduce"},     {"processes", options.processes},
-                                 {"values", options.values}, {"tcp", options.tcp},
-                                 {"plain", options.plain},   {"frame_values", options.frame_values},
-                                 {"mbit", options.mbit},     {"repeats", options.repeats}};
+  nlohmann::ordered_json json = {{"name", "all-reduce"},
+                                 {"processes", options.processes},
+                                 {"values", options.values},
+                                 {"tcp", options.tcp},
+                                 {"tls", options.tls},
+                                 {"plain", options.plain},
+                                 {"frame_values", options.frame_values},
+                                 {"mbit", options.mbit},
+                                 {"repeats", options.repeats}};
   if (!options.json) {
     std::printf("%d processes, %lld values\n", options.processes,
                 static_cast<long long>(options.values));

@@ -27,6 +27,7 @@ struct AllReduceOptions {
   bool ring = false;                           // beside the butterfly; equal lines only
   bool plain = false;                          // no entropy coding, however slow the line
   bool tcp = false;                            // no local sockets between the processes
+  bool tls = false;                            // with certificates, beside bare TLS sockets; tcp
   bool alone = false;                          // without gloo's ring
   std::vector<std::string> namespaces, hosts;  // of each process, if not this one's on loopback
   std::vector<double> mbit;                    // of each process's line, both ways, if limited

@@ -97,6 +97,8 @@ CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
   command->add_flag("--ring", o.ring, "The ring beside the butterfly, where lines are equal");
   command->add_flag("--plain", o.plain, "No entropy coding, however slow the line is");
   command->add_flag("--tcp", o.tcp, "Over TCP, as between hosts");
+  command->add_flag("--tls", o.tls,
+                    "Over TCP with certificates, beside a butterfly of bare TLS sockets");
   command->add_flag("--alone", o.alone, "Without gloo's ring");
   command->add_option("--namespaces", o.namespaces, "Network namespace of each")->delimiter(',');
   command->add_option("--hosts", o.hosts, "Address of each in its namespace")->delimiter(',');
@@ -133,9 +135,10 @@ CLI::App* add_tokenizer(CLI::App& app, TokenizerOptions& o) {
   return command;
 }
 
-// A command of another binary beside this one; its options are passed on.
+// A command of another binary beside this one: its options are passed on, --help included.
 CLI::App* add_other(CLI::App& app, const char* name, const char* text) {
   CLI::App* command = app.add_subcommand(name, text);
+  command->set_help_flag();
   command->allow_extras();
   return command;
 }
@@ -155,25 +158,20 @@ int run(int argc, char** argv) {
   TokenizerOptions tokenizer;
   CLI::App* tokenizer_command = add_tokenizer(app, tokenizer);
   CLI::App* pipeline_command = add_pipeline(app, pipeline);
-  CLI::App* trainer_command = add_other(
-      app, "trainer", "Inner steps of shoal-trainer; further options are passed on to it");
+  CLI::App* trainer_command = add_other(app, "trainer", "Inner steps of shoal-trainer");
   CLI::App* convergence_command =
-      add_other(app, "convergence",
-                "One small model trained in every way: loss and bytes of each; options are passed "
-                "on (-- --help shows them)");
-  CLI::App* outer_command = add_other(
-      app, "outer", "Which outer step a job of 20 to 500 rounds wants; options are passed on");
+      add_other(app, "convergence", "One small model trained in every way: loss and bytes of each");
+  CLI::App* outer_command =
+      add_other(app, "outer", "Which outer step a job of 20 to 500 rounds wants");
+  CLI::App* memory_command =
+      add_other(app, "memory", "Bytes per parameter that a replica holds in every kind of round");
   CLI::App* datasets_command =
-      add_other(app, "datasets",
-                "A dataset larger than memory is streamed, one comes over a line; options are "
-                "passed on");
+      add_other(app, "datasets", "A dataset larger than memory is streamed, one comes over a line");
   CLI::App* kernels_command =
-      add_other(app, "kernels",
-                "The CUDA kernels and their variants beside a copy on the device; options are "
-                "passed on");
+      add_other(app, "kernels", "The CUDA kernels and their variants beside a copy on the device");
   for (CLI::App* command :
        {codec_command, reduce_command, planner_command, pipeline_command, tokenizer_command,
-        trainer_command, convergence_command, datasets_command, kernels_command}) {
+        trainer_command, convergence_command, memory_command, datasets_command, kernels_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
@@ -189,6 +187,9 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand(outer_command)) {
     return run_beside("shoal-outer", outer_command->remaining(), false);
+  }
+  if (app.got_subcommand(memory_command)) {
+    return run_beside("shoal-memory", memory_command->remaining(), json);
   }
   if (app.got_subcommand(datasets_command)) {
     return run_beside("shoal-datasets", datasets_command->remaining(), json);

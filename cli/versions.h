@@ -1,6 +1,6 @@
 // What is said when this binary and the coordinator are of two versions: which ones, and which of
 // them is to be upgraded. Within /api/v1 both work with each other; only what the newer one has
-// learnt since is not known to the other.
+// learned since is not known to the other.
 #pragma once
 
 #include <string>

@@ -276,6 +276,11 @@ void check_train(const TrainSpec& train, FieldChecker& checker) {
     checker.refuse("/train/seed",
                    "must be from 0 to 9223372036854775807, got " + std::to_string(train.seed));
   }
+  if (!train.continue_from.empty() && !checkpoint_of_weights(train.continue_from)) {
+    checker.refuse("/train/continue_from",
+                   "must be the id of a checkpoint, such as 'ckpt_7', or be left out, got " +
+                       quoted(train.continue_from));
+  }
 }
 
 std::string with_algorithm(const SyncOptions& sync) {
@@ -442,6 +447,11 @@ void check_trainer(const JobOptions& options, FieldChecker& checker) {
   }
   check_program(options.trainer, checker);
   const std::string with = " with trainer.kind = 'python'";
+  if (folder_of_weights(options.model.init)) {
+    checker.refuse("/model/init", "must be the id of a checkpoint, or left out" + with +
+                                      ", whose program loads the weights of a folder itself, got " +
+                                      quoted(options.model.init));
+  }
   if (options.swarm.stages == 0) {
     checker.refuse("/swarm/stages",
                    "must be a number" + with + ", whose model is cut by the program, got 'auto'");

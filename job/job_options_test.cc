@@ -151,6 +151,7 @@ const Refusal kTrainRefusals[] = {
     {"/train/betas/1", "got -0.5", [](JobOptions& s) { s.train.beta2 = -0.5; }},
     {"/train/clip", "got inf", [](JobOptions& s) { s.train.clip = INFINITY; }},
     {"/train/seed", "got 9223372036854775808", [](JobOptions& s) { s.train.seed = 1ull << 63; }},
+    {"/train/continue_from", "got 'mine'", [](JobOptions& s) { s.train.continue_from = "mine"; }},
 };
 
 void eager(JobOptions& s) { s.sync.eager = true, s.sync.overlap_steps = Steps(5); }
@@ -435,6 +436,10 @@ TEST(JobOptions, AProgramIsAPathBeneathARootAndTakesItsOwnSteps) {
   options.train.join = JoinMoments::kMoments;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/train/join"});
   options.train.join = JoinMoments::kAuto;
+  options.model.init = "ckpt_7";
+  EXPECT_THAT(validate(options), testing::IsEmpty());
+  options.model.init = "hf:models:llama";
+  EXPECT_EQ(pointers(options), std::vector<std::string>{"/model/init"});
 }
 
 TEST(JobOptions, AProgramIsCutIntoAKnownNumberOfStages) {

@@ -143,6 +143,9 @@ struct TrainSpec {
   double clip = 1.0;                 // norm of the gradient; 0: off
   Precision precision = Precision::kFp32;
   std::uint64_t seed = 1;
+  // "ckpt_7": a stored checkpoint of any job of the same model and cut, with which this job begins:
+  // its round, step, outer momentum, moments and place in the data. Empty: it begins anew.
+  std::string continue_from;
   bool operator==(const TrainSpec&) const = default;
 };
 constexpr auto fields_of(Of<TrainSpec>) {
@@ -152,7 +155,8 @@ constexpr auto fields_of(Of<TrainSpec>) {
       field<&T::optimizer>("optimizer"), field<&T::join>("join"), field<&T::lr>("lr"),
       field<&T::min_lr>("min_lr"), field<&T::warmup>("warmup"), field<&T::schedule>("schedule"),
       field<&T::weight_decay>("weight_decay"), field<&T::beta1>("beta1"), field<&T::beta2>("beta2"),
-      field<&T::clip>("clip"), field<&T::precision>("precision"), field<&T::seed>("seed"));
+      field<&T::clip>("clip"), field<&T::precision>("precision"), field<&T::seed>("seed"),
+      field<&T::continue_from>("continue_from"));
 }
 static_assert(lists_every_field<TrainSpec>());
 

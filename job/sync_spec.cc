@@ -150,7 +150,7 @@ struct Flat {
 
   template <typename... Parts>
   void put_one_of(const std::variant<Parts...>& parts) {
-    std::visit([this](const auto& part) { put(part); }, parts);
+    std::visit([this](const auto& part) { this->put(part); }, parts);
   }
 };
 

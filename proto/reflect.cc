@@ -4,6 +4,7 @@
 
 #include "proto/agent.pb.h"
 #include "proto/job_spec_text.h"
+#include "proto/sent_spec.h"
 
 namespace shoal::proto {
 namespace {
@@ -57,7 +58,7 @@ void put(const std::string& value, WritePlace to) {
 
 // Without a name: not said.
 void put(const JobSpec& value, WritePlace to) {
-  if (!value.name.empty()) put(spec_to_json(value).dump(), to);
+  if (!value.name.empty()) put(sent_spec(value), to);
 }
 
 void put(const Digest& value, WritePlace to) {

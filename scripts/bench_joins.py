@@ -8,7 +8,8 @@ seconds. When they have found their pace a third one comes. Counted is the time 
 committed round that it contributed to, beside what the state takes on an empty line divided by 1 - r, with r the
 share of the line that the averages of the rounds take; and the pace of the two meanwhile. `--cuts` breaks the line
 of the third one that often on its way. Also counted is what the line brought the third one beside state and averages:
-headers, control, and whatever was sent twice. Exit code 1 when it takes longer than 1.5 times that and three rounds, or
+headers, control, and whatever was sent twice. All processes share this machine: how busy its processors are is said of
+both times, because a pace that they lack is not what a joiner costs where each agent has its own. Exit code 1 when it takes longer than 1.5 times that and three rounds, or
 the two lose more than 10 % of their pace. The network of this host is not touched. Needs root, iproute2 and a
 finished build.
 """
@@ -64,6 +65,18 @@ def watch_rounds(cluster, until):
             sys.exit(f"not done after {LIMIT_S} s; logs: {cluster.folder}")
 
 
+def processor_times():
+    """Of all processors of this machine since it started: busy, and all there was."""
+    with open("/proc/stat", encoding="ascii") as file:
+        times = [int(word) for word in file.readline().split()[1:9]]
+    return sum(times) - times[3] - times[4], sum(times)  # without idle and waiting for disks
+
+
+def busy_since(begin):
+    busy, whole = (now - then for now, then in zip(processor_times(), begin))
+    return busy / max(1, whole)
+
+
 def brought(cluster, number):
     """Bytes that the line has brought to an agent's host."""
     found = subprocess.run(["ip", "-n", cluster.lines.hub, "-s", "-j", "link", "show", f"port{number + 1}"],
@@ -79,13 +92,14 @@ def cut_line(cluster, number):
 
 def measure(cluster, options):
     cluster.until(lambda: cluster.committed() >= 3, "no round is committed", LIMIT_S)
-    counted = iter(range(options.rounds))
+    counted, times = iter(range(options.rounds)), processor_times()
     alone = watch_rounds(cluster, lambda _: next(counted, None) is None)
+    busy_alone = busy_since(times)
     joiner, seen = cluster.count - 1, cluster.newest_event()
     cluster.start_agent(joiner)
     cluster.until(lambda: happened(cluster, "replica_assigned", seen), "it is not assigned")
     begun, cuts = time.monotonic(), iter(range(options.cuts))
-    before = brought(cluster, joiner)
+    before, times = brought(cluster, joiner), processor_times()
 
     def is_in(number):
         with contextlib.suppress(StopIteration):
@@ -96,6 +110,7 @@ def measure(cluster, options):
     joining = watch_rounds(cluster, is_in)
     return {"alone_s": statistics.median(alone), "joining_s": statistics.mean(joining),
             "took_s": time.monotonic() - begun, "rounds": len(joining),
+            "busy_alone": busy_alone, "busy_joining": busy_since(times),
             "brought_bytes": brought(cluster, joiner) - before}
 
 
@@ -133,7 +148,9 @@ def main():
     else:
         print(f"state {result['state_bytes'] / 1e6:.1f} MB at {options.mbit} Mbit/s: bare {result['bare_s']:.1f} s, "
               f"r {result['r']:.2f}; contributed after {result['took_s']:.1f} s (bound {result['bound_s']:.1f}), "
-              f"{result['rounds']} rounds; the two at {result['pace']:.2f} of their pace; the line brought "
+              f"{result['rounds']} rounds of {result['joining_s']:.1f} s, {result['alone_s']:.1f} before; the two at "
+              f"{result['pace']:.2f} of their pace; processors {result['busy_joining']:.0%} busy, "
+              f"{result['busy_alone']:.0%} before; the line brought "
               f"{result['beside_bytes'] / 1e6:.1f} MB beside state and averages")
     return 0 if result["good"] else 1
 

@@ -3,12 +3,18 @@
 # (tc tbf) for what it sends and one for what it receives, joined by a bridge in a namespace of its own, so the
 # network of this host is not touched. First three equal lines of 200 Mbit/s and every dense codec, then four
 # unequal ones with parts that follow them, equal parts beside. Always takes down what it set up. Needs root and
-# a finished build. Arguments go to both calls of `shoal-bench all-reduce`: --repeats N, --json.
+# a finished build. --equal: without the unequal ones. Further arguments go to both calls of `shoal-bench
+# all-reduce`: --repeats N, --json.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bench=$PWD/build/bin/shoal-bench
 prefix=shoal-line-$$
+only_equal=
+if [[ ${1:-} == --equal ]]; then
+  only_equal=1
+  shift
+fi
 made=()
 
 tear_down() {
@@ -74,5 +80,6 @@ run() { # RATES... -- ARGUMENTS...
 
 values=$((8 << 20)) # 32 MiB of fp32
 run 200 200 200 -- --codecs fp32,fp16,bf16,int8,int4,e3m0 "$@"
+if [[ -n $only_equal ]]; then exit 0; fi
 values=$((2 << 20))
 run 25 50 100 200 -- --codecs fp32,int8 "$@"

@@ -4,7 +4,7 @@
     scripts/bench_threads.py [--threads N] [--busy N] [--repeats N] [--only SIZE] [--trainer FILE] [--json]
 
 Trains models of several sizes with one thread and with --threads, in turns, so that what else the machine does
-meets both, while --busy processes compute beside them. Ratios are those of neighbours in time. Exit code 1 when
+meets both, while --busy processes compute beside them. Ratios are those of neighbors in time. Exit code 1 when
 more threads are slower by their median. Needs a finished build.
 """
 import argparse

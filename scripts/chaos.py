@@ -6,7 +6,7 @@
 A coordinator and agents train a tiny model in rounds of about a second. A line per try says what was seen, the last
 one the worst of it. Without a scenario it is `storm`: everything at once. Exit code 1 when a promise was broken: the
 folder with the logs is then kept and named. Ctrl-C ends every process and namespace. `storm`, `record` and
-`lines-cut` need root and iproute2; the network of the host is not touched.
+`lines-cut` need root and iproute2, `data` root; the network of the host is not touched.
 """
 import argparse
 import json
@@ -22,12 +22,15 @@ import threading
 import traceback
 
 import chaos_scenarios
+from chaos_data import Data
 from chaos_record import Record
 from chaos_storm import Storm
+from chaos_upgrade import Upgrade
 from chaos_watch import usual_round_s
 from rig import BIN, Lines, Trouble, end_by_signal
 
-SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record}
+SCENARIOS = {**chaos_scenarios.ALL, "storm": Storm, "record": Record, "data": Data,
+             "upgrade": Upgrade}
 
 
 class Campaign:

@@ -71,7 +71,7 @@ class Lines:
         run("ip", "-n", self.hub, "link", "add", "bridge", "type", "bridge")
         run("ip", "-n", self.hub, "link", "set", "bridge", "up")
         self.hosts = [self.join(number, mbit) for number in range(agents + 1)]
-        # Known for good: a line that is cut is silent, nobody hears that a neighbour does not answer.
+        # Known for good: a line that is cut is silent, nobody hears that a neighbor does not answer.
         for number, namespace in enumerate(self.hosts):
             for other in range(agents + 1):
                 if other != number:
@@ -232,9 +232,13 @@ class Cluster:
         (self.folder / "text.txt").write_text(" ".join(f"{n * n} is {n} times {n}" for n in range(20_000)))
         self.name = self.submit(self.job)
 
+    def around(self, program):
+        """Words before a program; a cluster whose hosts are further apart says so here."""
+        return []
+
     def start(self, namespace, program, log, *arguments):
         words = ["ip", "netns", "exec", namespace] if namespace else []
-        words += [self.bin / program, *arguments]
+        words += [*self.around(program), self.bin / program, *arguments]
         name, value = self.mark.split("=")
         with open(self.folder / log, "a", encoding="utf-8") as output:
             # A session of its own: Ctrl-C is for the script alone, which then ends everything in order.

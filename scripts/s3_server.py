@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 """An S3 server for tests: OpenStack Swift with its S3 API, in one process, of Debian's python3-swift.
 
-  s3_server.py FOLDER [--port N] [--bucket NAME] [--ready FILE]
+  s3_server.py FOLDER [--port N] [--bucket NAME] [--ready FILE] [--log FILE]
 
 Keeps all data in FOLDER, so it may be killed and started again on the same folder and port. The key is
 test:tester, the secret "testing", the region us-east-1. Signatures are checked. FILE gets the endpoint
-once it serves. Exit 77: python3-swift is not installed.
+once it serves. --log appends a line of JSON per finished request: method, path, query, status, and the
+bytes that were received and sent. Exit 77: python3-swift is not installed.
 """
 import argparse
+import json
 import os
 import signal
 import sys
@@ -108,6 +110,24 @@ class Cache:
         self.kept.pop(key, None)
 
 
+def logged(app, path):
+    """`app`, which writes down what it has answered once the answer is sent."""
+    def answer(env, start_response):
+        said = []
+
+        def start(status, *rest, **more):
+            said.append(int(status.split()[0]))
+            return start_response(status, *rest, **more)
+        sent, asked = 0, {'method': env['REQUEST_METHOD'], 'path': env['PATH_INFO'], 'query': env.get('QUERY_STRING', ''),
+                          'received': int(env.get('CONTENT_LENGTH') or 0)}
+        for piece in app(env, start):
+            sent += len(piece)
+            yield piece
+        with open(path, 'a') as out:
+            out.write(json.dumps({**asked, 'status': said[-1], 'sent': sent}) + '\n')
+    return answer
+
+
 def make_bucket(app, bucket):
     from swift.common.swob import Request
 
@@ -127,6 +147,7 @@ def main():
     parser.add_argument('--port', type=int, default=0)
     parser.add_argument('--bucket', default='shoal')
     parser.add_argument('--ready')
+    parser.add_argument('--log')
     args = parser.parse_args()
     folder = os.path.abspath(args.folder)
     os.makedirs(folder, exist_ok=True)
@@ -160,7 +181,7 @@ def main():
     def with_cache(env, start_response):
         env['swift.cache'] = cache
         return app(env, start_response)
-    serve(sock, with_cache)
+    serve(sock, logged(with_cache, args.log) if args.log else with_cache)
 
 
 if __name__ == '__main__':

@@ -1,5 +1,5 @@
 // Learns byte-level BPE from counted words, and writes it as a tokenizer.json that the Hugging Face
-// libraries read. Of all pairs of neighbours the most frequent becomes a token, then again, until
+// libraries read. Of all pairs of neighbors the most frequent becomes a token, then again, until
 // the vocabulary is full; of equally frequent ones the one of lower ids. The tokens are those that
 // the library's own trainer finds in the same words.
 #pragma once

@@ -179,6 +179,9 @@ Result<Entry> take_entry(std::string_view& rest) {
   if (*size > rest.size() || *size + padding(*size) > rest.size()) {
     return no_bundle("it ends within " + entry.path);
   }
+  if (rest.substr(*size, padding(*size)).find_first_not_of('\0') != std::string_view::npos) {
+    return no_bundle("bytes follow the end of " + entry.path);
+  }
   entry.content = rest.substr(0, *size);
   entry.runs = *mode == kExecutable;
   rest.remove_prefix(*size + padding(*size));

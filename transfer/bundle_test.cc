@@ -124,7 +124,7 @@ TEST_F(BundleTest, NothingButItsOwnFormIsUnpacked) {
     change(bad);
     return refused(bad);
   };
-  constexpr std::size_t kType = 156, kEntry = 1024;
+  constexpr std::size_t kType = 156, kBlock = 512, kEntry = 1024;
   EXPECT_NE(with([](std::string& b) { b.resize(700); }), "");
   EXPECT_NE(with([](std::string& b) { b.resize(b.size() - 512); }), "");
   EXPECT_NE(with([](std::string& b) { b += std::string(512, '\0'); }), "");
@@ -134,6 +134,7 @@ TEST_F(BundleTest, NothingButItsOwnFormIsUnpacked) {
   EXPECT_NE(with([](std::string& b) { b[124] = '7'; }), "") << "a size beyond the end";
   EXPECT_NE(with([&](std::string& b) { std::swap_ranges(&b[0], &b[kEntry], &b[kEntry]); }), "")
       << "not in order: a second file of the same path could follow";
+  EXPECT_NE(with([&](std::string& b) { b[kBlock + 3] = 'x'; }), "") << "more than the file";
   EXPECT_NE(refused(std::string(4096, 'x')), "");
 }
 

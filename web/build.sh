@@ -9,12 +9,12 @@ if [[ ! -d node_modules || package-lock.json -nt node_modules ]]; then
 fi
 npx tsc --noEmit
 npx vite build --logLevel warn
-# The licences of what the bundle contains travel with it; wouter-preact is in the public domain.
+# The licenses of what the bundle contains travel with it; wouter-preact is in the public domain.
 for package in preact @preact/signals @preact/signals-core uplot; do
   printf '== %s\n\n' "$package"
   sed 's/[[:blank:]]*$//' "node_modules/$package"/LICENSE*
   echo
-done >dist/licences.txt
+done >dist/licenses.txt
 cmake -DWRITE=ON -P digest.cmake
 
 gzipped() { # FILE…: bytes of all of them together, each compressed on its own

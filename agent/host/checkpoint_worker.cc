@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <vector>
 
+#include <spdlog/spdlog.h>
+
 #include "agent/host/checkpoint_files.h"
 #include "agent/host/part_transfer.h"
 #include "base/transfer_patience.h"
@@ -19,6 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kLookEvery = seconds(1);
+constexpr Duration kConnect = seconds(5);  // to the object store
 
 std::string partial(const std::string& folder) { return folder + ".part"; }
 
@@ -168,11 +171,28 @@ Status CheckpointWorker::ended(const Job& job, const grpc::Status& status) const
   return status.ok() ? Status() : Status(error_of(status, endpoint_.address));
 }
 
+// Where nothing moved between this host and the store, the next try goes through the coordinator.
+// Where nothing moves there either, it is the store's turn again.
+void CheckpointWorker::learn_reach(const Job& job, const Status& ended, bool direct, bool moved) {
+  if (ended.ok() || moved) return;
+  if (!direct) {
+    carried_until_ = Clock::time_point::min();
+    return;
+  }
+  const Code code = ended.error().code;
+  if (code != Code::kUnavailable && code != Code::kDeadlineExceeded && !job.stalled) return;
+  carried_until_ = Clock::now() + kCarriedFor;
+  spdlog::warn(
+      "does not reach the object store of checkpoints: {}; the coordinator carries the files of "
+      "this host meanwhile. Let it reach the endpoint of --checkpoint-store, which is faster",
+      to_string(ended.error()));
+}
+
 // The coordinator says where to send files: what it names is reached, in whatever network it is.
 std::shared_ptr<CheckpointWorker::Job> CheckpointWorker::make_job(const std::string& folder) const {
   auto job = std::make_shared<Job>(
       objects::ClientOptions{.reach = {.clear_allowed = true, .private_allowed = true},
-                             .patience = {.silence = silence_},
+                             .patience = {.connect = kConnect, .silence = silence_, .tries = 3},
                              .user_agent = "shoal-agent"});
   job->folder = folder;
   return job;
@@ -241,7 +261,7 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   v1::GetCheckpointRequest request;
   request.set_checkpoint(part.checkpoint.n);
   request.set_stage(part.stage);
-  request.set_takes_requests(true);
+  request.set_takes_requests(reaches_store());
   std::unique_ptr<FileReceiver> receiver;
   if (auto known = FileReceiver::reopen(folder)) {
     receiver = std::move(*known);
@@ -271,8 +291,12 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
       return Error{Code::kDataLoss, "the coordinator sent the files from another position", "", ""};
     }
     const auto moved = [&] { job.is_at(receiver->received()); };
-    if (message.header().by_requests()) return get_parts(job.store, *reader, *receiver, moved);
-    return receive(*reader, *receiver, moved);
+    const Bytes before = receiver->received();
+    const bool direct = message.header().by_requests();
+    const Status got = direct ? get_parts(job.store, *reader, *receiver, moved)
+                              : receive(*reader, *receiver, moved);
+    learn_reach(job, got, direct, receiver->received() != before);
+    return got;
   }();
   if (!received.ok()) job.context.TryCancel();
   const grpc::Status status = reader->Finish();
@@ -289,16 +313,25 @@ Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   const auto stream = stub->PutCheckpoint(&job.context);
   v1::CheckpointUpload message;
   message.mutable_header()->set_checkpoint(effect.part.checkpoint.n);
-  message.mutable_header()->set_takes_requests(true);
+  message.mutable_header()->set_takes_requests(reaches_store());
   for (const FileEntry& file : effect.files)
     *message.mutable_header()->add_files() = proto::to_wire(file);
   v1::CheckpointReceived answer;
   if (!stream->Write(message) || !stream->Read(&answer)) return ended(job, stream->Finish());
   job.is_at(Bytes(answer.bytes()));
   if (answer.requests_size() > 0) {
-    const Status put =
-        put_parts(job.store, effect.folder, effect.files, *stream, answer,
-                  {.stored = [&](Bytes now) { job.is_at(now); }, .moves = [&] { job.moves(); }});
+    bool moved = false;
+    const auto moves = [&] {
+      moved = true;
+      job.moves();
+    };
+    const auto stored = [&](Bytes now) {
+      moved = true;
+      job.is_at(now);
+    };
+    const Status put = put_parts(job.store, effect.folder, effect.files, *stream, answer,
+                                 {.stored = stored, .moves = moves});
+    learn_reach(job, put, true, moved);
     if (!put.ok()) job.context.TryCancel();
     const grpc::Status status = stream->Finish();
     const bool stalled = job.stalled && !status.ok();
@@ -318,6 +351,7 @@ Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   stream->WritesDone();
   answers.join();
   const grpc::Status status = stream->Finish();
+  learn_reach(job, ended(job, status), false, Bytes(job.done) != from);
   // The coordinator may end early with success: it already has the files.
   return local_failure ? sent : ended(job, status);
 }

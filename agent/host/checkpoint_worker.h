@@ -6,8 +6,9 @@
 // the agent. What was fetched in part is kept when nobody waits for it any more: the next one may.
 // At most kKeptMax of them are, the newest. Where the coordinator keeps checkpoints in an object
 // store, it hands out presigned requests, and the files travel between this host and the store
-// (part_transfer.h). A third thread says about once a second how far the
-// transfers are, and breaks off one in which nothing moves.
+// (part_transfer.h). If nothing moves between them, the store is out of reach of this host, or
+// away: for kCarriedFor the coordinator is asked to carry the files. A third thread says about once
+// a second how far the transfers are, and breaks off one in which nothing moves.
 #pragma once
 
 #include <atomic>
@@ -32,6 +33,7 @@ class CheckpointWorker {
   using Post = std::function<void(Input)>;  // any thread
 
   static constexpr std::size_t kKeptMax = 2;
+  static constexpr std::chrono::minutes kCarriedFor{10};  // then the store is tried again
 
   // `silence`: a transfer in which nothing moves for so long, and for what its size takes to read,
   // is broken off.
@@ -101,11 +103,14 @@ class CheckpointWorker {
   Status do_fetch(Job& job, CheckpointPartId part);
   Status do_upload(Job& job, const UploadCheckpoint& effect);
   std::shared_ptr<Job> make_job(const std::string& folder) const;
+  bool reaches_store() const { return Clock::now() >= carried_until_.load(); }
+  void learn_reach(const Job& job, const Status& ended, bool direct, bool moved);
   Status ended(const Job& job, const grpc::Status& status) const;
 
   const CoordinatorEndpoint endpoint_;
   const Duration silence_;
   const Post post_;
+  std::atomic<Clock::time_point> carried_until_{Clock::time_point::min()};
   Lane fetches_{post_}, uploads_{post_};
   std::jthread watcher_;  // last: it uses the others
 };

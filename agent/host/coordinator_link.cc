@@ -7,6 +7,7 @@
 #include "agent/host/membership.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "proto/unreadable.h"
 #include "threads/mutex.h"
 #include "wire/callback_queue.h"
 
@@ -145,6 +146,8 @@ class CoordinatorLink::Session
     if (message.ok()) {
       tell_revoked();
       post(CoordinatorSaid{id_, std::move(message).value()});
+    } else if (const auto refused = proto::refusal_of(incoming_, message.error(), "shoal-agent")) {
+      send(proto::to_wire(FromAgent(*refused)));
     } else {
       unreadable_ = message.error();
       context_.TryCancel();

@@ -118,7 +118,7 @@ Result<std::string> own_folder(std::int32_t slot, const DataFolder& folder) {
 }
 
 // The data roots; of one that the agent itself lies in, which is the whole host most likely, the
-// file of the job only.
+// file of the job and what lies beside it.
 std::vector<std::string> data_for(const StartTrainer& start, const data::DataRoots& roots,
                                   const DataFolder& folder) {
   const DataPath named = parse_data_path(start.data);
@@ -128,7 +128,10 @@ std::vector<std::string> data_for(const StartTrainer& start, const data::DataRoo
       readable.push_back(root.folder);
     } else if (named.root.empty() || root.name == named.root) {
       const fs::path file = (fs::path(root.folder) / named.path).lexically_normal();
-      if (lies_in(file, root.folder)) readable.push_back(file.string());
+      if (!lies_in(file, root.folder)) continue;
+      readable.push_back(file.string());  // the rule follows a link
+      const fs::path beside = file.parent_path();
+      if (!lies_in(folder.path(), beside)) readable.push_back(beside.string());
     }
   }
   return readable;

@@ -92,14 +92,22 @@ TEST_F(ProgramLaunchTest, UploadedCodeDoesNotReadTheRestOfTheHost) {
 }
 
 // As `shoal up` gives it: the agent itself lies beneath the root.
-TEST_F(ProgramLaunchTest, OfTheWholeHostItReadsTheFileOfItsJob) {
+TEST_F(ProgramLaunchTest, OfTheWholeHostItReadsTheFolderOfItsData) {
   use_roots({"/"});
-  program("cat " + path("data/corpus.txt") + "; cat " + path("elsewhere/notes.txt") + "; cat " +
+  write("data/held_out.txt", "held out");
+  write("beside_agent.txt", "one file");
+  program("cat " + path("data/corpus.txt") + " " + path("data/held_out.txt") + "; cat " +
+          path("beside_agent.txt") + " " + path("elsewhere/notes.txt") + "; cat " +
           path("agent/machine.pem") + "; echo done");
   const auto lines = run(start(path("data/corpus.txt")));
   EXPECT_THAT(lines, Contains(HasSubstr("corpus")));
+  EXPECT_THAT(lines, Contains(HasSubstr("held out"))) << "what lies beside it";
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("one file"))));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("NOTES"))));
   EXPECT_THAT(lines, Not(Contains(HasSubstr("KEY"))));
+  const auto beside_agent = run(start(path("beside_agent.txt")));
+  EXPECT_THAT(beside_agent, Contains(HasSubstr("one file")));
+  EXPECT_THAT(beside_agent, Not(Contains(HasSubstr("NOTES")))) << "the agent lies in that folder";
   const auto of_the_key = run(start(path("agent/machine.pem")));
   EXPECT_THAT(of_the_key, Not(Contains(HasSubstr("KEY")))) << "whatever the job names";
 }

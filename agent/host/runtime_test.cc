@@ -191,9 +191,10 @@ class Coordinator : public v1::AgentService::Service {
     }));
     return hellos_.size() >= n ? hellos_[n - 1] : Hello{};
   }
-  void say(const ToAgent& message) {
+  void say(const ToAgent& message) { say(proto::to_wire(message)); }
+  void say(const v1::CoordinatorMessage& wire) {
     const MutexLock guard(mutex_);
-    if (stream_ != nullptr) stream_->Write(proto::to_wire(message));
+    if (stream_ != nullptr) stream_->Write(wire);
   }
   void welcome(std::vector<ReplicaId> keep = {}) {
     say(Welcome{AgentId(1), {5}, milliseconds(50), seconds(10), std::move(keep)});
@@ -326,6 +327,20 @@ class RuntimeTest : public testing::Test {
 TEST_F(RuntimeTest, JoinsReportsAndLoads) {
   serve();
   EXPECT_GT(coordinator_.next<Heartbeat>().resident.count(), 1 << 20);
+}
+
+// A coordinator that is newer may ask for what this agent does not know.
+TEST_F(RuntimeTest, AJobThatCannotBeReadIsRefusedAndTheSessionStays) {
+  start(options());
+  join();
+  v1::CoordinatorMessage order = proto::to_wire(ToAgent(assign(3)));
+  order.mutable_assign()->set_spec_json(R"({"name":"kjv","data":{"train":"/data"},"warp":9})");
+  coordinator_.say(order);
+  const auto failed = coordinator_.next<ReplicaFailed>();
+  EXPECT_EQ(failed.replica, ReplicaId(3));
+  EXPECT_THAT(failed.detail, HasSubstr("warp"));
+  coordinator_.say(assign(1));
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(1));
 }
 
 TEST_F(RuntimeTest, ItsLinesAndThoseOfItsTrainersCanBeRead) {

@@ -35,8 +35,9 @@ Identity make_identity(const identity::Authority& ca, std::uint64_t n) {
   const identity::Credentials server{server_key,
                                      ca.issue_server(server_key, {"localhost"}, unix_now()).value(),
                                      ca.chain(unix_now())};
-  return {contexts_of(ca, own), ca.certificate().pem(), pem_of(own), key.pem(),
-          pem_of(server),       server_key.pem()};
+  return {ca.cluster(),           name,        own,       contexts_of(ca, own),
+          ca.certificate().pem(), pem_of(own), key.pem(), pem_of(server),
+          server_key.pem()};
 }
 
 }  // namespace

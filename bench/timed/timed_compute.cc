@@ -31,7 +31,8 @@ Error damaged(const std::filesystem::path& folder, const std::string& why) {
   return {Code::kDataLoss, "the checkpoint in " + folder.string() + " cannot be read: " + why, "",
           "take an older one"};
 }
-constexpr double kStageForward = 1.0 / 3;  // of a microbatch's time
+constexpr double kStageForward = 1.0 / 3;     // of a microbatch's time
+constexpr std::size_t kLossValues = 1 << 16;  // that the loss is computed from, about
 
 class TimedReplica final : public replica::Compute {
  public:
@@ -42,20 +43,18 @@ class TimedReplica final : public replica::Compute {
         stage_(order.stage),
         stages_(static_cast<std::int64_t>(order.cut.size())),
         step_time_(options.step),
-        values_(static_cast<std::size_t>(costs_.parameters(units_))),
-        gradient_(spec_.sync.algorithm() == SyncAlgorithm::kDdp ? values_.size() : 0) {}
+        adds_gradients_(spec_.sync.algorithm() == SyncAlgorithm::kDdp),
+        values_(static_cast<std::size_t>(costs_.parameters(units_))) {}
 
   std::int64_t value_count() const override { return static_cast<std::int64_t>(values_.size()); }
-  void read_parameters(std::span<float> out) const override {
-    std::ranges::copy(values_, out.begin());
-  }
+  void read_parameters(std::span<float> out) const override { scaled(scale_, out); }
   void write_parameters(std::span<const float> in) override {
     values_.assign(in.begin(), in.end());
+    scale_ = 1;
+    mean_square_ = mean_square_of_some();
   }
-  void read_gradient(std::span<float> out) const override {
-    std::ranges::copy(gradient_, out.begin());
-  }
-  void clear_gradient() override { std::ranges::fill(gradient_, 0.0f); }
+  void read_gradient(std::span<float> out) const override { scaled(gradient_scale_, out); }
+  void clear_gradient() override { gradient_scale_ = 0; }
 
   outer_opt::StageSizes sizes() const override {
     outer_opt::StageSizes sizes;
@@ -80,6 +79,8 @@ class TimedReplica final : public replica::Compute {
   MaybeFailure seed(const std::filesystem::path&) override {
     Prng prng(mix_seed(spec_.train.seed, static_cast<std::uint64_t>(units_.first)));
     for (float& value : values_) value = static_cast<float>(prng.unit() - 0.5);
+    scale_ = 1;
+    mean_square_ = mean_square_of_some();
     return std::nullopt;
   }
 
@@ -100,9 +101,10 @@ class TimedReplica final : public replica::Compute {
   MaybeFailure train_step(Steps step, std::int64_t, replica::StepResult& out) override {
     wait(step_time_);
     const auto lr = static_cast<float>(replica::learning_rate(spec_.train, step));
-    for (std::size_t i = 0; i < gradient_.size(); ++i) gradient_[i] += values_[i];
-    if (gradient_.empty()) {
-      for (float& value : values_) value -= lr * value;
+    if (adds_gradients_) {
+      ++gradient_scale_;
+    } else {
+      scale_ -= lr * scale_;
     }
     ++steps_;
     out = {loss(), loss(), lr, true};
@@ -154,11 +156,20 @@ class TimedReplica final : public replica::Compute {
     return values;
   }
 
-  double loss() const {  // falls with what is trained
-    double sum = 0;
-    for (const float value : values_) sum += double{value} * double{value};
-    return 12 * sum / static_cast<double>(values_.size());
+  void scaled(float factor, std::span<float> out) const {
+    std::ranges::transform(values_, out.begin(), [&](float value) { return factor * value; });
   }
+
+  double mean_square_of_some() const {
+    const std::size_t stride = values_.size() / kLossValues + 1;
+    double sum = 0, count = 0;
+    for (std::size_t i = 0; i < values_.size(); i += stride, ++count) {
+      sum += double{values_[i]} * double{values_[i]};
+    }
+    return sum / count;
+  }
+  // Falls with what is trained.
+  double loss() const { return 12 * mean_square_ * scale_ * scale_; }
 
   const JobSpec spec_;
   const swarm::CostModel costs_;
@@ -166,7 +177,12 @@ class TimedReplica final : public replica::Compute {
   const StageIndex stage_;
   const std::int64_t stages_;
   const Duration step_time_;
-  std::vector<float> values_, gradient_;
+  const bool adds_gradients_;
+  // Steps touch no value, so that one costs no processor time however large the model is: the
+  // parameters are values_ times scale_, the gradient is values_ times gradient_scale_.
+  std::vector<float> values_;
+  float scale_ = 1, gradient_scale_ = 0;
+  double mean_square_ = 0;
   std::vector<float> m_, v_;  // empty: zeros
   std::int64_t steps_ = 0;
 };

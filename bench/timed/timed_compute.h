@@ -1,7 +1,8 @@
 // A trainer that waits instead of computing: every inner step takes the time it is told, and its
 // parameters shrink towards zero by the learning rate, so that rounds, outer steps, transfers and
-// checkpoints have something to carry that can be told from what it was. Dozens fit on a small
-// machine; the rest of the process is the product's (replica/runtime).
+// checkpoints have something to carry that can be told from what it was. A step costs no processor
+// time, whatever the size of the model, so dozens fit on a small machine; the rest of the process
+// is the product's (replica/runtime).
 #pragma once
 
 #include "replica/runtime/compute.h"
@@ -24,6 +25,7 @@ class TimedHost final : public replica::ComputeHost {
                           const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                               StageIndex stage) override;
+  bool writes_beside_training() const override { return true; }
 
  private:
   TimedOptions options_;

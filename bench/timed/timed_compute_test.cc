@@ -12,14 +12,14 @@ namespace {
 
 class TimedComputeTest : public testing::Test {
  protected:
-  TimedComputeTest() {
-    spec_ = default_spec(SyncAlgorithm::kDiloco);
-    spec_.name = "timed";
-    spec_.model = {ModelFamily::kGpt2, 2, 8, 2, 0, 0, 8, 256};
-    spec_.train.steps = Steps(1000);
-    spec_.train.batch = 2;
-    spec_.data.train = "/data/any.txt";
-    spec_ = with_derived_fields(spec_);
+  static JobSpec spec_of(SyncAlgorithm algorithm) {
+    JobSpec spec = default_spec(algorithm);
+    spec.name = "timed";
+    spec.model = {ModelFamily::kGpt2, 2, 8, 2, 0, 0, 8, 256};
+    spec.train.steps = Steps(1000);
+    spec.train.batch = 2;
+    spec.data.train = "/data/any.txt";
+    return with_derived_fields(spec);
   }
   std::unique_ptr<replica::Compute> make(const std::vector<UnitRange>& cut, StageIndex stage) {
     std::unique_ptr<replica::Compute> compute;
@@ -33,7 +33,7 @@ class TimedComputeTest : public testing::Test {
     return values;
   }
 
-  JobSpec spec_;
+  JobSpec spec_ = spec_of(SyncAlgorithm::kDiloco);
   TimedHost host_{{.step = milliseconds(1)}};
 };
 
@@ -46,6 +46,33 @@ TEST_F(TimedComputeTest, AStepMovesTheParametersAndLowersTheLoss) {
   EXPECT_NE(values_of(*compute), before);
   EXPECT_LT(second.loss, first.loss);
   EXPECT_EQ(compute->adam_step(), 2);
+}
+
+TEST_F(TimedComputeTest, WhatIsWrittenComesBackAndShrinksFromThere) {
+  const auto compute = make({{0, 4}}, 0);
+  replica::StepResult step;
+  ASSERT_FALSE(compute->train_step(Steps(500), 0, step));
+  const std::vector<float> written(values_of(*compute).size(), 0.5f);
+  compute->write_parameters(written);
+  EXPECT_EQ(values_of(*compute), written);
+  ASSERT_FALSE(compute->train_step(Steps(501), 2, step));
+  EXPECT_NEAR(step.loss, 3 * (1 - step.lr) * (1 - step.lr), 1e-5);
+  EXPECT_FLOAT_EQ(values_of(*compute).back(), 0.5f * (1 - static_cast<float>(step.lr)));
+}
+
+TEST_F(TimedComputeTest, WithDdpStepsAddGradientsAndMoveNothing) {
+  spec_ = spec_of(SyncAlgorithm::kDdp);
+  const auto compute = make({{0, 4}}, 0);
+  const std::vector<float> values = values_of(*compute);
+  replica::StepResult step;
+  for (const std::int64_t first : {0, 2}) ASSERT_FALSE(compute->train_step(Steps(0), first, step));
+  EXPECT_EQ(values_of(*compute), values);
+  std::vector<float> gradient(values.size());
+  compute->read_gradient(gradient);
+  EXPECT_EQ(gradient.front(), 2 * values.front());
+  compute->clear_gradient();
+  compute->read_gradient(gradient);
+  EXPECT_EQ(gradient.front(), 0);
 }
 
 TEST_F(TimedComputeTest, StagesAddUpToTheModel) {

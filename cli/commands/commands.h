@@ -50,10 +50,11 @@ struct AgainOptions {
   std::string job;
   JobFileChanges changes;
   std::string from;  // of a restart: a checkpoint, or a job; empty: the newest one of the old job
+  bool weights_only = false;  // of a restart: at step 0; else it continues
 };
 // Without a name: the first of "name-2", "name-3", … that is free.
 Result<int> job_clone(const Context& context, const AgainOptions& options);
-// Begins with the weights of a checkpoint, under the same name.
+// Continues a checkpoint, or begins with its weights, under the same name.
 Result<int> job_restart(const Context& context, const AgainOptions& options);
 Result<int> job_rm(const Context& context, const std::string& job);
 
@@ -116,6 +117,15 @@ Result<int> dataset_get(const Context& context, const std::string& name);  // wi
 // Lets the coordinator read each file again. kExitFailure: one is not what it was.
 Result<int> dataset_verify(const Context& context, const std::string& name);
 Result<int> dataset_rm(const Context& context, const std::string& name);
+
+// Uploaded files: shards, manifests, code of jobs. `unused`: those alone that nothing uses.
+Result<int> file_ls(const Context& context, bool unused);
+
+struct FileRemoval {
+  std::vector<std::string> files;  // SHA-256, or the first digits of one
+  bool unused = false;             // instead: all of one's own that nothing uses
+};
+Result<int> file_rm(const Context& context, const FileRemoval& removal);
 
 struct GenerateOptions {
   std::string checkpoint;  // a folder; else what find_checkpoint() takes, which is downloaded first

@@ -34,11 +34,19 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
+// How large the model of a program is, it says itself; [model] describes it where it is cut.
+bool size_is_known(const Json& dry_run) {
+  return text_at(dry_run, "spec/trainer/kind") != "python" ||
+         number_at(dry_run, "spec/swarm/stages") > 1;
+}
+
 }  // namespace
 
 std::string estimate_text(const Json& dry_run) {
-  return "parameters       " + human_count(number_at(dry_run, "estimate/parameters")) +
-         "\ntraining memory  " + memory_text(dry_run) + "\nrounds           " +
+  const std::string size =
+      "parameters       " + human_count(number_at(dry_run, "estimate/parameters")) +
+      "\ntraining memory  " + memory_text(dry_run) + "\n";
+  return (size_is_known(dry_run) ? size : "") + "rounds           " +
          text_at(dry_run, "estimate/rounds", "unknown until it ends") + "\n";
 }
 

@@ -28,6 +28,15 @@ TEST(DryRunText, NotesAreSentencesAndAnOlderCoordinatorHasNone) {
   EXPECT_THAT(notes_of(Json::parse(R"({"notes": null})")), IsEmpty());
 }
 
+TEST(DryRunText, AProgramSaysItselfHowLargeItsModelIs) {
+  Json program = Json::parse(
+      R"({"estimate": {"parameters": 870000, "training_memory_bytes": 72e6, "rounds": 6},
+          "spec": {"trainer": {"kind": "python"}, "swarm": {"stages": 1}}})");
+  EXPECT_EQ(estimate_text(program), "rounds           6\n");
+  program["spec"]["swarm"]["stages"] = 2;
+  EXPECT_THAT(estimate_text(program), HasSubstr("parameters       870k\n"));
+}
+
 TEST(DryRunText, MemoryIsThatOfOneReplica) {
   Json whole = Json::parse(
       R"({"estimate": {"parameters": 246000, "training_memory_bytes": 26200000, "rounds": 6}})");

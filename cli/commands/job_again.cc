@@ -45,6 +45,18 @@ Status apply(const AgainOptions& options, const std::string& name, JobFile& file
   return {};
 }
 
+// With the weights alone, or with all that the checkpoint has.
+Status begin_again(const Api& api, const std::string& checkpoint, bool weights_only,
+                   JobFile& file) {
+  const std::string continued = weights_only ? "" : checkpoint;
+  const bool written = at_path(file.spec(), "train/continue_from") != nullptr;
+  if (!weights_only || written) {
+    auto set = file.apply_set(assignment("train.continue_from", continued), "--from");
+    if (!set) return set;
+  }
+  return weights_only ? begin_from(api, checkpoint, file) : Status();
+}
+
 Result<int> show_new(const Context& context, const Json& job) {
   if (context.json) return print(job.dump(2) + "\n"), kExitOk;
   const std::string name = text_at(job, "name", text_at(job, "id"));
@@ -101,14 +113,18 @@ Result<int> job_restart(const Context& context, const AgainOptions& options) {
   const std::string from = options.from.empty() ? text_at(*job, "id") : options.from;
   const auto checkpoint = find_checkpoint(context.api, from);
   if (!checkpoint) return checkpoint.error();
-  if (auto begun = begin_from(context.api, *checkpoint, *file); !begun) return begun.error();
+  auto begun = begin_again(context.api, *checkpoint, options.weights_only, *file);
+  if (!begun) return begun.error();
   const std::string& name = options.changes.name;
   if (auto done = apply(options, name.empty() ? text_at(*job, "name") : name, *file); !done) {
     return done.error();
   }
   const auto submitted = send_job(context, *file, false);
   if (!submitted) return submitted.error();
-  if (!context.json) say("It begins with the weights of " + *checkpoint + ", at step 0.");
+  if (!context.json) {
+    say(options.weights_only ? "It begins with the weights of " + *checkpoint + ", at step 0."
+                             : "It continues " + *checkpoint + ".");
+  }
   return show_new(context, *submitted);
 }
 

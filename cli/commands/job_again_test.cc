@@ -10,6 +10,7 @@ namespace shoal::cli {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kToml =
     "# why: a first try\nname = 'old'\n[data]\ntrain = \"text.txt\"\n[train]\nlr = 0.1\n";
@@ -68,7 +69,16 @@ TEST(JobAgain, ARestartHasTheNameAndTheNewestStoredCheckpoint) {
   const auto done = job_restart(jobs.context(), {.job = "old"});
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_THAT(jobs.posted(), HasSubstr("\"old\""));
-  EXPECT_THAT(jobs.posted(), HasSubstr("\"ckpt_7\""));
+  EXPECT_THAT(jobs.posted(), HasSubstr("continue_from = \"ckpt_7\""));
+  EXPECT_THAT(jobs.posted(), Not(HasSubstr("init = ")));
+}
+
+TEST(JobAgain, ARestartWithTheWeightsAloneContinuesNothing) {
+  Jobs jobs("name = 'old'\n[data]\ntrain = 'text.txt'\n[train]\ncontinue_from = 'ckpt_3'\n");
+  const auto done = job_restart(jobs.context(), {.job = "old", .weights_only = true});
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_THAT(jobs.posted(), HasSubstr("init = \"ckpt_7\""));
+  EXPECT_THAT(jobs.posted(), HasSubstr("continue_from = \"\""));
 }
 
 TEST(JobAgain, ATextInJsonStaysJson) {

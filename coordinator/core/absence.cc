@@ -69,7 +69,8 @@ void put_off_rollbacks(Transaction& tx, Duration nobody_listened) {
 
 Duration rollback_wait(const Transaction& tx, const JobRecord& job) {
   const CheckpointRecord* cut = newest_stored(tx.state(), job.id);
-  const Instant since = cut == nullptr ? job.started_at : cut->created_at;
+  const bool none = cut == nullptr || cut->key.job != job.id;  // that of the job it continues
+  const Instant since = none ? job.started_at : cut->created_at;
   const Duration at_stake = job.committed_at - since;
   const Options& options = tx.options();
   return std::min(std::max(at_stake, options.rollback_wait_min), options.rollback_wait_max);

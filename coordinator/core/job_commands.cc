@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/continuing.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/placing.h"
@@ -45,18 +46,27 @@ std::vector<FieldError> refused_weights(const Transaction& tx, const ModelSpec& 
                               "; set these fields as they are there"}};
 }
 
+std::string text_of(const ProgramRefusal& refusal, const TrainerSpec& runs) {
+  const std::string option = "`shoal-agent " + refusal.option + "`";
+  if (runs.code.empty()) {
+    return "no code comes with the job (send the folder of " + runs.entry +
+           " with it: --code FOLDER), and no agent of this cluster runs programs of its host (" +
+           option + ")";
+  }
+  return "no agent of this cluster runs " + refusal.what + "; an operator allows it with " + option;
+}
+
 std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec,
                                        const std::string& owner) {
   auto fields = validate(options_of(spec));
   if (fields.empty()) fields = refused_by_quota(tx, spec, owner);
   if (!fields.empty()) return fields;
   const JobSpec full = with_derived_fields(spec);
-  fields = refused_weights(tx, full.model);
+  fields = full.train.continue_from.empty() ? refused_weights(tx, full.model)
+                                            : refused_continuation(tx.state(), full);
   if (!fields.empty()) return fields;
   if (const auto refusal = why_no_agent_runs(tx, full, owner)) {
-    return {{refusal->pointer, "no agent of this cluster runs " + refusal->what +
-                                   "; an operator allows it with `shoal-agent " + refusal->option +
-                                   "`"}};
+    return {{refusal->pointer, text_of(*refusal, full.trainer)}};
   }
   const std::string why = why_no_device_fits(tx, full);
   if (!why.empty()) fields.push_back({"/model", why});
@@ -91,13 +101,15 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   record.created_at = tx.now();
   record.owner = command.owner;
   record.lease_unit = command.lease_unit;
+  std::string from;
+  if (!spec.train.continue_from.empty()) from = stand_at_continued(tx.state(), record);
   const JobId id = tx.add(std::move(record)).id;
   if (!command.submitted.text.empty()) {
     tx.keep({id, command.submitted.media_type, command.submitted.text});
   }
   tx.volatile_state().timers.put(id, {});
   tx.event(Severity::kInfo, event_kind::kJobSubmitted, {.job = id},
-           "job " + spec.name + " submitted as " + to_string(id));
+           "job " + spec.name + " submitted as " + to_string(id) + from);
   return id;
 }
 

@@ -30,21 +30,6 @@ void release_all(Transaction& tx, JobId id, ReleaseReason reason) {
   for (const ReplicaRecord& replica : ended) leave_checkpoints(tx, replica);
 }
 
-// What is committed is what the cut has; null: the seed.
-void stand_at(JobRecord& job, const CheckpointRecord* cut) {
-  SHOAL_CHECK(cut == nullptr || cut->key.job == job.id, "the cut of another job");
-  SHOAL_CHECK(cut == nullptr || cut->state == CheckpointState::kStored, "a cut that is not stored");
-  job.committed_round = cut == nullptr ? 0 : cut->key.round;
-  job.committed_step = cut == nullptr ? Steps() : cut->step;
-  job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
-  for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
-    job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
-    job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;
-  }
-  job.next_sequence = cut == nullptr ? 0 : cut->next_sequence;
-  job.returned = cut == nullptr ? std::vector<DataLease>() : cut->returned;
-}
-
 std::string name_of(const CheckpointRecord* cut) {
   if (cut == nullptr) return "the initial parameters";
   return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
@@ -75,6 +60,21 @@ void say_rolled_back(Transaction& tx, JobId id, RoundNumber lost, const Checkpoi
 }
 
 }  // namespace
+
+void stand_at(JobRecord& job, const CheckpointRecord* cut) {
+  SHOAL_CHECK(cut == nullptr || cut->key.job == job.id || !job.spec.train.continue_from.empty(),
+              "the cut of another job");
+  SHOAL_CHECK(cut == nullptr || cut->state == CheckpointState::kStored, "a cut that is not stored");
+  job.committed_round = cut == nullptr ? 0 : cut->key.round;
+  job.committed_step = cut == nullptr ? Steps() : cut->step;
+  job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
+  for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+    job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
+    job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;
+  }
+  job.next_sequence = cut == nullptr ? 0 : cut->next_sequence;
+  job.returned = cut == nullptr ? std::vector<DataLease>() : cut->returned;
+}
 
 void go_forward(Transaction& tx, JobId id) {
   release_all(tx, id, ReleaseReason::kReplaced);

@@ -9,6 +9,9 @@
 
 namespace shoal::coordinator {
 
+// What is committed is what the cut has, which is stored; null: the seed.
+void stand_at(JobRecord& job, const CheckpointRecord* cut);
+
 // Called when no live replica of some stage holds the committed state and no checkpoint of exactly
 // that round exists: the whole job rolls back to the newest consistent cut, which may be the seed.
 void roll_back(Transaction& tx, JobId id);

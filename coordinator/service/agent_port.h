@@ -32,7 +32,8 @@ struct ReplicaPlace {
   JobId job;
   StageIndex stage = 0;
   std::int64_t epoch = 0;
-  CheckpointId source;  // what it loads or loaded from; none: not a checkpoint
+  CheckpointId source;     // what it loads or loaded from; none: not a checkpoint
+  bool continues = false;  // it loads all that its stage has there; else weights alone, to begin
   bool operator==(const ReplicaPlace&) const = default;
 };
 
@@ -49,6 +50,8 @@ class InputPort {
   // Whether it has a replica of another job than `job`, which wrote this checkpoint, that begins
   // from it.
   virtual bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job) = 0;
+  // Whether it has a replica, of whatever job, that continues this checkpoint.
+  virtual bool continues_from(AgentId agent, CheckpointId checkpoint) = 0;
   virtual void count_session() = 0;
   virtual void count_refused_message() = 0;
   // The place of a replica that has not ended, as stored.

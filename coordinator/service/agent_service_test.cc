@@ -167,7 +167,7 @@ TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
       assign->replica,
       {.key = open->body.key, .tokens = Tokens(100), .steps = Steps(10), .norm = 1}})));
   ASSERT_TRUE(agent.hear_a<ToReplica<ReducePlan>>());
-  const auto points = coordinator.store().reader()->series_names(assign->job);
+  const auto points = coordinator.store().reader()->series_of(assign->job);
   ASSERT_TRUE(points.ok());
 }
 
@@ -187,6 +187,7 @@ class RecordingInputs final : public InputPort {
   }
   bool works_for(AgentId agent, JobId) override { return agent == AgentId(1); }
   bool begins_from(AgentId agent, CheckpointId, JobId) override { return agent == AgentId(3); }
+  bool continues_from(AgentId agent, CheckpointId) override { return agent == AgentId(4); }
   void count_session() override {}
   void count_refused_message() override {}
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {
@@ -273,6 +274,22 @@ class CheckpointTransferTest : public ::testing::Test {
     while (writer->Read(&answer)) {
     }
     return writer->Finish();
+  }
+  // All files that the agent of this certificate gets for a stage, back to back.
+  std::string got_by(AgentId agent, StageIndex stage) {
+    door_->machine = agent;
+    grpc::ClientContext context;
+    TestAgent::prepare(context);
+    v1::GetCheckpointRequest request;
+    request.set_checkpoint(kId.n);
+    request.set_stage(stage);
+    auto reader = stub_->GetCheckpoint(&context, request);
+    std::string received;
+    for (v1::CheckpointUpload message; reader->Read(&message);) {
+      received += message.chunk().data();
+    }
+    EXPECT_TRUE(reader->Finish().ok());
+    return received;
   }
   std::int64_t went_on_at_ = 0;
   std::string content() const { return "{}" + std::string(3'000'000, 'w'); }
@@ -378,7 +395,7 @@ TEST_F(CheckpointTransferTest, AReplicaGetsTheFilesOfItsStageAndTheSharedOnes) {
 }
 
 // Whatever the cut of that job is, and without what only this one continues with.
-TEST_F(CheckpointTransferTest, AReplicaThatBeginsFromItGetsTheWeightsOfAllStages) {
+TEST_F(CheckpointTransferTest, ReplicasOfOtherJobsGetWhatTheyBeginOrContinueWith) {
   const std::vector<FileEntry> first{entry("config.json", "{}"),
                                      entry("model-00001-of-00002.safetensors", "one"),
                                      entry("shoal_state-00001-of-00002.safetensors", "m")};
@@ -392,19 +409,8 @@ TEST_F(CheckpointTransferTest, AReplicaThatBeginsFromItGetsTheWeightsOfAllStages
   ASSERT_TRUE(put(second, "twom").ok());
   ASSERT_TRUE(put(first, "{}onem").ok());
   change(CheckpointState::kStored);
-  door_->machine = AgentId(3);
-  grpc::ClientContext context;
-  TestAgent::prepare(context);
-  v1::GetCheckpointRequest request;
-  request.set_checkpoint(kId.n);
-  request.set_stage(4);
-  auto reader = stub_->GetCheckpoint(&context, request);
-  v1::CheckpointUpload message;
-  ASSERT_TRUE(reader->Read(&message));
-  std::string received;
-  while (reader->Read(&message)) received += message.chunk().data();
-  EXPECT_TRUE(reader->Finish().ok());
-  EXPECT_EQ(received, "{}onetwo");
+  EXPECT_EQ(got_by(AgentId(3), 4), "{}onetwo");
+  EXPECT_EQ(got_by(AgentId(4), 1), "{}twom") << "it continues: all of its stage";
 }
 
 TEST_F(CheckpointTransferTest, OthersNeitherUploadNorGetIt) {

@@ -42,6 +42,7 @@ class CheckpointFiles final : public CheckpointShelf {
   static Result<std::unique_ptr<CheckpointFiles>> open(const std::string& root,
                                                        FreeRoom room = free_room);
 
+  const std::string& root() const { return root_; }  // holds the folders of all
   std::string folder(CheckpointId id) const { return root_ + "/" + to_string(id); }
 
   // One upload in progress; dropping it unfinished keeps what was received, unless it failed for

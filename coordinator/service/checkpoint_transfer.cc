@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 
 #include "coordinator/service/agent_session.h"
+#include "coordinator/service/checkpoint_carriage.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "transfer/files.h"
@@ -78,10 +79,6 @@ bool is_final(const Error& error) {
   return error.code != Code::kCancelled && error.code != Code::kConflict &&
          error.code != Code::kUnavailable;
 }
-
-const Error kTooOld{Code::kIncompatible,
-                    "this agent cannot send checkpoints to an object store, or get them from there",
-                    "", "upgrade the agent to the version of the coordinator"};
 
 v1::PresignedRequest to_wire(const PresignedRequest& request) {
   v1::PresignedRequest wire;
@@ -247,8 +244,23 @@ Status CheckpointTransfer::hand_out(const Announced& part, CheckpointBucket::Upl
   return {};
 }
 
+// What it has sent is known to the store part by part.
+Status CheckpointTransfer::carry(Active& active, const Announced& part,
+                                 CheckpointBucket::Upload& upload,
+                                 const std::vector<FileEntry>& files, UploadStream* stream) {
+  spdlog::info("carries {} to the object store, which {} does not reach",
+               to_string(part.checkpoint), to_string(active.caller));
+  const CarriageHooks hooks{.works_on = [&](Bytes size) { active.works_on(size); },
+                            .is_at =
+                                [&](Bytes now) {
+                                  active.alive();
+                                  inputs_.post(CheckpointMoved{part.checkpoint, part.stage, now});
+                                }};
+  return carry_to_store(upload, files, files_.root(), *stream, hooks);
+}
+
 Status CheckpointTransfer::receive_in_bucket(Active& active, const Announced& part,
-                                             const std::vector<FileEntry>& files,
+                                             const std::vector<FileEntry>& files, bool by_requests,
                                              UploadStream* stream) {
   auto begun = bucket_->begin(part.checkpoint, part.stage, files);
   if (!begun) {
@@ -261,6 +273,7 @@ Status CheckpointTransfer::receive_in_bucket(Active& active, const Announced& pa
     active_.at(&active) = {part.checkpoint, part.stage};
   }
   active.alive();
+  if (!by_requests) return carry(active, part, upload, files, stream);
   if (Status s = hand_out(part, upload, kRequestsAhead, stream); !s.ok()) return s;
   Bytes sending;  // of a part that is under way
   for (v1::CheckpointUpload message; !upload.complete() && stream->Read(&message);) {
@@ -297,8 +310,7 @@ grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, AgentId calle
   if (caller && !part->stored && !inputs_.has_replica(caller, part->writer)) return kOfAnother;
   const auto take = [&]() -> Status {
     if (bucket_ == nullptr) return receive(active, *part, *files, stream);
-    if (!first.header().takes_requests()) return kTooOld;
-    return receive_in_bucket(active, *part, *files, stream);
+    return receive_in_bucket(active, *part, *files, first.header().takes_requests(), stream);
   };
   // Stored: the answer to an earlier upload was lost.
   const Status received = part->stored ? Status() : take();
@@ -327,7 +339,8 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
     if (record == nullptr || record->state != CheckpointState::kStored)
       return to_status(unknown(id));
     const JobId job = record->key.job;
-    const bool continues = !caller || inputs_.works_for(caller, job);
+    const bool continues =
+        !caller || inputs_.works_for(caller, job) || inputs_.continues_from(caller, id);
     const bool begins = caller && inputs_.begins_from(caller, id, job);
     if (!continues && !begins) return kOfAnother;
     if (continues) files = files_for_stage(*record, request->stage());
@@ -340,8 +353,14 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
   message.mutable_header()->set_checkpoint(id.n);
   message.mutable_header()->set_from(from.count());
   for (const FileEntry& file : files) *message.mutable_header()->add_files() = proto::to_wire(file);
-  if (is_in_bucket(id)) return send_requests(*request, message, files, from, writer);
+  if (is_in_bucket(id) && request->takes_requests())
+    return send_requests(id, message, files, from, writer);
   if (!writer->Write(message)) return grpc::Status::CANCELLED;
+  if (is_in_bucket(id)) {
+    const CarriageHooks hooks{.works_on = {}, .is_at = [&](Bytes) { active.alive(); }};
+    const Status carried = carry_from_store(*bucket_, id, files, from, *writer, hooks);
+    return carried.ok() ? grpc::Status::OK : to_status(carried.error());
+  }
   const Status sent = files_.read(id, files, from, [&](std::span<const std::byte> bytes) {
     active.alive();
     message.mutable_chunk()->set_data(bytes.data(), bytes.size());
@@ -350,12 +369,10 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
   return sent.ok() ? grpc::Status::OK : to_status(sent.error());
 }
 
-grpc::Status CheckpointTransfer::send_requests(const v1::GetCheckpointRequest& request,
-                                               v1::CheckpointUpload& header,
+grpc::Status CheckpointTransfer::send_requests(CheckpointId id, v1::CheckpointUpload& header,
                                                const std::vector<FileEntry>& files, Bytes from,
                                                grpc::ServerWriter<v1::CheckpointUpload>* writer) {
-  if (!request.takes_requests()) return to_status(kTooOld);
-  const auto requests = bucket_->requests_to_get(CheckpointId(request.checkpoint()), files, from);
+  const auto requests = bucket_->requests_to_get(id, files, from);
   if (!requests) return to_status(requests.error());
   header.mutable_header()->set_by_requests(true);
   if (!writer->Write(header)) return grpc::Status::CANCELLED;

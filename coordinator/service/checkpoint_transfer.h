@@ -3,7 +3,8 @@
 // transfer in which nothing moves for Limits::silence is cancelled by watch().
 //
 // With an object store (checkpoint_bucket.h) new checkpoints go there: the agent gets presigned
-// requests, a few at a time, and says how each of them goes. What lies in a folder is still read
+// requests, a few at a time, and says how each of them goes. An agent that does not reach the store
+// takes none: its files are carried (checkpoint_carriage.h). What lies in a folder is still read
 // from there.
 //
 // Both continue where an earlier one broke off. An upload is told first how much is here, and then,
@@ -91,11 +92,13 @@ class CheckpointTransfer {
                  UploadStream* stream) SHOAL_EXCLUDES(mutex_);
   Status acknowledge(const Announced& part, CheckpointFiles::Upload& upload, UploadStream* stream);
   Status receive_in_bucket(Active& active, const Announced& part,
-                           const std::vector<FileEntry>& files, UploadStream* stream)
-      SHOAL_EXCLUDES(mutex_);
+                           const std::vector<FileEntry>& files, bool by_requests,
+                           UploadStream* stream) SHOAL_EXCLUDES(mutex_);
+  Status carry(Active& active, const Announced& part, CheckpointBucket::Upload& upload,
+               const std::vector<FileEntry>& files, UploadStream* stream);
   Status hand_out(const Announced& part, CheckpointBucket::Upload& upload, std::size_t most,
                   UploadStream* stream);
-  grpc::Status send_requests(const v1::GetCheckpointRequest& request, v1::CheckpointUpload& header,
+  grpc::Status send_requests(CheckpointId id, v1::CheckpointUpload& header,
                              const std::vector<FileEntry>& files, Bytes from,
                              grpc::ServerWriter<v1::CheckpointUpload>* writer);
   bool is_in_bucket(CheckpointId id) const { return bucket_ != nullptr && !files_.has(id); }

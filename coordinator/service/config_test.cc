@@ -116,7 +116,7 @@ TEST(Config, HelpAndVersionAreTexts) {
   EXPECT_THAT(*read({"--version"})->text, HasSubstr("shoal-coordinator"));
 }
 
-TEST(Config, LoopbackIsRecognised) {
+TEST(Config, LoopbackIsRecognized) {
   EXPECT_TRUE(is_loopback("127.0.0.1:0"));
   EXPECT_TRUE(is_loopback("[::1]:80"));
   EXPECT_TRUE(is_loopback("localhost:80"));

@@ -26,6 +26,7 @@ class Places final : public InputPort {
   bool has_replica(AgentId, ReplicaId) override { return false; }
   bool works_for(AgentId, JobId) override { return false; }
   bool begins_from(AgentId, CheckpointId, JobId) override { return false; }
+  bool continues_from(AgentId, CheckpointId) override { return false; }
   void count_session() override {}
   void count_refused_message() override {}
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {

@@ -27,6 +27,7 @@ class LiveBoard {
   bool has_replica(AgentId agent, ReplicaId replica);
   bool works_for(AgentId agent, JobId job);
   bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job);
+  bool continues_from(AgentId agent, CheckpointId checkpoint);
 
   std::shared_ptr<const LiveView> view(Instant now);
   std::optional<ReplicaPlace> place_of(ReplicaId replica);  // none: it has ended, or never was
@@ -38,12 +39,16 @@ class LiveBoard {
     Bytes resident;
     std::optional<RelayFigures> relay;
     RefusalCounts refused;  // as its last heartbeat said
+    std::string name;
+    bool trains = false;
+    AllowedPrograms programs;
   };
   struct Load {
     JobId job;
     JoinWatch watch;
   };
 
+  void note(const AgentRecord& agent) SHOAL_REQUIRES(mutex_);
   void note(const JobRecord& job) SHOAL_REQUIRES(mutex_);
   void note(const ReplicaRecord& replica) SHOAL_REQUIRES(mutex_);
   void note(Agent& agent, const Heartbeat& heartbeat) SHOAL_REQUIRES(mutex_);

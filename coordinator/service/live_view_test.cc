@@ -309,6 +309,13 @@ TEST(LiveBoard, WhoHasAReplicaWorksForItsJob) {
   EXPECT_TRUE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)));
   EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(5))) << "its own";
   EXPECT_FALSE(board.begins_from(AgentId(2), CheckpointId(7), JobId(4)));
+  EXPECT_FALSE(board.continues_from(AgentId(1), CheckpointId(7)));
+  replica.source.key.round = 9;
+  board.stored(replica);
+  EXPECT_FALSE(board.begins_from(AgentId(1), CheckpointId(7), JobId(4)))
+      << "not with weights alone";
+  EXPECT_TRUE(board.continues_from(AgentId(1), CheckpointId(7)));
+  EXPECT_FALSE(board.continues_from(AgentId(2), CheckpointId(7)));
   replica.state = ReplicaState::kReleased;
   board.stored(replica);
   EXPECT_FALSE(board.works_for(AgentId(1), JobId(5)));

@@ -85,6 +85,9 @@ class Runtime final : public Cluster, public InputPort {
   bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job) override {
     return board_->begins_from(agent, checkpoint, job);
   }
+  bool continues_from(AgentId agent, CheckpointId checkpoint) override {
+    return board_->continues_from(agent, checkpoint);
+  }
   void count_session() override { ++sessions_opened_; }
   void count_refused_message() override { ++messages_refused_; }
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {

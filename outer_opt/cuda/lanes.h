@@ -12,7 +12,7 @@
 // Everything is loaded first and then worked on, several blocks at a time, so that many bytes are
 // under way. Values are taken four at a time where they lie at multiples of 16 bytes. The part of a
 // vector that a member owns may begin anywhere; then, and in the block at the end that is not full,
-// neighbouring lanes take neighbouring values, as few at a time as the encoding allows.
+// neighboring lanes take neighboring values, as few at a time as the encoding allows.
 #pragma once
 
 #include <cmath>

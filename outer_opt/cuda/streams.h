@@ -2,8 +2,8 @@
 // Each operation says what it loads of some values and how it finishes them; walk() takes a vector
 // through it, a tile at a time: the threads of a block load all of a tile, then work on it, so that
 // many bytes are under way. Where all vectors of an operation lie at multiples of their packs a
-// thread takes four values in one piece, elsewhere single ones; neighbouring threads take
-// neighbouring ones either way, and what is left at the end is done by single values.
+// thread takes four values in one piece, elsewhere single ones; neighboring threads take
+// neighboring ones either way, and what is left at the end is done by single values.
 //
 // Like lanes.h for the device and, in lanes_test.cc, for the host. An operation has
 //   bool wide() const;                         whether its vectors can be read in packs

@@ -147,7 +147,9 @@ class PeerNodeImpl final : public PeerNode {
   LinkEstimates links_ SHOAL_GUARDED_BY(mutex_);
   RefusalCounter streams_;  // that peers opened and nobody took
   ProbeGate gate_;
+  // Asks of joiners wait for reduces; what reduces wait for does not wait behind them.
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
+  StreamServers joiner_servers_{kServersMax, kStreamsWaitingMax};
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
   std::shared_ptr<Ways> ways_;
@@ -192,10 +194,13 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     std::shared_ptr<wire::stream::Stream> stream, std::string_view purpose) {
   using wire::stream::BlockingStream;
   if (const auto why = guard_.why_not(*stream->pair())) return refuse(*why);
-  const auto serve = [&](StreamServers::Serve answer) {
-    auto taken = servers_.take(std::move(stream), std::move(answer));
+  const auto serve_by = [&](StreamServers& servers, StreamServers::Serve answer) {
+    auto taken = servers.take(std::move(stream), std::move(answer));
     if (!taken) streams_.count(RefusalReason::kLimits);
     return taken;
+  };
+  const auto serve = [&](StreamServers::Serve answer) {
+    return serve_by(servers_, std::move(answer));
   };
   if (purpose == kProbePurpose) {
     return serve([this](BlockingStream& asker) {
@@ -208,7 +213,7 @@ std::shared_ptr<wire::stream::StreamEvents> PeerNodeImpl::accept(
     });
   }
   if (purpose == kStatePurpose) {
-    return serve([this](BlockingStream& joiner) {
+    return serve_by(joiner_servers_, [this](BlockingStream& joiner) {
       return serve_state(joiner, [&](const StateAsk& ask) { return answer_ask(ask, joiner); });
     });
   }
@@ -307,6 +312,7 @@ PeerNodeImpl::~PeerNodeImpl() {
     });  // each ends within watch()'s bounds
   }
   servers_.stop();
+  joiner_servers_.stop();
   workers_.stop();
   if (ways_) ways_->close();
   node_.reset();

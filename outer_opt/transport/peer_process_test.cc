@@ -195,7 +195,7 @@ class PeerProcess : public testing::Test {
 
 TEST_F(PeerProcess, KilledIsNamedAtOnce) { expect_named(*butterfly_, 1, SIGKILL); }
 TEST_F(PeerProcess, FrozenIsNamedByTheKeepAlive) { expect_named(*frozen_, 1, SIGSTOP); }
-// Not a neighbour of the survivor that is watched: the one between them says who it was.
+// Not a neighbor of the survivor that is watched: the one between them says who it was.
 TEST_F(PeerProcess, ARingOfFourAgreesAndNamesTheKilled) { expect_named(*ring_, 2, SIGKILL); }
 TEST_F(PeerProcess, AnAllGatherOfFourAgrees) {
   First first = meet(*gather_);

@@ -233,7 +233,7 @@ TEST(Reduce, HeartbeatsPassWhileItFillsASlowLine) {
   EXPECT_GT(result.outcome.stats.reduce_s, 3.1);
 }
 
-TEST(Reduce, WeightlessAndUndiallableMembersTakePart) {
+TEST(Reduce, WeightlessAndUndialableMembersTakePart) {
   Swarm swarm(4, 10'000, CodecKind::kInt8, {1, 2, 0, 0});
   swarm.plan.members[2].address.clear();
   swarm.plan.members[3].weight = 0;

@@ -146,6 +146,48 @@ TEST_F(StateJoin, EndsAtOnceWhenItIsStopped) {
   EXPECT_EQ(running.get().error().code, Code::kCancelled);
 }
 
+// A member may need the momentum for the very reduce that the asks of joiners wait for.
+TEST_F(StateJoin, AsksThatWaitLeaveOthersTheirThreads) {
+  constexpr int kAsks = 80;  // more than there are threads for one kind of stream
+  std::promise<void> over;
+  const std::shared_future<void> wait = over.get_future().share();
+  std::atomic<int> waiting = 0;
+  nodes_[0]->set_state_handler([&](const StateAsk&) {
+    ++waiting;
+    wait.wait();
+    return StateAnswer{.refusal = StateRefusal::kNotHere};
+  });
+  nodes_[0]->set_momentum_handler(
+      [](ReplicaId, const RoundKey&, const ValueRange&, const auto& send) -> Status {
+        send(std::vector<float>(8, 1.5f));
+        return {};
+      });
+  const PeerAddress source = names()[0];
+  std::vector<std::jthread> joiners;
+  for (int i = 0; i < kAsks; ++i) {
+    joiners.emplace_back([&](std::stop_token stop) {
+      TestTarget target(8);
+      JoinNews news;
+      JoinSession one({JobId(1), 0, 0}, {.values = 8}, {source}, target, {}, 1, steady());
+      (void)joiner_->join(
+          one, news, [](const JoinSession&) {}, stop);
+    });
+  }
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (waiting < 64 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_EQ(waiting, 64);
+  std::vector<float> momentum(8);
+  const Status status = nodes_[1]->fetch_momentum({ReplicaId(5), source.address, 0, 8},
+                                                  {JobId(1), 0, 0}, momentum, {});
+  EXPECT_TRUE(status.ok()) << to_string(status.error());
+  EXPECT_EQ(momentum[7], 1.5f);
+  for (std::jthread& joiner : joiners) joiner.request_stop();
+  over.set_value();
+  nodes_.clear();
+}
+
 TEST(StateWire, AnAnswerArrivesAsItWasOrIsRefused) {
   StateAnswer answer;
   answer.held = 7;

@@ -102,6 +102,11 @@ struct Ways::Attempt {
 // ---- life
 
 void Ways::close() {
+  {
+    const MutexLock lock(mutex_);
+    closing_ = true;
+  }
+  identified_.notify_all();
   std::promise<void> closed;
   net::post(node_.io(), [&] {
     is_over_ = true;
@@ -120,6 +125,7 @@ void Ways::set_identity(std::shared_ptr<const PeerIdentity> identity, bool anew)
     identity_ = std::move(identity);
     if (anew) peers_.clear();
   }
+  identified_.notify_all();
   net::post(node_.io(), [self = shared_from_this()] { self->arrange(); });
 }
 
@@ -509,9 +515,15 @@ void Ways::given(ReplicaId by, const PairPtr& pair) {
   pair->close();  // too late
 }
 
-Status Ways::answer_name(std::string_view words) const {
+// A peer on this host needs no certificate of ours, so it may dial before ours is here.
+Status Ways::answer_name(std::string_view words) {
   const MutexLock lock(mutex_);
-  if (identity_ && words == std::to_string(identity_->own.replica.n)) return {};
+  const auto is_named = [&]() SHOAL_REQUIRES(mutex_) {
+    return identity_ && words == std::to_string(identity_->own.replica.n);
+  };
+  identified_.wait_for(mutex_, std::chrono::nanoseconds(options_.name_limit.ns),
+                       [&]() SHOAL_REQUIRES(mutex_) { return closing_ || is_named(); });
+  if (is_named()) return {};
   return Error{Code::kNotFound, "this is another replica", "purpose", ""};
 }
 

@@ -64,6 +64,7 @@ struct WaysOptions {
   Duration lent_limit = seconds(1);    // for a pair that the peer is about to lend
   Duration call_limit = seconds(3);    // of a call over one relay
   Duration back_limit = seconds(3);    // for a peer that was asked to dial
+  Duration name_limit = seconds(2);    // for the certificate of a process that is asked its name
   Duration again = seconds(120);       // what failed is left out for so long
   Duration relay_again = seconds(15);  // a relay that failed is asked last for so long
   wire::relay::WaitOptions wait;       // its `relay` is set here
@@ -149,7 +150,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   void lent(ReplicaId by, const PairPtr& pair);
   void given(ReplicaId by, const PairPtr& pair);
   Status dial_back(ReplicaId whom, std::string_view words);
-  Status answer_name(std::string_view words) const;
+  Status answer_name(std::string_view words);
 
   // ---- where it waits
   std::map<std::string, std::string> wanted_relays(ReplicaId own) const;
@@ -160,6 +161,8 @@ class Ways : public std::enable_shared_from_this<Ways> {
   const WaysOptions options_;
 
   mutable Mutex mutex_;
+  CondVar identified_;  // identity_ is another one, or closing_ is set
+  bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
   std::shared_ptr<const PeerIdentity> identity_ SHOAL_GUARDED_BY(mutex_);
   std::vector<Relay> relays_ SHOAL_GUARDED_BY(mutex_);
   std::map<ReplicaId, Peer> peers_ SHOAL_GUARDED_BY(mutex_);

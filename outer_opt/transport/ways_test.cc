@@ -2,6 +2,8 @@
 // real relays. A hidden node says an address of this host on which nothing listens.
 #include "outer_opt/transport/ways.h"
 
+#include <thread>
+
 #include <gtest/gtest.h>
 
 #include "outer_opt/transport/reduce_test_util.h"
@@ -20,7 +22,7 @@ constexpr char kNobodyHere[] = "127.9.9.9";
 
 WaysOptions quick() {
   WaysOptions options;
-  options.lent_limit = milliseconds(300);
+  options.lent_limit = options.name_limit = milliseconds(300);
   options.wait.backoff_first = milliseconds(20);
   options.wait.backoff_max = milliseconds(100);
   return options;
@@ -235,6 +237,20 @@ TEST(Ways, AProcessOfThisHostIsAskedWhoItIs) {
   for (const PeerAddress& address : {other.address(), one.address()}) {
     expect_way(one.reach({ReplicaId(2), address.address}), PeerWay::kRelayed, 2, cluster);
   }
+}
+
+// Its peers may hear of a replica before its certificate is issued.
+TEST(Ways, AProcessOfThisHostMayLearnItsNameALittleLater) {
+  const TestCluster cluster;
+  Member one(cluster, 1, false, {}, {}, true), other(cluster, 3, false, {}, {}, true);
+  other.ways().set_identity(identity_of(cluster, 9), true);
+  const std::jthread issue([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    other.ways().set_identity(identity_of(cluster, 3), true);
+  });
+  const auto reached = one.reach(other);
+  ASSERT_TRUE(reached.ok()) << to_string(reached.error());
+  EXPECT_TRUE(reached->pair->is_local());
 }
 
 TEST(Ways, WhoeverCannotBeReachedIsNamed) {

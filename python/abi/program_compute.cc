@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "job/data_rules.h"
 #include "proto/job_spec_text.h"
 #include "python/abi/checkpoint_head.h"
 #include "python/abi/program_stage.h"
@@ -38,10 +39,10 @@ MaybeFailure check_spec(const replica::ComputeOrder& order) {
         "sync.algorithm: a Python program takes its own inner steps, which ddp does not allow "
         "(choose diloco, local_sgd, async or none)");
   }
-  if (!order.spec.model.init.empty()) {
+  if (folder_of_weights(order.spec.model.init)) {
     return refusal(
-        "model.init: a Python program loads its own weights before it calls replica.diloco() "
-        "(leave it out)");
+        "model.init: a Python program loads the weights of a folder itself, before it calls "
+        "replica.diloco() (leave it out, or name a checkpoint)");
   }
   if (order.spec.train.join == JoinMoments::kMoments) {
     return refusal(
@@ -92,8 +93,11 @@ class ProgramCompute final : public replica::Compute {
     return {{0, value_count_, false}};
   }
   Digest data() const override { return model_.data; }
-  MaybeFailure seed(const std::filesystem::path&) override {
-    orders_.ask(order_of(SHOAL_SEED));
+  MaybeFailure seed(const std::filesystem::path& checkpoint) override {
+    const std::string path = checkpoint_of_weights(spec_.model.init) ? checkpoint.string() : "";
+    shoal_order order = order_of(SHOAL_SEED);
+    order.text = path.c_str();
+    orders_.ask(order);
     return std::nullopt;
   }
 

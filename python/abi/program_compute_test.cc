@@ -27,6 +27,7 @@ class Program {
   double loss = 1.5;
   shoal_order model = {};  // SHOAL_MODEL, when it was answered
   int begun = 0;           // how often SHOAL_BEGIN came
+  std::string seeded = "not yet";
 
  private:
   void run(const std::stop_token& stop) {
@@ -53,6 +54,9 @@ class Program {
         return;
       case SHOAL_BEGIN:
         ++begun;
+        break;
+      case SHOAL_SEED:
+        seeded = order.text;
         break;
       case SHOAL_READ:
         std::ranges::copy(values, given.begin());
@@ -108,6 +112,18 @@ TEST(ProgramCompute, IsWhatTheProgramSays) {
   EXPECT_EQ(read, (std::vector<float>{1, 2, 3}));
   rig.compute->write_parameters(std::vector<float>{4, 5, 6});
   EXPECT_EQ(rig.program.values, (std::vector<float>{4, 5, 6}));
+}
+
+TEST(ProgramCompute, BeginsAsTheProgramBuiltItOrFromTheCheckpointOfTheJob) {
+  Rig built;
+  ASSERT_FALSE(built.make().has_value());
+  ASSERT_FALSE(built.compute->seed("/fetched/old").has_value());
+  EXPECT_EQ(built.program.seeded, "");
+  Rig from;
+  from.spec.model.init = "ckpt_7";
+  ASSERT_FALSE(from.make().has_value());
+  ASSERT_FALSE(from.compute->seed("/fetched/ckpt_7").has_value());
+  EXPECT_EQ(from.program.seeded, "/fetched/ckpt_7");
 }
 
 TEST(ProgramCompute, CountsLossPerTokenAndLeavesOutMissingBatches) {

@@ -1,6 +1,7 @@
 #include "python/abi/program_stage.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -89,7 +90,10 @@ MaybeComputeFailure ProgramStage::last(const StagePass& pass, bool add, swarm::L
   if (train && add) order.flags |= SHOAL_ADD;
   input_gradient.resize(train ? values() : 0);
   attach(order, pass.input, input_gradient);
+  loss = {};
   const double mean = orders_.ask(order).loss;
+  // The program has no such held-out items. In training the gradient shows what is not finite.
+  if (!train && std::isnan(mean)) return std::nullopt;
   loss.tokens = Tokens(shape().rows());
   loss.nats = mean * static_cast<double>(loss.tokens.count());
   return std::nullopt;
@@ -109,8 +113,10 @@ MaybeComputeFailure ProgramStage::step(std::int64_t step, Tokens tokens, Stepped
   order.kind = SHOAL_STEP;
   order.step = step;
   order.count = tokens.count();
-  const Answer answer = orders_.ask(order);
-  out = {answer.gradient_norm, answer.lr, std::isfinite(answer.gradient_norm)};
+  Answer answer = orders_.ask(order);
+  for (LoggedValue& one : answer.logged) one.step = Steps(step + 1);
+  out = {answer.gradient_norm, answer.lr, std::isfinite(answer.gradient_norm),
+         std::move(answer.logged)};
   nonfinite_in_a_row_ = out.finite ? 0 : nonfinite_in_a_row_ + 1;
   if (nonfinite_in_a_row_ < kNonfiniteMax) return std::nullopt;
   return swarm::ComputeFailure{

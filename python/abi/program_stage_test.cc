@@ -33,7 +33,7 @@ class Program {
   explicit Program(Orders& orders) : orders_(orders) {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
-  double gradient_norm = 0.5;
+  double gradient_norm = 0.5, loss = 1.5;
   std::vector<shoal_order> heard() {
     const MutexLock lock(mutex_);
     return heard_;
@@ -55,9 +55,13 @@ class Program {
       order.output[i] = 1 + (i < order.value_count ? order.values[i] : 0);
     }
     if (order.kind == SHOAL_LOSS) {
-      EXPECT_TRUE(orders_.answer_loss(1.5).ok());
+      EXPECT_TRUE(orders_.answer_loss(loss).ok());
     } else if (order.kind == SHOAL_STEP) {
-      EXPECT_TRUE(orders_.answer(order.kind, {.lr = 0.1, .gradient_norm = gradient_norm}).ok());
+      EXPECT_TRUE(orders_
+                      .answer(order.kind, {.lr = 0.1,
+                                           .gradient_norm = gradient_norm,
+                                           .logged = {{"norm", {}, 3}}})
+                      .ok());
     } else {
       EXPECT_TRUE(orders_.answer(0, {}).ok());
     }
@@ -121,6 +125,9 @@ TEST(ProgramStage, ALossIsSummedOverTokensAndHeldOutOnesHaveNoGradient) {
   EXPECT_TRUE(rig.out.empty());
   EXPECT_EQ(rig.last_heard().flags, 0);
   EXPECT_EQ(rig.last_heard().count, 20);
+  rig.program.loss = std::numeric_limits<double>::quiet_NaN();
+  ASSERT_FALSE(rig.stage.last(rig.pass(PassKind::kLoss), true, loss, rig.out));
+  EXPECT_EQ(loss.tokens, Tokens(0)) << "the program has no such items";
 }
 
 TEST(ProgramStage, OnlyWhatIsKeptIsForgotten) {
@@ -144,6 +151,7 @@ TEST(ProgramStage, AStepSaysItsTokensAndTenInARowThatAreNotFiniteFail) {
   EXPECT_EQ(rig.last_heard().count, 60);
   EXPECT_EQ(stepped.gradient_norm, 0.5);
   EXPECT_EQ(stepped.lr, 0.1);
+  EXPECT_EQ(stepped.logged, (std::vector<LoggedValue>{{"norm", Steps(4), 3}}));
   rig.program.gradient_norm = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 9; ++i) ASSERT_FALSE(rig.stage.step(4 + i, Tokens(6), stepped)) << i;
   EXPECT_FALSE(stepped.finite);

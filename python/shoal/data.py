@@ -29,7 +29,7 @@ def beneath_roots(path, roots):
     for _, folder in folders:
         if os.path.commonpath([real, os.path.realpath(folder)]) == os.path.realpath(folder):
             return real
-    raise Error(f"data.train: {path} is beneath no data root of this agent "
+    raise Error(f"{path} is beneath no data root of this agent "
                 f"({', '.join(f for _, f in folders) or 'it has none'}; start it with --data-root)")
 
 
@@ -52,6 +52,8 @@ class Tokens:
     def __getitem__(self, index):
         first = index * self.context
         window = self.tokens[first:first + self.context + 1]
+        if hasattr(window, "astype"):  # PyTorch before 2.3 knows no uint16 of numpy
+            window = window.astype("int64")
         window = torch.as_tensor(window).to(torch.long)
         return window[:-1], window[1:]
 
@@ -96,9 +98,15 @@ def held_out_batch(dataset, index, batches, count, collate, part=(0, 1)):
     return collate([_evenly(dataset, place, wanted) for place in places])
 
 
+def held_out_items(dataset, wanted):
+    """How many are evaluated."""
+    return min(wanted, len(dataset))
+
+
 def held_out_microbatch(dataset, first, count, wanted, collate):
-    """Items `first` ... of `wanted` held-out ones, evenly spaced; after the last comes the first."""
-    wanted = min(wanted, len(dataset))
+    """Items `first` ... of `wanted` held-out ones, evenly spaced; behind the last, where none is
+    evaluated, comes the first."""
+    wanted = held_out_items(dataset, wanted)
     places = [(first + i) % wanted for i in range(count)]
     return collate([_evenly(dataset, place, wanted) for place in places])
 

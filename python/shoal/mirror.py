@@ -5,10 +5,11 @@
     python3 -m shoal.mirror JOB --mlflow http://127.0.0.1:5000 --follow
 
 Reads the REST API alone: it runs on any host that reaches the coordinator, beside the job or long after it, and what
-happens to it does not touch the job. Each committed round becomes one point, at the inner step with which it ended.
+happens to it does not touch the job. Each committed round becomes one point, at the inner step with which it ended;
+numbers that a program logs (run.log) become points of their own, log.NAME, at the steps at which they were logged.
 Ran before for the same job and board, it continues with the round after the last one (a small file below
-$XDG_STATE_HOME/shoal/mirror says which). The address is that of `shoal` (--addr, SHOAL_ADDR), the token likewise
-(--token-file, SHOAL_TOKEN_FILE, SHOAL_TOKEN). Boards are the packages tensorboard, wandb and mlflow of PyPI; only the
+$XDG_STATE_HOME/shoal/mirror says which). Address, token and CA are those of `shoal`: options, SHOAL_ADDR,
+SHOAL_TOKEN_FILE, SHOAL_TOKEN, SHOAL_CA, or what `shoal up` and `shoal login` keep (from Python 3.11 on). Boards are the packages tensorboard, wandb and mlflow of PyPI; only the
 one that is named must be installed. wandb follows its own environment: WANDB_MODE=offline keeps the run on this host.
 """
 import argparse
@@ -25,7 +26,10 @@ import urllib.parse
 import urllib.request
 
 PAGE = 200
+POINTS = 10_000  # of a series, in one answer
+LOGGED = "log."
 LIMIT_S = 30
+DEFAULT_ADDRESS = "http://127.0.0.1:7070"
 ENDED = ("completed", "cancelled", "failed")
 
 
@@ -74,6 +78,21 @@ class Api:
             if page["next_cursor"] is None:
                 return found[::-1]
             cursor = "&cursor=" + urllib.parse.quote(page["next_cursor"])
+
+
+    def logged(self, job, after, until):
+        """(step, time, values) of what programs logged at the steps from `after` on, `until` among them; the mean over
+        the replicas."""
+        points = {}
+        for name in (one["name"] for one in self.get(f"/jobs/{job}/series")["items"]):
+            if not name.startswith(LOGGED):
+                continue
+            query = urllib.parse.urlencode({"name": name, "x": "step", "from": after + 1, "to": until,
+                                            "max_points": POINTS})
+            for line in self.get(f"/jobs/{job}/series/query?{query}")["series"]:
+                for step, value, at in zip(line["x"], line["y"], line["time"]):
+                    points.setdefault(int(step), (at, {}))[1][name] = value
+        return [(step, *points[step]) for step in sorted(points)]
 
 
 def values_of(one):
@@ -174,7 +193,8 @@ class MLflow:
 
 
 class Place:
-    """Which round a board has last, in a file that is written whole."""
+    """Which round a board has last, and up to which inner step what programs logged: (epoch, round, step), in a file
+    that is written whole."""
 
     def __init__(self, job, board):
         state = os.environ.get("XDG_STATE_HOME") or pathlib.Path.home() / ".local" / "state"
@@ -183,10 +203,11 @@ class Place:
 
     def read(self):
         try:
-            return tuple(json.loads(self.file.read_text()))
+            epoch, number, *step = json.loads(self.file.read_text())
+            return epoch, number, step[0] if step else 0
         except FileNotFoundError:
             return None
-        except ValueError as damage:
+        except (TypeError, ValueError) as damage:
             raise Trouble(f"{self.file} is damaged: {damage} (delete it: all rounds are sent again)") from damage
 
     def write(self, last):
@@ -196,21 +217,59 @@ class Place:
         partial.replace(self.file)
 
 
-def mirror(api, job, board, place):
-    """Sends what is new. Returns how many rounds that were."""
-    new = api.rounds_after(job["id"], place.read())
+def mirror(api, job, board, place, ended=False):
+    """Sends what is new. Returns how many rounds that were.
+
+    What was logged waits for the round after it, because the last of it may be on its way; not when the job has ended.
+    """
+    known = place.read()
+    epoch, number, step = known or (0, 0, 0)
+    new = api.rounds_after(job["id"], known and (epoch, number))
+    if not new and not ended:
+        return 0
+    if new and new[0]["epoch"] > epoch:
+        step = min(step, new[0]["from_step"])  # the job went back
+    until = new[-1]["from_step"] if new and not ended else 2**53
+    logged = api.logged(job["id"], step, until)
+    for point in logged:
+        board.add(*point)
     for one in new:
         board.add(one["to_step"], unix_s(one["committed_at"]), values_of(one))
-    if new:
+    if new or logged:
         board.keep()
-        place.write((new[-1]["epoch"], new[-1]["round"]))
+        epoch, number = (new[-1]["epoch"], new[-1]["round"]) if new else (epoch, number)
+        place.write((epoch, number, max([step, *(point[0] for point in logged)])))
     return len(new)
 
 
-def token_of(options):
-    if options.token_file:
-        return pathlib.Path(options.token_file).read_text(encoding="utf-8").strip()
-    return os.environ.get("SHOAL_TOKEN", "")
+def saved_login(address):
+    """What `shoal login` keeps of the cluster at this address, or of the current one: addr, token or token_file, ca."""
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        return {}
+    folder = os.environ.get("XDG_CONFIG_HOME") or pathlib.Path.home() / ".config"
+    try:
+        saved = tomllib.loads((pathlib.Path(folder) / "shoal/config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    contexts = saved.get("contexts", {})
+    if not address:
+        return contexts.get(saved.get("current"), {})
+    return next((one for one in contexts.values() if one.get("addr") == address.rstrip("/")), {})
+
+
+def api_of(options):
+    login = saved_login(options.addr)
+    token, file = os.environ.get("SHOAL_TOKEN", ""), options.token_file
+    if not file and not token:
+        token, file = login.get("token", ""), login.get("token_file")
+    if file:
+        try:
+            token = pathlib.Path(file).read_text(encoding="utf-8").strip()
+        except OSError as failure:
+            raise Trouble(f"the token cannot be read: {failure}") from failure
+    return Api(options.addr or login.get("addr", DEFAULT_ADDRESS), token, options.ca or login.get("ca"))
 
 
 def parse(arguments):
@@ -223,14 +282,16 @@ def parse(arguments):
     board.add_argument("--mlflow", metavar="URI", help="a run in the experiment `shoal` of this tracking server or folder")
     parser.add_argument("--follow", action="store_true", help="until the job has ended")
     parser.add_argument("--every", type=float, default=5, metavar="S", help="how often to look, with --follow [5]")
-    parser.add_argument("--addr", default=os.environ.get("SHOAL_ADDR", "http://127.0.0.1:7070"))
+    parser.add_argument("--addr", default=os.environ.get("SHOAL_ADDR"),
+                        help=f"of the coordinator [that of `shoal login`, else {DEFAULT_ADDRESS}]")
     parser.add_argument("--ca", default=os.environ.get("SHOAL_CA"), help="file with the CAs that are believed")
-    parser.add_argument("--token-file", default=os.environ.get("SHOAL_TOKEN_FILE"))
+    parser.add_argument("--token-file", default=os.environ.get("SHOAL_TOKEN_FILE"),
+                        help="file with a token of the scope viewer [that of `shoal login`]")
     return parser.parse_args(arguments)
 
 
 def run(options):
-    api = Api(options.addr, token_of(options), options.ca)
+    api = api_of(options)
     job = api.job(options.job)
     kind, target = next((kind, getattr(options, kind)) for kind in ("tensorboard", "wandb", "mlflow")
                         if getattr(options, kind))
@@ -238,7 +299,7 @@ def run(options):
     place, count = Place(job, f"{kind}-{target}"), 0
     while True:
         phase = api.job(job["id"])["status"]["phase"]  # before the rounds: the last one is among them then
-        count += mirror(api, job, board, place)
+        count += mirror(api, job, board, place, phase in ENDED)
         if not options.follow or phase in ENDED:
             break
         time.sleep(options.every)

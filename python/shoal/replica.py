@@ -104,8 +104,9 @@ class Replica:
         return Run(self, model, optimizer)
 
     def pipeline(self, stages, optimizer_of, loss_of, model=None, example=None):
-        """A run of one stage of a model. `stages`: a module for each, or a torch.nn.Sequential that
-        is cut by what its modules do with `example`, a batch of one input.
+        """A run of one stage of a model. `stages`: a module for each; or for each a function that
+        makes it, of which the replica calls one; or a torch.nn.Sequential that is cut by what its
+        modules do with `example`, a batch of one input.
         `optimizer_of(stage)`: the optimizer of a stage; `loss_of(output, target)`: the mean loss of
         a batch. `model`: the whole model, after which parameters are named in checkpoints; else
         they are named as in torch.nn.Sequential(*stages)."""
@@ -118,7 +119,12 @@ class Replica:
         if not path:
             raise Error("the job reads a dataset of the cluster, no file: use replica.dataset, or set "
                         "data.train")
-        return beneath_roots(path, os.environ.get("SHOAL_DATA_ROOTS", ""))
+        return self.path(path)
+
+    def path(self, name):
+        """Path on this host of `name`, a path or ROOT:PATH, beneath a data root of the agent: of
+        further data, or of the weights that the model begins with."""
+        return beneath_roots(name, os.environ.get("SHOAL_DATA_ROOTS", ""))
 
     @functools.cached_property
     def dataset(self):

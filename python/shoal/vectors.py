@@ -24,6 +24,7 @@ class Vectors:
 
     def __init__(self, model, names=None, rank=0):
         """`names`: of a stage's parameters in the whole model, by their id(); else the model's own."""
+        self.is_part = names is not None  # of a model, as a stage is
         self._model = shards.whole_model(model)
         shards.reshard(self._model)
         self.parameters = [(names[id(p)] if names else n, p)

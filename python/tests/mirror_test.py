@@ -3,16 +3,18 @@ import http.server
 import json
 import os
 import pathlib
+import sys
 import tempfile
 import threading
 import unittest
+import urllib.parse
 from unittest import mock
 
 from shoal import mirror
 
 
 def committed(number, epoch=0, **more):
-    return {"round": number, "epoch": epoch, "state": "committed", "to_step": 10 * number, "tokens": 1000,
+    return {"round": number, "epoch": epoch, "state": "committed", "from_step": 10 * number - 10, "to_step": 10 * number, "tokens": 1000,
             "train_loss": 2.5, "validation_loss": None, "outer_lr": 0.7, "bytes_sent": 5, "bytes_received": 6,
             "compute_utilisation": None, "committed_at": "2026-11-27T03:00:00.500Z", "seconds": {"total": 2.0},
             "contributions": [{"state": "committed"}, {"state": "rejected"}], **more}
@@ -38,7 +40,7 @@ class Recorded:
 class Coordinator(http.server.BaseHTTPRequestHandler):
     """Answers as the REST API does for one job: rounds in pages, the newest first."""
 
-    rounds, page, seen = [], 2, []
+    rounds, logged, page, seen = [], {}, 2, []
 
     def do_GET(self):
         self.seen.append((self.path, self.headers.get("Authorization")))
@@ -49,6 +51,12 @@ class Coordinator(http.server.BaseHTTPRequestHandler):
             following = start + self.page
             body = {"items": newest[start:following],
                     "next_cursor": str(following) if following < len(newest) else None}
+        elif "/series/query" in self.path:
+            query = dict(urllib.parse.parse_qsl(self.path.split("?")[1]))
+            steps = [step for step in self.logged[query["name"]] if float(query["from"]) <= step <= float(query["to"])]
+            body = {"series": [{"x": steps, "y": [step / 2 for step in steps], "time": [1.5e9 + step for step in steps]}]}
+        elif "/series" in self.path:
+            body = {"items": [{"name": name} for name in ("train_loss", *self.logged)], "next_cursor": None}
         elif "nobody" in self.path:
             body, status = {"detail": "there is no job nobody"}, 404
         self.send_response(status)
@@ -70,15 +78,15 @@ class MirrorTest(unittest.TestCase):
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.addCleanup(self.server.server_close)
         self.addCleanup(self.server.shutdown)
-        Coordinator.rounds, Coordinator.seen = [], []
+        Coordinator.rounds, Coordinator.logged, Coordinator.seen = [], {}, []
         self.api = mirror.Api(f"http://127.0.0.1:{self.server.server_port}", "secret")
         self.board, self.place = Recorded(), mirror.Place(JOB, "recorded")
 
     def steps(self):
         return [step for step, _, _ in self.board.points]
 
-    def mirror(self):
-        return mirror.mirror(self.api, JOB, self.board, self.place)
+    def mirror(self, ended=False):
+        return mirror.mirror(self.api, JOB, self.board, self.place, ended)
 
     def test_every_committed_round_comes_once_and_in_order(self):
         Coordinator.rounds = [committed(number) for number in range(1, 6)]
@@ -97,6 +105,26 @@ class MirrorTest(unittest.TestCase):
         Coordinator.rounds = [committed(1), committed(2, epoch=1)]
         self.assertEqual(self.mirror(), 1)
         self.assertEqual(self.board.points[-1][2]["epoch"], 1)
+
+    def test_what_programs_log_comes_once_a_round_later(self):
+        Coordinator.logged = {"log.norm": [4, 9, 14, 19], "log.aux": [4]}
+        Coordinator.rounds = [committed(1)]
+        self.mirror()
+        self.assertEqual(self.steps(), [10])
+        Coordinator.rounds.append(committed(2))
+        self.mirror()
+        self.assertEqual(self.board.points[1:3], [(4, 1.5e9 + 4, {"log.norm": 2.0, "log.aux": 2.0}),
+                                                  (9, 1.5e9 + 9, {"log.norm": 4.5})])
+        self.assertEqual(self.steps(), [10, 4, 9, 20])
+        self.assertEqual(self.mirror(ended=True), 0)
+        self.assertEqual(self.steps(), [10, 4, 9, 20, 14, 19])
+        self.mirror(ended=True)
+        self.assertEqual(len(self.steps()), 6)
+
+    def test_a_place_of_an_older_mirror_is_read(self):
+        self.place.write((0, 1))
+        Coordinator.rounds = [committed(1), committed(2)]
+        self.assertEqual(self.mirror(), 1)
 
     def test_values_are_those_that_are_known(self):
         values = mirror.values_of(committed(3))
@@ -123,6 +151,31 @@ class MirrorTest(unittest.TestCase):
         pathlib.Path(self.place.file).write_text("{")
         with self.assertRaisesRegex(mirror.Trouble, "is damaged"):
             self.mirror()
+
+
+class LoginTest(unittest.TestCase):
+    @unittest.skipIf(sys.version_info < (3, 11), "tomllib is there from Python 3.11 on")
+    def test_the_cluster_is_that_of_the_commands(self):
+        with tempfile.TemporaryDirectory() as folder:
+            token = pathlib.Path(folder, "token")
+            token.write_text("of the file\n")
+            config = pathlib.Path(folder, "shoal/config.toml")
+            config.parent.mkdir()
+            config.write_text('current = "up"\n[contexts.up]\naddr = "http://127.0.0.1:1"\n'
+                              f'token_file = "{token}"\n[contexts.far]\naddr = "https://far:7070"\n'
+                              'token = "of far"\n')
+            clean = {name: value for name, value in os.environ.items() if not name.startswith("SHOAL_")}
+            with mock.patch.dict(os.environ, {**clean, "XDG_CONFIG_HOME": folder}, clear=True):
+                def of(*arguments):
+                    api = mirror.api_of(mirror.parse(["job", "--wandb", "w", *arguments]))
+                    return api.address, api.token
+                self.assertEqual(of(), ("http://127.0.0.1:1", "of the file"))
+                self.assertEqual(of("--addr", "https://far:7070"), ("https://far:7070", "of far"))
+                self.assertEqual(of("--addr", "http://127.0.0.1:2"), ("http://127.0.0.1:2", ""))
+                os.environ["SHOAL_TOKEN"] = "mine"
+                self.assertEqual(of(), ("http://127.0.0.1:1", "mine"))
+                with self.assertRaisesRegex(mirror.Trouble, "cannot be read"):
+                    of("--token-file", folder + "/none")
 
 
 if __name__ == "__main__":

@@ -158,6 +158,20 @@ class CheckpointTest(unittest.TestCase):
                               32, plain)
         self.assertEqual(straight.read[-1], resumed.read[-1])
 
+    def test_a_run_begins_from_the_checkpoint_of_another_job(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = os.fsencode(folder)
+            old = trained([*steps(0, 3), READ, order(_library.WRITE_CHECKPOINT, text=text)], 32, plain)
+            new = trained([order(_library.SEED, text=text), READ], 32, plain)
+            self.assertEqual(old.read[-1], new.read[0])
+            built = trained([order(_library.SEED, text=b""), READ], 32, plain)
+            self.assertNotEqual(old.read[-1], built.read[0])
+
+            def other():
+                return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+            with self.assertRaisesRegex(shoal.Error, "0.weight has shape .5, 3., the model's has .4, 3."):
+                trained([order(_library.SEED, text=text)], 26, plain, model=other)
+
 
 if __name__ == "__main__":
     unittest.main()

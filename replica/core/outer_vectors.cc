@@ -23,7 +23,7 @@ Result<outer_opt::VectorStatistics> HostVectors::take_contribution(
   algorithm.contribution(local, state, fragment, own, average_);
   outer_opt::VectorStatistics statistics = outer_opt::statistics_of(own);
   if (own.size() < contribution_.size()) {
-    statistics.nonfinite += outer_opt::statistics_of(average_).nonfinite;
+    statistics.nonfinite += outer_opt::count_nonfinite(average_);
   }
   return statistics;
 }
@@ -48,10 +48,9 @@ Status HostVectors::adopt(const outer_opt::Fragment& fragment, double blend,
     local.write_parameters(state.anchor);
     return {};
   }
-  std::vector<float> values(state.anchor.size());
-  local.read_parameters(values);
-  outer_opt::adopt(fragment, blend, state.anchor, values);
-  local.write_parameters(values);
+  local.read_parameters(contribution_);
+  outer_opt::adopt(fragment, blend, state.anchor, contribution_);
+  local.write_parameters(contribution_);
   return {};
 }
 

@@ -66,7 +66,9 @@ class HostVectors final : public OuterVectors {
   Status bring_average(std::int64_t) override { return {}; }
 
  private:
-  // Between two reduces the average's room takes the local parameters.
+  // Between two reduces the average's room takes the local parameters. So does the contribution's
+  // in adopt(): what it held counts in the average that is adopted, and the next boundary comes
+  // later. Memory that is there already costs no page faults.
   std::vector<float> contribution_, average_;
 };
 

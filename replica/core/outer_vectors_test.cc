@@ -48,6 +48,14 @@ TEST_F(HostVectorsTest, AWholeContributionLeavesTheAverageAlone) {
   EXPECT_EQ(vectors_.average()[2], 42);
 }
 
+// Another reduce may have begun when a late replica adopts.
+TEST_F(HostVectorsTest, AdoptingAFragmentLeavesTheAverageAlone) {
+  vectors_.average()[2] = 42;
+  ASSERT_TRUE(vectors_.adopt({{0, 2}}, 0, state_, local_).ok());
+  EXPECT_EQ(local_.values, (std::vector<float>{10, 10, 10, 22}));
+  EXPECT_EQ(vectors_.average()[2], 42);
+}
+
 TEST_F(HostVectorsTest, ABlendKeepsAShareOfTheLocalParametersOfTheFragment) {
   ASSERT_TRUE(vectors_.adopt({{1, 2}}, 0.5, state_, local_).ok());
   EXPECT_EQ(local_.values, (std::vector<float>{7, 8, 10, 22}));

@@ -50,6 +50,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
 
   void end_sample();
   void tell_people();
+  void say_progress();
   bool is_router() const { return place_.stage == 0; }
 
   TrainingContext context_;
@@ -58,11 +59,12 @@ class PipelineTraining : public Training, private swarm::StageListener {
   RoundKey key_;       // of the round that is trained
   bool open_ = false;  // a boundary will come
   Trained trained_;
-  Progress progress_;  // of the newest inner step
+  Progress progress_;  // of the newest inner step; what was logged since it was said
   Tokens since_boundary_;
   TrainingSpeed speed_;
   std::chrono::steady_clock::time_point told_at_;
   std::optional<std::chrono::steady_clock::time_point> stalled_since_;  // the newest boundary
+  std::optional<std::chrono::steady_clock::time_point> working_since_;  // within work()
   std::optional<SampleDraft> draft_;                                    // while it is written
   Duration idle_;
   std::unique_ptr<swarm::StageRuntime> runtime_;  // last: it calls the others

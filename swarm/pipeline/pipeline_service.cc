@@ -43,17 +43,17 @@ void PipelineHost::end() {
   context_.reader->stop();
 }
 
-void PipelineHost::enter(ReplicaId replica, const std::shared_ptr<Neighbours>& neighbours) {
+void PipelineHost::enter(ReplicaId replica, const std::shared_ptr<Neighbors>& neighbors) {
   std::vector<std::shared_ptr<Stream>> waited;
   {
     const MutexLock lock(mutex_);
-    SHOAL_CHECK(here_.emplace(replica, neighbours).second, "a replica is here twice");
+    SHOAL_CHECK(here_.emplace(replica, neighbors).second, "a replica is here twice");
     const auto other = [&](const auto& stream) { return stream->name().to != replica; };
     const auto first = std::stable_partition(waiting_.begin(), waiting_.end(), other);
     waited.assign(first, waiting_.end());
     waiting_.erase(first, waiting_.end());
   }
-  for (const auto& stream : waited) neighbours->accept(stream);
+  for (const auto& stream : waited) neighbors->accept(stream);
 }
 
 void PipelineHost::leave(ReplicaId replica) {
@@ -82,19 +82,19 @@ std::shared_ptr<wire::stream::StreamEvents> PipelineHost::accept(
 }
 
 void PipelineHost::arrived(const std::shared_ptr<Stream>& stream) {
-  std::shared_ptr<Neighbours> neighbours;
+  std::shared_ptr<Neighbors> neighbors;
   bool full = false;
   {
     const MutexLock lock(mutex_);
     if (const auto it = here_.find(stream->name().to); it != here_.end()) {
-      neighbours = it->second;
+      neighbors = it->second;
     } else if (waiting_.size() >= kWaitingMax) {
       full = true;
     } else {
       waiting_.push_back(stream);
     }
   }
-  if (neighbours) return neighbours->accept(stream);
+  if (neighbors) return neighbors->accept(stream);
   if (full) return stream->refuse({Code::kResourceExhausted, "too many streams wait here"});
   context_.timer->at(Clock::now() + kWaitMax,
                      [self = shared_from_this(), stream] { self->expire(*stream); });

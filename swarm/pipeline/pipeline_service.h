@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "swarm/pipeline/neighbours.h"
+#include "swarm/pipeline/neighbors.h"
 #include "swarm/pipeline/stage_runtime.h"
 #include "threads/mutex.h"
 
@@ -25,7 +25,7 @@ class PipelineHost : public std::enable_shared_from_this<PipelineHost> {
   explicit PipelineHost(wire::stream::Peers& peers);
 
   const StreamContext& context() const { return context_; }
-  void enter(ReplicaId replica, const std::shared_ptr<Neighbours>& neighbours);
+  void enter(ReplicaId replica, const std::shared_ptr<Neighbors>& neighbors);
   void leave(ReplicaId replica);
 
   void begin();  // takes what peers dial
@@ -40,7 +40,7 @@ class PipelineHost : public std::enable_shared_from_this<PipelineHost> {
 
   const StreamContext context_;
   Mutex mutex_;
-  std::map<ReplicaId, std::shared_ptr<Neighbours>> here_ SHOAL_GUARDED_BY(mutex_);
+  std::map<ReplicaId, std::shared_ptr<Neighbors>> here_ SHOAL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<Stream>> waiting_ SHOAL_GUARDED_BY(mutex_);
 };
 

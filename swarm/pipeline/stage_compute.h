@@ -18,6 +18,7 @@
 
 #include "base/time.h"
 #include "base/units.h"
+#include "messages/agent_messages.h"
 #include "messages/messages.h"
 #include "swarm/core/session/stage_session.h"
 
@@ -29,9 +30,13 @@ struct ComputeFailure {
 };
 using MaybeComputeFailure = std::optional<ComputeFailure>;
 
+// Behind the last held-out sequence: an evaluation ends with a microbatch that is not full.
+constexpr std::uint32_t kNoToken = 0xffffffff;
+
 // What of the data goes with a microbatch from stage 0 to the last stage, in words of 32 bits.
 enum class StageData {
-  kTokens,  // [sequences][context + 1] tokens below vocab: inputs, and targets for the last stage
+  kTokens,  // [sequences][context + 1] tokens below vocab: inputs, and targets for the last stage;
+            // a sequence of kNoToken is none, and counts for nothing
   kNumber   // two words, the lower one first: the number of its first sequence. Stage 0 and the
             // last one read the sequences themselves, which may be anything
 };
@@ -93,6 +98,7 @@ class StageCompute {
   struct Stepped {
     double gradient_norm = 0, lr = 0;
     bool finite = true;
+    std::vector<LoggedValue> logged = {};  // that the user's program measured at this step
   };
   virtual MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) = 0;
   // Nothing is under way: passes of any step from here on use the newest weights.

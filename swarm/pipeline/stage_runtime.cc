@@ -1,5 +1,5 @@
 // The driver: what arrived goes to the session, what the session says goes to the device, to the
-// neighbours or to the listener. A tensor is encoded once, right after it was computed, and kept so
+// neighbors or to the listener. A tensor is encoded once, right after it was computed, and kept so
 // until its task is forgotten: sending it again costs nothing, and it is half as large or less.
 #include "swarm/pipeline/stage_runtime.h"
 
@@ -118,7 +118,7 @@ class Runtime final : public StageRuntime {
   void on(const CameBack& came);
   void on(const EvaluationDone& evaluated) { listener_.evaluated(evaluated); }
   void on(const LogitsCame& came);
-  void on(const Dial& dial) { neighbours_->dial(dial.peers); }
+  void on(const Dial& dial) { neighbors_->dial(dial.peers); }
   void on(const CutOff& cut_off);
   void on(const GiveUp& give_up);
 
@@ -139,7 +139,7 @@ class Runtime final : public StageRuntime {
   StageListener& listener_;
   const StageShape shape_;
   PipelineHost& host_;
-  std::shared_ptr<Neighbours> neighbours_;
+  std::shared_ptr<Neighbors> neighbors_;
   StageSession session_;
 
   FlatMap<TaskId, Task> tasks_;
@@ -156,8 +156,8 @@ class Runtime final : public StageRuntime {
   Instant counted_from_ = now();
 };
 
-NeighboursOptions neighbours_of(const StageRuntimeOptions& o, const StageShape& shape) {
-  NeighboursOptions n{o.job, o.epoch, o.session.self};
+NeighborsOptions neighbors_of(const StageRuntimeOptions& o, const StageShape& shape) {
+  NeighborsOptions n{o.job, o.epoch, o.session.self};
   n.facts = {o.session.stage, o.session.stages, shape, o.codec};
   n.seed = mix_seed(o.session.seed, o.session.self.n);
   return n;
@@ -171,19 +171,19 @@ Runtime::Runtime(const StageRuntimeOptions& options, PipelineService& service,
       listener_(listener),
       shape_(compute.shape()),
       host_(PipelineHost::of(service)),
-      neighbours_(
-          Neighbours::create(neighbours_of(options, shape_), host_.context(), std::move(wake))),
+      neighbors_(
+          Neighbors::create(neighbors_of(options, shape_), host_.context(), std::move(wake))),
       session_(options.session, held, step, now()),
       lease_(options.session.microbatch) {
   SHOAL_CHECK(shape_.sequences == options.session.microbatch &&
               shape_.context == options.session.context);
   SHOAL_CHECK(options.batch % options.session.microbatch == 0);
-  host_.enter(options.session.self, neighbours_);
+  host_.enter(options.session.self, neighbors_);
 }
 
 Runtime::~Runtime() {
   host_.leave(options_.session.self);
-  neighbours_->close();
+  neighbors_->close();
 }
 
 // ---- commands
@@ -273,7 +273,7 @@ bool Runtime::work(MaybeComputeFailure& failure, Duration& wait) {
 
 void Runtime::take_in() {
   SessionActions out;
-  for (Arrival& arrival : neighbours_->take()) {
+  for (Arrival& arrival : neighbors_->take()) {
     took(now(), arrival, out);
     apply(out);
     out.clear();
@@ -340,23 +340,22 @@ void Runtime::apply(SessionActions& actions) {
 
 void Runtime::on(const SendForward& send) {
   const Body& body = tasks_.at(send.task).output;
-  neighbours_->send(send.to, body.complete(header_of(send.header, FrameKind::kForward)),
-                    body.bytes);
+  neighbors_->send(send.to, body.complete(header_of(send.header, FrameKind::kForward)), body.bytes);
 }
 
 void Runtime::on(const SendBackward& send) {
   const Body& body = tasks_.at(send.task).answer;
-  neighbours_->send(send.to, body.complete(header_of(send.header)), body.bytes);
+  neighbors_->send(send.to, body.complete(header_of(send.header)), body.bytes);
 }
 
 void Runtime::on(const SendCancel& send) {
-  neighbours_->send(send.to, header_of(send.header, FrameKind::kCancel), nullptr);
+  neighbors_->send(send.to, header_of(send.header, FrameKind::kCancel), nullptr);
 }
 
 void Runtime::on(const SendRefusal& send) {
   FrameHeader header = header_of(send.header, FrameKind::kRefusal);
   header.reason = send.reason;
-  neighbours_->send(send.to, header, nullptr);
+  neighbors_->send(send.to, header, nullptr);
 }
 
 void Runtime::on(const SendGossip& send) {
@@ -364,7 +363,7 @@ void Runtime::on(const SendGossip& send) {
   FrameHeader header = header_of(send.gossip);
   const std::span<const std::byte> pieces[] = {*bytes};
   header.checksum = bytes->empty() ? 0 : body_checksum(pieces);
-  neighbours_->send(send.to, header, bytes);
+  neighbors_->send(send.to, header, bytes);
 }
 
 void Runtime::on(const Forget& forget) {
@@ -403,7 +402,7 @@ void Runtime::on(const LogitsCame& came) {
 }
 
 void Runtime::on(const CutOff& cut_off) {
-  const std::string troubles = neighbours_->troubles();
+  const std::string troubles = neighbors_->troubles();
   listener_.cut_off(cut_off.detail + (troubles.empty() ? "" : " (" + troubles + ")"));
 }
 
@@ -469,7 +468,7 @@ MaybeComputeFailure Runtime::put_by(std::span<const std::uint32_t> tokens, const
 MaybeComputeFailure Runtime::forward(const Compute& pass, Task& task) {
   const StagePass forward{pass.microbatch.step, pass.microbatch.kind, task.tokens, task.input};
   if (auto failure = compute_.forward(pass.task, forward, tensor_)) return failure;
-  neighbours_->recycle(std::move(task.input));
+  neighbors_->recycle(std::move(task.input));
   const std::int64_t rows = shape_.sequences_of(pass.microbatch.kind) * shape_.context;
   return put_by(task.tokens, {tensor_, rows, shape_.hidden}, task.output, "the output");
 }
@@ -478,7 +477,7 @@ MaybeComputeFailure Runtime::backward(const Compute& pass, Task& task) {
   if (auto failure = compute_.backward(pass.task, task.output_gradient, pass.add, tensor_)) {
     return failure;
   }
-  neighbours_->recycle(std::move(task.output_gradient));
+  neighbors_->recycle(std::move(task.output_gradient));
   if (first()) return {};
   return put_by({}, {tensor_, shape_.rows(), shape_.hidden}, task.answer, "the gradient");
 }
@@ -487,7 +486,7 @@ MaybeComputeFailure Runtime::last_stage(const Compute& pass, Task& task, LossSum
   const PassKind kind = pass.microbatch.kind;
   const StagePass last{pass.microbatch.step, kind, task.tokens, task.input};
   if (auto failure = compute_.last(last, pass.add, loss, tensor_)) return failure;
-  neighbours_->recycle(std::move(task.input));
+  neighbors_->recycle(std::move(task.input));
   if (!std::isfinite(loss.nats)) {
     return ComputeFailure{ReplicaFailure::kNonFiniteLoss, "the loss is not finite"};
   }
@@ -512,12 +511,12 @@ PipelineStats Runtime::stats() {
   stats.microbatches = s.microbatches;
   stats.recomputed = s.recomputed;
   stats.added_again = s.added_again;
-  stats.dropped = s.past + s.unknown + neighbours_->bad_frames();
+  stats.dropped = s.past + s.unknown + neighbors_->bad_frames();
   const Instant at = now();
   const double spent = (at - std::exchange(counted_from_, at)).seconds();
   const double busy = std::exchange(busy_, Duration{}).seconds();
   stats.busy = spent > 0 ? std::min(1.0, busy / spent) : 0;
-  stats.links = neighbours_->links();
+  stats.links = neighbors_->links();
   return stats;
 }
 

@@ -1,5 +1,5 @@
 // One replica in the pipeline, for real: a StageSession driven over streams and a device. It
-// moves activations and their gradients (encoded as swarm.activations says) between neighbours and
+// moves activations and their gradients (encoded as swarm.activations says) between neighbors and
 // knows nothing of rounds beyond their numbers, nor of the coordinator.
 //
 // Threads: work() and the commands belong to the compute thread. Frames arrive on the node's I/O

@@ -1,4 +1,4 @@
-// A neighbour in a process of its own that is killed or frozen: its loss is told in time, at once
+// A neighbor in a process of its own that is killed or frozen: its loss is told in time, at once
 // or by its silence. The processes are forked before this one has threads.
 #include <array>
 #include <chrono>
@@ -29,18 +29,18 @@ struct Station {
     node_options.keepalive = kKeepalive;
     node = outer_opt::PeerNode::start(node_options).value();
     service = PipelineService::create(*node);
-    const NeighboursOptions options{JobId(1), 0, self, {stage, 2, kShape, ActivationCodec::kFp32}};
-    neighbours = Neighbours::create(options, PipelineHost::of(*service).context(), wake);
-    PipelineHost::of(*service).enter(self, neighbours);
+    const NeighborsOptions options{JobId(1), 0, self, {stage, 2, kShape, ActivationCodec::kFp32}};
+    neighbors = Neighbors::create(options, PipelineHost::of(*service).context(), wake);
+    PipelineHost::of(*service).enter(self, neighbors);
   }
   ~Station() {
     PipelineHost::of(*service).leave(self);
-    neighbours->close();
-    neighbours.reset();
+    neighbors->close();
+    neighbors.reset();
   }
   std::unique_ptr<outer_opt::PeerNode> node;
   std::unique_ptr<PipelineService> service;
-  std::shared_ptr<Neighbours> neighbours;
+  std::shared_ptr<Neighbors> neighbors;
   const ReplicaId self;
 };
 
@@ -95,7 +95,7 @@ class StreamProcess : public testing::Test {
       woken_ = true;
       changed_.notify_all();
     });
-    survivor.neighbours->dial({{kVictim, 1, victim.address(), 0}});
+    survivor.neighbors->dial({{kVictim, 1, victim.address(), 0}});
     ASSERT_TRUE(hears<Connected>(survivor));
     kill(victim.pid, signal);
     for (int i = 0; i < frames; ++i) send_forward(survivor);
@@ -113,14 +113,14 @@ class StreamProcess : public testing::Test {
     header.tokens = static_cast<std::uint32_t>(kShape.context + 1);
     header.body_size = body->size();
     header.checksum = body_checksum(pieces);
-    station.neighbours->send(kVictim, header, body);
+    station.neighbors->send(kVictim, header, body);
   }
 
   template <typename News>
   bool hears(const Station& station) {
     const auto deadline = Clock::now() + kPatience;
     while (Clock::now() < deadline) {
-      for (const Arrival& arrival : station.neighbours->take()) {
+      for (const Arrival& arrival : station.neighbors->take()) {
         if (std::holds_alternative<News>(arrival.news)) return true;
       }
       const MutexLock lock(mutex_);
@@ -136,10 +136,10 @@ class StreamProcess : public testing::Test {
   bool woken_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
-TEST_F(StreamProcess, AKilledNeighbourIsLostAtOnce) { expect_lost(*victims_[0], SIGKILL); }
-TEST_F(StreamProcess, AFrozenNeighbourIsLostByItsSilence) { expect_lost(*victims_[1], SIGSTOP); }
+TEST_F(StreamProcess, AKilledNeighborIsLostAtOnce) { expect_lost(*victims_[0], SIGKILL); }
+TEST_F(StreamProcess, AFrozenNeighborIsLostByItsSilence) { expect_lost(*victims_[1], SIGSTOP); }
 // The beat waits behind what the frozen process does not read.
-TEST_F(StreamProcess, AFrozenNeighbourIsLostWithAFullLine) {
+TEST_F(StreamProcess, AFrozenNeighborIsLostWithAFullLine) {
   expect_lost(*victims_[2], SIGSTOP, 50);
 }
 

@@ -1,6 +1,7 @@
 #include "tests/fuzz/parser_fuzz.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,18 +13,24 @@
 #include "base/check.h"
 #include "base/link_options.h"
 #include "cli/event_reader.h"
+#include "coordinator/service/http/byte_range.h"
 #include "coordinator/service/http/url.h"
+#include "data/manifest.h"
 #include "identity/api_token.h"
 #include "identity/certificate.h"
 #include "identity/join_token.h"
 #include "identity/request.h"
+#include "objects/answers.h"
+#include "objects/content_range.h"
+#include "objects/credentials.h"
+#include "objects/location.h"
 #include "proto/convert.h"
 #include "proto/job_spec_text.h"
 #include "tokenizer/text_tokenizer.h"
-#include "wire/stream/core/frame.h"
-#ifdef SHOAL_HAVE_SAFETENSORS
 #include "trainer/plain/safetensors.h"
-#endif
+#include "transfer/bundle.h"
+#include "wire/relay/words.h"
+#include "wire/stream/core/frame.h"
 
 namespace shoal::fuzz {
 namespace {
@@ -135,7 +142,6 @@ bool try_target(std::string_view text) {
   return true;
 }
 
-#ifdef SHOAL_HAVE_SAFETENSORS
 // In memory, under a name that open() takes.
 class MemoryFile {
  public:
@@ -159,9 +165,6 @@ bool try_safetensors(Bytes bytes) {
   (void)opened->read("x", {2}, values);
   return true;
 }
-#else
-bool try_safetensors(Bytes) { return false; }
-#endif
 
 bool try_event_stream(std::string_view text) {
   std::size_t events = 0, most = 0;
@@ -191,6 +194,110 @@ bool try_tokenizer(std::string_view text) {
   (void)(*tokenizer)->decode(ids, true);
   (void)(*tokenizer)->safe_cut(text, text.size());
   return true;
+}
+
+// ---- files, and what their servers say
+
+bool try_manifest(std::string_view text) {
+  const auto manifest = data::parse_manifest(text);
+  if (!taken(manifest)) return false;
+  const auto again = data::parse_manifest(data::to_text(*manifest));
+  SHOAL_CHECK(again.ok() && *again == *manifest, "a manifest that is not itself any more");
+  for (const data::Shard& shard : manifest->shards) {
+    const std::int64_t chunks = data::chunk_count(shard, manifest->chunk_bytes);
+    SHOAL_CHECK(data::bytes_of_chunk(shard, manifest->chunk_bytes, chunks - 1) > 0);
+  }
+  SHOAL_CHECK(data::total_tokens(*manifest) > 0, "a dataset of nothing");
+  return true;
+}
+
+// A bundle that is taken is the one that its files give.
+bool try_bundle(std::string_view bytes) {
+  namespace fs = std::filesystem;
+  static const std::string kRoot = "/dev/shm/shoal-fuzz-" + std::to_string(::getpid());
+  const Status unpacked = unpack_bundle(bytes, kRoot);
+  if (!unpacked.ok()) {
+    SHOAL_CHECK(!fs::exists(kRoot), "a bundle that is refused leaves something");
+    return taken(Result<bool>(unpacked.error()));
+  }
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(kRoot)) {
+    SHOAL_CHECK(entry.is_directory() || entry.is_regular_file(), "more than files");
+    if (!entry.is_directory()) paths.push_back(fs::relative(entry.path(), kRoot).string());
+  }
+  const auto again = pack_bundle(kRoot, paths);
+  SHOAL_CHECK(again.ok() && *again == bytes, "a bundle in two forms");
+  fs::remove_all(kRoot);
+  return true;
+}
+
+bool try_object_store(std::string_view xml) {
+  const auto parts = objects::read_parts(xml);
+  if (taken(parts)) {
+    for (const auto& part : parts->parts) SHOAL_CHECK(part.number > 0 && part.size.count() >= 0);
+  }
+  SHOAL_CHECK(objects::read_reason(xml).size() <= kErrorMost, "an endless sentence");
+  const bool completed = objects::read_completed(xml).ok();
+  const bool listed = taken(objects::read_objects(xml)) || taken(objects::read_uploads(xml));
+  return taken(objects::read_upload_id(xml)) || listed || completed || parts.ok();
+}
+
+bool try_location(std::string_view text) {
+  const auto location = objects::read_location(std::string(text), "store");
+  if (!taken(location)) return false;
+  SHOAL_CHECK(objects::url_of(*location, "a").starts_with("http"), "a store without a URL");
+  return true;
+}
+
+// The first byte is the size of the file.
+bool try_asked_range(std::string_view text) {
+  using coordinator::rest::AskedRange;
+  if (text.empty()) return false;
+  const std::int64_t size = static_cast<unsigned char>(text.front());
+  const AskedRange range = coordinator::rest::read_range(text.substr(1), size);
+  if (range.kind != AskedRange::kPart) return false;
+  SHOAL_CHECK(range.first >= 0 && range.length > 0 && range.length <= size - range.first,
+              "a part outside the file");
+  return true;
+}
+
+bool try_content_range(std::string_view text) {
+  const auto range = objects::read_content_range(text);
+  SHOAL_CHECK(!range ||
+              (range->first >= 0 && range->first <= range->last && range->last < range->whole));
+  return range.has_value();
+}
+
+bool try_relay_word(std::string_view text) {
+  namespace relay = wire::relay;
+  const auto word = relay::decode(text);
+  if (!taken(word)) return false;
+  const auto again = relay::decode(relay::encode(*word));
+  SHOAL_CHECK(again.ok() && again->index() == word->index(), "a word that is another one now");
+  return true;
+}
+
+bool try_file_text(Parser parser, std::string_view text) {
+  switch (parser) {
+    case Parser::kManifest:
+      return try_manifest(text);
+    case Parser::kBundle:
+      return try_bundle(text);
+    case Parser::kObjectStore:
+      return try_object_store(text);
+    case Parser::kLocation:
+      return try_location(text);
+    case Parser::kCredentials:
+      return taken(objects::read_credentials(std::string(text)));
+    case Parser::kAskedRange:
+      return try_asked_range(text);
+    case Parser::kContentRange:
+      return try_content_range(text);
+    case Parser::kRelayWord:
+      return try_relay_word(text);
+    default:
+      return try_event_stream(text);
+  }
 }
 
 bool try_text(Parser parser, std::string_view text) {
@@ -227,7 +334,7 @@ bool try_text(Parser parser, std::string_view text) {
     case Parser::kTokenizer:
       return try_tokenizer(text);
     default:
-      return try_event_stream(text);
+      return try_file_text(parser, text);
   }
 }
 

@@ -32,8 +32,16 @@ enum class Parser : std::uint8_t {
   kSafetensors,
   kEventStream,
   kTokenizer,
+  kManifest,
+  kBundle,
+  kObjectStore,
+  kLocation,
+  kCredentials,
+  kAskedRange,
+  kContentRange,
+  kRelayWord,
 };
-inline constexpr int kParsers = static_cast<int>(Parser::kTokenizer) + 1;
+inline constexpr int kParsers = static_cast<int>(Parser::kRelayWord) + 1;
 
 // True when it was taken.
 bool try_parser(std::span<const std::byte> bytes);

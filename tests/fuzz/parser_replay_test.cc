@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/check.h"
+#include "data/manifest.h"
 #include "identity/api_token.h"
 #include "identity/authority.h"
 #include "identity/join_token.h"
@@ -19,6 +21,8 @@
 #include "proto/convert.h"
 #include "proto/job_spec_text.h"
 #include "tests/fuzz/parser_fuzz.h"
+#include "transfer/bundle.h"
+#include "wire/relay/words.h"
 #include "wire/stream/core/frame.h"
 
 namespace shoal::fuzz {
@@ -40,7 +44,7 @@ std::string text_of(const Array& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-[[maybe_unused]] std::string tensor_file() {
+std::string tensor_file() {
   const std::string header = R"({"x":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   const std::uint64_t length = header.size();
   std::string file(sizeof length, '\0');
@@ -104,6 +108,46 @@ constexpr const char* kTokenizer = R"({"added_tokens":[{"id":3,"content":"<e>","
 "special_tokens":{"<e>":{"ids":[3]}}},"decoder":{"type":"ByteLevel"},
 "model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}})";
 
+std::string small_bundle() {
+  namespace fs = std::filesystem;
+  std::string folder = testing::TempDir() + "bundle_XXXXXX";
+  SHOAL_CHECK(::mkdtemp(folder.data()) != nullptr);
+  fs::create_directories(folder + "/model");
+  std::ofstream(folder + "/model/a.py") << "1\n";
+  std::ofstream(folder + "/train.py") << "import model\n";
+  const auto bundle = pack_bundle(folder, {"train.py", "model/a.py"});
+  fs::remove_all(folder);
+  return bundle.value();
+}
+
+constexpr const char* kParts =
+    "<?xml version='1.0'?><ListPartsResult><IsTruncated>true</IsTruncated>"
+    "<NextPartNumberMarker>2</NextPartNumberMarker><Part><PartNumber>2</PartNumber>"
+    "<Size>5</Size><ETag>&quot;e&quot;</ETag></Part></ListPartsResult>";
+constexpr const char* kObjects =
+    "<ListBucketResult><Contents><Key>a&amp;b</Key><Size>5</Size><ETag>e</ETag></Contents>"
+    "</ListBucketResult>";
+
+std::vector<Named> files() {
+  const std::string hash(64, 'a');
+  const data::Manifest manifest{Tokenizer::kUint16, 4096, {{"a.bin", 4098, hash, hash, "", 7, 3}}};
+  const wire::relay::Nonce nonce{};
+  return {named("manifest", Parser::kManifest, data::to_text(manifest)),
+          named("bundle", Parser::kBundle, small_bundle()),
+          named("s3_parts", Parser::kObjectStore, kParts),
+          named("s3_objects", Parser::kObjectStore, kObjects),
+          named("s3_location", Parser::kLocation,
+                "s3://b/p?endpoint=https://h:9000&region=r&style=host&part_mib=8"),
+          named("s3_credentials", Parser::kCredentials,
+                "[default]\naws_access_key_id = A\naws_secret_access_key = s # no\n"),
+          named("asked_range", Parser::kAskedRange,
+                "\x7f"
+                "bytes=5-99"),
+          named("content_range", Parser::kContentRange, "bytes 5-9/10"),
+          named("relay_word", Parser::kRelayWord,
+                wire::relay::encode(wire::relay::Challenge{wire::relay::kVersion, nonce}))};
+}
+
 std::vector<Named> good_inputs() {
   const std::string kept = proto::spec_to_json(small_spec()).dump();
   std::vector<Named> inputs = {
@@ -113,13 +157,11 @@ std::vector<Named> good_inputs() {
       named("target", Parser::kTarget, "/api/v1/jobs?limit=5&order=asc&gone=true&x=%41"),
       named("link_options", Parser::kLinkOptions, "up=200mbit,down=200mbit,rtt=80ms,jitter=5ms"),
       named("event_stream", Parser::kEventStream, "id: 7\nevent: tick\ndata: {}\n\n: beat\n\n"),
-      named("tokenizer", Parser::kTokenizer, kTokenizer)};
-  for (const auto& part : {between_peers(), messages(), identities()}) {
+      named("tokenizer", Parser::kTokenizer, kTokenizer),
+      named("safetensors", Parser::kSafetensors, tensor_file())};
+  for (const auto& part : {between_peers(), messages(), identities(), files()}) {
     inputs.insert(inputs.end(), part.begin(), part.end());
   }
-#ifdef SHOAL_HAVE_SAFETENSORS
-  inputs.push_back(named("safetensors", Parser::kSafetensors, tensor_file()));
-#endif
   return inputs;
 }
 

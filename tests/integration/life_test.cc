@@ -1,5 +1,7 @@
 // What is left of jobs: checkpoints are kept and deleted, jobs are run again and removed, and none
 // of it comes back when the coordinator starts anew.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "tests/integration/cluster.h"
@@ -7,6 +9,7 @@
 namespace shoal::integration {
 namespace {
 
+using cli::number_at;
 using cli::text_at;
 using testing::HasSubstr;
 
@@ -53,10 +56,29 @@ TEST(Life, CheckpointsAndOldJobs) {
   ASSERT_EQ(cloned.exit_code, 0) << cloned.err;
   EXPECT_EQ(cloned.out, "first-2\n");
   EXPECT_EQ(shoal({"job", "watch", "first-2", "--timeout", "100"}).exit_code, 0);
-  const Finished restarted = shoal({"job", "restart", "first", "--name", "again"});
+  const Finished restarted =
+      shoal({"job", "restart", "first", "--weights-only", "--name", "again"});
   ASSERT_EQ(restarted.exit_code, 0) << restarted.err;
   EXPECT_EQ(text_at(cluster.job("again"), "spec/model/init"), all.back());
   EXPECT_EQ(shoal({"job", "watch", "again", "--timeout", "100"}).exit_code, 0);
+
+  // It continues: the next round, with all that the checkpoint has.
+  const Finished none_left = shoal({"job", "restart", "first", "--name", "more"});
+  EXPECT_EQ(none_left.exit_code, cli::kExitValidation) << none_left.err;
+  EXPECT_THAT(none_left.err,
+              HasSubstr("must be above " + std::to_string(three_checkpoints().steps)));
+  const int steps = three_checkpoints().steps * 2;
+  const Finished more = shoal({"job", "restart", "first", "--name", "more", "--set",
+                               "train.steps=" + std::to_string(steps)});
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_EQ(text_at(cluster.job("more"), "spec/train/continue_from"), all.back());
+  EXPECT_EQ(shoal({"job", "watch", "more", "--timeout", "100"}).exit_code, 0);
+  double earliest = 1e9;
+  for (const Json& round : cluster.items("/jobs/more/rounds?limit=100")) {
+    earliest = std::min(earliest, number_at(round, "round"));
+  }
+  EXPECT_EQ(earliest, cluster.rounds_committed("first") + 1);
+  EXPECT_EQ(cluster.rounds_committed("more"), 2 * cluster.rounds_committed("first"));
 
   // A pinned checkpoint holds its job.
   EXPECT_EQ(shoal({"job", "rm", "first"}).exit_code, cli::kExitConflict);

@@ -148,7 +148,8 @@ Result<Head> read_head(const std::filesystem::path& path) {
     const auto json = nlohmann::json::parse(*text);
     if (json.at("format") == kFormatOfPrograms) {
       return Error{Code::kIncompatible, path.string() + " is of a Python program's model", "",
-                   "read its parameters with shoal.load_checkpoint() (docs/python.md)"};
+                   "read its parameters with shoal.load_checkpoint() (docs/python.md), or make files of "
+                   "them with `shoal checkpoint export`"};
     }
     const bool whole = json.at("format") == kFormatWhole;
     if (!whole && json.at("format") != kFormat) {
@@ -195,6 +196,19 @@ class ShardReader {
       if (Status s = file->read(slot.name, slot.shape, values); !s) return s;
     }
     return check_digest(*file, "anchor", all);
+  }
+
+  // Nothing in `out`: it has to be read.
+  Status map_model(std::optional<MappedValues>& out) {
+    const auto file = open(model_file(stage_, out_.cut.size()));
+    if (!file) return file.error();
+    std::vector<ExpectedTensor> tensors;
+    for (const TensorSlot& slot :
+         parameter_layout(out_.spec.model, out_.cut.at(static_cast<std::size_t>(stage_)))) {
+      tensors.push_back({slot.name, slot.shape});
+    }
+    out = file->map(tensors);
+    return out ? check_digest(*file, "anchor", out->values()) : Status();
   }
 
   Status read_state() {
@@ -278,7 +292,7 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
 }
 
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
-                                   std::optional<StageIndex> stage, bool with_state) {
+                                   std::optional<StageIndex> stage) {
   auto head = read_head(folder / "shoal.json");
   if (!head) return head.error();
   const auto stages = static_cast<StageIndex>(head->checkpoint.cut.size());
@@ -289,10 +303,25 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
   for (StageIndex s = stage.value_or(0); s < (stage ? *stage + 1 : stages); ++s) {
     ShardReader reader(folder, s, *head);
     if (Status read = reader.read_model(); !read) return read.error();
-    if (!with_state) continue;
     if (Status read = reader.read_state(); !read) return read.error();
   }
   return std::move(head->checkpoint);
+}
+
+Result<StoredModel> StoredModel::open(const std::filesystem::path& folder) {
+  auto head = read_head(folder / "shoal.json");
+  if (!head) return head.error();
+  std::optional<MappedValues> mapped;
+  const auto stages = static_cast<StageIndex>(head->checkpoint.cut.size());
+  if (stages == 1) {
+    if (Status s = ShardReader(folder, 0, *head).map_model(mapped); !s) return s.error();
+  }
+  for (StageIndex stage = 0; !mapped && stage < stages; ++stage) {
+    if (Status s = ShardReader(folder, stage, *head).read_model(); !s) return s.error();
+  }
+  StoredModel model(std::move(head->checkpoint));
+  model.mapped_ = std::move(mapped);
+  return model;
 }
 
 }  // namespace shoal::trainer

@@ -46,7 +46,7 @@ struct TorchStage::State {
         data(std::move(d)),
         recompute(m.spec().swarm.recompute == Recompute::kRecompute) {}
 
-  MaybeFailure tokens_of(std::span<const std::uint32_t> tokens, torch::Tensor& out) const;
+  MaybeFailure tokens_of(const StagePass& pass, torch::Tensor& out) const;
   MaybeFailure input_of(const StagePass& pass, torch::Tensor& out) const;
   torch::Tensor like_output(const torch::Tensor& input, std::span<const float> gradient) const;
   MaybeFailure loss_of(const StagePass& pass, bool add, swarm::LossSum& loss,
@@ -61,17 +61,21 @@ struct TorchStage::State {
   std::unordered_map<swarm::TaskId, Task> tasks;
 };
 
-// [sequences, context + 1] int64 on the device.
-MaybeFailure TorchStage::State::tokens_of(std::span<const std::uint32_t> tokens,
-                                          torch::Tensor& out) const {
-  const std::int64_t width = parts.spec.model.context + 1;
-  const auto count = static_cast<std::int64_t>(tokens.size());
-  if (count == 0 || count % width != 0) return bad_shape("tokens", tokens.size());
-  if (*std::max_element(tokens.begin(), tokens.end()) >= parts.spec.model.vocab) {
-    return Failure{ReplicaFailure::kDataInvalid, "a microbatch holds a token at or above vocab"};
-  }
+// [sequences, context + 1] int64 on the device; a sequence of an evaluation that is none is of -1.
+MaybeFailure TorchStage::State::tokens_of(const StagePass& pass, torch::Tensor& out) const {
+  const std::int64_t width = parts.spec.model.context + 1, vocab = parts.spec.model.vocab;
+  const auto count = static_cast<std::int64_t>(pass.tokens.size());
+  if (count == 0 || count % width != 0) return bad_shape("tokens", pass.tokens.size());
   const auto host = torch::empty({count / width, width}, torch::kInt64);
-  std::copy(tokens.begin(), tokens.end(), host.data_ptr<std::int64_t>());
+  std::int64_t* to = host.data_ptr<std::int64_t>();
+  for (auto rest = pass.tokens; !rest.empty(); rest = rest.subspan(static_cast<std::size_t>(width))) {
+    const auto row = rest.first(static_cast<std::size_t>(width));
+    const bool none = pass.kind == PassKind::kLoss && row.front() == swarm::kNoToken;
+    if (!none && *std::max_element(row.begin(), row.end()) >= vocab) {
+      return Failure{ReplicaFailure::kDataInvalid, "a microbatch holds a token at or above vocab"};
+    }
+    to = none ? std::fill_n(to, width, -1) : std::copy(row.begin(), row.end(), to);
+  }
   out = host.to(parts.device);
   return std::nullopt;
 }
@@ -81,8 +85,8 @@ MaybeFailure TorchStage::State::tokens_of(std::span<const std::uint32_t> tokens,
 MaybeFailure TorchStage::State::input_of(const StagePass& pass, torch::Tensor& out) const {
   const std::int64_t context = parts.spec.model.context, width = parts.spec.model.hidden;
   if (parts.model.has_embedding()) {
-    if (auto failure = tokens_of(pass.tokens, out)) return failure;
-    out = out.narrow(1, 0, context);
+    if (auto failure = tokens_of(pass, out)) return failure;
+    out = out.narrow(1, 0, context).clamp_min(0);
     return std::nullopt;
   }
   const std::span<const float> hidden = pass.input;
@@ -137,9 +141,13 @@ swarm::MaybeComputeFailure TorchStage::draw(const swarm::Microbatch& microbatch,
   tokens.clear();
   for (std::int64_t i = 0; i < spec.train.microbatch; ++i) {
     const std::int64_t at = first_sequence + i;
-    const Status read = microbatch.kind == PassKind::kLoss
-                            ? data.validation_sequence(at % held_out, held_out, row)
-                            : data.training_sequence(at, row);
+    const bool held = microbatch.kind == PassKind::kLoss;
+    if (held && at >= held_out) {
+      tokens.insert(tokens.end(), row.size(), swarm::kNoToken);
+      continue;
+    }
+    const Status read = held ? data.validation_sequence(at, held_out, row)
+                             : data.training_sequence(at, row);
     if (!read) return named(data_failure(read.error()));
     for (const std::int64_t token : row) tokens.push_back(static_cast<std::uint32_t>(token));
   }
@@ -190,9 +198,16 @@ swarm::MaybeComputeFailure TorchStage::backward(swarm::TaskId task,
 MaybeFailure TorchStage::State::loss_of(const StagePass& pass, bool add, swarm::LossSum& loss,
                                         std::vector<float>& input_gradient) {
   torch::Tensor x, all;
-  if (auto failure = tokens_of(pass.tokens, all)) return failure;
+  loss = {};
+  if (auto failure = tokens_of(pass, all)) return failure;
   if (auto failure = input_of(pass, x)) return failure;
   if (x.size(0) != all.size(0)) return bad_shape("input", pass.input.size());
+  if (pass.kind == PassKind::kLoss) {
+    const auto there = all.select(1, 0).ge(0).nonzero().view(-1);
+    all = all.index_select(0, there);
+    x = x.index_select(0, there);
+    if (all.size(0) == 0) return std::nullopt;
+  }
   const bool train = pass.kind == PassKind::kTrain;
   const torch::AutoGradMode grad_mode(train);
   if (train && !parts.model.has_embedding()) x.set_requires_grad(true);

@@ -1,6 +1,6 @@
 // Where each parameter lives in the one flat vector of a stage, under the names that the Hugging
 // Face libraries give it in the whole model. The order is fixed, so the same spec has the same
-// vector on every machine; rows that are used together (q, k, v; gate, up) are neighbours and can
+// vector on every machine; rows that are used together (q, k, v; gate, up) are neighbors and can
 // be read as one matrix. A whole model is the stage of all units. Values only: no torch, no
 // allocation of the vector itself. Pure and thread-safe.
 #pragma once

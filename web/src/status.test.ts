@@ -141,10 +141,21 @@ describe('rounds', () => {
   });
   it('splits the time of the committed ones', () => {
     const split = timeSplit([round(3, 'open', []), committed(2), committed(1)]);
-    expect(split).toEqual({ compute: 0.7, sync: 0.1, waiting: 0.1, rest: expect.closeTo(0.1), tokensPerSecond: 20, roundSeconds: 10 });
+    expect(split).toEqual({ shares: { compute: 0.7, between: 0, waiting: 0.1, sync: 0.1, rest: expect.closeTo(0.1) }, stages: [], tokensPerSecond: 20, roundSeconds: 10 });
     expect(timeLeft(job('training'), split)).toBe(200);
     expect(timeLeft(job('stalled'), split)).toBeNull();
-    expect(timeSplit([])).toMatchObject({ compute: null, tokensPerSecond: null });
+    expect(timeSplit([])).toEqual({ shares: null, stages: [], tokensPerSecond: null, roundSeconds: null });
+  });
+  it('says what each stage of a pipeline computes, and what it waits for the others', () => {
+    const first = { ...contribution('rep_1', 'committed', 2), stage: 0 };
+    const second = { ...contribution('rep_2', 'committed', 8), stage: 1 };
+    const helper = { ...contribution('rep_3', 'committed', 0), stage: 1, role: 'reducer' as const };
+    const split = timeSplit([round(1, 'committed', [first, second, helper])]);
+    expect(split.stages).toEqual([
+      { stage: 0, shares: { compute: 0.2, between: 0.6, waiting: 0.1, sync: 0.1, rest: expect.closeTo(0) } },
+      { stage: 1, shares: { compute: 0.8, between: 0, waiting: 0.1, sync: 0.1, rest: expect.closeTo(0) } },
+    ]);
+    expect(split.shares).toMatchObject({ compute: 0.5, between: 0.3 });
   });
   it('takes for late what is several times slower', () => {
     expect(isLate(31, 10)).toBe(true);

@@ -261,42 +261,66 @@ function waitingByPhase(job: Job, replicas: Replica[], agents: Agent[]): Waiting
   return { summary, tone: phaseTone(phase) === 'good' ? 'busy' : phaseTone(phase), on };
 }
 
+// Shares of the time of replicas, from the opening of rounds to their commit.
+export interface Shares {
+  compute: number; // in passes and inner steps
+  between: number; // of a pipeline: training, but no microbatch was there to compute
+  waiting: number; // reported, and waiting for the freeze
+  sync: number; // frozen until committed
+  rest: number; // none of these: the start of a round, evaluations, checkpoints
+}
+
 export interface Split {
-  compute: number | null; // of the replicas' time, spent in inner steps
-  sync: number | null; // of a round, frozen until committed
-  waiting: number | null; // of the replicas' time, reported and waiting for the freeze
-  rest: number | null; // what is neither: the start of a round, evaluations, checkpoints
+  shares: Shares | null; // of all replicas; null: no round has committed
+  stages: { stage: number; shares: Shares }[]; // of a pipeline, by stage; empty: the model is not cut
   tokensPerSecond: number | null;
   roundSeconds: number | null;
 }
 
+interface Spent {
+  whole: number;
+  compute: number;
+  waiting: number;
+  window: number; // open until frozen
+  sync: number;
+}
+
+function sharesOf(spent: Spent[], piped: boolean): Shares | null {
+  const sum = (part: (one: Spent) => number) => spent.reduce((all, one) => all + part(one), 0);
+  const whole = sum((one) => one.whole);
+  if (whole <= 0) return null;
+  const [compute, waiting, sync] = [sum((one) => one.compute) / whole, sum((one) => one.waiting) / whole, sum((one) => one.sync) / whole];
+  const between = piped ? sum((one) => Math.max(0, one.window - one.compute - one.waiting)) / whole : 0;
+  return { compute, between, waiting, sync, rest: Math.max(0, 1 - compute - between - waiting - sync) };
+}
+
 // Over the committed rounds given.
 export function timeSplit(rounds: Round[]): Split {
-  let replicaSeconds = 0, train = 0, wait = 0, sync = 0, total = 0, tokens = 0, count = 0;
+  const byStage = new Map<number, Spent[]>();
+  let total = 0, tokens = 0, count = 0;
   for (const round of rounds) {
     const whole = round.seconds.total;
     if (round.state !== 'committed' || !finite(whole) || whole <= 0) continue;
     count += 1;
     total += whole;
     tokens += round.tokens;
-    sync += (round.seconds.reduce ?? 0) + (round.seconds.vote ?? 0);
+    const sync = (round.seconds.reduce ?? 0) + (round.seconds.vote ?? 0);
     for (const one of round.contributions) {
-      if (one.state !== 'committed' && one.state !== 'kept') continue;
-      replicaSeconds += whole;
-      train += Math.min(whole, one.phases.train_s ?? 0);
-      wait += one.phases.wait_s ?? 0;
+      if ((one.state !== 'committed' && one.state !== 'kept') || (one.role ?? 'trainer') !== 'trainer') continue;
+      const spent = { whole, compute: Math.min(whole, one.phases.train_s ?? 0), waiting: one.phases.wait_s ?? 0, window: round.seconds.train ?? 0, sync };
+      byStage.set(one.stage ?? 0, [...(byStage.get(one.stage ?? 0) ?? []), spent]);
     }
   }
-  if (count === 0 || total <= 0)
-    return { compute: null, sync: null, waiting: null, rest: null, tokensPerSecond: null, roundSeconds: null };
-  const share = (seconds: number) => (replicaSeconds > 0 ? seconds / replicaSeconds : null);
+  const piped = [...byStage.keys()].some((stage) => stage > 0);
+  const stages = [...byStage].sort(([a], [b]) => a - b).flatMap(([stage, spent]) => {
+    const shares = piped ? sharesOf(spent, true) : null;
+    return shares === null ? [] : [{ stage, shares }];
+  });
   return {
-    compute: share(train),
-    sync: sync / total,
-    waiting: share(wait),
-    rest: replicaSeconds > 0 ? Math.max(0, 1 - (train + wait) / replicaSeconds - sync / total) : null,
-    tokensPerSecond: tokens / total,
-    roundSeconds: total / count,
+    shares: sharesOf([...byStage.values()].flat(), piped),
+    stages,
+    tokensPerSecond: total > 0 ? tokens / total : null,
+    roundSeconds: total > 0 ? total / count : null,
   };
 }
 

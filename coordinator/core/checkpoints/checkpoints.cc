@@ -12,6 +12,7 @@
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/round_facts.h"
+#include "job/data_rules.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -163,6 +164,13 @@ void fail_storing(Transaction& tx, CheckpointId id, StageIndex stage, const std:
 
 }  // namespace
 
+const CheckpointRecord* continued_from(const State& state, const JobRecord& job) {
+  const auto id = checkpoint_of_weights(job.spec.train.continue_from);
+  const CheckpointRecord* checkpoint = id ? state.checkpoints.find(*id) : nullptr;
+  const bool stored = checkpoint != nullptr && checkpoint->state == CheckpointState::kStored;
+  return stored ? checkpoint : nullptr;
+}
+
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job) {
   for (const auto& [id, checkpoint] : state.checkpoints) {
     if (checkpoint.key.job == job.id && checkpoint.state == CheckpointState::kStored &&
@@ -170,7 +178,8 @@ const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRec
       return &checkpoint;
     }
   }
-  return nullptr;
+  const CheckpointRecord* first = continued_from(state, job);
+  return first != nullptr && is_committed_state(*first, job) ? first : nullptr;
 }
 
 bool checkpoint_of_committed_pending(const State& state, const JobRecord& job) {
@@ -187,7 +196,8 @@ const CheckpointRecord* newest_stored(const State& state, JobId job) {
     if (checkpoint.key.job != job || checkpoint.state != CheckpointState::kStored) continue;
     if (newest == nullptr || newest->key < checkpoint.key) newest = &checkpoint;
   }
-  return newest;
+  const JobRecord* record = state.jobs.find(job);
+  return newest == nullptr && record != nullptr ? continued_from(state, *record) : newest;
 }
 
 bool final_checkpoint_stored(const State& state, const JobRecord& job) {

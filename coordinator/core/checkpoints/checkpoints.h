@@ -30,10 +30,13 @@ bool writes_checkpoint(const State& state, ReplicaId replica);          // its f
 void doubt_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail);
 void check_checkpoint_limits(Transaction& tx, JobId job);
 
-// Stored, of exactly the committed round.
+// What train.continue_from names, while it is stored; null: nothing.
+const CheckpointRecord* continued_from(const State& state, const JobRecord& job);
+// Stored, of exactly the committed round; of another job only before the first commit of one that
+// continues it.
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job);
 bool checkpoint_of_committed_pending(const State& state, const JobRecord& job);
-// The newest stored one of the job: the cut to roll back to.
+// The cut to roll back to: the newest stored one of the job, else what it continues.
 const CheckpointRecord* newest_stored(const State& state, JobId job);
 bool final_checkpoint_stored(const State& state, const JobRecord& job);
 bool final_checkpoint_pending(const State& state, const JobRecord& job);

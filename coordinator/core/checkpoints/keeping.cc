@@ -17,8 +17,9 @@ std::string size_words(Bytes size) { return size_text(static_cast<double>(size.c
 std::vector<JobId> begun_from(const State& state, CheckpointId id) {
   std::vector<JobId> begun;
   for (const auto& [job, record] : state.jobs) {
-    const bool lives = !is_terminal(record.phase);
-    if (lives && checkpoint_of_weights(record.spec.model.init) == id) begun.push_back(job);
+    const bool first = checkpoint_of_weights(record.spec.model.init) == id ||
+                       checkpoint_of_weights(record.spec.train.continue_from) == id;
+    if (first && !is_terminal(record.phase)) begun.push_back(job);
   }
   return begun;
 }

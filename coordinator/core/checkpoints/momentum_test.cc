@@ -206,7 +206,7 @@ TEST(Momentum, OneThatLeavesTakesNothingWithIt) {
   EXPECT_EQ(s.events_of_loss(), 0);
 }
 
-TEST(Momentum, NeighboursThatLeaveTogetherAreTold) {
+TEST(Momentum, NeighborsThatLeaveTogetherAreTold) {
   Sharded s(4);
   s.commit_all(1);
   s.lose(1);

@@ -49,7 +49,7 @@ std::vector<DataLease> lease_at(DataLedger ledger, std::int64_t count, std::size
 std::vector<std::int64_t> share_batch(std::int64_t sequences, std::int64_t microbatch,
                                       std::vector<double> speeds);
 
-// Gives runs back, which merge with their neighbours. Empty ones are ignored.
+// Gives runs back, which merge with their neighbors. Empty ones are ignored.
 void give_back(DataLedger ledger, const std::vector<DataLease>& runs);
 
 }  // namespace shoal::coordinator

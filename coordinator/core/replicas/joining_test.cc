@@ -137,6 +137,36 @@ TEST_F(Joining, ASourceThatIsOutOfReachIsStillNamed) {
   EXPECT_EQ(told().sources[0].replica, rig_.rep_b);
 }
 
+// A data folder that was copied: the newer start takes the place, the older one is told why it
+// cannot have it back, and those that train see neither.
+TEST_F(Joining, OfTwoWithOneIdentityTheNewerJoinsAndTheOlderIsNamed) {
+  const Incarnation older = rig_.last<Welcome>(late_).value_or(Welcome{}).incarnation;
+  const ConnectionId newer = rig_.join("late");
+  rig_.wait(seconds(1));
+  EXPECT_FALSE(is_live(rig_.state(), replica_)) << "what the older one loads is not waited for";
+  const auto assign = rig_.last<Assign>(newer);
+  ASSERT_TRUE(assign);
+  EXPECT_NE(assign->replica, replica_);
+
+  const ConnectionId again = rig_.join("late", older, {replica_});
+  const auto refused = rig_.last<Refused>(again);
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->error.field, "incarnation");
+  EXPECT_THAT(refused->error.remedy, testing::HasSubstr("--data-dir"));
+  const auto named = [](const EventRecord& event) {
+    return event.kind == event_kind::kAgentRefused &&
+           event.message.find("late") != std::string::npos;
+  };
+  EXPECT_EQ(std::ranges::count_if(rig_.events, named), 1);
+
+  go_through(2);
+  EXPECT_EQ(rig_.job(rig_.id).committed_round, 2);
+  replica_ = assign->replica;
+  rig_.say(newer, Loaded{replica_, rig_.key(2), anchor(), stage().momentum, 1000, "late:2", {}});
+  rig_.say(newer, Loaded{replica_, rig_.key(2), anchor(), stage().momentum, 1000, "late:2", {}});
+  EXPECT_EQ(state(), ReplicaState::kServing);
+}
+
 TEST_F(Joining, ASourceThatGaveOtherBytesIsNamedOnce) {
   Loaded loaded{replica_, rig_.key(1), anchor(), stage().momentum, 1000, "late:1", {}};
   loaded.refused = {rig_.rep_b};

@@ -64,9 +64,27 @@ std::string of_reduce(const JobRecord& job, ReduceIndex reduce) {
   return job.stages.size() == 1 ? "" : " of stage " + std::to_string(reduce);
 }
 
-void exclude(Transaction& tx, const AttemptDecision& decision) {
+// The first complaint about a member that must go (about any, where nobody must), in its words.
+std::string complaint(const State& state, const RoundKey& key, ReduceIndex reduce,
+                      const std::vector<ReplicaId>& exclude) {
+  const ReduceTimers* timers = state.timers.at(key.job).reduces.find(reduce);
+  if (timers == nullptr) return "";
+  for (const auto& [replica, failed] : timers->failures) {
+    const bool concerns = exclude.empty() || std::ranges::count(exclude, failed.lost) > 0;
+    if (concerns && !failed.detail.empty()) return "; " + to_string(replica) + ": " + failed.detail;
+  }
+  return "";
+}
+
+std::string reason_of(const State& state, const RoundKey& key, ReduceIndex reduce,
+                      const AttemptDecision& decision) {
+  return to_string(decision.reason) + complaint(state, key, reduce, decision.exclude);
+}
+
+void exclude(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
+             const AttemptDecision& decision) {
   exclude_replicas(tx, decision.exclude, failure_for(decision.reason),
-                   std::string("excluded from the reduce: ") + to_string(decision.reason));
+                   "excluded from the reduce: " + reason_of(tx.state(), key, reduce, decision));
 }
 
 bool averages_only(const State& state, const RoundKey& key, ReplicaId member) {
@@ -125,7 +143,7 @@ void drop_dead_members(Transaction& tx, const RoundKey& key, ReduceIndex reduce)
 // False: the round was aborted.
 bool next_attempt(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
                   const AttemptDecision& decision) {
-  exclude(tx, decision);
+  exclude(tx, key, reduce, decision);
   drop_dead_members(tx, key, reduce);
   auto members = members_of(tx.state(), key, reduce);
   std::erase_if(members, [&](ReplicaId id) { return averages_only(tx.state(), key, id); });
@@ -141,7 +159,8 @@ bool next_attempt(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
   transition(tx, key, RoundState::kReducing);
   tx.event(Severity::kWarning, event_kind::kRoundAttempt, {.job = key.job, .round = key.round},
            "round " + std::to_string(key.round) + of_reduce(job, reduce) + ": next attempt with " +
-               std::to_string(members.size()) + " members (" + to_string(decision.reason) + ")");
+               std::to_string(members.size()) + " members (" +
+               reason_of(tx.state(), key, reduce, decision) + ")");
   start_attempt(tx, key, reduce, members);
   return true;
 }
@@ -394,7 +413,7 @@ void start_audit(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
 // All agree. Whether it may commit is another question.
 AttemptDecision look_closer(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
                             const AttemptInput& input, const AttemptDecision& agreed) {
-  exclude(tx, agreed);
+  exclude(tx, key, reduce, agreed);
   const Verification found = verify(tx, key, reduce);
   if (found.verdict == Verdict::kVoid) return void_attempt(input, tx.options(), found.reason);
   if (found.verdict == Verdict::kSound) return agreed;
@@ -511,7 +530,7 @@ void judge(Transaction& tx, const RoundKey& key) {
         if (!next_attempt(tx, key, reduce, decision)) return;
         break;
       case AttemptVerdict::kAbort:
-        exclude(tx, decision);
+        exclude(tx, key, reduce, decision);
         if (!give_up(tx, key, reduce, AbortReason::kAttemptsSpent)) return;
         break;
     }

@@ -27,7 +27,7 @@ struct Three : Rig {
                                                 .attempt = attempt,
                                                 .lost = replicas[about],
                                                 .failure = ReduceFailure::kPeerLost,
-                                                .detail = ""}});
+                                                .detail = "it hung up"}});
   }
   std::int32_t attempt() { return last<ToReplica<ReducePlan>>(agents[0])->body.attempt; }
   std::vector<ConnectionId> agents;
@@ -45,6 +45,8 @@ TEST(Attempts, EachHasItsOwnGraceBeforeAComplaintIsJudged) {
   rig.wait(rig.options.failure_grace);
   ASSERT_EQ(rig.attempt(), 2) << "without the silent one";
   EXPECT_EQ(rig.replicas_.at(rig.replicas[2]).failure, ReplicaFailure::kPeerUnreachable);
+  EXPECT_EQ(rig.replicas_.at(rig.replicas[2]).detail,
+            "excluded from the reduce: unreachable; " + to_string(rig.replicas[0]) + ": it hung up");
   rig.complain(0, 1, 2);
   rig.wait(rig.options.failure_grace - milliseconds(100));
   EXPECT_TRUE(is_live(rig.state(), rig.replicas[1])) << "the grace of the first attempt is over";

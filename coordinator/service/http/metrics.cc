@@ -387,6 +387,9 @@ void add_bucket(Families& out, const BucketCounts& counts) {
   out.gauge("shoal_object_store_waiting",
             "Manifests and deletions that --checkpoint-store has not taken yet.", {},
             static_cast<double>(counts.waiting));
+  out.counter("shoal_object_store_carried_bytes_total",
+              "Bytes of checkpoints carried for agents that do not reach --checkpoint-store.", {},
+              static_cast<double>(counts.carried));
 }
 
 template <typename Families>

@@ -2,6 +2,7 @@
 // views.
 #include <gmock/gmock.h>
 
+#include "coordinator/service/http/byte_range.h"
 #include "coordinator/service/http/cluster_test_util.h"
 #include "coordinator/service/http/guard.h"
 #include "coordinator/service/http/problem.h"
@@ -20,6 +21,30 @@ TEST(Url, DecodesEscapesAndRefusesBrokenOnes) {
   EXPECT_EQ(percent_decode("a+b", true), "a b");
   for (const char* bad : {"%", "%2", "%zz", "a%00b"})
     EXPECT_FALSE(percent_decode(bad, false)) << bad;
+}
+
+TEST(ByteRange, OneRangeInsideTheFileIsAPart) {
+  const auto part = [](std::string_view text, std::int64_t size) {
+    const AskedRange range = read_range(text, size);
+    EXPECT_EQ(range.kind, AskedRange::kPart) << text;
+    return std::pair(range.first, range.length);
+  };
+  EXPECT_EQ(part("bytes=2-4", 10), std::pair(2l, 3l));
+  EXPECT_EQ(part("bytes=2-99", 10), std::pair(2l, 8l));
+  EXPECT_EQ(part("bytes=9-", 10), std::pair(9l, 1l));
+  EXPECT_EQ(part("bytes=-3", 10), std::pair(7l, 3l));
+  EXPECT_EQ(part("bytes=-9223372036854775807", 10), std::pair(0l, 10l));
+}
+
+TEST(ByteRange, AllElseIsTheWholeFileOrOutsideOfIt) {
+  for (const char* text : {"", "bytes", "bytes=", "bytes=-", "bytes=5-3", "bytes=0-1,4-5",
+                           "lines=1-2", "bytes=+1-2", "bytes=1-9223372036854775808", "bytes=--1"}) {
+    EXPECT_EQ(read_range(text, 10).kind, AskedRange::kWhole) << text;
+  }
+  for (const char* text : {"bytes=10-", "bytes=-0", "bytes=9223372036854775807-"}) {
+    EXPECT_EQ(read_range(text, 10).kind, AskedRange::kUnsatisfiable) << text;
+  }
+  EXPECT_EQ(read_range("bytes=0-0", 0).kind, AskedRange::kUnsatisfiable);
 }
 
 TEST(Url, SplitsAQuery) {

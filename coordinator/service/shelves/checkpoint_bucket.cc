@@ -190,6 +190,21 @@ Status CheckpointBucket::Upload::sent(std::size_t file, int part) {
   return put_together(object);
 }
 
+Status CheckpointBucket::Upload::carry(const PresignedRequest& request, int descriptor) {
+  const Object& object = objects_.at(request.file);
+  const objects::Body body = objects::body_of_file(descriptor, 0, request.size);
+  Status sent;
+  if (object.in_parts()) {
+    const auto part = owner_.bucket_->put_part(object.key, object.upload, request.part, body);
+    if (!part.ok()) sent = part.error();
+  } else {
+    sent = owner_.bucket_->put(object.key, body, request.headers);
+  }
+  if (!sent.ok()) return sent;
+  owner_.note_carried(request.size);
+  return this->sent(request.file, request.part);
+}
+
 // By what the store says that it has, not by what somebody said of it.
 Status CheckpointBucket::Upload::put_together(Object& object) {
   if (object.in_parts()) {
@@ -239,7 +254,7 @@ std::string CheckpointBucket::pointer(CheckpointId id) const {
 
 BucketCounts CheckpointBucket::counts() const {
   const MutexLock lock(mutex_);
-  return {bucket_->client().retries(), static_cast<std::int64_t>(tasks_.size())};
+  return {bucket_->client().retries(), static_cast<std::int64_t>(tasks_.size()), carried_};
 }
 
 Result<bool> CheckpointBucket::claim() const {
@@ -313,10 +328,10 @@ Result<std::string> CheckpointBucket::url_of(CheckpointId id, const FileEntry& f
   return bucket_->url_to_get(key_of(id, file.path), kGetLife);
 }
 
-Status CheckpointBucket::read(CheckpointId id, const FileEntry& file,
+Status CheckpointBucket::read(CheckpointId id, const FileEntry& file, Bytes from,
                               const objects::Client::Sink& sink) const {
   return bucket_->get(key_of(id, file.path),
-                      {.from = Bytes(), .size = file.size, .whole = file.size}, sink);
+                      {.from = from, .size = file.size - from, .whole = file.size}, sink);
 }
 
 // ---- as a shelf

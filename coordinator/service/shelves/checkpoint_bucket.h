@@ -17,6 +17,7 @@
 // Threads: all methods may be called by any thread; an Upload is used by one.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -44,6 +45,7 @@ struct PresignedRequest {
 struct BucketCounts {
   std::uint64_t retries = 0;  // requests of this process that had to be tried again
   std::int64_t waiting = 0;   // manifests and deletions that the store has not taken yet
+  std::int64_t carried = 0;   // bytes, for agents that do not reach the store
 };
 
 class CheckpointBucket final : public CheckpointShelf {
@@ -78,6 +80,8 @@ class CheckpointBucket final : public CheckpointShelf {
     // An agent has sent it. The store is asked when that completes an object. kUnavailable: not
     // all of it is there; the upload begins again.
     Status sent(std::size_t file, int part);
+    // Carries one of them out, for an agent that cannot: `descriptor` is a file of its bytes alone.
+    Status carry(const PresignedRequest& request, int descriptor);
 
    private:
     friend class CheckpointBucket;
@@ -104,8 +108,10 @@ class CheckpointBucket final : public CheckpointShelf {
                                                         const std::vector<FileEntry>& files,
                                                         Bytes from) const;
   Result<std::string> url_of(CheckpointId id, const FileEntry& file) const;
-  // The whole file; kDataLoss: of another size. `sink` returns false to stop early.
-  Status read(CheckpointId id, const FileEntry& file, const objects::Client::Sink& sink) const;
+  // The file from byte `from` on; kDataLoss: of another size. `sink` returns false to stop early.
+  Status read(CheckpointId id, const FileEntry& file, Bytes from,
+              const objects::Client::Sink& sink) const;
+  void note_carried(Bytes bytes) const { carried_ += bytes.count(); }
 
   // Later, in this order; never blocks on the store.
   void describe(const CheckpointRecord& stored) SHOAL_EXCLUDES(mutex_);
@@ -132,6 +138,7 @@ class CheckpointBucket final : public CheckpointShelf {
 
   const std::unique_ptr<objects::Bucket> bucket_;
   const std::string folder_;
+  mutable std::atomic<std::int64_t> carried_{0};
   mutable Mutex mutex_;
   CondVar changed_;
   std::set<std::pair<CheckpointId, StageIndex>> uploading_ SHOAL_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
 // How a run of fp32 values travels. A codec encodes independent blocks, so a frame can be decoded
-// without its neighbours. Every value must be finite: callers send a zero vector with weight 0
+// without its neighbors. Every value must be finite: callers send a zero vector with weight 0
 // otherwise.
 //
 //   fp32   the values as they are, little-endian

@@ -14,7 +14,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 
 bool same_bits(std::span<const float> a, std::span<const float> b) {
-  return std::ranges::equal(std::as_bytes(a), std::as_bytes(b));
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
 }
 
 bool decodes_to(const Codec& codec, std::span<const std::byte> bytes, std::span<const float> values,
@@ -23,7 +23,7 @@ bool decodes_to(const Codec& codec, std::span<const std::byte> bytes, std::span<
   return codec.decode(bytes, decoded).ok() && same_bits(decoded, values);
 }
 
-// One block whose scale may be a neighbour of the one that encode() finds.
+// One block whose scale may be a neighbor of the one that encode() finds.
 bool encode_int8_block(std::span<const float> values, std::span<std::byte> out,
                        std::span<float> scratch) {
   const Codec& int8 = codec(CodecKind::kInt8);

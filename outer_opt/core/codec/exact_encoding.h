@@ -4,7 +4,7 @@
 //
 //   as `codec` encodes it   one that decoded it before; blocks count from the segment's first
 //   value.
-//                           The scale of an int8 block is found again among its neighbours: a
+//                           The scale of an int8 block is found again among its neighbors: a
 //                           product of 127 and a float need not divide back to that float.
 //   as a bitmap and values  one bit per value says whether it follows; what does not is +0. For
 //                           averages of sparse2.

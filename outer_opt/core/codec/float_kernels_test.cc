@@ -64,7 +64,7 @@ TEST(FloatKernels, HalvesComeBackUnchanged) {
   }
 }
 
-// Between two neighbours the nearer one is taken, and of two as near the even one.
+// Between two neighbors the nearer one is taken, and of two as near the even one.
 TEST(FloatKernels, HalvesRoundToTheNearest) {
   for (const Halves& format : kHalves) {
     const CodecKernels& kernels = format.kernels;
@@ -79,7 +79,7 @@ TEST(FloatKernels, HalvesRoundToTheNearest) {
       const float inputs[] = {std::nextafter(middle, a), middle, std::nextafter(middle, b)};
       std::uint16_t got[3];
       kernels.encode(inputs, 3, reinterpret_cast<std::byte*>(got));
-      // The neighbours of a denormal middle of bf16 may not exist; a tie is then all there is.
+      // The neighbors of a denormal middle of bf16 may not exist; a tie is then all there is.
       if (inputs[0] != middle) {
         ASSERT_EQ(got[0], low) << format.name << " above " << a;
       }

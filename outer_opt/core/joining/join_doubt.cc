@@ -1,9 +1,12 @@
-// How a joiner whose state is not what it should be finds the runs that are wrong, and who gave
-// them (join_session.h). It compares the digests of its runs with those of one other source, a
-// witness, at the same round, and takes what differs from the witness. What is right then is known
-// by the digests that were committed: a giver is named only when that state is right, and the bytes
-// that were right at the same round are others than its own. A witness that lies gains nothing by
-// it: the state stays wrong, or the runs that it spoke against turn out to be as they were.
+// What a joiner does not believe (join_session.h): a round that one source alone says it holds, and
+// bytes that make a state which is not what it should be.
+//
+// To find the runs that are wrong, and who gave them, it compares the digests of its runs with
+// those of one other source, a witness, at the same round, and takes what differs from the witness.
+// What is right then is known by the digests that were committed: a giver is named only when that
+// state is right, and the bytes that were right at the same round are others than its own. A
+// witness that lies gains nothing by it: the state stays wrong, or the runs that it spoke against
+// turn out to be as they were.
 #include <algorithm>
 #include <bit>
 
@@ -22,6 +25,33 @@ std::optional<std::size_t> only_giver(std::uint64_t givers) {
 }
 
 }  // namespace
+
+// While it is level, nothing has to come further.
+void JoinSession::forget_unconfirmed(Instant now) {
+  if (state_ != State::kLoading || shape_.mode != JoinMode::kFollows) advanced_at_ = now;
+  if (now - advanced_at_ < options_.unconfirmed) return;
+  const Instant since = std::exchange(advanced_at_, now);
+  RoundNumber confirmed = aimed_;
+  bool others_answer = false;
+  std::vector<std::size_t> claimants;
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    const Source& source = sources_[i];
+    if (source.bad) continue;
+    if (source.said == newest_) claimants.push_back(i);
+    if (source.said == newest_ || source.left || source.heard_at <= since) continue;
+    others_answer = true;
+    confirmed = std::max(confirmed, source.said);
+  }
+  if (!others_answer || confirmed >= newest_ || claimants.size() != 1) return;
+  Source& claimant = sources_[claimants.front()];
+  if (claimant.heard_at > since) {
+    complain(claimants.front(), "it says that it holds round " + std::to_string(newest_) +
+                                    ", and the others do not come to that");
+  }
+  claimant.said = -1;
+  newest_ = confirmed;
+  for (Run& run : runs_) run.here = run.here && run.round <= newest_;
+}
 
 bool JoinSession::doubt(Instant now) {
   if (state_ != State::kLevel || shape_.mode != JoinMode::kFollows) return false;

@@ -43,6 +43,16 @@ TEST(JoinDoubt, WhoSentOtherBytesIsNamedAndReplaced) {
   }
 }
 
+// Its bytes are of the round before, as of one that missed the step.
+TEST(JoinDoubt, WhoIsOlderThanItSaysIsNamedAndReplaced) {
+  Doubted harness(3);
+  harness.lies = [](const auto& ask) { return is(ask, 2); };
+  harness.spoil = [](StateAnswer& answer) { ++answer.held; };
+  harness.run_in_doubt(seconds(120));
+  ASSERT_TRUE(harness.equal());
+  EXPECT_THAT(harness.session->found_liars(), ElementsAre(ReplicaId(2)));
+}
+
 TEST(JoinDoubt, OneRunIsFetchedAgainNotTheState) {
   Doubted harness(2);
   bool once = true;

@@ -46,6 +46,36 @@ TEST(JoinRuns, DropsASourceThatSendsWhatCannotBe) {
   }
 }
 
+TEST(JoinRuns, DropsASourceThatIsOlderThanItSays) {
+  JoinHarness harness({.sources = 3}, {}, small_runs(), kSlow);
+  harness.spoil = [](StateAnswer& answer) { answer.held += 1'000'000'000; };
+  harness.fate = [](auto, const JoinSession::Ask& ask) {
+    const bool lies = ask.source.replica == ReplicaId(2) && ask.ask.kind == AskKind::kState;
+    return lies ? Fate::kSpoiled : Fate::kAnswered;
+  };
+  harness.run(seconds(300));
+  ASSERT_TRUE(harness.level());
+  EXPECT_TRUE(harness.equal());
+  const auto complaints = harness.session->take_complaints();
+  ASSERT_EQ(complaints.size(), 1u);
+  EXPECT_NE(complaints[0].find("host:2"), std::string::npos) << complaints[0];
+}
+
+// It was heard once: the others cannot tell it from one that died right after a commit.
+TEST(JoinRuns, ForgetsWhatASourceSaidThatIsSilentSince) {
+  JoinHarness harness({.sources = 2}, {}, small_runs(), kSlow);
+  harness.spoil = [](StateAnswer& answer) { answer.held += 1'000'000'000; };
+  bool once = true;
+  harness.fate = [&](auto, const JoinSession::Ask& ask) {
+    if (ask.source.replica != ReplicaId(2)) return Fate::kAnswered;
+    return std::exchange(once, false) ? Fate::kSpoiled : Fate::kSilent;
+  };
+  harness.run(seconds(400));
+  ASSERT_TRUE(harness.level());
+  EXPECT_TRUE(harness.equal());
+  EXPECT_TRUE(harness.session->take_complaints().empty());
+}
+
 TEST(JoinRuns, TakesTheMomentsOfOneCopyLast) {
   JoinHarness harness({}, {.moments = 80'007}, small_runs(), kSlow);
   harness.run(seconds(120));

@@ -31,7 +31,9 @@ JoinSession::JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<Pe
       runs_(pieces(shape_.values, options.run_values)),
       moments_(pieces(shape_.moments, options.run_values)),
       newest_(wanted.round),
-      moved_at_(now) {
+      aimed_(wanted.round),
+      moved_at_(now),
+      advanced_at_(now) {
   set_sources(sources, now);
 }
 
@@ -50,6 +52,7 @@ void JoinSession::set_sources(const std::vector<PeerAddress>& sources, Instant n
 }
 
 void JoinSession::aim(RoundNumber round) {
+  aimed_ = std::max(aimed_, round);
   if (round <= newest_) return;
   newest_ = round;
   if (state_ != State::kLevel) return;
@@ -80,6 +83,7 @@ JoinSession::Next JoinSession::next(Instant now) {
   Next next;
   if (state_ == State::kGivenUp) return next;
   next.cancel = overdue(now);
+  forget_unconfirmed(now);
   forget_stranded();
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     Source& source = sources_[i];
@@ -138,7 +142,7 @@ ValueRange JoinSession::range_of(std::size_t first, std::size_t count) const {
   return {begin, std::min(end, shape_.values) - begin};
 }
 
-// Neighbours of one round that is behind the newest.
+// Neighbors of one round that is behind the newest.
 std::optional<JoinSession::Pending> JoinSession::follow_some(std::size_t source) {
   const RoundNumber gone_to = sources_[source].gone_to;
   const auto waits = [&](const Run& run) {
@@ -238,12 +242,13 @@ void JoinSession::answered(AskId id, const StateAnswer& answer, Instant now) {
   release(pending);
   Source& source = sources_[pending.source];
   source.heard_at = now;
-  if (pending.epoch != epoch_of(pending.ask.kind)) return;
+  source.said = std::max(source.said, answer.held);
+  if (source.bad || pending.epoch != epoch_of(pending.ask.kind)) return;
   if (answer.refusal != StateRefusal::kNone) return refuse(pending, answer, now);
   source.backoff.reset();
   source.silences = 0;
   newest_ = std::max(newest_, answer.held);
-  moved_at_ = now;
+  moved_at_ = advanced_at_ = now;
   switch (pending.ask.kind) {
     case AskKind::kState:
       take_state(pending, answer);

@@ -14,6 +14,10 @@
 // that is silent loses its asks to the others. The session gives up when no source answers, and at
 // once when it is told that there is none.
 //
+// A round that a source says it holds is believed until nothing has come further for
+// JoinOptions::unconfirmed. Then one source that says more than all others which answer, and than
+// the coordinator has named, is dropped by name, and what it gave of such rounds is missing again.
+//
 // What is level may still be another state than it should be: then doubt() finds the runs that
 // differ from those of another source and takes them from that one (join_doubt.cc).
 //
@@ -57,12 +61,13 @@ struct JoinShape {
 
 struct JoinOptions {
   std::int64_t run_values = 1 << 15;
-  std::int64_t follow_runs = 8;        // neighbours that follow with one ask, at most
+  std::int64_t follow_runs = 8;        // neighbors that follow with one ask, at most
   std::size_t asks_max = 64;           // of one source that are on their way
   Duration ahead = milliseconds(200);  // what a source answers in so long is asked in advance
   Duration silent = seconds(30);       // while there are other sources
   Duration silent_alone = seconds(120);
-  Duration broken = seconds(30);  // nothing is on its way, and nothing has come for so long
+  Duration broken = seconds(30);       // nothing is on its way, and nothing has come for so long
+  Duration unconfirmed = seconds(60);  // without progress to a round that one source alone says
   Duration retry_first = milliseconds(100), retry_cap = seconds(5);
   bool stays = false;  // it keeps following: sources keep averages for it however long a round is
 };
@@ -156,6 +161,7 @@ class JoinSession {
     bool without_moments = false;    // it keeps none: a copy of the outer state
     std::int64_t gone_to = -1;       // averages after this round and older ones are not there
     int silences = 0;
+    RoundNumber said = -1;  // that it holds, at most
     std::size_t in_flight = 0, window = 1;
     double rate = 0;  // bytes per second
     Bytes measured;
@@ -188,6 +194,7 @@ class JoinSession {
   void forget_witness();
   bool anybody_follows(RoundNumber round) const;
   void forget_stranded();
+  void forget_unconfirmed(Instant now);
   void take_state(const Pending& pending, const StateAnswer& answer);
   void take_averages(const Pending& pending, const StateAnswer& answer);
   bool follow_round(const Pending& pending, const AverageSlice& slice);
@@ -218,9 +225,9 @@ class JoinSession {
   std::vector<Source> sources_;
   std::map<AskId, Pending> pending_;
   AskId next_id_ = 1;
-  RoundNumber newest_ = 0;
-  RoundNumber pinned_round_ = -1;    // where runs do not follow: of the state that is fetched
-  std::optional<std::size_t> only_;  // likewise: its source
+  RoundNumber newest_ = 0, aimed_ = 0;  // that anybody said; that the coordinator did
+  RoundNumber pinned_round_ = -1;       // where runs do not follow: of the state that is fetched
+  std::optional<std::size_t> only_;     // likewise: its source
   std::optional<std::size_t> moments_from_;
   std::int64_t adam_step_ = 0;
   std::optional<Digest> moments_digest_;     // of the whole copy, as its source says
@@ -228,7 +235,7 @@ class JoinSession {
   std::optional<std::size_t> witness_;  // in doubt: whose runs are compared, the first compared_
   std::size_t compared_ = 0;
   std::vector<Suspicion> suspicions_;
-  Instant moved_at_;
+  Instant moved_at_, advanced_at_;  // anything was heard; a run came further
   Bytes fetched_again_, received_;
   double average_bytes_ = 0, averaged_values_ = 0;  // of the rounds that runs have followed
   State state_ = State::kLoading;

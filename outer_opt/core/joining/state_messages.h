@@ -69,7 +69,7 @@ constexpr auto enumerators_of(Of<StateRefusal>) {
                                     {kNever, "never"}});
 }
 
-// Neighbours in a packed fragment.
+// Neighbors in a packed fragment.
 struct AverageSegment {
   std::int64_t first = 0, count = 0;
   ExactEncoding values;

@@ -8,7 +8,7 @@
 //              <-- averages of the parts i+1, i+2, ..., i-1 --
 //
 // Both directions of every connection are busy at the same time. A member sends 2(n-1)/n of the
-// vector, as with a butterfly, but to two neighbours instead of n-1, and over n-1 hops each way. A
+// vector, as with a butterfly, but to two neighbors instead of n-1, and over n-1 hops each way. A
 // sum is encoded anew by every hop, so n-1 roundings instead of one; averages have the same bits
 // everywhere, the owner's own too, because all decode its encoding.
 //
@@ -18,7 +18,7 @@
 // Sums lie in `average` until the average comes; beside that a session holds the encoding of all
 // averages (not with fp32), to pass them on. Bytes that the transport may still read may be written
 // again when the average of their chunk has come: it cannot exist before they arrived. Nobody can
-// be excluded: a lost neighbour that owes something breaks the attempt.
+// be excluded: a lost neighbor that owes something breaks the attempt.
 #pragma once
 
 #include <optional>
@@ -68,7 +68,7 @@ class RingSession final : public ReduceSession {
     bool summed = false, sent = false, averaged = false;  // summed: up to here
     std::uint64_t payload_checksum = 0;                   // once averaged
   };
-  // What one neighbour is sent or sends, in order, and how far that is.
+  // What one neighbor is sent or sends, in order, and how far that is.
   struct Course {
     std::vector<Place> places;
     std::size_t next = 0;

@@ -63,7 +63,7 @@ TEST(Ring, IsTheWeightedMean) {
 }
 
 // With three members, 0 gets sums from 2 and averages from 1, two chunks of each.
-TEST(Ring, TheSlowestOfTwoNeighboursOwesMore) {
+TEST(Ring, TheSlowestOfTwoNeighborsOwesMore) {
   const ReducePlan plan = make_ring(CodecKind::kFp32, 3, {1, 1, 1});
   SessionSwarm swarm(plan, 1, random_inputs(plan, 3));
   const ReduceSession& s = *swarm.sessions[0];
@@ -108,7 +108,7 @@ TEST(Ring, NobodyContributesGivesZeros) {
   EXPECT_EQ(swarm.averages[2], std::vector<float>(100, 0.0f));
 }
 
-TEST(Ring, SpeaksToItsNeighboursOnly) {
+TEST(Ring, SpeaksToItsNeighborsOnly) {
   SessionSwarm swarm(make_ring(CodecKind::kFp32, 64, {1, 1, 1, 1}), 8,
                      random_inputs(make_ring(CodecKind::kFp32, 64, {1, 1, 1, 1}), 1));
   const ReduceSession& s = *swarm.sessions[1];
@@ -119,7 +119,7 @@ TEST(Ring, SpeaksToItsNeighboursOnly) {
     EXPECT_EQ(s.received_all(peer, FrameKind::kContribution), peer != 0);
     EXPECT_EQ(s.received_all(peer, FrameKind::kAverage), peer != 2);
   }
-  swarm.sessions[1]->peer_lost(3, "not a neighbour");
+  swarm.sessions[1]->peer_lost(3, "not a neighbor");
   EXPECT_EQ(s.state(), SessionState::kRunning);
   swarm.sessions[1]->peer_lost(0, "the one before");
   EXPECT_EQ(s.state(), SessionState::kBroken);

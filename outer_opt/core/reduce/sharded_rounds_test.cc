@@ -119,7 +119,7 @@ TEST(ShardedRounds, MomentumSurvivesWhoeverLeavesAlone) {
   }
 }
 
-TEST(ShardedRounds, NeighboursThatLeaveTogetherTakeTheirPartWithThem) {
+TEST(ShardedRounds, NeighborsThatLeaveTogetherTakeTheirPartWithThem) {
   ShardedCluster cluster;
   cluster.round({1, 2, 3, 4}, 1);
   cluster.lose(1);

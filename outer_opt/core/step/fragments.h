@@ -6,7 +6,7 @@
 // round that reaches train.steps averages everything (fragment 0), so that a job ends with one
 // model. Without fragments every round does.
 //
-// Blocks are dealt in strides, because neighbours change together: the i-th block of a stage
+// Blocks are dealt in strides, because neighbors change together: the i-th block of a stage
 // belongs to fragment i mod P + 1. The embedding goes with the first fragment, the last norm and
 // the head with the last. A stage of fewer blocks than P deals its values in P equal runs.
 //

@@ -29,7 +29,7 @@ struct SharedAdamWOptions {
   std::int64_t step = 1;  // t, counted from 1
 };
 
-// A run of neighbours in a stage's vector with the same answer to "does it decay".
+// A run of neighbors in a stage's vector with the same answer to "does it decay".
 struct DecayRange {
   std::int64_t first = 0, count = 0;
   bool decays = false;

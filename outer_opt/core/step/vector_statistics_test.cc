@@ -25,5 +25,16 @@ TEST(VectorStatistics, OfNothingTheyAreZero) {
   EXPECT_EQ(statistics.nonfinite, 0);
 }
 
+TEST(VectorStatistics, ValuesThatAreNotFiniteAreCountedWhereverTheyLie) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinite = std::numeric_limits<float>::infinity();
+  std::vector<float> values(3000, std::numeric_limits<float>::max());
+  EXPECT_EQ(count_nonfinite(values), 0);
+  values[0] = nan, values[1023] = -infinite, values[1024] = infinite, values[2999] = -nan;
+  EXPECT_EQ(count_nonfinite(values), 4);
+  EXPECT_EQ(count_nonfinite(values), statistics_of(values).nonfinite);
+  EXPECT_EQ(count_nonfinite({}), 0);
+}
+
 }  // namespace
 }  // namespace shoal::outer_opt

@@ -229,7 +229,7 @@ class Covering {
   }
 
   // The partner of `agent` in the weakest stage, whose members are sorted by speed: the best
-  // difference in speed leaves both stages equal, so only its two neighbours can win.
+  // difference in speed leaves both stages equal, so only its two neighbors can win.
   void consider_swaps(std::int32_t agent, StageIndex low, const std::vector<std::int32_t>& sorted,
                       Change& best) const {
     const StageIndex from = stage_of_[agent];

@@ -143,7 +143,7 @@ TEST(PlanStages, PredictsWhatFillingDrainingAndTheLineCost) {
   request.agents.pop_back();
   const double two = plan_stages(model, request).assignment.throughput;
   request.bytes_per_s = two * static_cast<double>(model.boundary_bytes()) / 2;
-  EXPECT_DOUBLE_EQ(plan_stages(model, request).network, 0.5) << "each end has one neighbour";
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).network, 0.5) << "each end has one neighbor";
 }
 
 TEST(PlanStages, TheNumberOfStagesIsTheBestOfAll) {

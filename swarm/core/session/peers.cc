@@ -14,14 +14,14 @@ namespace {
 using enum PeerState;
 
 constexpr std::pair<PeerState, PeerState> kTable[] = {
-    {kGone, kExpected},   {kGone, kStranger},   {kExpected, kGone},      {kExpected, kNeighbour},
-    {kExpected, kWired},  {kStranger, kGone},   {kStranger, kNeighbour}, {kStranger, kWired},
-    {kNeighbour, kWired}, {kWired, kNeighbour}, {kNeighbour, kExpected}, {kNeighbour, kStranger},
-    {kWired, kExpected},  {kWired, kStranger},
+    {kGone, kExpected},  {kGone, kStranger},  {kExpected, kGone},     {kExpected, kNeighbor},
+    {kExpected, kWired}, {kStranger, kGone},  {kStranger, kNeighbor}, {kStranger, kWired},
+    {kNeighbor, kWired}, {kWired, kNeighbor}, {kNeighbor, kExpected}, {kNeighbor, kStranger},
+    {kWired, kExpected}, {kWired, kStranger},
 };
 
 bool streams(PeerState state) {
-  return state == kStranger || state == kNeighbour || state == kWired;
+  return state == kStranger || state == kNeighbor || state == kWired;
 }
 
 }  // namespace
@@ -45,12 +45,12 @@ void Peers::transition(ReplicaId id, Peer& peer, PeerState to) {
 }
 
 PeerState Peers::with_stream(ReplicaId id, const Peer& peer) const {
-  if (!roster_.names_neighbour(id)) return kStranger;
-  return roster_.in_view && peer.stage == options_.stage + 1 ? kWired : kNeighbour;
+  if (!roster_.names_neighbor(id)) return kStranger;
+  return roster_.in_view && peer.stage == options_.stage + 1 ? kWired : kNeighbor;
 }
 
 void Peers::settle(ReplicaId id, Peer& peer) {
-  PeerState to = roster_.names_neighbour(id) ? kExpected : kGone;
+  PeerState to = roster_.names_neighbor(id) ? kExpected : kGone;
   if (streams(peer.state)) to = with_stream(id, peer);
   if (to != peer.state) {
     transition(id, peer, to);
@@ -64,7 +64,7 @@ void Peers::settle(ReplicaId id, Peer& peer) {
 void Peers::take(const PipelineView& view, const Roster& roster, SessionActions& out) {
   roster_ = roster;
   for (const PipelineMember& m : view.members) {
-    if (!roster_.names_neighbour(m.replica)) continue;
+    if (!roster_.names_neighbor(m.replica)) continue;
     Peer& peer = peers_[m.replica];
     peer.stage = m.stage;
     peer.speed = m.speed;

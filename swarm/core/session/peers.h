@@ -1,16 +1,16 @@
-// The neighbours of one replica: who is named by the view, who has a stream here, and what each may
+// The neighbors of one replica: who is named by the view, who has a stream here, and what each may
 // be sent. This is the machine that each of them goes through:
 //
 //   gone       -> expected     the view names it
 //              -> stranger     it has dialed, and no view names it yet
 //   expected   -> gone         it left the view
-//              -> neighbour    its stream is there
+//              -> neighbor    its stream is there
 //              -> wired        the same, of the next stage, and this replica is in the view itself
 //   stranger   -> gone         its stream ended
-//              -> neighbour, wired     the view names it
-//   neighbour  -> wired        this replica came into the view
-//   wired      -> neighbour    this replica left the view
-//   neighbour, wired -> expected    its stream ended
+//              -> neighbor, wired     the view names it
+//   neighbor  -> wired        this replica came into the view
+//   wired      -> neighbor    this replica left the view
+//   neighbor, wired -> expected    its stream ended
 //                    -> stranger    it left the view
 //
 // The wiring holds exactly those that are wired; one that comes back keeps what was measured of it,
@@ -30,13 +30,13 @@ namespace shoal::swarm {
 
 inline constexpr Duration kRefusalPause = milliseconds(250);  // nothing new for who refused
 
-enum class PeerState { kGone, kExpected, kStranger, kNeighbour, kWired };
+enum class PeerState { kGone, kExpected, kStranger, kNeighbor, kWired };
 constexpr auto enumerators_of(Of<PeerState>) {
   using enum PeerState;
   return enumerators<PeerState>({{kGone, "gone"},
                                  {kExpected, "expected"},
                                  {kStranger, "stranger"},
-                                 {kNeighbour, "neighbour"},
+                                 {kNeighbor, "neighbor"},
                                  {kWired, "wired"}});
 }
 bool allowed(PeerState from, PeerState to);

@@ -7,8 +7,8 @@
 namespace shoal::swarm {
 namespace {
 
-struct Neighbourhood {
-  explicit Neighbourhood(std::uint64_t self)
+struct Neighborhood {
+  explicit Neighborhood(std::uint64_t self)
       : options{.self = id(self), .stage = static_cast<StageIndex>(self / 10), .stages = 3},
         peers(options) {}
   void take(const PipelineView& view) { peers.take(view, Roster(view, options), out); }
@@ -23,8 +23,8 @@ struct Neighbourhood {
   SessionActions out;
 };
 
-TEST(Peers, ANeighbourBelowIsWiredOnceItIsNamedAndHasAStream) {
-  Neighbourhood n(11);
+TEST(Peers, ANeighborBelowIsWiredOnceItIsNamedAndHasAStream) {
+  Neighborhood n(11);
   n.peers.connected(id(21));
   EXPECT_EQ(n.peers.state(id(21)), PeerState::kStranger);
   EXPECT_EQ(n.peers.wiring().size(), 0u);
@@ -43,11 +43,11 @@ TEST(Peers, ANeighbourBelowIsWiredOnceItIsNamedAndHasAStream) {
 }
 
 TEST(Peers, OnlyTheStageBeforeMaySendHere) {
-  Neighbourhood n(11);
+  Neighborhood n(11);
   for (const std::uint64_t from : {1, 21, 99}) n.peers.connected(id(from));
   EXPECT_FALSE(n.peers.may_send_here(id(1))) << "no view yet";
   n.take(full_view());
-  EXPECT_EQ(n.peers.state(id(1)), PeerState::kNeighbour);
+  EXPECT_EQ(n.peers.state(id(1)), PeerState::kNeighbor);
   EXPECT_TRUE(n.peers.may_send_here(id(1)));
   EXPECT_FALSE(n.peers.may_send_here(id(2))) << "no stream";
   EXPECT_FALSE(n.peers.may_send_here(id(21)));
@@ -55,11 +55,11 @@ TEST(Peers, OnlyTheStageBeforeMaySendHere) {
 }
 
 TEST(Peers, WhoIsNotInTheViewItselfSendsNobodyAnything) {
-  Neighbourhood n(11);
+  Neighborhood n(11);
   n.take(full_view());
   n.peers.connected(id(21));
   n.take(without(full_view(), 11, 2));
-  EXPECT_EQ(n.peers.state(id(21)), PeerState::kNeighbour);
+  EXPECT_EQ(n.peers.state(id(21)), PeerState::kNeighbor);
   EXPECT_EQ(n.peers.wiring().size(), 0u);
   EXPECT_TRUE(n.dialed().empty());
   n.take(full_view(3));
@@ -67,7 +67,7 @@ TEST(Peers, WhoIsNotInTheViewItselfSendsNobodyAnything) {
 }
 
 TEST(Peers, WhatWasMeasuredOutlivesAStream) {
-  Neighbourhood n(11);
+  Neighborhood n(11);
   n.take(full_view());
   n.peers.connected(id(21));
   n.peers.measured(id(21), seconds(2));
@@ -77,7 +77,7 @@ TEST(Peers, WhatWasMeasuredOutlivesAStream) {
 }
 
 TEST(Peers, SpeedsTurnOneMeasurementIntoEstimatesOfTheOthers) {
-  Neighbourhood n(11);
+  Neighborhood n(11);
   PipelineView view = full_view();
   view.members[4].speed = 4;  // 21
   view.members[5].speed = 1;
@@ -89,7 +89,7 @@ TEST(Peers, SpeedsTurnOneMeasurementIntoEstimatesOfTheOthers) {
 }
 
 TEST(Peers, APauseEndsByTimeOrWithTheStream) {
-  Neighbourhood n(11);
+  Neighborhood n(11);
   n.take(full_view());
   n.peers.connected(id(21));
   const Instant now{0};
@@ -106,18 +106,18 @@ TEST(Peers, APauseEndsByTimeOrWithTheStream) {
 }
 
 TEST(Peers, DialsTheNextStageAndRoutersWithALargerIdAndSaysItOnce) {
-  Neighbourhood n(1);
+  Neighborhood n(1);
   n.take(full_view());
   EXPECT_EQ(n.dialed(), (std::vector<ReplicaId>{id(2), id(11), id(12)}));
   n.take(full_view(2));
   EXPECT_EQ(n.out.size(), 1u);
-  Neighbourhood second(2);
+  Neighborhood second(2);
   second.take(full_view());
   EXPECT_EQ(second.dialed(), (std::vector<ReplicaId>{id(11), id(12)}));
 }
 
 TEST(Peers, TheWindowIsSharedByTheRouters) {
-  Neighbourhood n(1);
+  Neighborhood n(1);
   n.take(full_view());
   EXPECT_EQ(n.peers.window(), 24);  // 8 per replica of the view
   PipelineView view = full_view(2);
@@ -129,13 +129,13 @@ TEST(Peers, TheWindowIsSharedByTheRouters) {
 TEST(Peers, TheTable) {
   using enum PeerState;
   EXPECT_FALSE(allowed(kGone, kWired)) << "named and connected are two events";
-  EXPECT_FALSE(allowed(kGone, kNeighbour));
+  EXPECT_FALSE(allowed(kGone, kNeighbor));
   EXPECT_FALSE(allowed(kExpected, kStranger));
   EXPECT_FALSE(allowed(kStranger, kExpected));
   EXPECT_FALSE(allowed(kWired, kGone));
-  EXPECT_FALSE(allowed(kNeighbour, kGone));
+  EXPECT_FALSE(allowed(kNeighbor, kGone));
   EXPECT_FALSE(allowed(kWired, kWired));
-  Neighbourhood n(11);
+  Neighborhood n(11);
   n.peers.connected(id(21));
   EXPECT_DEATH(n.peers.connected(id(21)), "peer: stranger -> stranger");
 }

@@ -18,7 +18,7 @@ double total_speed(const PipelineView& view, StageIndex stage) {
   return sum;
 }
 
-bool is_neighbour(const PipelineMember& member, const SessionOptions& options) {
+bool is_neighbor(const PipelineMember& member, const SessionOptions& options) {
   const StageIndex gap = member.stage - options.stage;
   if (gap == 0) return options.stage == 0 && member.replica != options.self;
   return gap == 1 || gap == -1;
@@ -35,17 +35,17 @@ Roster::Roster(const PipelineView& view, const SessionOptions& options) : number
     before += m.stage == options.stage - 1;
     next += m.stage == options.stage + 1;
     if (m.stage == 0) routers.push_back(m.replica);
-    if (is_neighbour(m, options)) neighbours.push_back(m.replica);
+    if (is_neighbor(m, options)) neighbors.push_back(m.replica);
   }
   std::sort(routers.begin(), routers.end());
-  std::sort(neighbours.begin(), neighbours.end());
+  std::sort(neighbors.begin(), neighbors.end());
   next_speed = total_speed(view, options.stage + 1);
   const double speeds = total_speed(view, 0);
   if (speeds > 0) router_share = own_speed / speeds;
 }
 
-bool Roster::names_neighbour(ReplicaId id) const {
-  return std::binary_search(neighbours.begin(), neighbours.end(), id);
+bool Roster::names_neighbor(ReplicaId id) const {
+  return std::binary_search(neighbors.begin(), neighbors.end(), id);
 }
 
 bool Roster::names_router(ReplicaId id) const {
@@ -55,7 +55,7 @@ bool Roster::names_router(ReplicaId id) const {
 void Roster::add_to(Digester& d) const {
   d.add(number).add(in_view).add(members).add(senders).add(before).add(next);
   d.add(next_speed).add(router_share);
-  for (const auto* list : {&routers, &neighbours}) {
+  for (const auto* list : {&routers, &neighbors}) {
     d.add(list->size());
     for (const ReplicaId id : *list) d.add(id.n);
   }

@@ -15,7 +15,7 @@ struct Roster {
 
   // A replica that this one may have a stream with: of a stage beside its own or, among routers,
   // another router.
-  bool names_neighbour(ReplicaId id) const;
+  bool names_neighbor(ReplicaId id) const;
   bool names_router(ReplicaId id) const;
   void add_to(Digester& digester) const;
 
@@ -25,7 +25,7 @@ struct Roster {
   std::int32_t members = 0, senders = 0, before = 0, next = 0;
   // The speed of the next stage, and this replica's share among the routers; 0: not all are known.
   double next_speed = 0, router_share = 0;
-  std::vector<ReplicaId> routers, neighbours;  // sorted
+  std::vector<ReplicaId> routers, neighbors;  // sorted
 };
 
 }  // namespace shoal::swarm

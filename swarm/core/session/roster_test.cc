@@ -26,13 +26,13 @@ TEST(Roster, CountsWhoStandsWhere) {
   EXPECT_FALSE(seen_by(13, view).in_view);
 }
 
-TEST(Roster, NeighboursAreTheStagesBesideAndAmongRoutersTheOthers) {
+TEST(Roster, NeighborsAreTheStagesBesideAndAmongRoutersTheOthers) {
   const Roster middle = seen_by(11, full_view());
-  for (const std::uint64_t n : {1, 2, 21, 22}) EXPECT_TRUE(middle.names_neighbour(id(n)));
-  EXPECT_FALSE(middle.names_neighbour(id(12)));
+  for (const std::uint64_t n : {1, 2, 21, 22}) EXPECT_TRUE(middle.names_neighbor(id(n)));
+  EXPECT_FALSE(middle.names_neighbor(id(12)));
   const Roster router = seen_by(1, full_view());
-  for (const std::uint64_t n : {2, 11, 12}) EXPECT_TRUE(router.names_neighbour(id(n)));
-  for (const std::uint64_t n : {1, 21}) EXPECT_FALSE(router.names_neighbour(id(n)));
+  for (const std::uint64_t n : {2, 11, 12}) EXPECT_TRUE(router.names_neighbor(id(n)));
+  for (const std::uint64_t n : {1, 21}) EXPECT_FALSE(router.names_neighbor(id(n)));
 }
 
 TEST(Roster, SharesFollowSpeedsWhereAllAreKnown) {

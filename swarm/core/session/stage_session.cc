@@ -142,7 +142,7 @@ void State::admit() {
 // Nobody waits for its answer any more.
 bool State::orphan(const Task& task, const Roster& roster) const {
   if (!roster.in_view) return true;
-  if (!task.own() && !roster.names_neighbour(task.from)) return true;
+  if (!task.own() && !roster.names_neighbor(task.from)) return true;
   const ReplicaId drawn_by = task.microbatch.router;
   return peers.roster().names_router(drawn_by) && !roster.names_router(drawn_by);
 }
@@ -153,7 +153,7 @@ void State::drop_leavers(Instant now, const Roster& roster, SessionActions& out)
       // Its sender may not hear of this view, only of one that names it again.
       tasks.refuse_up(task, RefusalReason::kNotInView, out);
       drop(task, out);
-    } else if (task.state == TaskState::kBelow && !roster.names_neighbour(task.to)) {
+    } else if (task.state == TaskState::kBelow && !roster.names_neighbor(task.to)) {
       out.push_back(SendCancel{task.to, {task.microbatch, task.attempt_out}});
       tasks.retry(now, task);
     }

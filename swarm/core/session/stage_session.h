@@ -1,5 +1,5 @@
 // One replica's part in the pipeline, without tensors, sockets or a clock: which pass its device
-// computes next, to whom the result goes, what is sent again when a neighbour is lost, whose
+// computes next, to whom the result goes, what is sent again when a neighbor is lost, whose
 // gradient is added, and when the inner step is over. A replica of stage 0 is a router as well. The
 // runtime of swarm/pipeline and the simulator drive the same object. docs/pipeline.md tells the
 // protocol and why it is so.
@@ -15,7 +15,7 @@
 // Every task ends with one Forget, also the one that is dropped; a router's may be dropped before
 // its first Compute.
 //
-// It is made of machines with a table each: tasks.h (a microbatch here), peers.h (a neighbour),
+// It is made of machines with a table each: tasks.h (a microbatch here), peers.h (a neighbor),
 // step_barrier.h (the round), reach.h (the next stage), gossip_schedule.h (what is told). This
 // object gives every input to those it concerns and lets them act on one another.
 //

@@ -576,7 +576,7 @@ TEST(StageSession, TheDigestKnowsWhomItDials) {
   EXPECT_NE(after(11, full_view()), after(11, moved));
 }
 
-// A replica of the last stage has no router for a neighbour.
+// A replica of the last stage has no router for a neighbor.
 TEST(StageSession, TheDigestKnowsTheRouters) {
   PipelineView other = full_view();
   other.members.front().replica = id(3);

@@ -80,7 +80,7 @@ struct Fixture {
   StageSession session;
 };
 
-// All neighbours are connected and a round of 4 steps with 3 microbatches per router is open.
+// All neighbors are connected and a round of 4 steps with 3 microbatches per router is open.
 struct Ready : Fixture {
   explicit Ready(std::uint64_t self, PipelineSchedule schedule = PipelineSchedule::kFlush)
       : Fixture(self, 3, schedule) {

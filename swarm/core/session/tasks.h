@@ -22,7 +22,7 @@
 //   asked, queued, waiting, below, parked, past, returned -> free    dropped
 //
 // A task that is dropped takes what it has below with it (SendCancel), so that nobody computes for
-// an answer that nobody waits for. Tasks live in slots, found by id and by (microbatch, neighbour,
+// an answer that nobody waits for. Tasks live in slots, found by id and by (microbatch, neighbor,
 // attempt). A Task& holds until the next task is born.
 #pragma once
 

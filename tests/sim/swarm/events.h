@@ -74,7 +74,7 @@ class EventHeap {
                               : static_cast<std::int32_t>(a.order - b.order) < 0;
   }
   std::vector<Event> heap_;
-  std::uint32_t next_ = 0;  // may wrap: only neighbours in time are compared
+  std::uint32_t next_ = 0;  // may wrap: only neighbors in time are compared
 };
 
 }  // namespace shoal::sim::swarm

@@ -8,7 +8,7 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Denied, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Split } from '../status';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Shares, type Split } from '../status';
 import { marksOf } from '../marks';
 import { session, whyNot } from '../session';
 import * as sources from '../sources';
@@ -286,16 +286,33 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
   );
 });
 
+const kShares: [string, string, keyof Shares][] = [
+  ['Computing', "of the replicas' time", 'compute'],
+  ['Waiting for stages', 'bubble, slower stages, lines', 'between'],
+  ['Waiting for others', 'reported, round not frozen', 'waiting'],
+  ['In sync', 'frozen until committed', 'sync'],
+  ['The rest', 'starting rounds, evaluations, checkpoints', 'rest'],
+];
+
+// Where stages are unequal, the one that computes most is what the others wait for.
+const kStageColumns: Column<Split['stages'][number]>[] = [
+  { name: 'Stage', numeric: true, show: (one) => number(one.stage), value: (one) => one.stage },
+  ...kShares.map(([name, , part]): Column<Split['stages'][number]> => ({
+    name, numeric: true, show: (one) => percent(one.shares[part], 1), value: (one) => one.shares[part],
+  })),
+];
+
 const TimeCard = memo(function TimeCard({ split, lines, marks }: { split: Split; lines: sources.Lines; marks: Mark[] }) {
   const drawn = useMemo(() => [{ name: 'Seconds', ...(lines.round_seconds ?? { x: [], y: [] }), color: 3 as const }], [lines]);
+  const piped = split.stages.length > 0;
   return (
     <Card title="Where the time goes">
       <div class="tiles small">
-        <Tile label="Computing" value={percent(split.compute, 1)} note="of the replicas' time" />
-        <Tile label="Waiting for others" value={percent(split.waiting, 1)} note="reported, round not frozen" />
-        <Tile label="In sync" value={percent(split.sync, 1)} note="frozen until committed" />
-        <Tile label="The rest" value={percent(split.rest, 1)} note="starting rounds, evaluations, checkpoints" />
+        {kShares.filter(([, , part]) => piped || part !== 'between').map(([name, note, part]) => (
+          <Tile key={part} label={name} value={percent(split.shares?.[part] ?? null, 1)} note={note} />
+        ))}
       </div>
+      {piped && <Table caption="Time of the stages" columns={kStageColumns} rows={split.stages} rowKey={(one) => String(one.stage)} empty="" file="stage-times" />}
       <Chart title="Seconds per round" file="round-seconds" xName="Tokens" lines={drawn} marks={marks} unit={duration} sync="run" height={190} fromZero />
     </Card>
   );
@@ -320,6 +337,21 @@ const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: 
         )}
       </div>
       <Chart title="Bytes sent in a round" file="round-bytes" xName="Tokens" lines={drawn} marks={marks} unit={bytes} sync="run" height={190} fromZero />
+    </Card>
+  );
+});
+
+const Logged = memo(function Logged({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
+  return (
+    <Card title="Logged by the program">
+      <div class="columns even" data-testid="logged">
+        {Object.entries(lines).map(([name, line]) => (
+          <Chart
+            key={name} title={name.slice('log.'.length)} file={name.replaceAll('/', '-')} xName="Tokens"
+            lines={[{ name: 'Mean of the replicas', ...line, color: 2 }]} marks={marks} sync="run" height={150}
+          />
+        ))}
+      </div>
     </Card>
   );
 });
@@ -420,6 +452,16 @@ function WentBack({ job, events }: { job: Job; events: ClusterEvent[] }) {
   );
 }
 
+function NotRunBy({ job }: { job: Job }) {
+  const names = job.status.not_run_by ?? [];
+  if (names.length === 0) return null;
+  return (
+    <p data-testid="not-run-by">
+      <Glyph tone="off" /> {plural(names.length, 'agent')} here {names.length === 1 ? 'does' : 'do'} not allow the program of this job: {names.join(', ')}.
+    </p>
+  );
+}
+
 // Failures of this job, and of the agents that serve it.
 function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean {
   if (!isFailure(event)) return false;
@@ -441,6 +483,7 @@ export function RunPage({ id }: { id: string }) {
   const events = useWatch(sources.failures(), []);
   const checkpoints = useWatch(sources.checkpoints(id), [id]);
   const costs = useWatch(sources.series(id, ['round_seconds', 'round_bytes'], 'tokens'), [id]);
+  const logged = useWatch(sources.logged(id), [id]);
   const known = rounds.value ?? kNoRounds;
   const split = useMemo(() => timeSplit(known.slice(0, 20)), [known]);
   const failures = useMemo(
@@ -469,6 +512,7 @@ export function RunPage({ id }: { id: string }) {
         {job.value.id}{ownerOf(job.value) !== '' && ` of ${ownerOf(job.value)}`} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
       </p>
       <WentBack job={job.value} events={failures} />
+      <NotRunBy job={job.value} />
       <JobLinks job={id} at="" />
       {isOver(job.value.status.phase) ? <Remove job={job.value} /> : <Pausing job={job.value} />}
       {job.error !== null && <Missing of={job} what="the job" />}
@@ -489,6 +533,7 @@ export function RunPage({ id }: { id: string }) {
           <Traffic job={job.value} lines={costs.value} marks={marks} />
         </div>
       )}
+      {Object.keys(logged.value ?? {}).length > 0 && <Logged lines={logged.value!} marks={marks} />}
       <div class="columns even">
         {events.value === undefined ? <Missing of={events} what="failures" /> : <Failures events={counted} rounds={known} />}
         {checkpoints.value === undefined ? <Missing of={checkpoints} what="checkpoints" /> : <Safety job={job.value} checkpoints={checkpoints.value} />}

@@ -4,13 +4,13 @@
 // store is answered with a redirect to it.
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "coordinator/service/http/byte_range.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/server.h"
 #include "coordinator/service/http/url.h"
@@ -50,35 +50,6 @@ int open_below(const std::string& folder, std::string_view path) {
     at = next;
   }
   return at;
-}
-
-enum class RangeKind { kWhole, kPart, kUnsatisfiable };
-
-// One range of RFC 9110 ("bytes=0-99", "bytes=100-", "bytes=-5"). Anything else, and several ranges
-// at once, mean the whole file, as the standard permits.
-RangeKind read_range(std::string_view text, std::int64_t size, std::int64_t& first,
-                     std::int64_t& length) {
-  if (!text.starts_with("bytes=") || text.find(',') != std::string_view::npos)
-    return RangeKind::kWhole;
-  text.remove_prefix(6);
-  const std::size_t dash = text.find('-');
-  if (dash == std::string_view::npos) return RangeKind::kWhole;
-  const auto number = [](std::string_view digits) -> std::optional<std::int64_t> {
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-    if (error != std::errc() || end != digits.data() + digits.size() || value < 0)
-      return std::nullopt;
-    return value;
-  };
-  const std::string_view low_text = text.substr(0, dash), high_text = text.substr(dash + 1);
-  const auto low = number(low_text), high = number(high_text);
-  if ((!low_text.empty() && !low) || (!high_text.empty() && !high) || (!low && !high))
-    return RangeKind::kWhole;
-  if (low && high && *high < *low) return RangeKind::kWhole;
-  first = low ? *low : std::max<std::int64_t>(0, size - *high);
-  const std::int64_t last = low && high ? std::min(*high, size - 1) : size - 1;
-  length = last - first + 1;
-  return length <= 0 ? RangeKind::kUnsatisfiable : RangeKind::kPart;
 }
 
 std::string_view type_of(std::string_view path) {
@@ -130,15 +101,16 @@ Response stored_file_response(const Request& request, const FileEntry& entry, Fi
   const bool ranged =
       !request.range.empty() && (request.if_range.empty() || request.if_range == etag);
   if (ranged) {
-    const RangeKind kind = read_range(request.range, entry.size.count(), part.offset, part.length);
-    if (kind == RangeKind::kUnsatisfiable) {
+    const AskedRange range = read_range(request.range, entry.size.count());
+    if (range.kind == AskedRange::kUnsatisfiable) {
       Response refused =
           problem_response(Problem::kRangeNotSatisfiable, request,
                            "the file has " + size + " bytes, asked for " + request.range);
       refused.headers.emplace_back("Content-Range", "bytes */" + size);
       return refused;
     }
-    if (kind == RangeKind::kPart) {
+    if (range.kind == AskedRange::kPart) {
+      part.offset = range.first, part.length = range.length;
       response.status = 206;
       response.headers.emplace_back("Content-Range",
                                     "bytes " + std::to_string(part.offset) + "-" +

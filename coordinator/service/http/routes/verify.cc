@@ -39,7 +39,7 @@ Result<std::string> problem_of_file(const std::string& folder, const FileEntry& 
 Result<std::string> problem_of_object(const CheckpointBucket& bucket, CheckpointId id,
                                       const FileEntry& entry, const std::atomic<bool>& stopping) {
   Sha256 hash;
-  const Status read = bucket.read(id, entry, [&](std::span<const std::byte> bytes) {
+  const Status read = bucket.read(id, entry, Bytes(), [&](std::span<const std::byte> bytes) {
     hash.add(bytes);
     return !stopping.load();
   });

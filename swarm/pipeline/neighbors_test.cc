@@ -57,23 +57,23 @@ struct Station {
   void enter(ReplicaId self, StageIndex stage, std::int64_t context = 8, std::int64_t epoch = 0,
              StageData data = StageData::kTokens) {
     id = self;
-    NeighboursOptions options{JobId(1), epoch, self, facts(stage, context)};
+    NeighborsOptions options{JobId(1), epoch, self, facts(stage, context)};
     options.facts.shape.data = data;
-    neighbours = Neighbours::create(options, PipelineHost::of(*service).context(), [this] {
+    neighbors = Neighbors::create(options, PipelineHost::of(*service).context(), [this] {
       const MutexLock lock(mutex);
       woken = true;
       changed.notify_all();
     });
-    PipelineHost::of(*service).enter(self, neighbours);
+    PipelineHost::of(*service).enter(self, neighbors);
   }
   void leave() {
-    if (!neighbours) return;
+    if (!neighbors) return;
     PipelineHost::of(*service).leave(id);
-    neighbours->close();
-    neighbours.reset();
+    neighbors->close();
+    neighbors.reset();
   }
   void dial(const Station& other, ReplicaId replica) {
-    neighbours->dial({{replica, 1, other.node->address(), 0}});
+    neighbors->dial({{replica, 1, other.node->address(), 0}});
   }
 
   // The next thing that arrives, which must be a News.
@@ -81,7 +81,7 @@ struct Station {
   News expect() {
     const auto deadline = Clock::now() + kPatience;
     while (arrived.empty() && Clock::now() < deadline) {
-      for (Arrival& arrival : neighbours->take()) arrived.push_back(std::move(arrival));
+      for (Arrival& arrival : neighbors->take()) arrived.push_back(std::move(arrival));
       if (!arrived.empty()) break;
       const MutexLock lock(mutex);  // never held while a stream is called
       changed.wait_until(mutex, deadline, [this]() SHOAL_REQUIRES(mutex) { return woken; });
@@ -97,7 +97,7 @@ struct Station {
 
   std::unique_ptr<outer_opt::PeerNode> node;
   std::unique_ptr<PipelineService> service;
-  std::shared_ptr<Neighbours> neighbours;
+  std::shared_ptr<Neighbors> neighbors;
   ReplicaId id;
   Mutex mutex;
   CondVar changed;
@@ -143,8 +143,8 @@ Written frame(const StageFacts& facts, FrameKind kind, std::int32_t index = 0) {
 }
 
 void send(Station& from, ReplicaId to, const Written& frame) {
-  from.neighbours->send(to, frame.header,
-                        std::make_shared<const std::vector<std::byte>>(frame.body));
+  from.neighbors->send(to, frame.header,
+                       std::make_shared<const std::vector<std::byte>>(frame.body));
 }
 
 // Two stations, connected.
@@ -160,7 +160,7 @@ struct Pair {
   Station first, second;
 };
 
-TEST(Neighbours, FramesCrossBothWays) {
+TEST(Neighbors, FramesCrossBothWays) {
   const std::int64_t context = 20'000;  // 7.7 MB of bf16: several messages
   Pair pair(context);
   for (int i = 0; i < 5; ++i) {
@@ -179,14 +179,14 @@ TEST(Neighbours, FramesCrossBothWays) {
   }
 }
 
-TEST(Neighbours, SmallFramesCross) {
+TEST(Neighbors, SmallFramesCross) {
   Pair pair;
   const ForwardHeader header{{3, 1, kFirst, 7, PassKind::kLoss}, 2};
-  pair.first.neighbours->send(kSecond, header_of(header, FrameKind::kCancel), nullptr);
+  pair.first.neighbors->send(kSecond, header_of(header, FrameKind::kCancel), nullptr);
   EXPECT_EQ(pair.second.expect<ArrivedCancel>().header, header);
   FrameHeader refusal = header_of(header, FrameKind::kRefusal);
   refusal.reason = RefusalReason::kNotInView;
-  pair.second.neighbours->send(kFirst, refusal, nullptr);
+  pair.second.neighbors->send(kFirst, refusal, nullptr);
   EXPECT_EQ(pair.first.expect<ArrivedRefusal>().reason, RefusalReason::kNotInView);
   const ProgressGossip gossip{1, 2, {{kFirst, 1, true}}};
   Written said{header_of(gossip), body_of(gossip)};
@@ -195,17 +195,17 @@ TEST(Neighbours, SmallFramesCross) {
   EXPECT_EQ(pair.first.expect<ProgressGossip>(), gossip);
 }
 
-TEST(Neighbours, AStreamWaitsForItsReplica) {
+TEST(Neighbors, AStreamWaitsForItsReplica) {
   Station first, second;
   first.enter(kFirst, 0);
   first.dial(second, kSecond);
-  first.neighbours->dial({{kSecond, 1, second.node->address(), 0}});  // said twice: nothing changes
+  first.neighbors->dial({{kSecond, 1, second.node->address(), 0}});  // said twice: nothing changes
   second.enter(kSecond, 1);
   first.expect<Connected>();
   second.expect<Connected>();
 }
 
-TEST(Neighbours, AnotherEpochIsRefused) {
+TEST(Neighbors, AnotherEpochIsRefused) {
   Station first, second;
   second.enter(kSecond, 1, 8, 7);
   first.enter(kFirst, 0);
@@ -216,7 +216,7 @@ TEST(Neighbours, AnotherEpochIsRefused) {
   second.expect<Connected>();
 }
 
-TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
+TEST(Neighbors, BothEndsHearOfAnEndAtOnce) {
   Pair pair;
   const auto before = Clock::now();
   pair.first.leave();
@@ -230,26 +230,26 @@ TEST(Neighbours, BothEndsHearOfAnEndAtOnce) {
   pair.second.enter(kSecond, 1);
   pair.first.expect<Connected>();  // dialed again by itself
   pair.second.expect<Connected>();
-  pair.first.neighbours->dial({});
+  pair.first.neighbors->dial({});
   pair.first.expect<Lost>();
   pair.second.expect<Lost>();
   EXPECT_LT(Clock::now() - before, 5s);
 }
 
-TEST(Neighbours, AnAddressWhereNobodyIsIsDialedAgain) {
+TEST(Neighbors, AnAddressWhereNobodyIsIsDialedAgain) {
   auto second = std::make_unique<Station>();
   const std::string address = second->node->address();
   second.reset();
   Station first;
   first.enter(kFirst, 0);
-  first.neighbours->dial({{kSecond, 1, address, 0}});
+  first.neighbors->dial({{kSecond, 1, address, 0}});
   Station third;
   third.enter(kSecond, 1);
-  first.neighbours->dial({{kSecond, 1, third.node->address(), 0}});
+  first.neighbors->dial({{kSecond, 1, third.node->address(), 0}});
   first.expect<Connected>();
 }
 
-TEST(Neighbours, BadForwardsAreRefusedAndCounted) {
+TEST(Neighbors, BadForwardsAreRefusedAndCounted) {
   Pair pair;
   const auto bad = [&](auto change) {
     Written f = frame(facts(1, 8), FrameKind::kForward);
@@ -272,12 +272,12 @@ TEST(Neighbours, BadForwardsAreRefusedAndCounted) {
     f.body.clear();
     f.header.body_size = f.header.checksum = 0;
   });
-  EXPECT_EQ(pair.second.neighbours->bad_frames(), 7);
+  EXPECT_EQ(pair.second.neighbors->bad_frames(), 7);
   send(pair.first, kSecond, frame(facts(1, 8), FrameKind::kForward, 5));
   EXPECT_EQ(pair.second.expect<ArrivedForward>().header.microbatch.index, 5);
 }
 
-TEST(Neighbours, ANumberTravelsInPlaceOfTokens) {
+TEST(Neighbors, ANumberTravelsInPlaceOfTokens) {
   Station first, second;
   first.enter(kFirst, 0, 8, 0, StageData::kNumber);
   second.enter(kSecond, 1, 8, 0, StageData::kNumber);
@@ -295,7 +295,7 @@ TEST(Neighbours, ANumberTravelsInPlaceOfTokens) {
   EXPECT_EQ(first.expect<ArrivedRefusal>().reason, RefusalReason::kBadTensor);
 }
 
-TEST(Neighbours, EntropyCodedTensorsArriveAsTheyWere) {
+TEST(Neighbors, EntropyCodedTensorsArriveAsTheyWere) {
   Pair pair;
   outer_opt::EntropyCoder coder;
   const Written plain = frame(facts(1, 8), FrameKind::kForward, 3);
@@ -311,14 +311,14 @@ TEST(Neighbours, EntropyCodedTensorsArriveAsTheyWere) {
   EXPECT_EQ(one.input, other.input);
 }
 
-TEST(Neighbours, ABadAnswerEndsTheStream) {
+TEST(Neighbors, ABadAnswerEndsTheStream) {
   Pair pair;
   Written f = frame(facts(0, 8), FrameKind::kBackward);
   f.header.checksum ^= 1;
   send(pair.second, kFirst, f);
   pair.first.expect<Lost>();
   pair.second.expect<Lost>();
-  EXPECT_EQ(pair.first.neighbours->bad_frames(), 1);
+  EXPECT_EQ(pair.first.neighbors->bad_frames(), 1);
   pair.first.expect<Connected>();
   send(pair.second, kFirst, frame(facts(0, 8), FrameKind::kForward));  // against the pipeline
   pair.second.expect<Connected>();
@@ -358,7 +358,7 @@ std::vector<std::byte> head_of(const FrameHeader& header) {
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(Neighbours, GarbageEndsItsOwnStreamOnly) {
+TEST(Neighbors, GarbageEndsItsOwnStreamOnly) {
   Pair pair;
   const Written sound = frame(facts(1, 8), FrameKind::kForward);
   const std::vector<std::byte> head = head_of(sound.header);
@@ -381,18 +381,18 @@ TEST(Neighbours, GarbageEndsItsOwnStreamOnly) {
     EXPECT_TRUE(stranger.is_cut_off()) << each.head.size() << " " << each.body;
     pair.second.expect<Lost>();
   }
-  EXPECT_EQ(pair.second.neighbours->bad_frames(), 7);
+  EXPECT_EQ(pair.second.neighbors->bad_frames(), 7);
   Stranger quiet(pair.second.node->address());
   pair.second.expect<Connected>();
   quiet.end();
   pair.second.expect<Lost>();
-  EXPECT_EQ(pair.second.neighbours->bad_frames(), 7);
+  EXPECT_EQ(pair.second.neighbors->bad_frames(), 7);
   send(pair.first, kSecond, sound);
   pair.second.expect<ArrivedForward>();
 }
 
 // What comes in the middle of a large frame must be the rest of it.
-TEST(Neighbours, ALargeFrameGoesOnAsItShould) {
+TEST(Neighbors, ALargeFrameGoesOnAsItShould) {
   constexpr std::int64_t kContext = 20'000;
   Pair pair(kContext);
   const Written large = frame(facts(1, kContext), FrameKind::kForward);
@@ -406,10 +406,10 @@ TEST(Neighbours, ALargeFrameGoesOnAsItShould) {
     EXPECT_TRUE(stranger.is_cut_off());
     pair.second.expect<Lost>();
   }
-  EXPECT_EQ(pair.second.neighbours->bad_frames(), 2);
+  EXPECT_EQ(pair.second.neighbors->bad_frames(), 2);
 }
 
-TEST(Neighbours, AFrameThatIsFarTooLargeIsNotRead) {
+TEST(Neighbors, AFrameThatIsFarTooLargeIsNotRead) {
   Pair pair;
   const StageFacts taken = facts(1, 8);
   Written large = frame(taken, FrameKind::kForward);
@@ -424,10 +424,10 @@ TEST(Neighbours, AFrameThatIsFarTooLargeIsNotRead) {
   stranger.write(head_of(large.header), (large.header.body_size - 1) % kMessageBytes + 1);
   ASSERT_TRUE(stranger.is_cut_off()) << "it is not waited for the rest";
   pair.second.expect<Lost>();
-  EXPECT_EQ(pair.second.neighbours->bad_frames(), 1);
+  EXPECT_EQ(pair.second.neighbors->bad_frames(), 1);
 }
 
-TEST(Neighbours, AnUnreadInboxStopsTheSender) {
+TEST(Neighbors, AnUnreadInboxStopsTheSender) {
   constexpr std::int64_t kContext = 512;
   Pair pair(kContext);
   constexpr int kSent = 400;
@@ -439,7 +439,7 @@ TEST(Neighbours, AnUnreadInboxStopsTheSender) {
   }
   std::size_t most = 0;
   for (int i = 0; i < kSent;) {
-    const auto arrivals = pair.second.neighbours->take();
+    const auto arrivals = pair.second.neighbors->take();
     most = std::max(most, arrivals.size());
     for (const Arrival& arrival : arrivals) {
       EXPECT_EQ(std::get<ArrivedForward>(arrival.news).header.microbatch.index, i++);
@@ -449,7 +449,7 @@ TEST(Neighbours, AnUnreadInboxStopsTheSender) {
 }
 
 // At most a few frames that take several messages wait.
-TEST(Neighbours, LargeFramesHoldTheWindowToo) {
+TEST(Neighbors, LargeFramesHoldTheWindowToo) {
   constexpr std::int64_t kContext = 20'000;
   Pair pair(kContext);
   constexpr int kSent = 20;
@@ -459,7 +459,7 @@ TEST(Neighbours, LargeFramesHoldTheWindowToo) {
   std::this_thread::sleep_for(300ms);  // all that can come
   std::size_t most = 0;
   for (std::size_t came = 0; came < kSent;) {
-    const std::size_t now = pair.second.neighbours->take().size();
+    const std::size_t now = pair.second.neighbors->take().size();
     most = std::max(most, now);
     came += now;
   }
@@ -472,7 +472,7 @@ identity::ReplicaName named(const wire::stream::TestCluster& cluster, ReplicaId 
   return cluster.replica(replica.n);
 }
 
-TEST(Neighbours, ReplicasOfOtherHostsShowWhoTheyAre) {
+TEST(Neighbors, ReplicasOfOtherHostsShowWhoTheyAre) {
   const wire::stream::TestCluster cluster;
   Station first(cluster, named(cluster, kFirst)), second(cluster, named(cluster, kSecond));
   first.enter(kFirst, 0);
@@ -486,7 +486,7 @@ TEST(Neighbours, ReplicasOfOtherHostsShowWhoTheyAre) {
 
 // A peer that shows the certificate of another replica, job or epoch gets no stream, dialed or
 // dialing.
-TEST(Neighbours, TheCertificateOfAnotherReplicaIsRefused) {
+TEST(Neighbors, TheCertificateOfAnotherReplicaIsRefused) {
   const wire::stream::TestCluster cluster;
   const identity::ReplicaName right = named(cluster, kFirst);
   identity::ReplicaName other_replica = right, other_job = right, other_epoch = right;
@@ -500,28 +500,28 @@ TEST(Neighbours, TheCertificateOfAnotherReplicaIsRefused) {
       honest.enter(kSecond, 1);
       Station &from = dials ? liar : honest, &to = dials ? honest : liar;
       from.dial(to, dials ? kSecond : kFirst);
-      EXPECT_TRUE(wire::stream::eventually([&] { return !from.neighbours->troubles().empty(); }))
+      EXPECT_TRUE(wire::stream::eventually([&] { return !from.neighbors->troubles().empty(); }))
           << identity::to_string({cluster.name(), wrong});
-      EXPECT_TRUE(honest.neighbours->take().empty());
-      EXPECT_TRUE(liar.neighbours->take().empty());
+      EXPECT_TRUE(honest.neighbors->take().empty());
+      EXPECT_TRUE(liar.neighbors->take().empty());
       liar.show(cluster, right);  // it is what lets it in
       from.expect<Connected>();
     }
   }
 }
 
-TEST(Neighbours, TheEmulatedLineDelaysAndPingsMeasureIt) {
+TEST(Neighbors, TheEmulatedLineDelaysAndPingsMeasureIt) {
   Pair pair(8, {.up_bytes_per_s = 1e6, .rtt = milliseconds(60)});
   const auto before = Clock::now();
   const Written f = frame(facts(1, 8), FrameKind::kForward);  // 3 KB: 3 ms
   for (int i = 0; i < 10; ++i) send(pair.first, kSecond, f);
   for (int i = 0; i < 10; ++i) pair.second.expect<ArrivedForward>();
   EXPECT_GE(Clock::now() - before, 60ms);  // 30 ms and ten frames
-  const auto measured = [&] { return pair.first.neighbours->links().at(0).round_trip; };
+  const auto measured = [&] { return pair.first.neighbors->links().at(0).round_trip; };
   const auto deadline = Clock::now() + kPatience;
   while (measured() == Duration{} && Clock::now() < deadline) std::this_thread::yield();
   EXPECT_GE(measured(), milliseconds(60));
-  const LinkStats link = pair.first.neighbours->links().at(0);
+  const LinkStats link = pair.first.neighbors->links().at(0);
   EXPECT_EQ(link.to, kSecond);
   EXPECT_EQ(link.microbatches, 10);
   EXPECT_GE(link.sent.count(), 10 * static_cast<std::int64_t>(f.body.size() + kFrameHeaderSize));

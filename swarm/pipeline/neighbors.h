@@ -69,7 +69,7 @@ Status check_facts(const StageFacts& facts, const FrameHeader& header);
 // what is larger than that is not read at all.
 std::uint64_t body_max_of(const StageFacts& facts);
 
-struct NeighboursOptions {
+struct NeighborsOptions {
   JobId job;
   std::int64_t epoch = 0;
   ReplicaId self;
@@ -77,11 +77,11 @@ struct NeighboursOptions {
   std::uint64_t seed = 1;
 };
 
-class Neighbours final : public StreamOwner, public std::enable_shared_from_this<Neighbours> {
+class Neighbors final : public StreamOwner, public std::enable_shared_from_this<Neighbors> {
  public:
-  static std::shared_ptr<Neighbours> create(const NeighboursOptions& options,
-                                            const StreamContext& context,
-                                            std::function<void()> wake);
+  static std::shared_ptr<Neighbors> create(const NeighborsOptions& options,
+                                           const StreamContext& context,
+                                           std::function<void()> wake);
 
   // Streams to keep; other dialed ones are closed.
   void dial(const std::vector<PipelineMember>& peers);
@@ -112,8 +112,8 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
     std::string trouble;             // why the last one ended
   };
 
-  Neighbours(const NeighboursOptions& options, const StreamContext& context,
-             std::function<void()> wake)
+  Neighbors(const NeighborsOptions& options, const StreamContext& context,
+            std::function<void()> wake)
       : options_(options), context_(context), wake_(std::move(wake)), prng_(options.seed) {}
   Status take_over(const std::shared_ptr<Stream>& stream, std::shared_ptr<Stream>& replaced)
       SHOAL_EXCLUDES(mutex_);
@@ -135,7 +135,7 @@ class Neighbours final : public StreamOwner, public std::enable_shared_from_this
   void push(Arrival arrival) SHOAL_REQUIRES(mutex_);
   void call_wake() SHOAL_REQUIRES(mutex_);
 
-  const NeighboursOptions options_;
+  const NeighborsOptions options_;
   const StreamContext context_;
   const std::function<void()> wake_;
   Buffers<float> buffers_;  // of arrived tensors

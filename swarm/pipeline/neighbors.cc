@@ -1,5 +1,5 @@
-// See neighbours.h. The lock is never held while a stream is called: streams call back.
-#include "swarm/pipeline/neighbours.h"
+// See neighbors.h. The lock is never held while a stream is called: streams call back.
+#include "swarm/pipeline/neighbors.h"
 
 #include <algorithm>
 #include <utility>
@@ -66,15 +66,15 @@ std::uint64_t body_max_of(const StageFacts& facts) {
   return std::min(2 * std::max(largest, kGossipMax), kFrameBodyMax);
 }
 
-std::shared_ptr<Neighbours> Neighbours::create(const NeighboursOptions& options,
-                                               const StreamContext& context,
-                                               std::function<void()> wake) {
-  std::shared_ptr<Neighbours> neighbours(new Neighbours(options, context, std::move(wake)));
-  neighbours->ping_all();
-  return neighbours;
+std::shared_ptr<Neighbors> Neighbors::create(const NeighborsOptions& options,
+                                             const StreamContext& context,
+                                             std::function<void()> wake) {
+  std::shared_ptr<Neighbors> neighbors(new Neighbors(options, context, std::move(wake)));
+  neighbors->ping_all();
+  return neighbors;
 }
 
-void Neighbours::ping_all() {
+void Neighbors::ping_all() {
   std::vector<std::shared_ptr<Stream>> streams;
   {
     const MutexLock lock(mutex_);
@@ -91,7 +91,7 @@ void Neighbours::ping_all() {
 
 // ---- streams
 
-void Neighbours::dial(const std::vector<PipelineMember>& peers) {
+void Neighbors::dial(const std::vector<PipelineMember>& peers) {
   std::vector<std::shared_ptr<Stream>> unwanted;
   std::vector<ReplicaId> fresh;
   {
@@ -119,13 +119,13 @@ void Neighbours::dial(const std::vector<PipelineMember>& peers) {
 }
 
 // Not in the caller's thread, which has better to do than to wait for a name service.
-void Neighbours::dial_at(Clock::time_point when, ReplicaId peer) {
+void Neighbors::dial_at(Clock::time_point when, ReplicaId peer) {
   context_.timer->at(when, [weak = weak_from_this(), peer] {
     if (const auto self = weak.lock()) self->dial_now(peer);
   });
 }
 
-void Neighbours::dial_now(ReplicaId peer) {
+void Neighbors::dial_now(ReplicaId peer) {
   std::shared_ptr<Stream> stream;
   std::string address;
   {
@@ -140,8 +140,8 @@ void Neighbours::dial_now(ReplicaId peer) {
   stream->dial(address, shared_from_this());
 }
 
-Status Neighbours::take_over(const std::shared_ptr<Stream>& stream,
-                             std::shared_ptr<Stream>& replaced) {
+Status Neighbors::take_over(const std::shared_ptr<Stream>& stream,
+                            std::shared_ptr<Stream>& replaced) {
   const StreamName& name = stream->name();
   if (name.job != options_.job || name.epoch != options_.epoch) {
     return Error{Code::kConflict, to_string(name.to) + " works for " + to_string(options_.job) +
@@ -161,7 +161,7 @@ Status Neighbours::take_over(const std::shared_ptr<Stream>& stream,
   return {};
 }
 
-void Neighbours::accept(const std::shared_ptr<Stream>& stream) {
+void Neighbors::accept(const std::shared_ptr<Stream>& stream) {
   std::shared_ptr<Stream> replaced;
   const Status good = take_over(stream, replaced);
   if (replaced) replaced->close();
@@ -169,7 +169,7 @@ void Neighbours::accept(const std::shared_ptr<Stream>& stream) {
   stream->start(shared_from_this());
 }
 
-void Neighbours::opened(Stream& stream) {
+void Neighbors::opened(Stream& stream) {
   const MutexLock lock(mutex_);
   const auto it = wanted_.find(stream.peer());
   if (closed_ || it == wanted_.end() || it->second.stream.get() != &stream) return;
@@ -179,7 +179,7 @@ void Neighbours::opened(Stream& stream) {
   call_wake();
 }
 
-void Neighbours::ended(Stream& stream, const std::string& why, bool bad_frame) {
+void Neighbors::ended(Stream& stream, const std::string& why, bool bad_frame) {
   const MutexLock lock(mutex_);
   bad_frames_ += bad_frame;
   const ReplicaId peer = stream.peer();
@@ -201,7 +201,7 @@ void Neighbours::ended(Stream& stream, const std::string& why, bool bad_frame) {
   call_wake();
 }
 
-void Neighbours::send(ReplicaId to, const FrameHeader& header, SharedBytes body) {
+void Neighbors::send(ReplicaId to, const FrameHeader& header, SharedBytes body) {
   std::shared_ptr<Stream> stream;
   {
     const MutexLock lock(mutex_);
@@ -212,7 +212,7 @@ void Neighbours::send(ReplicaId to, const FrameHeader& header, SharedBytes body)
   stream->send(header, std::move(body));
 }
 
-void Neighbours::close() {
+void Neighbors::close() {
   std::vector<std::shared_ptr<Stream>> streams;
   {
     const MutexLock lock(mutex_);
@@ -231,7 +231,7 @@ void Neighbours::close() {
 
 // ---- frames
 
-bool Neighbours::received(Stream& stream, const Frame& frame) {
+bool Neighbors::received(Stream& stream, const Frame& frame) {
   const FrameHeader& header = frame.header;
   switch (header.kind) {
     case FrameKind::kForward:
@@ -254,7 +254,7 @@ bool Neighbours::received(Stream& stream, const Frame& frame) {
   return push(stream, frame, std::move(*gossip));
 }
 
-bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::string& why) {
+bool Neighbors::refuse(Stream& stream, const FrameHeader& header, const std::string& why) {
   if (header.kind != FrameKind::kForward) return stream.break_off(why, true), false;
   {
     const MutexLock lock(mutex_);
@@ -266,7 +266,7 @@ bool Neighbours::refuse(Stream& stream, const FrameHeader& header, const std::st
   return false;
 }
 
-Status Neighbours::open(Stream& stream, const Frame& frame, OpenBody& open) {
+Status Neighbors::open(Stream& stream, const Frame& frame, OpenBody& open) {
   open.header = frame.header;
   open.bytes = frame.body;
   if (Status good = check_facts(options_.facts, frame.header); !good.ok()) return good;
@@ -280,7 +280,7 @@ Status Neighbours::open(Stream& stream, const Frame& frame, OpenBody& open) {
   return check_body(open.header, open.bytes.empty() ? Pieces() : Pieces(whole));
 }
 
-bool Neighbours::read_forward(Stream& stream, const Frame& frame) {
+bool Neighbors::read_forward(Stream& stream, const Frame& frame) {
   const FrameHeader& header = frame.header;
   OpenBody body;
   Status good = open(stream, frame, body);
@@ -300,7 +300,7 @@ bool Neighbours::read_forward(Stream& stream, const Frame& frame) {
   return push(stream, frame, std::move(forward));
 }
 
-bool Neighbours::read_backward(Stream& stream, const Frame& frame) {
+bool Neighbors::read_backward(Stream& stream, const Frame& frame) {
   const FrameHeader& header = frame.header;
   OpenBody body;
   Status good = open(stream, frame, body);
@@ -316,7 +316,7 @@ bool Neighbours::read_backward(Stream& stream, const Frame& frame) {
 
 // ---- the inbox
 
-bool Neighbours::push(Stream& stream, const Frame& frame, decltype(Arrival::news) news) {
+bool Neighbors::push(Stream& stream, const Frame& frame, decltype(Arrival::news) news) {
   const MutexLock lock(mutex_);
   const auto it = open_.find(stream.peer());
   if (closed_ || it == open_.end() || it->second.get() != &stream) return false;
@@ -325,13 +325,13 @@ bool Neighbours::push(Stream& stream, const Frame& frame, decltype(Arrival::news
   return true;
 }
 
-void Neighbours::push(Arrival arrival) {
+void Neighbors::push(Arrival arrival) {
   wake_due_ |= inbox_.empty();
   inbox_.push_back(std::move(arrival));
 }
 
 // Leaves the lock for the call.
-void Neighbours::call_wake() {
+void Neighbors::call_wake() {
   if (!std::exchange(wake_due_, false) || closed_) return;
   ++waking_;
   {
@@ -341,7 +341,7 @@ void Neighbours::call_wake() {
   if (--waking_ == 0) awoken_.notify_all();
 }
 
-std::vector<Arrival> Neighbours::take() {
+std::vector<Arrival> Neighbors::take() {
   std::vector<Arrival> arrivals;
   {
     const MutexLock lock(mutex_);
@@ -353,7 +353,7 @@ std::vector<Arrival> Neighbours::take() {
   return arrivals;
 }
 
-std::vector<LinkStats> Neighbours::links() {
+std::vector<LinkStats> Neighbors::links() {
   std::vector<LinkStats> result;
   const MutexLock lock(mutex_);
   for (const auto& [peer, wanted] : wanted_) {
@@ -365,7 +365,7 @@ std::vector<LinkStats> Neighbours::links() {
   return result;
 }
 
-std::string Neighbours::troubles() {
+std::string Neighbors::troubles() {
   std::string text;
   const MutexLock lock(mutex_);
   for (const auto& [peer, wanted] : wanted_) {
@@ -375,7 +375,7 @@ std::string Neighbours::troubles() {
   return text;
 }
 
-std::int64_t Neighbours::bad_frames() {
+std::int64_t Neighbors::bad_frames() {
   const MutexLock lock(mutex_);
   return bad_frames_;
 }

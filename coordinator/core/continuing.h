@@ -1,0 +1,21 @@
+// Jobs that continue a checkpoint of another one (train.continue_from): they stand where that one
+// stood when it was stored, in rounds, steps, outer momentum, moments and data, and train on from
+// there under their own name and schedule. What must be the same for that is checked at the door.
+#pragma once
+
+#include <vector>
+
+#include "base/result.h"
+#include "coordinator/core/state/transaction.h"
+
+namespace shoal::coordinator {
+
+// What keeps a valid spec from continuing its checkpoint: that is not stored, or the job differs
+// from that of the checkpoint in its model, cut, data, optimizer or outer state, or has no steps
+// left. `spec` has its derived fields.
+std::vector<FieldError> refused_continuation(const State& state, const JobSpec& spec);
+
+// A new job whose spec was not refused stands at its checkpoint. Returns the words of the event.
+std::string stand_at_continued(const State& state, JobRecord& job);
+
+}  // namespace shoal::coordinator
