@@ -36,6 +36,12 @@ std::string fixed(double value, int digits) {
   return text;
 }
 
+std::string four_digits(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
 std::string human_bit_rate(double bits_per_s) {
   static constexpr const char* kUnits[] = {"bit/s", "kbit/s", "Mbit/s", "Gbit/s"};
   std::size_t unit = 0;

@@ -15,6 +15,7 @@ std::string human_count(double count);          // "950", "13.1k", "2.40M"
 std::string human_duration(double seconds);     // "4.2 s", "2m 05s", "3h 12m", "90d 01h"
 std::string human_bit_rate(double bits_per_s);  // "24.0 Mbit/s"
 std::string fixed(double value, int digits);
+std::string four_digits(double value);  // of any size: "0.0003125", "2.5", "1.25e+08"
 std::string plural(std::int64_t count, const std::string& one);  // "1 agent", "2 agents"
 // "agent-2" before "agent-10".
 bool comes_before(std::string_view one, std::string_view other);

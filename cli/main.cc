@@ -50,6 +50,7 @@ class Tree {
     add_people();
     add_logs();
     add_datasets();
+    add_files();
     add_checkpoints();
     add_generate();
     add_tokenizers();
@@ -395,6 +396,18 @@ class Tree {
                       prepare_);
   }
 
+  void add_files() {
+    CLI::App* file = group("file", "what was uploaded for datasets and as code of jobs");
+    leaf(file, "ls", "all files, with what uses them", [this] {
+      return file_ls(common_.context(), files_.unused);
+    })->add_flag("--unused", files_.unused, "those alone that nothing uses");
+    CLI::App* rm = leaf(file, "rm", "remove files; refused for one that is in use",
+                        [this] { return file_rm(common_.context(), files_); });
+    rm->add_option("SHA256", files_.files, "the files: their SHA-256, or its first digits");
+    rm->add_flag("--unused", files_.unused,
+                 "instead: all of your own that nothing uses, an hour after their upload");
+  }
+
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
     leaf(checkpoint, "ls", "all checkpoints, or those of a job", [this] {
@@ -425,7 +438,9 @@ class Tree {
   }
 
   void add_export(CLI::App* checkpoint) {
-    CLI::App* command = leaf(checkpoint, "export", "write the model for the Hugging Face libraries",
+    CLI::App* command = leaf(checkpoint, "export",
+                             "write the parameters: for the Hugging Face libraries, or of a "
+                             "Python program under its own names",
                              [this] { return checkpoint_export(common_.context(), export_); });
     command
         ->add_option("CHECKPOINT|JOB|FOLDER", export_.checkpoint,
@@ -592,6 +607,7 @@ class Tree {
   LoginOptions login_;
   int last_ = 50;
   DatasetOptions dataset_;
+  FileRemoval files_;
   GenerateOptions generate_;
   ExportOptions export_;
   TrainTokenizerOptions train_;

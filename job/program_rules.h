@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
 #include "job/job_spec.h"
 
 namespace shoal {
@@ -16,6 +17,11 @@ struct AllowedPrograms {
   std::vector<std::string> code_from;  // uploaded code of these owners; "*": of anybody
   bool operator==(const AllowedPrograms&) const = default;
 };
+constexpr auto fields_of(Of<AllowedPrograms>) {
+  using T = AllowedPrograms;
+  return fields(field<&T::beneath_root>("runs_programs"), field<&T::code_from>("code_from"));
+}
+static_assert(lists_every_field<AllowedPrograms>());
 
 struct ProgramRefusal {
   std::string pointer;  // of the job's field

@@ -93,6 +93,8 @@ void show(const Json& agent, const std::string& work) {
   for (const Json& device : agent.at("devices")) {
     text += line("device " + text_at(device, "index"), device_text(agent, device));
   }
+  if (const std::string programs = programs_of(agent); !programs.empty())
+    text += line("programs", programs);
   text += work;
   text += line("last seen", human_age(last_seen(agent), static_cast<double>(::time(nullptr))));
   print(text);

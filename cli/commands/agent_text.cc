@@ -30,6 +30,20 @@ std::string last_seen(const Json& agent) {
   return text_at(agent, "last_seen_at", is_gone(agent) ? text_at(agent, "updated_at") : "-");
 }
 
+std::string programs_of(const Json& agent) {
+  std::vector<std::string> kinds;
+  if (text_at(agent, "runs_programs", "false") == "true") kinds.emplace_back("of --trainer-root");
+  if (const Json* owners = at_path(agent, "code_from")) {
+    for (const Json& owner : *owners) {
+      const std::string name = owner.get<std::string>();
+      kinds.push_back(name == "*" ? "code of anybody" : "code of " + name);
+    }
+  }
+  std::string text;
+  for (const std::string& kind : kinds) text += (text.empty() ? "" : ", ") + kind;
+  return text;
+}
+
 std::string after_command(const Json& agent, const std::string& verb) {
   const std::string name = "Agent " + text_at(agent, "name");
   if (is_gone(agent)) return name + " is gone.";

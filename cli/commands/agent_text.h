@@ -16,6 +16,9 @@ std::string state_of(const Json& agent);
 // RFC 3339; of one that is gone, when it went.
 std::string last_seen(const Json& agent);
 
+// Which programs of jobs it runs: "of --trainer-root, code of ada"; empty: none, or it is not said.
+std::string programs_of(const Json& agent);
+
 // What a command has done: "Agent agent-1 is back at work, now active."
 std::string after_command(const Json& agent, const std::string& verb);
 

@@ -46,6 +46,17 @@ TEST(AgentText, StatesAreWords) {
   EXPECT_EQ(human_age(last_seen(gone("a", "2026-01-01T00:00:48Z", "lost")), kNow), "12 s ago");
 }
 
+TEST(AgentText, WhoseCodeItRunsIsSaid) {
+  Json json = agent("a", "idle");
+  EXPECT_EQ(programs_of(json), "") << "an older coordinator says nothing";
+  json["runs_programs"] = false;
+  json["code_from"] = Json::array();
+  EXPECT_EQ(programs_of(json), "");
+  json["runs_programs"] = true;
+  json["code_from"] = {"ada", "*"};
+  EXPECT_EQ(programs_of(json), "of --trainer-root, code of ada, code of anybody");
+}
+
 TEST(AgentText, WhoIsGoneIsCountedAndNamed) {
   Json agents = Json::array({agent("agent-1", "active")});
   EXPECT_EQ(gone_text(agents, kNow), "");

@@ -131,6 +131,18 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
   return {};
 }
 
+// What can be done with a checkpoint in `folder`.
+std::string advice_for(const std::string& folder) {
+  std::ifstream file(fs::path(folder) / "shoal.json", std::ios::binary);
+  const Json head = Json::parse(file, nullptr, false);
+  if (text_at(head, "spec/trainer/kind", "") == "python") {
+    return "Its parameters in PyTorch: shoal.load_checkpoint(\"" + folder +
+           "\"); as plain files: shoal checkpoint export " + folder + " -o FOLDER";
+  }
+  return "Sample from it with: shoal generate --checkpoint " + folder +
+         " --prompt \"In the beginning\"";
+}
+
 }  // namespace
 
 Result<std::string> find_checkpoint(const Api& api, const std::string& checkpoint_or_job) {
@@ -170,8 +182,7 @@ Result<int> checkpoint_download(const Context& context, const std::string& check
     print(Json{{"checkpoint", *checkpoint}, {"folder", absolute}}.dump(2) + "\n");
   } else {
     print(absolute + "\n");
-    say("Sample from it with: shoal generate --checkpoint " + target +
-        " --prompt \"In the beginning\"");
+    say(advice_for(target));
   }
   return kExitOk;
 }

@@ -118,6 +118,15 @@ Result<int> dataset_get(const Context& context, const std::string& name);  // wi
 Result<int> dataset_verify(const Context& context, const std::string& name);
 Result<int> dataset_rm(const Context& context, const std::string& name);
 
+// Uploaded files: shards, manifests, code of jobs. `unused`: those alone that nothing uses.
+Result<int> file_ls(const Context& context, bool unused);
+
+struct FileRemoval {
+  std::vector<std::string> files;  // SHA-256, or the first digits of one
+  bool unused = false;             // instead: all of one's own that nothing uses
+};
+Result<int> file_rm(const Context& context, const FileRemoval& removal);
+
 struct GenerateOptions {
   std::string checkpoint;  // a folder; else what find_checkpoint() takes, which is downloaded first
   std::string prompt;

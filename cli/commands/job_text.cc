@@ -15,6 +15,7 @@ namespace shoal::cli {
 namespace {
 
 constexpr std::size_t kReplicasMax = 500, kWarningsMax = 50;
+constexpr std::size_t kLoggedShown = 12;
 
 std::string loss_cell(const std::optional<double>& loss) { return loss ? fixed(*loss, 3) : "-"; }
 
@@ -132,6 +133,33 @@ std::string last_warning(const std::string& phase, const JobAround& around, doub
   return "";
 }
 
+// "norm 0.31, aux 4.5" of what the job's program logs: the newest values.
+std::string logged_text(const Json& series) {
+  constexpr std::string_view kOfProgram = "log.";
+  std::vector<std::string> parts;
+  std::size_t more = 0;
+  for (const Json& one : series) {
+    const std::string name = text_at(one, "name");
+    if (!name.starts_with(kOfProgram) || at_path(one, "newest/value") == nullptr) continue;
+    if (parts.size() == kLoggedShown) {
+      ++more;
+      continue;
+    }
+    parts.push_back(name.substr(kOfProgram.size()) + " " +
+                    four_digits(number_at(one, "newest/value", 0)));
+  }
+  return joined(parts) + (more == 0 ? "" : " and " + std::to_string(more) + " more");
+}
+
+// "agent-2, agent-3": agents that do not allow its program.
+std::string not_run_by(const Json& job) {
+  std::vector<std::string> names;
+  const Json* list = at_path(job, "status/not_run_by");
+  if (list == nullptr) return "";
+  for (const Json& name : *list) names.push_back(name.get<std::string>());
+  return joined(names);
+}
+
 class Lines {
  public:
   void add(const std::string& label, const std::string& value) {
@@ -172,7 +200,10 @@ Result<JobAround> ask_around(const Api& api, const Json& job) {
   if (!agents) return agents.error();
   auto warnings = api.list("/events?job=" + id + "&severity=warning&order=desc", kWarningsMax);
   if (!warnings) return warnings.error();
-  return JobAround{replicas->at("items"), agents->at("items"), warnings->at("items")};
+  auto series = api.list("/jobs/" + id + "/series");
+  if (!series) return series.error();
+  return JobAround{replicas->at("items"), agents->at("items"), warnings->at("items"),
+                   series->at("items")};
 }
 
 std::string replicas_text(const Json& job, const JobAround& around) {
@@ -227,9 +258,11 @@ std::string job_text(const Json& job, const JobAround& around, double now_unix_s
   lines.add("detail", progress.detail);
   lines.add("replicas", replicas_text(job, around));
   if (!progress.finished()) lines.add("lost agents", lost_text(around, now_unix_s));
+  lines.add("not run by", not_run_by(job));
   lines.add("rolled back", went_back_text(job, around, now_unix_s));
   lines.add("last warning", last_warning(progress.phase, around, now_unix_s));
   add_progress(lines, job, progress, now_unix_s);
+  lines.add("logged", logged_text(around.series));
   lines.add("created", text_at(job, "created_at"));
   return lines.text();
 }

@@ -13,6 +13,7 @@ struct JobAround {
   Json replicas = Json::array();
   Json agents = Json::array();    // those that are gone, too
   Json warnings = Json::array();  // events about the job, the newest first
+  Json series = Json::array();    // with their newest points
 };
 Result<JobAround> ask_around(const Api& api, const Json& job);
 

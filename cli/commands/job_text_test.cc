@@ -119,6 +119,28 @@ TEST(JobText, ARestoreFromABackupIsNoNumberOfRollbacks) {
       HasSubstr("rolled back       after a restore from a backup; 20 s ago: continuing from"));
 }
 
+TEST(JobText, WhatItsProgramLogsIsThereWithItsNewestValues) {
+  JobAround around;
+  const auto series = [](const std::string& name, Json newest) {
+    return Json{{"name", name}, {"newest", std::move(newest)}};
+  };
+  around.series = {series("log.aux", {{"step", 4}, {"value", 0.0003125}}),
+                   series("log.lost", nullptr), series("train_loss", {{"step", 4}, {"value", 2}})};
+  EXPECT_THAT(job_text(job_in("training"), around, kNow, false),
+              HasSubstr("logged            aux 0.0003125\n"));
+  for (int i = 0; i < 20; ++i) {
+    around.series.push_back(series("log.n" + std::to_string(i), {{"step", 1}, {"value", i}}));
+  }
+  EXPECT_THAT(job_text(job_in("training"), around, kNow, false), HasSubstr("n10 10 and 9 more\n"));
+}
+
+TEST(JobText, AgentsThatDoNotRunItsProgramAreNamed) {
+  Json job = job_in("training");
+  EXPECT_THAT(job_text(job, {}, kNow, false), Not(HasSubstr("not run by")));
+  job["status"]["not_run_by"] = {"agent-2", "agent-3"};
+  EXPECT_THAT(job_text(job, {}, kNow, false), HasSubstr("not run by        agent-2, agent-3\n"));
+}
+
 TEST(JobText, AsksForWhatTheJobDoesNotSay) {
   std::vector<std::string> asked;
   ScriptedServer server([&](const std::string& request) {
@@ -128,9 +150,10 @@ TEST(JobText, AsksForWhatTheJobDoesNotSay) {
   const auto around = ask_around(Api(server.address()), job_in("training"));
   ASSERT_TRUE(around.ok());
   EXPECT_EQ(around->warnings.size(), 1u);
-  ASSERT_EQ(asked.size(), 3u);
+  ASSERT_EQ(asked.size(), 4u);
   EXPECT_THAT(asked[1], HasSubstr("/agents?gone=true"));
   EXPECT_THAT(asked[2], HasSubstr("job=job_1&severity=warning&order=desc"));
+  EXPECT_THAT(asked[3], HasSubstr("/jobs/job_1/series"));
 }
 
 }  // namespace

@@ -104,8 +104,7 @@ void take_connection(Transaction& tx, AgentId agent, const AgentHello& said) {
   presence = {.connection = connection,
               .connected = true,
               .last_seen = tx.now(),
-              .hears_relays = said.hello.hears_relays,
-              .programs = {said.hello.runs_programs, said.hello.code_from}};
+              .hears_relays = said.hello.hears_relays};
   state.by_connection.put(connection, agent);
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }
@@ -127,6 +126,7 @@ void describe(AgentRecord& agent, const Hello& hello) {
   agent.host = hello.host;
   agent.relay = hello.relay;
   agent.labels = hello.labels;
+  agent.programs = {hello.runs_programs, hello.code_from};
   // A measured speed outlives the reconnect of the same device.
   for (Device device : hello.devices) {
     for (const auto& old : agent.devices) {

@@ -167,7 +167,7 @@ TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
       assign->replica,
       {.key = open->body.key, .tokens = Tokens(100), .steps = Steps(10), .norm = 1}})));
   ASSERT_TRUE(agent.hear_a<ToReplica<ReducePlan>>());
-  const auto points = coordinator.store().reader()->series_names(assign->job);
+  const auto points = coordinator.store().reader()->series_of(assign->job);
   ASSERT_TRUE(points.ok());
 }
 

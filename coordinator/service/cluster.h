@@ -36,6 +36,9 @@ struct AgentLive {
   Bytes resident;
   std::optional<RelayFigures> relay;  // of an agent that relays
   std::int32_t replicas = 0;          // that have not ended
+  std::string name;
+  bool trains = false;  // it has a device that is no reducer
+  AllowedPrograms programs;
 };
 
 // The newest Progress of each replica, and how old it is.

@@ -43,17 +43,27 @@ PipelineLive with_rates(const PipelineLive* before, const PipelineStats& stats, 
 
 LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
     : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
+  const MutexLock guard(mutex_);
   for (const AgentRecord& agent : snapshot.agents) {
     if (agent.state == AgentState::kGone) continue;
-    agents_.put(agent.id, {.connection = {},
-                           .last_seen = agent.updated_at,
-                           .resident = {},
-                           .relay = {},
-                           .refused = {}});
+    note(agent);
+    agents_.at(agent.id).last_seen = agent.updated_at;
   }
-  const MutexLock guard(mutex_);
   for (const JobRecord& job : snapshot.jobs) note(job);
   for (const ReplicaRecord& replica : snapshot.replicas) note(replica);
+}
+
+void LiveBoard::note(const AgentRecord& agent) {
+  if (agent.state == AgentState::kGone) {
+    if (const Agent* entry = agents_.find(agent.id)) by_connection_.erase(entry->connection);
+    agents_.erase(agent.id);
+    return;
+  }
+  Agent& entry = agents_[agent.id];
+  entry.name = agent.name;
+  entry.trains = std::ranges::any_of(
+      agent.devices, [](const Device& device) { return device.kind != DeviceKind::kReducer; });
+  entry.programs = agent.programs;
 }
 
 void LiveBoard::note(const JobRecord& job) {
@@ -168,11 +178,7 @@ void LiveBoard::stored(const Record& record) {
     boot_epoch_ = counters->boot_epoch;
   if (const auto* job = std::get_if<JobRecord>(&record)) note(*job);
   if (const auto* replica = std::get_if<ReplicaRecord>(&record)) note(*replica);
-  if (const auto* agent = std::get_if<AgentRecord>(&record)) {
-    if (agent->state != AgentState::kGone) return;
-    if (const Agent* entry = agents_.find(agent->id)) by_connection_.erase(entry->connection);
-    agents_.erase(agent->id);
-  }
+  if (const auto* agent = std::get_if<AgentRecord>(&record)) note(*agent);
 }
 
 bool LiveBoard::has_replica(AgentId agent, ReplicaId replica) {
@@ -220,7 +226,13 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   for (const auto& [id, agent] : agents_) {
     const Health heard = now - agent.last_seen > late_after_ ? Health::kYellow : Health::kGreen;
     const Health health = agent.connection.n == 0 ? Health::kRed : heard;
-    fresh->agents.put(id, {health, agent.last_seen, agent.resident, agent.relay, 0});
+    fresh->agents.put(id, {.health = health,
+                           .last_seen = agent.last_seen,
+                           .resident = agent.resident,
+                           .relay = agent.relay,
+                           .name = agent.name,
+                           .trains = agent.trains,
+                           .programs = agent.programs});
   }
   for (const auto& [replica, place] : held_) {
     if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;

@@ -39,12 +39,16 @@ class LiveBoard {
     Bytes resident;
     std::optional<RelayFigures> relay;
     RefusalCounts refused;  // as its last heartbeat said
+    std::string name;
+    bool trains = false;
+    AllowedPrograms programs;
   };
   struct Load {
     JobId job;
     JoinWatch watch;
   };
 
+  void note(const AgentRecord& agent) SHOAL_REQUIRES(mutex_);
   void note(const JobRecord& job) SHOAL_REQUIRES(mutex_);
   void note(const ReplicaRecord& replica) SHOAL_REQUIRES(mutex_);
   void note(Agent& agent, const Heartbeat& heartbeat) SHOAL_REQUIRES(mutex_);

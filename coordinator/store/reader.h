@@ -48,6 +48,18 @@ struct SeriesLine {
   std::vector<double> time;  // Unix seconds of each point, whatever x is
 };
 
+// The newest point of a series, of whichever replica; none after a roll-back that left no point.
+struct SeriesNewest {
+  std::string name;
+  struct Point {
+    std::int64_t step = 0;
+    double value = 0;
+    bool operator==(const Point&) const = default;
+  };
+  std::optional<Point> newest;
+  bool operator==(const SeriesNewest&) const = default;
+};
+
 // Jobs that were removed (JobRecord::removed_at) are not there.
 class Reader {
  public:
@@ -77,7 +89,7 @@ class Reader {
   virtual Result<Page<EventRecord>> events(const EventFilter& filter, const PageRequest& page) = 0;
   virtual Result<Page<AuditRecord>> audit(const PageRequest& page) = 0;
 
-  virtual Result<std::vector<std::string>> series_names(JobId job) = 0;
+  virtual Result<std::vector<SeriesNewest>> series_of(JobId job) = 0;  // by name
   virtual Result<std::vector<SeriesLine>> series(const SeriesQuery& query) = 0;
 };
 

@@ -201,9 +201,9 @@ class SqliteReader final : public Reader {
     return read_page<AuditRecord>(**state_, {}, "seq", page);
   }
 
-  Result<std::vector<std::string>> series_names(JobId job) override {
+  Result<std::vector<SeriesNewest>> series_of(JobId job) override {
     if (!telemetry_) return telemetry_.error();
-    return read_series_names(**telemetry_, job);
+    return read_series_of(**telemetry_, job);
   }
 
   Result<std::vector<SeriesLine>> series(const SeriesQuery& query) override {

@@ -218,20 +218,25 @@ Result<bool> TelemetryWriter::thin_some(std::vector<std::int64_t>& after, std::i
   return *row;
 }
 
-Result<std::vector<std::string>> read_series_names(Database& database, JobId job) {
-  const auto statement =
-      database.cached("SELECT DISTINCT name FROM series WHERE job = ?1 ORDER BY name");
+Result<std::vector<SeriesNewest>> read_series_of(Database& database, JobId job) {
+  const auto statement = database.cached(
+      "SELECT s.name, p.step, p.value FROM series AS s LEFT JOIN points AS p ON p.series = s.id"
+      " AND p.step = (SELECT max(step) FROM points WHERE series = s.id)"
+      " WHERE s.job = ?1 ORDER BY s.name, p.step, p.at_ns");
   if (!statement) return statement.error();
   (*statement)->bind(1, static_cast<std::int64_t>(job.n));
-  std::vector<std::string> names;
+  std::vector<SeriesNewest> found;
   for (;;) {
     const auto row = (*statement)->step();
     if (!row) return row.error();
     if (!*row) break;
-    names.emplace_back((*statement)->text(0));
+    const std::string name((*statement)->text(0));
+    if (found.empty() || found.back().name != name) found.push_back({name, std::nullopt});
+    if ((*statement)->is_null(1)) continue;
+    found.back().newest = {(*statement)->integer(1), (*statement)->real(2)};  // the last row's stays
   }
   (*statement)->reset();
-  return names;
+  return found;
 }
 
 Result<std::vector<SeriesLine>> read_series(Database& database, const SeriesQuery& query) {

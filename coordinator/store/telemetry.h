@@ -44,7 +44,7 @@ class TelemetryWriter {
 
 // The reading side, on a read-only connection. A series that exists for the whole job (replica
 // zero) is preferred to the mean of the replicas, unless the query asks for the replicas.
-Result<std::vector<std::string>> read_series_names(Database& database, JobId job);
+Result<std::vector<SeriesNewest>> read_series_of(Database& database, JobId job);
 Result<std::vector<SeriesLine>> read_series(Database& database, const SeriesQuery& query);
 
 }  // namespace shoal::coordinator

@@ -130,7 +130,16 @@ TEST_F(TelemetryTest, TheSpanAndTheAxisAreTheCallers) {
   EXPECT_EQ(read_series(*reader_, {.job = JobId(1), .name = "loss", .x = "mood"}).error().field,
             "x");
   EXPECT_TRUE(read({.job = JobId(2), .name = "loss"}).empty());
-  EXPECT_THAT(*read_series_names(*reader_, JobId(1)), ElementsAre("loss"));
+}
+
+TEST_F(TelemetryTest, SeriesAreListedWithTheirNewestPoint) {
+  ASSERT_TRUE(writer_
+                  ->append({point("loss", 1, 5, 1), point("loss", 2, 7, 3), point("loss", 1, 6, 2),
+                            point("a", 0, 1, 9)})
+                  .ok());
+  EXPECT_THAT(*read_series_of(*reader_, JobId(1)),
+              ElementsAre(SeriesNewest{"a", {{1, 9}}}, SeriesNewest{"loss", {{7, 3}}}));
+  EXPECT_THAT(*read_series_of(*reader_, JobId(2)), testing::IsEmpty());
 }
 
 TEST_F(TelemetryTest, AFileOfAnotherVersionIsReplaced) {

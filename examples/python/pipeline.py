@@ -85,8 +85,9 @@ def train(replica):
     run = replica.pipeline(llama(sizes), optimizer_of, loss_of, example=example)
     run.evaluate(held_out)
     for _ in run.steps(text):
-        torch.nn.utils.clip_grad_norm_(run.stage.parameters(), 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(run.stage.parameters(), 1.0)
         run.optimizer.step()
+        run.log({f"norm/stage{replica.stage}": norm})
 
 
 if __name__ == "__main__":

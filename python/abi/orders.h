@@ -30,7 +30,7 @@ struct Answer {
   Digest data;
   double loss = 0, lr = 0;   // of SHOAL_TRAIN; without lr of SHOAL_EVALUATE and SHOAL_LOSS
   double gradient_norm = 0;  // of SHOAL_STEP, as is lr
-  std::vector<LoggedValue> logged = {};  // of SHOAL_TRAIN; their step is not known yet
+  std::vector<LoggedValue> logged = {};  // of SHOAL_TRAIN and SHOAL_STEP; their step is unknown yet
 };
 
 // ask() was not answered, or by a failure; the replica is unusable.

@@ -1,6 +1,7 @@
 #include "python/abi/program_stage.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/check.h"
 
@@ -112,8 +113,10 @@ MaybeComputeFailure ProgramStage::step(std::int64_t step, Tokens tokens, Stepped
   order.kind = SHOAL_STEP;
   order.step = step;
   order.count = tokens.count();
-  const Answer answer = orders_.ask(order);
-  out = {answer.gradient_norm, answer.lr, std::isfinite(answer.gradient_norm)};
+  Answer answer = orders_.ask(order);
+  for (LoggedValue& one : answer.logged) one.step = Steps(step + 1);
+  out = {answer.gradient_norm, answer.lr, std::isfinite(answer.gradient_norm),
+         std::move(answer.logged)};
   nonfinite_in_a_row_ = out.finite ? 0 : nonfinite_in_a_row_ + 1;
   if (nonfinite_in_a_row_ < kNonfiniteMax) return std::nullopt;
   return swarm::ComputeFailure{

@@ -57,7 +57,11 @@ class Program {
     if (order.kind == SHOAL_LOSS) {
       EXPECT_TRUE(orders_.answer_loss(loss).ok());
     } else if (order.kind == SHOAL_STEP) {
-      EXPECT_TRUE(orders_.answer(order.kind, {.lr = 0.1, .gradient_norm = gradient_norm}).ok());
+      EXPECT_TRUE(orders_
+                      .answer(order.kind, {.lr = 0.1,
+                                           .gradient_norm = gradient_norm,
+                                           .logged = {{"norm", {}, 3}}})
+                      .ok());
     } else {
       EXPECT_TRUE(orders_.answer(0, {}).ok());
     }
@@ -147,6 +151,7 @@ TEST(ProgramStage, AStepSaysItsTokensAndTenInARowThatAreNotFiniteFail) {
   EXPECT_EQ(rig.last_heard().count, 60);
   EXPECT_EQ(stepped.gradient_norm, 0.5);
   EXPECT_EQ(stepped.lr, 0.1);
+  EXPECT_EQ(stepped.logged, (std::vector<LoggedValue>{{"norm", Steps(4), 3}}));
   rig.program.gradient_norm = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 9; ++i) ASSERT_FALSE(rig.stage.step(4 + i, Tokens(6), stepped)) << i;
   EXPECT_FALSE(stepped.finite);

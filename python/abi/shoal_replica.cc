@@ -145,7 +145,10 @@ int shoal_answer_loss(shoal_replica* replica, double mean_loss) {
 }
 
 int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double lr) {
-  return result_of(replica->orders.answer(SHOAL_STEP, {.lr = lr, .gradient_norm = gradient_norm}));
+  python::Answer answer{.lr = lr,
+                        .gradient_norm = gradient_norm,
+                        .logged = std::exchange(replica->logged, {})};
+  return result_of(replica->orders.answer(SHOAL_STEP, std::move(answer)));
 }
 
 int shoal_answer(shoal_replica* replica) { return result_of(replica->orders.answer(0, {})); }

@@ -136,9 +136,9 @@ SHOAL_PUBLIC int shoal_next(shoal_replica* replica, int64_t wait_ms, shoal_order
 SHOAL_PUBLIC int shoal_answer_model(shoal_replica* replica, const shoal_tensor* tensors,
                                     int64_t tensor_count, const uint64_t* data);
 SHOAL_PUBLIC int shoal_answer_step(shoal_replica* replica, double loss, double lr);
-/* Before shoal_answer_step(): a number of the program's own at this inner step, for the job's
- * series. `name`: 1 to 64 letters, digits and . _ - /; the library keeps up to 64 names a second.
- */
+/* Before shoal_answer_step() or shoal_answer_stage_step(): a number of the program's own at this
+ * inner step, for the job's series. `name`: 1 to 64 letters, digits and . _ - /; the library keeps
+ * up to 64 names a second. */
 SHOAL_PUBLIC int shoal_log(shoal_replica* replica, const char* name, double value);
 SHOAL_PUBLIC int shoal_answer_loss(shoal_replica* replica, double mean_loss);
 /* `gradient_norm`: of the mean over tokens, before clipping; not finite: the step was skipped. */

@@ -154,7 +154,7 @@ class Link:
     WAIT_MS = 200  # between two of them Python handles signals
 
     def __init__(self, process):
-        self._handle = c_void_p()
+        self._handle, self._pid = c_void_p(), os.getpid()
         self._check(_library.shoal_join(byref(process), byref(self._handle)))
 
     @staticmethod
@@ -163,38 +163,44 @@ class Link:
             raise Error(_library.shoal_last_error().decode())
         return result
 
+    def _here(self):
+        if os.getpid() != self._pid:  # the library's threads are not
+            raise Error("this process was forked from the one that joined, which alone may call Shoal "
+                        "(end it with os._exit(), or start it with subprocess)")
+        return self._handle
+
     def next(self, while_waiting=lambda: None):
         """The next order; its text and vectors are valid until its answer. Waits as long as the
         agent has none; `while_waiting` is called about five times a second."""
         order = Order()
-        while self._check(_library.shoal_next(self._handle, self.WAIT_MS, byref(order))) == 0:
+        while self._check(_library.shoal_next(self._here(), self.WAIT_MS, byref(order))) == 0:
             while_waiting()
         return order
 
     def answer(self):
-        self._check(_library.shoal_answer(self._handle))
+        self._check(_library.shoal_answer(self._here()))
 
     def answer_model(self, tensors, digest):
         array = (Tensor * len(tensors))(*[(name.encode(), count) for name, count in tensors])
         self._check(
-            _library.shoal_answer_model(self._handle, array, len(tensors), digest.words))
+            _library.shoal_answer_model(self._here(), array, len(tensors), digest.words))
 
     def answer_step(self, loss, lr):
-        self._check(_library.shoal_answer_step(self._handle, loss, lr))
+        self._check(_library.shoal_answer_step(self._here(), loss, lr))
 
     def log(self, name, value):
-        self._check(_library.shoal_log(self._handle, name.encode(), value))
+        self._check(_library.shoal_log(self._here(), name.encode(), value))
 
     def answer_loss(self, loss):
-        self._check(_library.shoal_answer_loss(self._handle, loss))
+        self._check(_library.shoal_answer_loss(self._here(), loss))
 
     def answer_stage_step(self, gradient_norm, lr):
-        self._check(_library.shoal_answer_stage_step(self._handle, gradient_norm, lr))
+        self._check(_library.shoal_answer_stage_step(self._here(), gradient_norm, lr))
 
     def answer_failed(self, failure, detail):
-        _library.shoal_answer_failed(self._handle, failure, detail.encode())
+        _library.shoal_answer_failed(self._here(), failure, detail.encode())
 
     def leave(self, failure=None):
         handle, self._handle = self._handle, None
-        if handle:
+        if handle and os.getpid() == self._pid:
             _library.shoal_leave(handle, failure.encode() if failure else None)

@@ -5,6 +5,8 @@ timed: the multiply-adds of matrix products and convolutions and the values of e
 one forward pass, which is the time of a module up to a factor of the device.
 """
 
+import random
+
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -118,6 +120,31 @@ def cut_sequential(model, stages, example, hidden):
     return cuts
 
 
+def _check_count(stages, count):
+    if len(stages) != count:
+        raise Error(f"the program gives {len(stages)} stages, and the job has {count} (set "
+                    f"swarm.stages = {len(stages)})")
+
+
+def are_factories(given):
+    """Whether stages are functions that make them."""
+    return (isinstance(given, (list, tuple)) and len(given) > 0 and
+            not any(isinstance(one, torch.nn.Module) for one in given))
+
+
+def made_stage(factories, count, number, seed):
+    """The module of one stage, alone. Each stage draws other random numbers, those of one stage
+    are the same on every replica."""
+    _check_count(factories, count)
+    drawn = random.Random(f"{seed}/{number}").getrandbits(63)
+    random.seed(drawn)
+    torch.manual_seed(drawn)
+    stage = factories[number]()
+    if not isinstance(stage, torch.nn.Module):
+        raise Error(f"stages[{number}]() gives {type(stage).__name__}, not a torch.nn.Module")
+    return stage
+
+
 def stages_of(given, count, example, hidden):
     """A list of `count` modules."""
     if isinstance(given, torch.nn.Sequential):
@@ -128,9 +155,7 @@ def stages_of(given, count, example, hidden):
         modules = list(given)
         return [torch.nn.Sequential(*modules[a:b]) for a, b in zip(cuts, cuts[1:])]
     stages = list(given)
-    if len(stages) != count:
-        raise Error(f"the program gives {len(stages)} stages, and the job has {count} (set "
-                    f"swarm.stages = {len(stages)})")
+    _check_count(stages, count)
     return stages
 
 
@@ -151,9 +176,11 @@ def names_of(stages, model):
 
 
 def check_size(stages, described):
-    """The planner knows a stage's memory and time by what the job says of the model."""
+    """The planner knows a stage's memory and time by what the job says of the model. `stages`: all,
+    or the one that was made."""
     real = sum(p.numel() for p in {id(p): p for s in stages for p in s.parameters()}.values())
     if real > _SPARE * described:
-        raise Error(f"the program's model has {real:,} parameters, and [model] of the job describes "
+        what = "model" if len(stages) > 1 else "stage"
+        raise Error(f"the program's {what} has {real:,} parameters, and [model] of the job describes "
                     f"{described:,}: stages are placed by it, so set its layers, hidden, ffn, heads "
                     "and vocab to the program's, or to a model of about its size")

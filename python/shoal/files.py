@@ -6,7 +6,8 @@
                            ranks hold it in shards, a file for each: optimizer-1-of-2.safetensors
 
 Each stage of a pipeline writes its own three, as model-00002-of-00004.safetensors, and stage 0
-model.safetensors.index.json besides, which says where each parameter is.
+model.safetensors.index.json besides, which says where each parameter is, unless the stages are
+built one by one.
 
 Nothing in them is code: a checkpoint of another host can be read without trust.
 """
@@ -193,15 +194,23 @@ def write_index(folder, stages):
 
 def load_checkpoint(folder):
     """The parameters of a checkpoint by their names in the model, those of all stages."""
+    tensors, places = {}, {}
     index = os.path.join(folder, _INDEX)
-    if not os.path.exists(index):
-        return read_tensors(os.path.join(folder, "model.safetensors"))[0]
-    with open(index) as file:
-        places = json.load(file)["weight_map"]
-    tensors = {}
-    for name in sorted(set(places.values())):
+    if os.path.exists(index):
+        with open(index) as file:
+            places = json.load(file)["weight_map"]
+    for name in sorted(set(places.values())) or _shards_in(folder):
         tensors.update(read_tensors(os.path.join(folder, os.path.basename(name)))[0])
     missing = [name for name in places if name not in tensors]
     if missing:
         raise Error(f"{folder}: {missing[0]} is missing (take another copy)")
     return tensors
+
+
+def _shards_in(folder):
+    """Of a checkpoint without an index: whoever wrote stage 0 had not seen the other stages."""
+    first = sorted(n for n in os.listdir(folder) if n.startswith("model-00001-of-"))
+    if not first:
+        return ["model.safetensors"]
+    stages = int(first[0][len("model-00001-of-"):].split(".")[0])
+    return [_name("model", stage, stages) for stage in range(stages)]

@@ -30,21 +30,43 @@ class Pipeline(Work):
             raise Error("the job has one stage: set swarm.stages, or call replica.diloco()")
         if replica.ranks > 1:
             raise Error("a stage of a pipeline is one process: start the program without torchrun")
+        self._replica = replica
         job, device = replica.job, replica.device
         hidden = job["model"]["hidden"]
-        whole = model or (stages if isinstance(stages, torch.nn.Sequential) else
-                          torch.nn.Sequential(*stages))
-        stages = cut.stages_of(stages, replica.stages, example, hidden)
-        names = cut.names_of(stages, whole)
-        cut.check_size(stages, replica.described_parameters)
-        self._tensors = [self._trained(stage, names) for stage in stages]
-        self.stage = stages[replica.stage].to(device)
+        if cut.are_factories(stages):
+            stage, names = self._made(stages, model)
+        else:
+            stage, names = self._chosen(stages, model, example, hidden)
+        self.stage = stage.to(device)
         self.optimizer = self._counted(optimizer_of(self.stage))
         super().__init__(replica, Vectors(self.stage, names), self.optimizer)
         shape = (job["train"]["microbatch"], job["model"]["context"], hidden)
         self._compute = Stage(self.stage, replica.stage, shape, device, loss_of,
                               job["swarm"]["recompute"] == "recompute")
         self._dataset = self._held_out = None
+
+    def _chosen(self, stages, model, example, hidden):
+        """The replica's one of the whole model's stages, and the names of its parameters."""
+        replica = self._replica
+        whole = model or (stages if isinstance(stages, torch.nn.Sequential) else
+                          torch.nn.Sequential(*stages))
+        stages = cut.stages_of(stages, replica.stages, example, hidden)
+        names = cut.names_of(stages, whole)
+        cut.check_size(stages, replica.described_parameters)
+        self._tensors = [self._trained(stage, names) for stage in stages]
+        return stages[replica.stage], names
+
+    def _made(self, factories, model):
+        """The replica's stage, which alone is built. What the others have, nobody here knows."""
+        if model is not None:
+            raise Error("model=: the stages are functions, of which each replica calls one, so there "
+                        "is no whole model to name parameters after (leave it out)")
+        replica = self._replica
+        number, seed = replica.stage, replica.job["train"]["seed"]
+        stage = cut.made_stage(factories, replica.stages, number, seed)
+        cut.check_size([stage], replica.described_parameters)
+        self._tensors = None
+        return stage, {id(p): f"{number}.{name}" for name, p in stage.named_parameters()}
 
     # ---- the program's side
 
@@ -78,15 +100,17 @@ class Pipeline(Work):
     def _digest(self):
         """Of the data and the cut: replicas that cut otherwise may not train together."""
         digest = data.digest_of(self._dataset)
-        digest.add(repr(self._tensors).encode())
+        cut_ = self._tensors if self._tensors is not None else self._replica.stages
+        digest.add(repr(cut_).encode())
         return digest
 
     def _one_step(self, order):
         self.step_number = order.step
         norm = self._compute.scale_gradients(order.count)
         if math.isfinite(norm):
-            before = self._steps_taken
+            before, self._in_step = self._steps_taken, True
             yield order.step
+            self._in_step = False
             if self._steps_taken == before:
                 raise Error("run.optimizer.step() was not called for the last step: call it once in "
                             "each turn of the loop over run.steps()")
@@ -119,7 +143,8 @@ class Pipeline(Work):
         elif order.kind == _library.BEGIN:
             self._compute.begin_anew()
         else:
-            if order.kind == _library.WRITE_CHECKPOINT and self._replica.stage == 0:
+            indexed = self._replica.stage == 0 and self._tensors is not None
+            if order.kind == _library.WRITE_CHECKPOINT and indexed:
                 files.write_index(order.text.decode(), self._tensors)
             return super()._perform(order)
         self._slow_down(begun)

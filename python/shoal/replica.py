@@ -104,8 +104,9 @@ class Replica:
         return Run(self, model, optimizer)
 
     def pipeline(self, stages, optimizer_of, loss_of, model=None, example=None):
-        """A run of one stage of a model. `stages`: a module for each, or a torch.nn.Sequential that
-        is cut by what its modules do with `example`, a batch of one input.
+        """A run of one stage of a model. `stages`: a module for each; or for each a function that
+        makes it, of which the replica calls one; or a torch.nn.Sequential that is cut by what its
+        modules do with `example`, a batch of one input.
         `optimizer_of(stage)`: the optimizer of a stage; `loss_of(output, target)`: the mean loss of
         a batch. `model`: the whole model, after which parameters are named in checkpoints; else
         they are named as in torch.nn.Sequential(*stages)."""

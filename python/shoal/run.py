@@ -47,11 +47,16 @@ class Work:
         self._collate = default_collate
         self._slowdown = 1 / float(os.environ.get("SHOAL_TRAINER_SPEED", "1")) - 1
         self.step_number, self.epoch = 0, 0
+        self._in_step = False  # the program takes an inner step
 
     def log(self, values):
-        """Writes numbers to the replica's log (`shoal logs`)."""
-        text = " ".join(f"{name}={value:g}" for name, value in values.items())
-        print(f"info: log step={self.step_number} {text}", flush=True)
+        """Numbers of this inner step, by name: they become series of the job (`log.NAME`). Called
+        before the step ends; about once a second the newest of each name travels."""
+        if not self._in_step:
+            raise Error("run.log(...) belongs to an inner step: call it in the loop over run.batches(), "
+                        "before run.step(loss), or in the one over run.steps()")
+        for name, value in values.items():
+            self._replica.link.log(str(name), _number(value))
 
     def _slow_down(self, begun):  # shoal-agent --speed
         if self._slowdown > 0:
@@ -97,7 +102,6 @@ class Run(Work):
         super().__init__(replica, Vectors(model, rank=replica.rank), optimizer)
         self._model, self._part = model, self._rank
         self._held_out = self._loss_of = self._held_out_collate = None
-        self._training = False  # a batch was given out, and its step is awaited
 
     # ---- the program's side
 
@@ -128,33 +132,24 @@ class Run(Work):
             batch = data.training_batch(dataset, order.first_sequence,
                                         data.part_of(order.sequences, self._part), seed,
                                         self._collate)
-            self._training, self._begun = True, time.perf_counter()
+            self._in_step, self._begun = True, time.perf_counter()
             yield moved(batch, self._replica.device)
 
     def step(self, loss):
         """The optimizer has taken its step on the batch, whose mean loss this is. Returns at once."""
-        if not self._training:
+        if not self._in_step:
             raise Error("run.step(loss) was called twice for one batch, or outside of the loop over "
                         "run.batches()")
         loss = _number(loss)
         self._slow_down(self._begun)
-        self._training = False
+        self._in_step = False
         self._replica.link.answer_step(loss, float(self._optimizer.param_groups[0]["lr"]))
-
-    def log(self, values):
-        """Numbers of this inner step, by name: they become series of the job (`log.NAME`) in the API.
-        Called before step(); about once a second the newest of each name travels."""
-        if not self._training:
-            raise Error("run.log(...) belongs to an inner step: call it in the loop over run.batches(), "
-                        "before run.step(loss)")
-        for name, value in values.items():
-            self._replica.link.log(str(name), _number(value))
 
     # ---- orders
 
     def _next_step(self):
         """Does what is asked between two steps; the order of the next one, or None at the end."""
-        if self._training:
+        if self._in_step:
             raise Error("run.step(loss) was not called for the last batch: call it once for each, "
                         "after optimizer.step()")
         return self._next(_library.TRAIN)

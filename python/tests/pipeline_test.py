@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../../examples/pytho
 import pipeline as example  # noqa: E402
 
 import shoal  # noqa: E402
-from shoal import cut, data, files  # noqa: E402
+from script_util import Script, replica_of  # noqa: E402
+from shoal import _library, cut, data, files  # noqa: E402
 from shoal.stage import Stage  # noqa: E402
 from shoal.vectors import Vectors  # noqa: E402
 
@@ -109,6 +110,67 @@ class StageTest(unittest.TestCase):
         self.assertAlmostEqual(loss, example.loss_of(model()(x), y).item(), places=1)
 
 
+class StepsTest(unittest.TestCase):
+    JOB = {"model": {"hidden": 16, "context": 8}, "swarm": {"recompute": "keep"}}
+
+    def trained(self, given, at_step, orders=1, **more):
+        """A replica of stage 1 of 2 takes inner steps 6 and following."""
+        script = Script(1, [_library.Order(kind=_library.STEP, step=6 + i, count=16)
+                            for i in range(orders)],
+                        place=(1, 2), tables=self.JOB, microbatch=SEQUENCES)
+        with replica_of(script) as replica:
+            run = replica.pipeline(given, example.optimizer_of, example.loss_of, **more)
+            run.evaluate(example.shoal.Tokens(torch.zeros(64, dtype=torch.long), 8))
+            for step in run.steps(example.shoal.Tokens(torch.zeros(64, dtype=torch.long), 8)):
+                at_step(run, step)
+        return script
+
+    def test_numbers_are_logged_within_a_step_of_a_stage(self):
+        whole = model()
+
+        def logs(run, step):
+            run.optimizer.step()
+            run.log({"norm/stage1": torch.tensor(2.5), "step": step})
+            self.run = run
+        script = self.trained([whole[:3], whole[3:]], logs)
+        self.assertEqual(script.logged, [("norm/stage1", 2.5), ("step", 6)])
+        self.assertEqual(len(script.stage_steps), 1)
+        with self.assertRaisesRegex(shoal.Error, "belongs to an inner step"):
+            self.run.log({"late": 1})
+
+    def test_of_functions_only_the_replicas_own_is_called(self):
+        def never():
+            raise AssertionError("stage 0 is another replica's")
+
+        def second():
+            return torch.nn.Sequential(*model()[3:])
+        script = self.trained([never, second], lambda run, step: run.optimizer.step())
+        self.assertEqual(script.tensors[0], ("1.0.norm1.weight", 16))
+        self.assertEqual(len(script.stage_steps), 1)
+
+    def test_stages_that_are_made_draw_numbers_of_their_own(self):
+        def made(number, seed=1):
+            return cut.made_stage([lambda: torch.nn.Linear(4, 4)] * 2, 2, number, seed).weight
+        self.assertTrue(torch.equal(made(1), made(1)), "every replica makes the same")
+        self.assertFalse(torch.equal(made(0), made(1)))
+        self.assertFalse(torch.equal(made(1), made(1, seed=2)))
+
+    def test_what_does_not_fit_to_functions_is_refused(self):
+        with self.assertRaisesRegex(shoal.Error, r"stages\[1\]\(\) gives int"):
+            self.trained([model, lambda: 7], None)
+        with self.assertRaisesRegex(shoal.Error, "swarm.stages = 3"):
+            self.trained([model] * 3, None)
+        with self.assertRaisesRegex(shoal.Error, "no whole model"):
+            self.trained([model] * 2, None, model=model())
+        with self.assertRaisesRegex(shoal.Error, r"the program's stage has .* describes 1,048,576"):
+            self.trained([model, lambda: torch.nn.Linear(1200, 1200)], None)
+
+    def test_a_program_that_does_not_step_is_told_so(self):
+        whole = model()
+        with self.assertRaisesRegex(shoal.Error, r"run\.optimizer\.step\(\) was not called"):
+            self.trained([whole[:3], whole[3:]], lambda run, step: None)
+
+
 class CutTest(unittest.TestCase):
     def example(self):
         return torch.zeros(1, 8, dtype=torch.long)
@@ -197,6 +259,8 @@ class CheckpointTest(unittest.TestCase):
             other.load_state_dict(joined)
             (x, _), = items(1)
             self.assertTrue(torch.equal(other(x), whole(x)))
+            os.remove(os.path.join(folder, files._INDEX))  # of stages that were made one by one
+            self.assertEqual(shoal.load_checkpoint(folder).keys(), joined.keys())
             os.remove(os.path.join(folder, "model-00002-of-00002.safetensors"))
             with self.assertRaises(FileNotFoundError):
                 shoal.load_checkpoint(folder)

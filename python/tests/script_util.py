@@ -11,16 +11,19 @@ from shoal.replica import Replica
 
 
 class Script:
-    """Gives the orders of a list, and keeps what is answered. `values`: the library's vector."""
+    """Gives the orders of a list, and keeps what is answered. `values`: the library's vector.
+    `place`: the stage, and of how many; `tables`: of the job beside [train]."""
 
-    def __init__(self, count, orders, **job):
-        spec = {"train": {"batch": 4, "seed": 1, "steps": 100, **job}}
-        model = Order(kind=_library.MODEL, text=json.dumps(spec).encode())
+    def __init__(self, count, orders, place=(0, 1), tables=None, **job):
+        spec = {"train": {"batch": 4, "seed": 1, "steps": 100, **job}, **(tables or {})}
+        model = Order(kind=_library.MODEL, text=json.dumps(spec).encode(), index=place[0],
+                      count=place[1], value_count=1 << 20)
         self.values = (ctypes.c_float * max(1, count))()
         self.momentum = (ctypes.c_float * max(1, count))()
         self._orders = [model, *orders, Order(kind=_library.END)]
         self._count = count
-        self.tensors, self.steps, self.rates, self.losses, self.logged, self.read = None, [], [], [], [], []
+        self.tensors, self.steps, self.rates, self.losses, self.read = None, [], [], [], []
+        self.logged, self.stage_steps = [], []
         self.left = "not yet"
 
     def next(self, while_waiting=lambda: None):
@@ -43,6 +46,9 @@ class Script:
     def answer_step(self, loss, lr):
         self.steps.append(loss)
         self.rates.append(lr)
+
+    def answer_stage_step(self, norm, lr):
+        self.stage_steps.append((norm, lr))
 
     def answer_loss(self, loss):
         self.losses.append(loss)

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "outer_opt/core/round/groups.h"
+#include "replica/runtime/logged_values.h"
 
 namespace shoal::replica {
 namespace {
@@ -184,20 +185,9 @@ MaybeFailure LocalTraining::train_one_step() {
   } else {
     ++trained_.skipped;
   }
-  keep_logged(std::move(result.logged));
+  keep_newest(logged_, std::move(result.logged));
   say_progress(result);
   return std::nullopt;
-}
-
-void LocalTraining::keep_logged(std::vector<LoggedValue> values) {
-  for (LoggedValue& value : values) {
-    const auto same = std::ranges::find(logged_, value.name, &LoggedValue::name);
-    if (same != logged_.end()) {
-      *same = std::move(value);
-    } else if (logged_.size() < kLoggedValuesMax) {
-      logged_.push_back(std::move(value));
-    }
-  }
 }
 
 void LocalTraining::say_progress(const StepResult& step) {

@@ -45,7 +45,6 @@ class LocalTraining : public Training {
   template <typename Work>
   MaybeFailure on_anchor(const Work& work);
   void say_progress(const StepResult& step);
-  void keep_logged(std::vector<LoggedValue> values);
   void say_logged();
   void say_still_there();
 

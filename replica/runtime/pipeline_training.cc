@@ -6,6 +6,7 @@
 
 #include "base/prng.h"
 #include "job/job_options.h"
+#include "replica/runtime/logged_values.h"
 
 namespace shoal::replica {
 namespace {
@@ -144,6 +145,7 @@ void PipelineTraining::stepped(std::int64_t step, Tokens tokens,
   progress_.train_loss = loss;
   progress_.gradient_norm = stepped.gradient_norm;
   progress_.lr = stepped.lr;
+  keep_newest(progress_.logged, stepped.logged);
 }
 
 void PipelineTraining::boundary(const swarm::ReachBoundary& boundary,
@@ -156,6 +158,7 @@ void PipelineTraining::boundary(const swarm::ReachBoundary& boundary,
   trained_.drawn += boundary.drawn_tokens;
   trained_.loss_sum += boundary.loss_sum;
   trained_.unused = unused;
+  if (!progress_.logged.empty()) say_progress();  // there may be no step for long
   if (working_since_) trained_.compute_s += since(*working_since_);  // the last pass and step
   context_.boundary(trained_);
 }
@@ -172,7 +175,12 @@ void PipelineTraining::tell_people() {
   context_.say(stats);
   if (!open_ || !speed_.due(told_at_)) return;
   progress_.tokens_per_s = speed_.read(told_at_);
+  say_progress();
+}
+
+void PipelineTraining::say_progress() {
   context_.say(progress_);
+  progress_.logged.clear();
 }
 
 }  // namespace shoal::replica

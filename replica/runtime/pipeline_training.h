@@ -50,6 +50,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
 
   void end_sample();
   void tell_people();
+  void say_progress();
   bool is_router() const { return place_.stage == 0; }
 
   TrainingContext context_;
@@ -58,7 +59,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
   RoundKey key_;       // of the round that is trained
   bool open_ = false;  // a boundary will come
   Trained trained_;
-  Progress progress_;  // of the newest inner step
+  Progress progress_;  // of the newest inner step; what was logged since it was said
   Tokens since_boundary_;
   TrainingSpeed speed_;
   std::chrono::steady_clock::time_point told_at_;

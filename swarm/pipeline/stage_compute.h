@@ -18,6 +18,7 @@
 
 #include "base/time.h"
 #include "base/units.h"
+#include "messages/agent_messages.h"
 #include "messages/messages.h"
 #include "swarm/core/session/stage_session.h"
 
@@ -97,6 +98,7 @@ class StageCompute {
   struct Stepped {
     double gradient_norm = 0, lr = 0;
     bool finite = true;
+    std::vector<LoggedValue> logged = {};  // that the user's program measured at this step
   };
   virtual MaybeComputeFailure step(std::int64_t step, Tokens tokens, Stepped& out) = 0;
   // Nothing is under way: passes of any step from here on use the newest weights.

@@ -110,6 +110,11 @@ class PythonPipeline : public testing::Test {
     }
     return found;
   }
+  std::size_t points_of(const TinyJob& job, const std::string& series) const {
+    const auto answer = cluster_->api().get("/jobs/" + job.name + "/series/query?name=" + series);
+    if (!answer.ok() || answer->at("series").empty()) return 0;
+    return answer->at("series").at(0).at("y").size();
+  }
   Finished python(const std::string& program, const std::vector<std::string>& arguments) const {
     std::vector<std::string> command = {
         "env", "PYTHONPATH=" SHOAL_PYTHON_PATH ":" + programs_.path(), SHOAL_PYTHON, "-c", program};
@@ -144,6 +149,9 @@ TEST_F(PythonPipeline, ItLearnsWhatTheWholeModelLearnsThoughAReplicaIsKilled) {
   kill(last_stage.front(), SIGKILL);
   ASSERT_TRUE(completes(cut)) << logs(cut);
   expect_equal_digests(cut);
+  for (const char* name : {"log.norm/stage0", "log.norm/stage1"}) {
+    EXPECT_GT(points_of(cut, name), 2u) << name;
+  }
   const auto events = cluster_->items("/events?limit=500");
   EXPECT_TRUE(std::ranges::any_of(
       events, [](const Json& event) { return text_at(event, "kind") == "replica_failed"; }));

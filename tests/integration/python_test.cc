@@ -235,6 +235,42 @@ TEST(UploadedCode, ModulesOfAFolderTrainAndAgree) {
   EXPECT_EQ(code.submit(job).exit_code, 0) << "the same code is not sent again";
 }
 
+// Behind a job: its checkpoint and its code are there, and it is said what can be done with them.
+TEST(UploadedCode, WhatAJobLeavesIsUsedAndRemoved) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  CodeCluster code(1);
+  const Cluster& cluster = code.cluster;
+  ASSERT_EQ(cluster.problem(), "");
+  code.write("train.py", example());
+  const Finished submitted = code.submit(python_job(40));
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  const std::string sha256 = text_at(cluster.job("python"), "spec/trainer/code").substr(7);
+  const Finished kept = cluster.shoal({"file", "rm", sha256});
+  EXPECT_NE(kept.exit_code, 0);
+  EXPECT_NE(kept.err.find("is used by job python"), std::string::npos) << kept.err;
+  expect_trained(cluster, python_job(40));
+  const std::string folder = cluster.folder().path("checkpoint"), out = cluster.folder().path("out");
+  const Finished downloaded = cluster.shoal({"checkpoint", "download", "python", "-o", folder});
+  ASSERT_EQ(downloaded.exit_code, 0) << downloaded.err;
+  EXPECT_NE(downloaded.err.find("shoal.load_checkpoint("), std::string::npos) << downloaded.err;
+  EXPECT_EQ(downloaded.err.find("shoal generate"), std::string::npos) << downloaded.err;
+  if (has_binary("shoal-trainer")) {
+    const Finished exported = cluster.shoal({"checkpoint", "export", folder, "-o", out});
+    EXPECT_EQ(exported.exit_code, 0) << exported.err;
+    const Finished names =
+        run({"env", "PYTHONPATH=" SHOAL_PYTHON_PATH, SHOAL_PYTHON, "-c",
+             "import sys; from shoal import files\n"
+             "there, _ = files.read_tensors(sys.argv[1])\n"
+             "print(there['blocks.0.norm1.weight'].dtype)",
+             out + "/model.safetensors"},
+            60);
+    EXPECT_EQ(names.out, "torch.bfloat16\n") << names.err;
+  }
+  EXPECT_EQ(cluster.shoal({"file", "rm", sha256.substr(0, 12)}).exit_code, 0);
+  EXPECT_EQ(cluster.shoal({"file", "ls"}).out.find(sha256.substr(0, 12)), std::string::npos);
+}
+
 TEST(UploadedCode, IsConfined) {
   if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
   CodeCluster code(1);
@@ -344,6 +380,62 @@ TEST(UploadedCode, AFloodOfOutputAndChildrenLeftBehindHarmNobody) {
   EXPECT_TRUE(eventually(20, no_child)) << "what it left behind ends with it";
 }
 
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
+// The child goes on as if it were the program; the program itself trains to its end.
+TEST(Python, AForkedChildIsToldThatItMayNot) {
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  PythonCluster python(1, replaced(example(), "        run.step(loss)\n",
+                                   "        import os\n"
+                                   "        if run.step_number == 3:\n"
+                                   "            os.fork()\n"
+                                   "        run.step(loss)\n"));
+  ASSERT_EQ(python.cluster.problem(), "");
+  const TinyJob job = python_job(40);
+  ASSERT_EQ(python.cluster.shoal({"job", "submit", python.cluster.write_job(job)}).exit_code, 0);
+  expect_trained(python.cluster, job);
+  EXPECT_TRUE(python.failures().empty()) << python.failures().front();
+  EXPECT_NE(python.logs().find("forked from the one that joined"), std::string::npos)
+      << python.logs();
+}
+
+// Replicas of one job whose models differ: in their sizes, or in their values alone.
+TEST(Python, ModelsThatDifferBetweenAgentsAreNotTrained) {
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  const std::string first =
+      "import os\n"
+      "def is_first():\n"
+      "    try:\n"
+      "        os.close(os.open(__file__ + '.first', os.O_CREAT | os.O_EXCL))\n"
+      "        return True\n"
+      "    except FileExistsError:\n"
+      "        return False\n";
+  const std::string model = "    model = GPT().to(device)\n";
+  const std::pair<std::string, std::string> programs[] = {
+      {"    global WIDTH\n    WIDTH = 32 if is_first() else 64\n" + model,
+       "trained values on this host"},
+      {"    torch.manual_seed(os.getpid())\n" + model, "seed every generator"}};
+  for (const auto& [lines, message] : programs) {
+    PythonCluster python(2, replaced(replaced(example(), "import shoal\n", "import shoal\n" + first),
+                                     model, lines));
+    ASSERT_EQ(python.cluster.problem(), "");
+    TinyJob job = python_job(40);
+    job.min_replicas = 2;
+    ASSERT_EQ(python.cluster.shoal({"job", "submit", python.cluster.write_job(job)}).exit_code, 0);
+    EXPECT_TRUE(eventually(90, [&, &message = message] {
+      const auto failures = python.failures();
+      return std::ranges::any_of(failures, [&](const auto& one) {
+        return one.find(message) != std::string::npos;
+      });
+    })) << message << "\n"
+        << python.logs();
+  }
+}
+
 // What a program does wrong reaches its user as a sentence.
 TEST(Python, MistakesOfAProgramAreToldInItsOwnWords) {
   if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
@@ -358,6 +450,9 @@ TEST(Python, MistakesOfAProgramAreToldInItsOwnWords) {
       {with("        raise ValueError('this batch is odd')\n"), "ValueError: this batch is odd"},
       {with(""), "run.step(loss) was not called"},
       {with("        run.step(loss)\n        break\n"), "the program ended before its job"},
+      {replaced(with("        import time\n        time.sleep(600)\n"), "shoal.join()",
+                "shoal.join(order_limit_s=4)"),
+       "did not end its inner step within 4 s"},
       {"import nowhere\n", "No module named 'nowhere'"}};
   for (const auto& [text, message] : programs) {
     PythonCluster python(1, text);
@@ -374,6 +469,7 @@ TEST(Python, MistakesOfAProgramAreToldInItsOwnWords) {
                            }))
         << message << "\n"
         << python.logs();
+    if (text.find("sleep") != std::string::npos) continue;  // nothing was raised
     EXPECT_TRUE(eventually(20, [&] {
       return python.logs().find("Traceback") != std::string::npos;
     })) << message;

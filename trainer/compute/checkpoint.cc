@@ -148,7 +148,8 @@ Result<Head> read_head(const std::filesystem::path& path) {
     const auto json = nlohmann::json::parse(*text);
     if (json.at("format") == kFormatOfPrograms) {
       return Error{Code::kIncompatible, path.string() + " is of a Python program's model", "",
-                   "read its parameters with shoal.load_checkpoint() (docs/python.md)"};
+                   "read its parameters with shoal.load_checkpoint() (docs/python.md), or make files of "
+                   "them with `shoal checkpoint export`"};
     }
     const bool whole = json.at("format") == kFormatWhole;
     if (!whole && json.at("format") != kFormat) {

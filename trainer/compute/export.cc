@@ -2,6 +2,7 @@
 #include "trainer/compute/export.h"
 
 #include <array>
+#include <span>
 #include <system_error>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/compute/job_tokenizer.h"
+#include "trainer/compute/program_tensors.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
 
@@ -34,41 +36,43 @@ Status make_empty_folder(const fs::path& folder) {
                "name a new folder, or empty this one"};
 }
 
-// The tensors of each file, in the order of the model.
-std::vector<std::vector<TensorSlot>> shards_of(const ModelSpec& model, Precision precision,
-                                               Bytes most) {
-  std::vector<std::vector<TensorSlot>> shards;
+// The tensors of each file, in their order.
+std::vector<std::vector<TensorToWrite>> shards_of(std::vector<TensorToWrite> tensors,
+                                                  const ExportOptions& options) {
+  std::vector<std::vector<TensorToWrite>> shards;
   std::int64_t room = 0;
-  for (TensorSlot& slot : parameter_layout(model, whole_model(model))) {
-    const std::int64_t bytes = slot.count * bytes_per_value(precision);
+  for (TensorToWrite& tensor : tensors) {
+    const auto count = static_cast<std::int64_t>(tensor.values.size());
+    const std::int64_t bytes = count * bytes_per_value(options.precision);
     if (shards.empty() || bytes > room) {
       shards.emplace_back();
-      room = most.count();
+      room = options.shard_max.count();
     }
     room -= bytes;
-    shards.back().push_back(std::move(slot));
+    shards.back().push_back(std::move(tensor));
   }
   return shards;
 }
 
-Status write_shards(const ExportOptions& options, const StoredModel& checkpoint,
-                    const std::vector<std::vector<TensorSlot>>& shards, Bytes total) {
+Result<Exported> write_shards(const ExportOptions& options, std::vector<TensorToWrite> tensors) {
+  const auto shards = shards_of(std::move(tensors), options);
   std::vector<TensorPlace> places;
+  Exported done{shards.size(), {}};
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name = model_file(static_cast<StageIndex>(i), shards.size());
-    std::vector<TensorToWrite> tensors;
-    for (const TensorSlot& slot : shards[i]) {
-      tensors.push_back({slot.name, slot.shape,
-                         checkpoint.values().subspan(static_cast<std::size_t>(slot.first),
-                                                     static_cast<std::size_t>(slot.count))});
-      places.push_back({slot.name, name});
+    for (const TensorToWrite& tensor : shards[i]) {
+      const auto count = static_cast<std::int64_t>(tensor.values.size());
+      places.push_back({tensor.name, name});
+      done.bytes += Bytes(count * bytes_per_value(options.precision));
     }
     const Status written =
-        write_safetensors(options.out / name, tensors, {{"format", "pt"}}, options.precision);
-    if (!written) return written;
+        write_safetensors(options.out / name, shards[i], {{"format", "pt"}}, options.precision);
+    if (!written) return written.error();
   }
-  if (shards.size() == 1) return {};
-  return write_file(options.out / "model.safetensors.index.json", shard_index(places, total));
+  if (shards.size() == 1) return done;
+  const auto index = options.out / "model.safetensors.index.json";
+  if (Status s = write_file(index, shard_index(places, done.bytes)); !s) return s.error();
+  return done;
 }
 
 Status copy_tokenizer(const fs::path& from, const fs::path& to) {
@@ -102,29 +106,57 @@ Status describe_tokenizer(const ExportOptions& options, const JobSpec& spec) {
   return write_file(config, json.dump(2) + "\n");
 }
 
-}  // namespace
+// --tokenizer, or the checkpoint's own, if it has one.
+Status bring_tokenizer(const ExportOptions& options) {
+  const bool has_its_own = fs::exists(options.checkpoint / kTokenizerFile);
+  if (options.tokenizer.empty() && !has_its_own) return {};
+  return copy_tokenizer(options.tokenizer.empty() ? options.checkpoint : options.tokenizer,
+                        options.out);
+}
 
-Result<Exported> export_checkpoint(const ExportOptions& options) {
+// The library's own model: what the Hugging Face libraries load.
+Result<Exported> export_model(const ExportOptions& options) {
   const auto checkpoint = StoredModel::open(options.checkpoint);
   if (!checkpoint) return checkpoint.error();
   if (Status s = make_empty_folder(options.out); !s) return s.error();
-  const bool has_its_own = fs::exists(options.checkpoint / kTokenizerFile);
-  if (!options.tokenizer.empty() || has_its_own) {
-    const fs::path& from = options.tokenizer.empty() ? options.checkpoint : options.tokenizer;
-    if (Status s = copy_tokenizer(from, options.out); !s) return s.error();
-  }
+  if (Status s = bring_tokenizer(options); !s) return s.error();
   if (options.tokenizer.empty()) {
     if (Status s = describe_tokenizer(options, checkpoint->spec()); !s) return s.error();
   }
   const ModelSpec& model = checkpoint->spec().model;
-  const auto shards = shards_of(model, options.precision, options.shard_max);
-  const Bytes total(parameter_count(model) * bytes_per_value(options.precision));
-  if (Status s = write_shards(options, *checkpoint, shards, total); !s) return s.error();
+  std::vector<TensorToWrite> tensors;
+  for (const TensorSlot& slot : parameter_layout(model, whole_model(model))) {
+    const auto values = checkpoint->values().subspan(static_cast<std::size_t>(slot.first),
+                                                     static_cast<std::size_t>(slot.count));
+    tensors.push_back({slot.name, slot.shape, values});
+  }
+  const auto done = write_shards(options, std::move(tensors));
+  if (!done) return done;
   const auto config = options.out / "config.json";
   if (Status s = write_file(config, model_config(model, options.precision)); !s) return s.error();
   const auto generation = options.out / "generation_config.json";
   if (Status s = write_file(generation, generation_config()); !s) return s.error();
-  return Exported{shards.size(), total};
+  return done;
+}
+
+// A program's own model: its parameters under its names, and nothing that says what they mean.
+Result<Exported> export_program(const ExportOptions& options) {
+  const auto parameters = read_program(options.checkpoint);
+  if (!parameters) return parameters.error();
+  if (Status s = make_empty_folder(options.out); !s) return s.error();
+  if (Status s = bring_tokenizer(options); !s) return s.error();
+  const std::span<const float> values(parameters->values);
+  std::vector<TensorToWrite> tensors;
+  for (const ProgramTensor& one : parameters->tensors) {
+    tensors.push_back({one.name, one.shape, values.subspan(one.first, one.count)});
+  }
+  return write_shards(options, std::move(tensors));
+}
+
+}  // namespace
+
+Result<Exported> export_checkpoint(const ExportOptions& options) {
+  return is_of_program(options.checkpoint) ? export_program(options) : export_model(options);
 }
 
 }  // namespace shoal::trainer

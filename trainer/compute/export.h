@@ -1,6 +1,7 @@
 // A checkpoint made into a folder that people pass on: the parameters alone, in bf16 or fp32, in
 // files of a limited size, with config.json and the tokenizer of the job or of another folder.
-// `AutoModelForCausalLM.from_pretrained` of the Hugging Face libraries loads it. No torch here.
+// `AutoModelForCausalLM.from_pretrained` of the Hugging Face libraries loads it. Of a Python program's
+// checkpoint the parameters have the program's names, and there is no config.json. No torch here.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 namespace shoal::trainer {
 
 struct ExportOptions {
-  std::filesystem::path checkpoint;  // a folder of write_checkpoint()
+  std::filesystem::path checkpoint;  // a folder of write_checkpoint(), or of a program
   std::filesystem::path out;         // is created; must be empty
   Precision precision = Precision::kBf16;
   Bytes shard_max = Bytes(5'000'000'000);  // of a file's tensors; a larger tensor is alone in one

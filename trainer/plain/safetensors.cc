@@ -205,6 +205,13 @@ std::map<std::string, SafetensorsFile::Shape> SafetensorsFile::shapes() const {
   return shapes;
 }
 
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : tensors_) names.push_back(name);
+  std::ranges::stable_sort(names, {}, [&](const auto& name) { return tensors_.at(name).begin; });
+  return names;
+}
+
 namespace {
 
 // A number with a fraction or a sign is refused by an exception: get<>() would make another one of

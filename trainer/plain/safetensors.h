@@ -67,6 +67,7 @@ class SafetensorsFile {
   const std::filesystem::path& path() const { return path_; }
   bool has(const std::string& name) const { return tensors_.count(name) != 0; }
   std::map<std::string, Shape> shapes() const;  // of all tensors
+  std::vector<std::string> names() const;       // in the order of their values
   // Reads one tensor; kNotFound without it, kIncompatible when shape or type is another one.
   Status read(const std::string& name, const std::vector<std::int64_t>& shape,
               std::span<float> out) const;

@@ -1,9 +1,9 @@
 // A coordinator of generated data: answers the REST API and serves web/dist, so that the pages can be measured
 // at sizes that no test machine runs and shown input that no good cluster gives. Everything follows from the
 // sizes; nothing is random. `node e2e/fixture.mjs [--agents N] [--stages N] [--replicas N] [--rounds N] [--raw]
-// [--hostile] [--timed] [--grouped] [--people] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has
+// [--hostile] [--timed] [--grouped] [--people] [--programs] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has
 // rounds of 30 seconds in which slower replicas take fewer steps, averaged in a ring; --grouped averages in pairs, one of which gave
-// up, with a replica that came too late to have trained; --people asks for a login (fixture_people.mjs; the token of the admin is
+// up, with a replica that came too late to have trained; --programs: a job logs values of its own, and agents do not run it; --people asks for a login (fixture_people.mjs; the token of the admin is
 // shoalapi1.tok_1.admin).
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const wave = (i, period) => Math.sin((i * 2 * Math.PI) / period);
 
-export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, grouped: false, people: false, port: 0 };
+export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, grouped: false, people: false, programs: false, port: 0 };
 
 // What a page must survive: markup, long names, unicode.
 const kMarkup = '<img src=x onerror="document.title=\'injected\'"><script>document.title="injected"</script>';
@@ -33,7 +33,7 @@ function makeData(options) {
     cordoned: i % 53 === 7, quarantine: i % 67 === 1 ? { until: at(-600), reason: 'non_finite', count: 2 } : null, losses: i % 5, availability: 1 - (i % 5) / 10,
     memory_refusals: i % 71 === 1 ? [{ device: 0, needed_bytes: 20e9, at: at(900) }] : [], health: i % 41 === 40 ? 'yellow' : 'green', last_seen_at: at(options.hostile ? -3600 : i % 3), resident_bytes: 2e9 + i * 1e6,
     devices: [{ index: 0, kind: 'cuda', name: ['RTX 3090', 'RTX 4090', 'A100'][i % 3], memory_bytes: [24, 24, 80][i % 3] * 2 ** 30, gflops: 20_000 + (i % 7) * 3000, bf16: true }],
-    labels: { region: ['eu', 'us', 'asia'][i % 3] }, joined_at: at(86_400 - i), updated_at: at(60),
+    labels: { region: ['eu', 'us', 'asia'][i % 3] }, runs_programs: options.programs && i === 0, code_from: options.programs && i === 0 ? ['ana', '*'] : [], joined_at: at(86_400 - i), updated_at: at(60),
   }));
   const stageOf = (i) => i % options.stages;
   const replicas = Array.from({ length: options.replicas }, (_, i) => ({
@@ -66,7 +66,7 @@ function makeJob(options, data, n, jobName, over = false) {
         tokens, tokens_committed: tokens, tokens_per_second: over || empty ? null : 256_000, replicas_training: options.replicas,
       },
       train_loss: options.hostile || empty ? null : 2.1, validation_loss: empty ? null : 2.2, validation_round: empty ? null : options.rounds - 10, bytes_sent: options.rounds * 4e8, bytes_ddp: options.rounds * 1.6e11,
-      parameters: 6_738_415_616, epoch: 0, started_at: empty ? null : data.at(options.rounds * 8), committed_at: empty ? null : data.at(over ? 5000 : 3), finished_at: over ? data.at(5000) : null,
+      parameters: 6_738_415_616, epoch: 0, started_at: empty ? null : data.at(options.rounds * 8), committed_at: empty ? null : data.at(over ? 5000 : 3), finished_at: over ? data.at(5000) : null, not_run_by: options.programs ? ['node-0002', options.hostile ? kMarkup : 'node-0003'] : [],
     },
   };
 }
@@ -107,6 +107,11 @@ const lossAt = (options, n) => 2 + 6 * Math.exp(-n / (options.rounds / 6 || 1)) 
 
 const kMeasures = { train_loss: lossAt, validation_loss: (o, n) => lossAt(o, n) + 0.1, round_seconds: (o, n) => 7.7 + 0.5 * wave(n, 90), round_bytes: () => 2e8 };
 
+// What a program logs (options.programs).
+const kLogged = { 'log.aux': (o, n) => 0.1 + 0.05 * wave(n, 20), 'log.norm/stage0': (o, n) => 1 + 0.1 * wave(n, 9) };
+
+const measures = (options) => (options.programs ? { ...kMeasures, ...kLogged } : kMeasures);
+
 const answered = new Map(); // series are the same each time; making 100,000 points is not what is measured
 
 function series(options, data, url) {
@@ -118,7 +123,7 @@ function series(options, data, url) {
     const round = (i * options.rounds) / count;
     time.push(data.t0 / 1000 - (options.rounds - round) * 8);
     xs.push(x === 'time' ? data.t0 / 1000 - (options.rounds - round) * 8 : round * scale);
-    ys.push(options.hostile && i % 3 === 0 ? null : kMeasures[name]?.(options, round) ?? null);
+    ys.push(options.hostile && i % 3 === 0 ? null : measures(options)[name]?.(options, round) ?? null);
   }
   return { job: 'job_1', name, x, by: 'job', series: [{ replica: null, x: xs, y: ys, y_min: ys, y_max: ys, time }] };
 }
@@ -199,7 +204,7 @@ function jobAnswer(world, job, rest, url) {
   if (rest === '/topology') return [200, topology(options, data)];
   if (rest === '/checkpoints') return [200, pageOf(world.checkpoints, url, false)];
   if (rest === '/rounds') return [200, pageOfMade(options.rounds, url, (n) => makeRound(options, data, n))];
-  if (rest === '/series') return [200, { items: options.rounds === 0 ? [] : Object.keys(kMeasures).map((name) => ({ name })), next_cursor: null }];
+  if (rest === '/series') return [200, { items: options.rounds === 0 ? [] : Object.entries(measures(options)).map(([name, at]) => ({ name, newest: { step: options.rounds * 50, value: at(options, options.rounds) } })), next_cursor: null }];
   if (rest === '/series/query') {
     const key = `${data.t0}${url.search}`;
     if (!answered.has(key)) answered.set(key, JSON.stringify(series(options, data, url)));

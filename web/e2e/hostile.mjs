@@ -33,7 +33,7 @@ async function everyPage(browser, name, fixture, look = async () => {}) {
 }
 
 async function hostile(browser) {
-  const fixture = await startFixture({ agents: 30, stages: 3, replicas: 9, rounds: 40, hostile: true });
+  const fixture = await startFixture({ agents: 30, stages: 3, replicas: 9, rounds: 40, hostile: true, programs: true });
   await everyPage(browser, 'markup, long names, NaN, clock ahead', fixture, async (page, path) => {
     if (path === '/jobs/job_1') check('steps that were not finite are counted', /\d+ of [\d,]+ steps skipped/.test(await text(page)));
     if (path === '/jobs/job_1') check('a loss that is no number is a dash', /Training loss\s*–/.test(await text(page)));
@@ -80,6 +80,21 @@ async function roundsInGroups(browser) {
   fixture.stop();
 }
 
+// A job with a program of its own: what it logs, and who does not run it.
+async function programs(browser) {
+  const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 40, programs: true });
+  await everyPage(browser, 'a program of the job', fixture, async (page, path) => {
+    if (path === '/jobs/job_1') {
+      await until('each name that is logged has its chart', 4000, async () => (await page.locator('[data-testid=logged] .u-over').count()) === 2);
+      const said = await text(page);
+      check('with its name', said.includes('norm/stage0') && !said.includes('log.norm'));
+      check('agents that do not run it are named', said.includes('2 agents here do not allow the program of this job: node-0002, node-0003'));
+    }
+    if (path === '/agents/agt_1') check('an agent says whose code it runs', (await text(page)).includes('runs programs of its host, code of ana, code of anybody'));
+  });
+  fixture.stop();
+}
+
 async function otherVersions(browser) {
   for (const [name, options] of [['older', { api_level: 0, min_api_level: 0 }], ['newer', { api_level: 9, min_api_level: 7 }]]) {
     const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9, ...options });
@@ -119,4 +134,4 @@ async function sharedStream(browser) {
   fixture.stop();
 }
 
-await runAll([hostile, withoutRounds, timedRounds, roundsInGroups, otherVersions, sharedStream]);
+await runAll([hostile, withoutRounds, timedRounds, roundsInGroups, programs, otherVersions, sharedStream]);

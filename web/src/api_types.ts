@@ -164,6 +164,7 @@ export interface JobStatus {
   started_at: string | null;
   committed_at: string | null;
   finished_at: string | null;
+  not_run_by?: string[];
 }
 
 export interface Job {
@@ -496,6 +497,8 @@ export interface Agent {
   labels: Record<string, string>;
   joined_at: string | null;
   updated_at: string | null;
+  runs_programs?: boolean;
+  code_from?: string[];
 }
 
 export interface Event {
@@ -662,6 +665,7 @@ export interface StoredFile {
   complete: boolean;
   owner: string;
   created_at: string;
+  used_by?: string;
 }
 
 export interface Dataset {

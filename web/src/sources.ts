@@ -83,7 +83,7 @@ export const topology = (id: string): Watch<Topology> => ({
 export const topologies = (most = 8): Watch<Topology[]> => ({
   load: async () => {
     const piped = (await askAll<Job>('/jobs')).filter((one) => !isOver(one.status.phase) && one.spec.swarm.stages !== 1);
-    return Promise.all(piped.slice(0, most).map((one) => topology(one.id).load(undefined, true)));
+    return Promise.all(piped.slice(0, most).map((one) => topology(one.id).load(undefined, false)));
   },
   concerns: (event) => event.kind.startsWith('replica_'),
   slowMs: 3000,
@@ -145,10 +145,24 @@ export const series = (id: string, names: string[], x: string, points = 800): Wa
   slowMs: 10_000,
 });
 
+// What the program of a job logs: the first dozen names. None for other jobs.
+const kLoggedMost = 12;
+
+export const logged = (id: string): Watch<Lines> => ({
+  load: async () => {
+    const all = await ask<{ items: { name: string }[] }>(`${path(id)}/series`);
+    const names = all.items.map((one) => one.name).filter((name) => name.startsWith('log.'));
+    return names.length === 0 ? {} : series(id, names.slice(0, kLoggedMost), 'tokens').load(undefined, false);
+  },
+  concerns: (event) => ofJob(event, id) && event.kind === 'round_committed',
+  everyMs: 5000,
+  slowMs: 10_000,
+});
+
 // One measure of several jobs, by job.
 export const seriesOfJobs = (ids: string[], name: string): Watch<Lines> => ({
   load: async () => {
-    const answers = await Promise.all(ids.map((id) => series(id, [name], 'tokens').load(undefined, true)));
+    const answers = await Promise.all(ids.map((id) => series(id, [name], 'tokens').load(undefined, false)));
     return Object.fromEntries(ids.map((id, i) => [id, answers[i]![name]!]));
   },
   concerns: (event) => event.kind === 'round_committed' && ids.includes(event.job ?? ''),

@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "job/program_rules.h"
 #include "messages/message_parts.h"
 
 namespace shoal::coordinator {
@@ -122,6 +123,7 @@ struct AgentRecord {
   HealthRecord health_record;
   std::vector<MemoryRefusal> refusals;  // one per device at most
   Uptime uptime;
+  AllowedPrograms programs;  // as its newest hello says
   bool operator==(const AgentRecord&) const = default;
 };
 constexpr auto fields_of(Of<AgentRecord>) {
@@ -133,7 +135,7 @@ constexpr auto fields_of(Of<AgentRecord>) {
                 field<&T::devices>("devices"), field<&T::labels>("labels"),
                 field<&T::joined_at>("joined_at"), field<&T::updated_at>("updated_at"),
                 field<&T::health_record>("health_record", flat()), field<&T::refusals>("refusals"),
-                field<&T::uptime>("uptime", flat()));
+                field<&T::uptime>("uptime", flat()), field<&T::programs>("programs", flat()));
 }
 static_assert(lists_every_field<AgentRecord>());
 

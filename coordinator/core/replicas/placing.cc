@@ -109,6 +109,11 @@ std::int64_t devices_held_by(const State& state, const std::string& owner) {
   return std::unique(held.begin(), held.end()) - held.begin();
 }
 
+bool trains(const AgentRecord& agent) {
+  return std::ranges::any_of(
+      agent.devices, [](const Device& device) { return device.kind != DeviceKind::kReducer; });
+}
+
 void move_away(Transaction& tx, ReplicaId id, const std::string& what) {
   const ReplicaRecord& ended = tx.state().replicas.at(id);
   const RoundNumber round = next_key(tx.state().jobs.at(ended.job)).round;
@@ -174,7 +179,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
       if (device.kind == DeviceKind::kReducer) continue;
       ++input.devices_known;
       if (!presence.connected) continue;
-      if (why_not_run(job.spec.trainer, job.owner, presence.programs)) {
+      if (why_not_run(job.spec.trainer, job.owner, agent.programs)) {
         ++input.forbidden;
         continue;
       }
@@ -222,13 +227,36 @@ std::optional<ProgramRefusal> why_no_agent_runs(const Transaction& tx, const Job
   std::optional<ProgramRefusal> refusal;
   for (const auto& [id, presence] : tx.state().presence) {
     const AgentRecord& agent = tx.state().agents.at(id);
-    const bool trains = std::ranges::any_of(
-        agent.devices, [](const Device& device) { return device.kind != DeviceKind::kReducer; });
-    if (!presence.connected || !trains) continue;
-    refusal = why_not_run(spec.trainer, owner, presence.programs);
+    if (!presence.connected || !trains(agent)) continue;
+    refusal = why_not_run(spec.trainer, owner, agent.programs);
     if (!refusal) return std::nullopt;
   }
   return refusal;
+}
+
+void tell_not_run(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  if (job.spec.trainer.kind != TrainerKind::kPython) return;
+  auto& told = tx.volatile_state().timers[id].not_run_by;
+  std::vector<std::string> names;
+  for (const auto& [agent_id, presence] : tx.state().presence) {
+    const AgentRecord& agent = tx.state().agents.at(agent_id);
+    if (!presence.connected || !trains(agent)) continue;
+    if (!why_not_run(job.spec.trainer, job.owner, agent.programs)) {
+      told.erase(agent_id);
+      continue;
+    }
+    const AllowedPrograms* before = told.find(agent_id);
+    if (before != nullptr && *before == agent.programs) continue;
+    told.put(agent_id, agent.programs);
+    names.push_back(agent.name);
+  }
+  if (names.empty()) return;
+  const ProgramRefusal refusal = *why_not_run(job.spec.trainer, job.owner, {});
+  tx.event(Severity::kInfo, event_kind::kProgramNotRun, {.job = id},
+           first_of(names) + (names.size() == 1 ? " does not run " : " do not run ") + refusal.what +
+               ", so " + job.spec.name + " does not train there (start the agent with " +
+               refusal.option + ")");
 }
 
 void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,

@@ -28,6 +28,10 @@ std::optional<ProgramRefusal> why_no_agent_runs(const Transaction& tx, const Job
 // Empty when the known devices could train it if they were free, or more of their kind.
 std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec);
 
+// An event about the agents that are here and may not run the program of the job; of each once, as
+// long as it allows the same.
+void tell_not_run(Transaction& tx, JobId job);
+
 // An event, once for each free device that this job passes over because its memory is too small.
 void tell_too_small(Transaction& tx, JobId job, const PlacementInput& input,
                     const PlacementDecision& decision);

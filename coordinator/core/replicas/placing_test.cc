@@ -131,6 +131,13 @@ class ProgramsPlacingTest : public testing::Test {
   void submit(bool dry_run = false) {
     rig.input(SubmitJob{RequestId{1}, program(), dry_run, {}, "ada"});
   }
+  std::vector<std::string> told() const {
+    std::vector<std::string> texts;
+    for (const EventRecord& event : rig.events) {
+      if (event.kind == "program_not_run") texts.push_back(event.message);
+    }
+    return texts;
+  }
   Rig rig;
 };
 
@@ -145,7 +152,27 @@ TEST_F(ProgramsPlacingTest, CodeGoesWhereItsOwnerIsAllowed) {
   const auto assign = rig.last<Assign>(b);
   ASSERT_TRUE(assign.has_value());
   EXPECT_EQ(assign->owner, "ada");
+  EXPECT_EQ(told().size(), 1u);
   EXPECT_THAT(rig.job(JobId(1)).detail, HasSubstr("1 of 2"));
+}
+
+TEST_F(ProgramsPlacingTest, AgentsThatDoNotRunItAreNamedOnce) {
+  rig.programs.code_from = {"ada"};
+  rig.join("a");
+  submit();
+  rig.wait(rig.options.gather_window);
+  EXPECT_THAT(told(), IsEmpty());
+  rig.programs.code_from = {"bob"};
+  const auto b = rig.join("b");
+  rig.wait(seconds(60));
+  ASSERT_EQ(told().size(), 1u);
+  EXPECT_THAT(told()[0], HasSubstr("b does not run code of ada, so job does not train there"));
+  EXPECT_THAT(told()[0], HasSubstr("--allow-code-from ada"));
+  EXPECT_EQ(rig.state().agents.at(AgentId(2)).programs, (AllowedPrograms{false, {"bob"}}));
+  rig.input(AgentHungUp{b});
+  rig.join("b");
+  rig.wait(seconds(60));
+  EXPECT_EQ(told().size(), 1u) << "it still allows the same";
 }
 
 TEST_F(ProgramsPlacingTest, WhereNoAgentAllowsItItIsRefusedWithOwnerAndOption) {

@@ -107,6 +107,23 @@ bool reads_weights(const JobRecord& job, const ReplicaRecord& replica) {
   return replica.source.kind == SourceKind::kSeed && !job.spec.model.init.empty();
 }
 
+// What of the hosts differs, where that is known.
+std::string why_others(const JobRecord& job, const ReplicaRecord& replica, const Loaded& loaded) {
+  if (reads_weights(job, replica)) {
+    return ": the folder at model.init is another one than where the first replica loaded it; put "
+           "the same files on every host";
+  }
+  if (job.spec.trainer.kind != TrainerKind::kPython) return "";
+  const std::int64_t values = stage_of(job, replica.stage).value_count;
+  if (values != 0 && loaded.value_count != values) {
+    return ": the program's model has " + std::to_string(loaded.value_count) +
+           " trained values on this host, and " + std::to_string(values) +
+           " where it was loaded first; build it from the job and the code alone";
+  }
+  return ": the program builds another model on each host; seed every generator that takes part, and "
+         "load the same files";
+}
+
 // Replicas of a stage that read the data that the job trains on, or did when they were last heard
 // and are waited for.
 std::vector<ReplicaId> readers_of_data(const Transaction& tx, const JobRecord& job,
@@ -333,11 +350,8 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   const JobStage& stage = stage_of(job, before.stage);
   if (!is_what_it_should_be(job, before, loaded)) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDigestMismatch,
-                        std::string("it loaded other parameters than the committed ones") +
-                            (reads_weights(job, before)
-                                 ? ": the folder at model.init is another one than where the first "
-                                   "replica loaded it; put the same files on every host"
-                                 : ""));
+                        "it loaded other parameters than the committed ones" +
+                            why_others(job, before, loaded));
   }
   if (const std::string why = settle_data(tx, before, loaded.data); !why.empty()) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);

@@ -16,13 +16,17 @@ std::string display_name(const State& state, ReplicaId replica) {
 }
 
 std::string display_name(const State& state, const std::vector<ReplicaId>& replicas) {
-  std::string names;
-  const std::size_t named = std::min(replicas.size(), kNamedMax);
-  for (std::size_t i = 0; i < named; ++i) {
-    names += (i == 0 ? "" : ", ") + display_name(state, replicas[i]);
-  }
-  if (replicas.size() > named) names += " and " + std::to_string(replicas.size() - named) + " more";
-  return names;
+  std::vector<std::string> names;
+  for (const ReplicaId replica : replicas) names.push_back(display_name(state, replica));
+  return first_of(names);
+}
+
+std::string first_of(const std::vector<std::string>& names) {
+  std::string text;
+  const std::size_t named = std::min(names.size(), kNamedMax);
+  for (std::size_t i = 0; i < named; ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > named) text += " and " + std::to_string(names.size() - named) + " more";
+  return text;
 }
 
 }  // namespace shoal::coordinator

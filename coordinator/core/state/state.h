@@ -20,7 +20,6 @@
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/core/state/lost_time.h"
-#include "job/program_rules.h"
 
 namespace shoal::coordinator {
 
@@ -31,7 +30,6 @@ struct Presence {
   Instant last_seen;
   Instant hung_up_at, lost_at;  // while not connected
   bool hears_relays = false;    // as its hello says
-  AllowedPrograms programs;     // likewise
 };
 
 // The running attempt of one reduce.
@@ -70,7 +68,8 @@ struct JobTimers {
   std::optional<Instant> copied_at;    // a copy stands in for a stage that nobody serves
   RoundNumber balanced_round = 0;      // looked at after its outer step
   FlatMap<std::pair<AgentId, std::int32_t>, Bytes>
-      too_small;                               // free devices it was told of, and their memory
+      too_small;  // free devices it was told of, and their memory
+  FlatMap<AgentId, AllowedPrograms> not_run_by;  // agents it was told of, and what they allow
   FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
   bool close_sent = false;                     // CloseRound of the open round
   std::optional<Instant> checkpoint_again_at;  // the last one could not be stored

@@ -345,7 +345,7 @@ Status FileStore::verify(const std::string& sha256) const {
                "remove the dataset, and add it again"};
 }
 
-std::map<std::string, std::string> FileStore::used_files(const FileUses& jobs) const {
+std::map<std::string, std::string> FileStore::uses(const FileUses& jobs) const {
   std::map<std::string, std::string> used;
   const auto add = [&](const std::string& hash, const std::string& by) {
     used.emplace(hash, by);
@@ -380,7 +380,7 @@ Status FileStore::drop(const std::string& sha256) {
 }
 
 Result<FileRecord> FileStore::remove(const std::string& sha256, const FileUses& jobs) {
-  const auto used = used_files(jobs);
+  const auto used = uses(jobs);
   const auto user = used.find(sha256);
   if (user != used.end()) {
     return Error{Code::kConflict, "the file " + sha256 + " is used by " + user->second, "",
@@ -525,7 +525,7 @@ Result<DatasetRecord> FileStore::remove_dataset(const std::string& name, const F
     const MutexLock guard(mutex_);
     datasets_.erase(name);
   }
-  const auto used = used_files(jobs);
+  const auto used = uses(jobs);
   std::set<std::string> mine{known->manifest};
   if (list) mine = files_of(known->manifest, **list);
   for (const std::string& file : mine) {

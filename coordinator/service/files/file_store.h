@@ -86,6 +86,8 @@ class FileStore {
   Result<std::string> read_whole(const std::string& sha256) const;
   // kNotFound; kDataLoss: it is gone, or has another size or hash. Reads all of it.
   Status verify(const std::string& sha256) const;
+  // What uses each file that is in use: "dataset books", "job mine".
+  std::map<std::string, std::string> uses(const FileUses& jobs) const;
   // kConflict: in use. kNotFound.
   Result<FileRecord> remove(const std::string& sha256, const FileUses& jobs);
 
@@ -131,7 +133,6 @@ class FileStore {
   Status check_url(const std::string& dataset, const data::Shard& shard) const;
   Status check_tokenizer(const std::string& dataset, const std::string& sha256) const;
   Status check_files(const std::string& name, const data::Manifest& manifest) const;
-  std::map<std::string, std::string> used_files(const FileUses& jobs) const;
   Status drop(const std::string& sha256) SHOAL_REQUIRES(writing_) SHOAL_EXCLUDES(mutex_);
   Status commit(std::vector<FileRow> rows) SHOAL_REQUIRES(writing_);
   std::string upload_of(const std::string& sha256) const { return folder_of(sha256) + ".upload"; }

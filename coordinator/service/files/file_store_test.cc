@@ -218,7 +218,11 @@ TEST_F(FileStoreTest, ADatasetGoesWithWhatNothingElseUses) {
 
 TEST_F(FileStoreTest, CodeOfAJobStaysUntilTheJobHasEnded) {
   const std::string code = put("a bundle");
-  EXPECT_EQ(files_->remove(code, {{code, "tiny"}}).error().code, Code::kConflict);
+  const auto refused = files_->remove(code, {{code, "tiny"}});
+  EXPECT_EQ(refused.error().code, Code::kConflict);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("is used by job tiny"));
+  EXPECT_EQ(files_->uses({{code, "tiny"}}),
+            (std::map<std::string, std::string>{{code, "job tiny"}}));
   EXPECT_TRUE(files_->remove(code, {}).ok());
   EXPECT_THAT(files_->files(), SizeIs(0));
 }

@@ -134,11 +134,14 @@ class MemoryReader : public Reader {
           tables_.audit, page, [](const AuditRecord&) { return true; }, kFirstKey);
     });
   }
-  Result<std::vector<std::string>> series_names(JobId) override {
-    return ask<std::vector<std::string>>([&]() SHOAL_REQUIRES(tables_.mutex) {
-      std::vector<std::string> names;
-      for (const auto& [name, lines] : tables_.series) names.push_back(name);
-      return names;
+  Result<std::vector<SeriesNewest>> series_of(JobId) override {
+    return ask<std::vector<SeriesNewest>>([&]() SHOAL_REQUIRES(tables_.mutex) {
+      std::vector<SeriesNewest> found;
+      for (const auto& [name, lines] : tables_.series) {
+        found.push_back({name, {{static_cast<std::int64_t>(lines.at(0).x.back()),
+                                 lines.at(0).y.back()}}});
+      }
+      return found;
     });
   }
   Result<std::vector<SeriesLine>> series(const SeriesQuery& query) override {

@@ -131,6 +131,19 @@ JobProgressAnswer progress_of(const JobRecord& job, const JobLive& live) {
           .replicas_training = live.replicas};
 }
 
+// Agents that are here, but may not run the program of the job.
+std::vector<std::string> not_run_by(const JobRecord& job, const LiveView& view) {
+  std::vector<std::string> names;
+  if (is_terminal(job.phase)) return names;
+  for (const auto& [id, agent] : view.agents) {
+    const bool here = agent.trains && agent.health != Health::kRed;
+    if (here && why_not_run(job.spec.trainer, job.owner, agent.programs)) {
+      names.push_back(agent.name);
+    }
+  }
+  return names;
+}
+
 JobStatusAnswer status_of(const JobRecord& job, const LiveView& view) {
   const JobLive live = job_live(job, view);
   return {.phase = job.phase,
@@ -151,7 +164,8 @@ JobStatusAnswer status_of(const JobRecord& job, const LiveView& view) {
           .epoch = job.epoch,
           .started_at = job.started_at,
           .committed_at = job.committed_at,
-          .finished_at = job.finished_at};
+          .finished_at = job.finished_at,
+          .not_run_by = not_run_by(job, view)};
 }
 
 ContributionPhasesAnswer phases_of(const RoundRecord& round, const ContributionRecord& item) {
@@ -433,7 +447,9 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
                      .devices = agent.devices,
                      .labels = agent.labels,
                      .joined_at = agent.joined_at,
-                     .updated_at = agent.updated_at};
+                     .updated_at = agent.updated_at,
+                     .runs_programs = agent.programs.beneath_root,
+                     .code_from = agent.programs.code_from};
   if (const AgentLive* now = live.agents.find(agent.id)) {
     if (agent.state != AgentState::kGone) answer.health = now->health;
     answer.last_seen_at = now->last_seen;

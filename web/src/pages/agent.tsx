@@ -42,6 +42,13 @@ const kReplicas: Column<Replica>[] = [
   { name: 'Since', show: (one) => <Time at={one.created_at} />, value: (one) => one.created_at },
 ];
 
+// Which programs of jobs it runs; an older coordinator does not say.
+function programsOf(agent: Agent): string {
+  const kinds = (agent.code_from ?? []).map((owner) => (owner === '*' ? 'code of anybody' : `code of ${owner}`));
+  if (agent.runs_programs === true) kinds.unshift('programs of its host');
+  return kinds.join(', ');
+}
+
 const kConfirmable = 40; // longer names are not typed; the id is
 
 function Actions({ agent, working }: { agent: Agent; working: number }) {
@@ -95,6 +102,7 @@ export function AgentPage({ id }: { id: string }) {
       <h1 class="breaks">{shown.name}</h1>
       <p class="muted">
         <Link href="/agents">Agents</Link> · {whyNot(session.value, 'read_agent_logs') === '' && <><Link href={`/agents/${shown.id}/logs`}>Logs</Link> · </>}{shown.id} · {shown.host} · shoal {shown.version} · {plural(shown.incarnation, 'start')}
+        {programsOf(shown) !== '' && ` · runs ${programsOf(shown)}`}
         {Object.entries(shown.labels).map(([key, value]) => ` · ${key}=${value}`)}
       </p>
       <div class="tiles">

@@ -341,6 +341,21 @@ const Traffic = memo(function Traffic({ job, lines, marks }: { job: Job; lines: 
   );
 });
 
+const Logged = memo(function Logged({ lines, marks }: { lines: sources.Lines; marks: Mark[] }) {
+  return (
+    <Card title="Logged by the program">
+      <div class="columns even" data-testid="logged">
+        {Object.entries(lines).map(([name, line]) => (
+          <Chart
+            key={name} title={name.slice('log.'.length)} file={name.replaceAll('/', '-')} xName="Tokens"
+            lines={[{ name: 'Mean of the replicas', ...line, color: 2 }]} marks={marks} sync="run" height={150}
+          />
+        ))}
+      </div>
+    </Card>
+  );
+});
+
 const Failures = memo(function Failures({ events, rounds }: { events: ClusterEvent[]; rounds: Round[] }) {
   return (
     <Card title="Failures and their consequences">
@@ -437,6 +452,16 @@ function WentBack({ job, events }: { job: Job; events: ClusterEvent[] }) {
   );
 }
 
+function NotRunBy({ job }: { job: Job }) {
+  const names = job.status.not_run_by ?? [];
+  if (names.length === 0) return null;
+  return (
+    <p data-testid="not-run-by">
+      <Glyph tone="off" /> {plural(names.length, 'agent')} here {names.length === 1 ? 'does' : 'do'} not allow the program of this job: {names.join(', ')}.
+    </p>
+  );
+}
+
 // Failures of this job, and of the agents that serve it.
 function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean {
   if (!isFailure(event)) return false;
@@ -458,6 +483,7 @@ export function RunPage({ id }: { id: string }) {
   const events = useWatch(sources.failures(), []);
   const checkpoints = useWatch(sources.checkpoints(id), [id]);
   const costs = useWatch(sources.series(id, ['round_seconds', 'round_bytes'], 'tokens'), [id]);
+  const logged = useWatch(sources.logged(id), [id]);
   const known = rounds.value ?? kNoRounds;
   const split = useMemo(() => timeSplit(known.slice(0, 20)), [known]);
   const failures = useMemo(
@@ -486,6 +512,7 @@ export function RunPage({ id }: { id: string }) {
         {job.value.id}{ownerOf(job.value) !== '' && ` of ${ownerOf(job.value)}`} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
       </p>
       <WentBack job={job.value} events={failures} />
+      <NotRunBy job={job.value} />
       <JobLinks job={id} at="" />
       {isOver(job.value.status.phase) ? <Remove job={job.value} /> : <Pausing job={job.value} />}
       {job.error !== null && <Missing of={job} what="the job" />}
@@ -506,6 +533,7 @@ export function RunPage({ id }: { id: string }) {
           <Traffic job={job.value} lines={costs.value} marks={marks} />
         </div>
       )}
+      {Object.keys(logged.value ?? {}).length > 0 && <Logged lines={logged.value!} marks={marks} />}
       <div class="columns even">
         {events.value === undefined ? <Missing of={events} what="failures" /> : <Failures events={counted} rounds={known} />}
         {checkpoints.value === undefined ? <Missing of={checkpoints} what="checkpoints" /> : <Safety job={job.value} checkpoints={checkpoints.value} />}

@@ -49,6 +49,8 @@ struct AgentAnswer {
   std::vector<std::pair<std::string, std::string>> labels;
   Instant joined_at;
   Instant updated_at;
+  bool runs_programs = false;
+  std::vector<std::string> code_from;
 };
 constexpr auto fields_of(Of<AgentAnswer>) {
   using T = AgentAnswer;
@@ -67,7 +69,9 @@ constexpr auto fields_of(Of<AgentAnswer>) {
       field<&T::health>("health"), field<&T::last_seen_at>("last_seen_at", or_none()),
       field<&T::resident_bytes>("resident_bytes", or_none()), field<&T::devices>("devices"),
       field<&T::labels>("labels"), field<&T::joined_at>("joined_at", or_none()),
-      field<&T::updated_at>("updated_at", or_none()));
+      field<&T::updated_at>("updated_at", or_none()),
+      field<&T::runs_programs>("runs_programs", added_later()),
+      field<&T::code_from>("code_from", added_later()));
 }
 static_assert(lists_every_field<AgentAnswer>());
 constexpr const char* schema_name(Of<AgentAnswer>) { return "Agent"; }

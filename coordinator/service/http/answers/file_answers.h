@@ -19,12 +19,14 @@ struct StoredFileAnswer {
   bool complete = false;
   std::string owner;
   Instant created_at;
+  std::string used_by;  // "dataset books", "job mine"; empty: nothing
 };
 constexpr auto fields_of(Of<StoredFileAnswer>) {
   using T = StoredFileAnswer;
   return fields(field<&T::sha256>("sha256"), field<&T::size>("size"),
                 field<&T::received>("received"), field<&T::complete>("complete"),
-                field<&T::owner>("owner"), field<&T::created_at>("created_at"));
+                field<&T::owner>("owner"), field<&T::created_at>("created_at"),
+                field<&T::used_by>("used_by", added_later()));
 }
 static_assert(lists_every_field<StoredFileAnswer>());
 constexpr const char* schema_name(Of<StoredFileAnswer>) { return "StoredFile"; }

@@ -74,6 +74,7 @@ struct JobStatusAnswer {
   Instant started_at;
   Instant committed_at;
   Instant finished_at;
+  std::vector<std::string> not_run_by;
 };
 constexpr auto fields_of(Of<JobStatusAnswer>) {
   using T = JobStatusAnswer;
@@ -88,7 +89,8 @@ constexpr auto fields_of(Of<JobStatusAnswer>) {
       field<&T::momentum_digest>("momentum_digest", or_none()), field<&T::stages>("stages"),
       field<&T::epoch>("epoch"), field<&T::started_at>("started_at", or_none()),
       field<&T::committed_at>("committed_at", or_none()),
-      field<&T::finished_at>("finished_at", or_none()));
+      field<&T::finished_at>("finished_at", or_none()),
+      field<&T::not_run_by>("not_run_by", added_later()));
 }
 static_assert(lists_every_field<JobStatusAnswer>());
 constexpr const char* schema_name(Of<JobStatusAnswer>) { return "JobStatus"; }

@@ -486,7 +486,8 @@ TEST_F(ApiTest, EventsAreFilteredAndPaged) {
 }
 
 TEST_F(ApiTest, SeriesByName) {
-  EXPECT_EQ(get("/api/v1/jobs/alpha/series").json()["items"][0]["name"], "train_loss");
+  EXPECT_EQ(get("/api/v1/jobs/alpha/series").json()["items"][0],
+            (Json{{"name", "train_loss"}, {"newest", {{"step", 2}, {"value", 2.25}}}}));
   const Json series = get("/api/v1/jobs/alpha/series/"
                           "query?name=train_loss&x=round&by=replica&from=0&to=9.5&max_points=10")
                           .json();

@@ -18,10 +18,17 @@ Result<FileStore*> store_of(Context& context) {
   return Error{Code::kUnavailable, "this server keeps no files", "", ""};
 }
 
-Json file_json(const StoredFile& file) {
+// Whoever sends a file is not told what uses it, which costs a look at all jobs.
+Json file_json(const StoredFile& file, const std::map<std::string, std::string>& uses = {}) {
   const FileRecord& record = file.record;
-  return answer_json(StoredFileAnswer{record.sha256, record.size, file.received, record.complete,
-                                      record.owner, record.created});
+  const auto use = uses.find(record.sha256);
+  return answer_json(StoredFileAnswer{.sha256 = record.sha256,
+                                      .size = record.size,
+                                      .received = file.received,
+                                      .complete = record.complete,
+                                      .owner = record.owner,
+                                      .created_at = record.created,
+                                      .used_by = use == uses.end() ? "" : use->second});
 }
 
 Error no_file(const std::string& sha256) {
@@ -157,14 +164,19 @@ Result<Response> get_file(Context& context, const Request& request) {
   if (!files.ok()) return files.error();
   const auto file = find_file(**files, request);
   if (!file.ok()) return file.error();
-  return json_response(file_json(*file));
+  const auto jobs = uses_of_jobs(context);
+  if (!jobs.ok()) return jobs.error();
+  return json_response(file_json(*file, (*files)->uses(*jobs)));
 }
 
 Result<Response> list_files(Context& context, const Request& request) {
   const auto files = store_of(context);
   if (!files.ok()) return files.error();
+  const auto jobs = uses_of_jobs(context);
+  if (!jobs.ok()) return jobs.error();
+  const auto uses = (*files)->uses(*jobs);
   return paged(request, "files", (*files)->files(),
-               [](const StoredFile& file) { return Result<Json>(file_json(file)); });
+               [&](const StoredFile& file) { return Result<Json>(file_json(file, uses)); });
 }
 
 Result<Response> get_file_content(Context& context, const Request& request) {

@@ -145,6 +145,15 @@ TEST_F(FileRoutes, WhatAJobTrainsOnStays) {
     job.spec.data = {.dataset = "books@" + manifest};
     job.phase = JobPhase::kTraining;
   }
+  const auto used_by = [&](const std::string& sha256) {
+    return get("/api/v1/files/" + sha256, bob_).json()["used_by"].get<std::string>();
+  };
+  EXPECT_EQ(used_by(manifest), "dataset books");
+  EXPECT_EQ(used_by(sha256_of("some text")), "dataset books");
+  EXPECT_EQ(used_by(upload("of nobody", ada_)), "");
+  for (const json& file : get("/api/v1/files", bob_).json()["items"]) {
+    EXPECT_EQ(file["used_by"], file["sha256"] == sha256_of("of nobody") ? "" : "dataset books");
+  }
   const auto refused = remove("/api/v1/datasets/books", ada_);
   expect_problem(refused, 409, "conflict");
   EXPECT_THAT(refused.body, HasSubstr("job reader trains on dataset books"));

@@ -91,10 +91,14 @@ Result<Response> get_round(Context& context, const Request& request) {
 Result<Response> list_series(Context& context, const Request& request) {
   const auto job = find_job(context, request);
   if (!job.ok()) return job.error();
-  const auto names = context.reader->series_names(job.value().id);
-  if (!names.ok()) return names.error();
+  const auto series = context.reader->series_of(job.value().id);
+  if (!series.ok()) return series.error();
   Json items = Json::array();
-  for (const std::string& name : names.value()) items.push_back(Json{{"name", name}});
+  for (const SeriesNewest& one : series.value()) {
+    Json newest;
+    if (one.newest) newest = {{"step", one.newest->step}, {"value", one.newest->value}};
+    items.push_back({{"name", one.name}, {"newest", std::move(newest)}});
+  }
   return json_response(page_json(std::move(items), std::nullopt, "series"));
 }
 
