@@ -8,6 +8,7 @@
 #include "agent/core/agent.h"
 #include "agent/host/coordinator_link.h"
 #include "agent/host/network.h"
+#include "agent/host/program_user.h"
 #include "agent/host/relay_host.h"
 #include "data/data_roots.h"
 #include "objects/reach.h"
@@ -24,6 +25,7 @@ struct HostOptions {
   std::string trainer;             // program
   std::string trainer_root;        // beneath which jobs' programs are; empty: none are run
   std::string python = "python3";  // which runs them; found in PATH
+  std::optional<ProgramUser> program_user = {};  // of uploaded ones; none: the agent's own
   int threads = 1;                 // of each CPU trainer
   int replica_group = 1;           // devices that train one replica together; 1: each its own
   double speed = 1;                // trainers pretend to be this share of their device

@@ -67,6 +67,7 @@ std::string TrainerProcesses::settings() const {
       .add(options_.speed);
   digester.add(options_.data_roots.to_text()).add(options_.trainer_root).add(options_.python);
   for (const std::string& owner : options_.core.programs.code_from) digester.add(owner);
+  if (options_.program_user) digester.add(options_.program_user->name);
   digester.add(options_.emulated_link).add(options_.peer_ports.first).add(options_.peer_ports.last);
   return to_hex(digester.finish());
 }

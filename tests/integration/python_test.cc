@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "tests/integration/cluster.h"
 #include "threads/landlock.h"
@@ -180,7 +181,8 @@ constexpr const char* kNoLandlock = "this kernel has no Landlock";
 // Agents of `shoal up`, which run what its admin submits, and a folder of code.
 class CodeCluster {
  public:
-  explicit CodeCluster(int agents) : cluster(agents, {"--python", SHOAL_PYTHON}) {}
+  explicit CodeCluster(int agents, std::vector<std::string> flags = {})
+      : cluster(agents, with(std::move(flags), {"--python", SHOAL_PYTHON})) {}
   void write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(code_.path(name)).parent_path());
     code_.write(name, text);
@@ -207,6 +209,11 @@ class CodeCluster {
   Cluster cluster;
 
  private:
+  static std::vector<std::string> with(std::vector<std::string> flags,
+                                       const std::vector<std::string>& more) {
+    flags.insert(flags.end(), more.begin(), more.end());
+    return flags;
+  }
   TempFolder code_;
 };
 
@@ -233,6 +240,34 @@ TEST(UploadedCode, ModulesOfAFolderTrainAndAgree) {
   const std::string name = text_at(code.cluster.job("python"), "spec/trainer/code");
   EXPECT_EQ(name.substr(0, 7), "sha256:");
   EXPECT_EQ(code.submit(job).exit_code, 0) << "the same code is not sent again";
+}
+
+// Also what it reads after a pause, which the agent fetches, and what it writes.
+TEST(UploadedCode, RunsAsAUserOfItsOwnWhereTheAgentIsRoot) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can run programs as another user";
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  CodeCluster code(1, {"--program-user", "nobody"});
+  const Cluster& cluster = code.cluster;
+  ASSERT_EQ(cluster.problem(), "");
+  std::filesystem::permissions(cluster.folder().path(), std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
+  code.write("train.py",
+             "import os\n"
+             "print('I am', os.getuid(), os.getgroups(), flush=True)\n" +
+                 example());
+  const TinyJob job = python_job(400);
+  const Finished submitted = code.submit(job);
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_TRUE(eventually(120, [&] { return cluster.rounds_committed(job.name) >= 3; }))
+      << code.logs();
+  ASSERT_EQ(cluster.shoal({"job", "pause", job.name}).exit_code, 0);
+  ASSERT_TRUE(eventually(60, [&] { return cluster.phase_of(job.name) == "paused"; }));
+  ASSERT_EQ(cluster.shoal({"job", "resume", job.name}).exit_code, 0);
+  expect_trained(cluster, job);
+  const std::string uid = run({"id", "-u", "nobody"}, 10).out;
+  EXPECT_NE(code.logs().find("I am " + uid.substr(0, uid.find('\n')) + " []"), std::string::npos)
+      << code.logs();
 }
 
 // Behind a job: its checkpoint and its code are there, and it is said what can be done with them.
