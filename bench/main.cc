@@ -163,11 +163,13 @@ int run(int argc, char** argv) {
       add_other(app, "convergence", "One small model trained in every way: loss and bytes of each");
   CLI::App* outer_command =
       add_other(app, "outer", "Which outer step a job of 20 to 500 rounds wants");
+  CLI::App* memory_command =
+      add_other(app, "memory", "Bytes per parameter that a replica holds in every kind of round");
   CLI::App* kernels_command =
       add_other(app, "kernels", "The CUDA kernels and their variants beside a copy on the device");
   for (CLI::App* command :
        {codec_command, reduce_command, planner_command, pipeline_command, tokenizer_command,
-        trainer_command, convergence_command, kernels_command}) {
+        trainer_command, convergence_command, memory_command, kernels_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
@@ -183,6 +185,9 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand(outer_command)) {
     return run_beside("shoal-outer", outer_command->remaining(), false);
+  }
+  if (app.got_subcommand(memory_command)) {
+    return run_beside("shoal-memory", memory_command->remaining(), json);
   }
   if (app.got_subcommand(kernels_command)) {
     return run_beside("shoal-kernels", kernels_command->remaining(), json);

@@ -27,6 +27,8 @@ void print(const std::string& text) { std::fputs((text + "\n").c_str(), stdout);
 std::string describe(const BackupReport& report) {
   std::string text = std::to_string(report.checkpoints) +
                      (report.checkpoints == 1 ? " checkpoint, " : " checkpoints, ") +
+                     std::to_string(report.files) +
+                     (report.files == 1 ? " uploaded file, " : " uploaded files, ") +
                      std::to_string(report.bytes.count()) + " bytes";
   if (report.in_store > 0)
     text += " (and the place of " + std::to_string(report.in_store) + " in the object store)";
@@ -40,7 +42,8 @@ int backup(const std::string& data_dir, const std::string& to, bool json) {
     print(Json{{"folder", to},
                {"checkpoints", report->checkpoints},
                {"checkpoints_in_store", report->in_store},
-               {"checkpoint_bytes", report->bytes.count()}}
+               {"files", report->files},
+               {"bytes", report->bytes.count()}}
               .dump(2));
   } else {
     print("copied state.db, ca.pem and " + describe(*report) + " to " + to);
@@ -58,7 +61,8 @@ int restore_check(const std::string& folder, bool json) {
                {"problems", check->problems},
                {"jobs", check->jobs},
                {"checkpoints", check->content.checkpoints},
-               {"checkpoints_in_store", check->content.in_store}}
+               {"checkpoints_in_store", check->content.in_store},
+               {"files", check->content.files}}
               .dump(2));
     return good ? 0 : kExitFailed;
   }

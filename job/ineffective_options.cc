@@ -10,8 +10,7 @@ constexpr const char* kOfAnAverage[] = {
     "/sync/balance", "/sync/topology", "/sync/codec",    "/sync/feedback",      "/sync/aggregator",
     "/sync/clip",    "/sync/audit",    "/sync/outer/lr", "/sync/outer/momentum"};
 
-constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/recompute",
-                                        "/swarm/schedule"};
+constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/schedule"};
 
 constexpr const char* kOfRope[] = {
     "/model/rope/theta",           "/model/rope/scaling",          "/model/rope/factor",
@@ -90,6 +89,12 @@ std::vector<FieldError> ineffective_options(const JobOptions& options) {
       no_effect(found, pointer,
                 "swarm.stages = 1, where nothing crosses a stage boundary; leave it out, or set "
                 "swarm.stages above 1");
+    }
+    if (options.trainer.kind == TrainerKind::kPython) {
+      no_effect(
+          found, "/swarm/recompute",
+          "trainer.kind = 'python' and swarm.stages = 1, where the program computes the whole "
+          "model; leave it out, and use torch.utils.checkpoint in the program");
     }
   }
   return found.take();

@@ -58,8 +58,7 @@ TEST_P(IneffectiveUnder, ByNameWithTheRemedy) {
   EXPECT_THAT(ineffective[0].detail, HasSubstr(GetParam().remedy));
 }
 
-const std::vector<std::string> kPipeline = {"/swarm/activations", "/swarm/recompute",
-                                            "/swarm/schedule"};
+const std::vector<std::string> kPipeline = {"/swarm/activations", "/swarm/schedule"};
 
 std::vector<std::string> also_of_a_pipeline(std::vector<std::string> pointers) {
   pointers.insert(pointers.end(), kPipeline.begin(), kPipeline.end());
@@ -90,6 +89,12 @@ const Ineffective kIneffective[] = {
      "set sync.codec = 'sparse2'",
      [](JobOptions& s) { s.sync.codec = CodecKind::kInt8, s.sync.topology = Topology::kRing; }},
     {kPipeline, "set swarm.stages above 1", [](JobOptions& s) { s.swarm.stages = 1; }},
+    {{"/swarm/activations", "/swarm/schedule", "/swarm/recompute"}, "set swarm.stages above 1",
+     [](JobOptions& s) {
+       s.trainer.kind = TrainerKind::kPython, s.trainer.entry = "train.py";
+       s.train.join = JoinMoments::kAuto;
+       s.swarm.stages = 1;
+     }},
     {also_of_a_pipeline({"/sync/balance"}), "set sync.every to a number of inner steps",
      [](JobOptions& s) { s.sync.every_s = 60, s.swarm.stages = 1; }},
     {also_of_a_pipeline({"/sync/balance", "/sync/topology", "/sync/codec", "/sync/feedback",

@@ -54,12 +54,15 @@ ModelSpec derived(ModelSpec model) {
 // What the backward pass keeps, in values: per token and layer the inputs of every matrix product,
 // norm and activation; per layer the attention scores and their softmax; at the end logits, their
 // softmax and gradient. In double, because the bounds of the fields multiply to more than 64 bits.
-double activation_values(const ModelSpec& m, std::int64_t microbatch) {
+// With `recompute` the blocks keep their input, and one of them has all of it in the backward pass.
+double activation_values(const ModelSpec& m, std::int64_t microbatch, bool recompute) {
   const auto tokens = static_cast<double>(microbatch) * static_cast<double>(m.context);
   const auto per_token = static_cast<double>(8 * m.hidden + 4 * query_width(m) + 4 * m.ffn);
   const double scores = 2.0 * static_cast<double>(m.heads) * static_cast<double>(m.context);
-  return tokens * (static_cast<double>(m.layers) * (per_token + scores) +
-                   3.0 * static_cast<double>(m.vocab));
+  const auto layers = static_cast<double>(m.layers);
+  const double blocks = recompute ? layers * static_cast<double>(m.hidden) + per_token + scores
+                                  : layers * (per_token + scores);
+  return tokens * (blocks + 3.0 * static_cast<double>(m.vocab));
 }
 
 std::int64_t derived_microbatch(const JobSpec& spec) {
@@ -89,7 +92,9 @@ Bytes training_memory(const JobSpec& spec) {
   const JobSpec full = with_derived_fields(spec);
   double state = static_cast<double>(parameter_count(full.model)) * training_vectors(full);
   if (full.train.optimizer == Optimizer::kMuon) state -= memory_saved_by_muon(full.model);
-  const double bytes = (state + activation_values(full.model, full.train.microbatch)) * kFloatBytes;
+  const bool recompute = full.swarm.recompute == Recompute::kRecompute;
+  const double bytes =
+      (state + activation_values(full.model, full.train.microbatch, recompute)) * kFloatBytes;
   constexpr double kMost = 9.0e18;
   return Bytes(static_cast<std::int64_t>(std::min(bytes, kMost)));
 }

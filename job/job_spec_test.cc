@@ -50,7 +50,6 @@ TEST(JobSpec, APipelineGetsFourMicrobatchesOrMore) {
 
 TEST(JobSpec, FieldsOfPipelinesMeanNothingWithOneStage) {
   JobSpec spec = good();
-  spec.swarm.recompute = Recompute::kRecompute;
   spec.swarm.schedule = PipelineSchedule::kOneForwardOneBackward;
   spec.swarm.activations = ActivationCodec::kInt8;
   EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
@@ -114,6 +113,16 @@ TEST(JobSpec, TrainingMemoryCountsTheResidualAndKeptContributions) {
   EXPECT_EQ(training_memory(spec).count() - plain, vector);
 }
 
+// A token of a block keeps 8 * 128 + 4 * 128 + 4 * 352 + 2 * 4 * 128 values, its input 128.
+TEST(JobSpec, RecomputedBlocksKeepTheirInput) {
+  JobSpec spec = with_derived_fields(good());
+  const auto kept = training_memory(spec).count();
+  spec.swarm.recompute = Recompute::kRecompute;
+  EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
+  const std::int64_t tokens = 16 * 128, block = 12 * 128 + 4 * spec.model.ffn + 8 * 128;
+  EXPECT_EQ(kept - training_memory(spec).count(), 4 * tokens * (4 * (block - 128) - block));
+}
+
 TEST(JobSpec, EagerUpdatesNeedTheOthersAndWhereTheStepsBegan) {
   JobSpec spec = good();
   const auto plain = training_memory(spec).count();
@@ -123,10 +132,10 @@ TEST(JobSpec, EagerUpdatesNeedTheOthersAndWhereTheStepsBegan) {
     sync.overlap_steps = Steps(5);
   });
   EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
-  EXPECT_EQ(training_memory(spec).count() - plain, 2 * vector);
+  EXPECT_EQ(training_memory(spec).count() - plain, 3 * vector) << "one while it estimates";
   change_sync(spec, [](SyncOptions& sync) { sync.fragments = 2; });
   EXPECT_THAT(validate(options_of(spec)), testing::IsEmpty());
-  EXPECT_EQ(training_memory(spec).count() - plain, vector * 3 / 2);
+  EXPECT_EQ(training_memory(spec).count() - plain, vector * 5 / 2);
 }
 
 TEST(JobSpec, ShardedMomentumIsTwoOfManyParts) {

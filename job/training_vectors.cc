@@ -4,16 +4,42 @@
 #include <algorithm>
 
 namespace shoal {
+namespace {
+
+constexpr double kPieceOfAStep = 0.5;  // trainer/model/inner_optimizer.cc
+
+// What outlives a round beside the anchor.
+double outer_vectors(const JobSpec& spec, const SyncOptions& sync) {
+  if (sync.algorithm == SyncAlgorithm::kDdp) return 2;
+  if (sync.outer_state == OuterState::kReplicated) return 1;
+  return 2 / static_cast<double>(std::max<std::int64_t>(2, spec.swarm.min_replicas));
+}
+
+}  // namespace
+
+ReplicaVectors replica_vectors(const JobSpec& spec) {
+  const SyncOptions sync = spec.sync.options();
+  const bool ddp = sync.algorithm == SyncAlgorithm::kDdp;
+  const double state = 1 + outer_vectors(spec, sync);
+  const double eager = sync.eager ? 1 + 1 / static_cast<double>(sync.fragments) : 0;
+  ReplicaVectors out;
+  out.device = ddp ? 3 : 4;
+  out.device_peak = out.device + (ddp ? 1 : kPieceOfAStep);
+  out.host = state + eager + (sync.codec == CodecKind::kSparse2 ? 1 : 0);
+  out.host_round =
+      out.host + 2 + (sync.aggregator != Aggregator::kMean ? 1 : 0) + (sync.eager ? 1 : 0);
+  if (spec.checkpoint.every_rounds > 0) {
+    const double moments = ddp ? 0 : sync.overlap_steps > Steps(0) ? 4 : 2;
+    out.host_checkpoint = out.host_round + moments + state;
+  }
+  const bool moments_travel = spec.train.join == JoinMoments::kMoments && !ddp;
+  out.host_source = out.host_round + (moments_travel ? 2 : 0) + state;
+  return out;
+}
 
 double training_vectors(const JobSpec& spec) {
-  constexpr double kAlways = 7;
-  const SyncOptions sync = spec.sync.options();
-  const bool robust = sync.aggregator != Aggregator::kMean;
-  const bool residual = sync.codec == CodecKind::kSparse2;
-  const auto replicas = static_cast<double>(std::max<std::int64_t>(2, spec.swarm.min_replicas));
-  const double momentum = sync.outer_state == OuterState::kSharded ? 2 / replicas : 1;
-  const double eager = sync.eager ? 1 + 1 / static_cast<double>(sync.fragments) : 0;
-  return kAlways + momentum + (robust ? 1 : 0) + (residual ? 1 : 0) + eager;
+  const ReplicaVectors vectors = replica_vectors(spec);
+  return vectors.device_peak + vectors.host_round;
 }
 
 }  // namespace shoal

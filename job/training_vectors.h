@@ -1,19 +1,40 @@
 // How many fp32 vectors as long as its parameters a replica holds, beside what its backward pass
-// keeps. training_memory() and the cost model of swarm/core reckon with the same number.
+// keeps: where, and in which phase. The table of docs/memory.md says the same in bytes, and
+// `shoal-bench memory --check` holds both against what is measured. training_memory() and the cost
+// model of swarm/core reckon with training_vectors().
+//
+// Device: weights, gradients and two Adam moments; an inner step on a GPU has half a vector beside
+// them. With ddp weights, gradients and their sum, beside which the mean is made at a boundary.
+//
+// Host, at rest: anchor and outer momentum; with ddp anchor and two moments. sparse2 keeps what it
+// did not send. sync.eager keeps the part of the others in each fragment's last average, and of one
+// fragment where the steps under way began. With sync.outer_state = sharded each of n replicas
+// keeps two of n parts of the outer momentum, for equal parts; n is at least swarm.min_replicas.
+// While members change it keeps the old two beside the new ones; that is not counted.
+//
+// Host, while a round travels: pseudo-gradient and average as well; between rounds their memory is
+// the system's when it needs some (replica/runtime/idle_memory.h). A robust aggregator keeps the
+// contributions to the part that this replica owns, which are one vector together when parts are
+// equal. sync.eager computes its estimate in one more.
+//
+// Host, now and then: a checkpoint that is due has a copy of the inner moments, one more with
+// sync.overlap_steps from a boundary to its commit, and of the outer state if a commit comes before
+// it is written. The source of a joiner has a copy of the moments, if those travel, and the
+// averages of the rounds since, as they were sent: at most as much as anchor and momentum.
 #pragma once
 
 #include "job/job_spec.h"
 
 namespace shoal {
 
-// Weights, gradients, two Adam moments, anchor, outer momentum, pseudo-gradient, average. sparse2
-// keeps what it did not send; a robust aggregator keeps the contributions to the part that this
-// replica owns, which are one vector together when parts are equal. sync.eager keeps the part of
-// the others in each fragment's last average, and of one fragment where the steps under way began.
-//
-// With sync.outer_state = sharded each of n replicas keeps two of n parts of the outer momentum,
-// for equal parts; n is at least swarm.min_replicas. While members change it keeps the old two
-// beside the new ones; that is not counted.
+struct ReplicaVectors {
+  double device = 0, device_peak = 0;
+  double host = 0, host_round = 0;
+  double host_checkpoint = 0, host_source = 0;  // at most, in a round; 0 for no checkpoints
+};
+ReplicaVectors replica_vectors(const JobSpec& spec);
+
+// On a device whose memory is the host's, in a round: what there has to be room for all the time.
 double training_vectors(const JobSpec& spec);
 
 }  // namespace shoal

@@ -102,14 +102,14 @@ int complain(const std::string& text) {
   return 1;
 }
 
-void print_json(const GenerateOptions& options, const Checkpoint& checkpoint,
+void print_json(const GenerateOptions& options, const StoredModel& checkpoint,
                 const std::string& text) {
   nlohmann::ordered_json json = {
-      {"prompt", options.prompt},       {"text", text},
-      {"tokens", options.tokens},       {"temperature", options.temperature},
-      {"top_k", options.top_k},         {"seed", options.seed},
-      {"job", checkpoint.spec.name},    {"round", checkpoint.key.round},
-      {"step", checkpoint.step.count()}};
+      {"prompt", options.prompt},         {"text", text},
+      {"tokens", options.tokens},         {"temperature", options.temperature},
+      {"top_k", options.top_k},           {"seed", options.seed},
+      {"job", checkpoint.spec().name},    {"round", checkpoint.key().round},
+      {"step", checkpoint.step().count()}};
   std::cout << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
 }
 
@@ -119,9 +119,9 @@ int generate(const GenerateOptions& options) {
   const DeviceChoice device{DeviceKind::kCpu, 0, options.threads};
   if (const Status prepared = prepare_device(device); !prepared)
     return complain(to_string(prepared.error()));
-  auto checkpoint = read_checkpoint(options.checkpoint, std::nullopt, false);
+  auto checkpoint = StoredModel::open(options.checkpoint);
   if (!checkpoint) return complain(to_string(checkpoint.error()));
-  JobSpec spec = checkpoint->spec;
+  JobSpec spec = checkpoint->spec();
   spec.train.precision = Precision::kFp32;  // the CPU's
   auto text = checkpoint_tokenizer(options.checkpoint, spec);
   if (!text) return complain(to_string(text.error()));
@@ -129,10 +129,9 @@ int generate(const GenerateOptions& options) {
   auto tokens = tokens_of(options.prompt, spec, *text);
   if (!tokens) return complain(to_string(tokens.error()));
   std::unique_ptr<StageModel> model;
-  if (const auto failure = StageModel::create(spec, whole_model(spec.model), device, model)) {
+  if (const auto failure = StageModel::create_frozen(spec, device, checkpoint->values(), model)) {
     return complain(failure->detail);
   }
-  model->write_parameters(checkpoint->anchor);
   Learner learner(*model, nullptr);
 
   Prng prng(options.seed);

@@ -25,6 +25,7 @@ class TimedHost final : public replica::ComputeHost {
                           const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                               StageIndex stage) override;
+  bool writes_beside_training() const override { return true; }
 
  private:
   TimedOptions options_;

@@ -121,6 +121,23 @@ bool waits_for_late_devices(Transaction& tx, JobId id, const PlacementInput& inp
   return true;
 }
 
+// The devices that are free now belong to the plan of a pipeline that was submitted before and
+// still waits for late ones.
+bool waits_for_earlier_pipeline(Transaction& tx, JobId id, const PlacementInput& input) {
+  if (!input.live.empty()) return false;
+  for (const auto& [earlier, timers] : tx.state().timers) {
+    if (id <= earlier) break;
+    const JobRecord& job = job_of(tx, earlier);
+    if (job.phase != JobPhase::kQueued || job.spec.swarm.stages == 1) continue;
+    if (!timers.gathered_at) continue;
+    const Instant ready = *timers.gathered_at + tx.options().gather_window;
+    if (tx.now() >= ready) continue;
+    tx.schedule_wakeup(id, ready);
+    return true;
+  }
+  return false;
+}
+
 void assign(Transaction& tx, JobId id, const std::vector<Place>& places) {
   for (const Place& place : places) {
     const auto source = choose_source(tx.state(), job_of(tx, id), place.stage);
@@ -223,6 +240,7 @@ void place(Transaction& tx, JobId id) {
     if (!is_waiting_for_state(tx, id)) move_in_emergency(tx, id);
     return;
   }
+  if (waits_for_earlier_pipeline(tx, id, input)) return;
   if (waits_for_late_devices(tx, id, input)) return;
   keep_cut(tx, id, decision.cut);
   assign(tx, id, decision.places);

@@ -24,6 +24,8 @@ constexpr const char* kDatabase = "/state.db";
 constexpr const char* kCheckpoints = "/checkpoints";
 constexpr const char* kStorePointer = ".store";  // beside ckpt_N (checkpoint_bucket.h)
 constexpr const char* kAuthority = "/ca.pem";
+constexpr const char* kFiles = "/files";      // as coordinator/service/files/file_store.h
+constexpr const char* kContent = "/content";  // the only entry of a file's folder
 
 using Checkpoints = std::map<CheckpointId, std::vector<FileEntry>>;
 
@@ -79,6 +81,38 @@ Result<Checkpoints> stored_checkpoints(Database& database) {
   }
 }
 
+// Uploaded files that are complete, as this database says; of an older schema none.
+Result<std::vector<FileEntry>> uploaded_files(Database& database) {
+  const auto known = database.integer(
+      "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'files'");
+  if (!known) return known.error();
+  std::vector<FileEntry> files;
+  if (*known == 0) return files;
+  auto rows = database.prepare("SELECT sha256, size FROM files WHERE complete = 1 ORDER BY sha256");
+  if (!rows) return rows.error();
+  for (;;) {
+    const auto row = rows->step();
+    if (!row) return row.error();
+    if (!*row) return files;
+    const std::string sha256(rows->text(0));
+    files.push_back({sha256 + kContent, Bytes(rows->integer(1)), sha256});
+  }
+}
+
+// What a database names.
+struct Named {
+  Checkpoints checkpoints;
+  std::vector<FileEntry> files;
+};
+
+Result<Named> named_by(Database& database) {
+  auto checkpoints = stored_checkpoints(database);
+  if (!checkpoints) return checkpoints.error();
+  auto files = uploaded_files(database);
+  if (!files) return files.error();
+  return Named{std::move(*checkpoints), std::move(*files)};
+}
+
 // It says of itself that the cluster has gone on since, once it is put back. The copy of a database
 // that no start of this version has migrated yet cannot.
 Status mark(const std::string& path) {
@@ -94,7 +128,7 @@ Status mark(const std::string& path) {
   return (*copy)->exec("PRAGMA journal_mode = DELETE");
 }
 
-Result<Checkpoints> copy_database(const std::string& data_dir, const std::string& to) {
+Result<Named> copy_database(const std::string& data_dir, const std::string& to) {
   std::error_code ignored;
   fs::remove(to + kDatabase, ignored);
   auto source = open_database(data_dir, "--data-dir");
@@ -104,7 +138,7 @@ Result<Checkpoints> copy_database(const std::string& data_dir, const std::string
   if (Status synced = sync_path(to + kDatabase); !synced.ok()) return synced.error();
   auto copy = open_database(to, "--to");
   if (!copy) return copy.error();
-  return stored_checkpoints(**copy);
+  return named_by(**copy);
 }
 
 // False: the checkpoint is not there any more.
@@ -148,6 +182,34 @@ Result<std::vector<std::string>> copy_checkpoints(const std::string& data_dir,
     auto copied = copy_checkpoint(data_dir + name, to + name, report);
     if (!copied) return copied.error();
     if (!*copied) missing.push_back(to_string(id));
+  }
+  return missing;
+}
+
+// Returns those that are not there (any more). Their content never changes.
+Result<std::vector<std::string>> copy_files(const std::string& data_dir, const std::string& to,
+                                            const std::vector<FileEntry>& files,
+                                            BackupReport& report) {
+  std::vector<std::string> missing;
+  for (const FileEntry& file : files) {
+    const std::string from = data_dir + kFiles + "/" + file.path;
+    const std::string copy = to + kFiles + "/" + file.path;
+    ++report.files;
+    report.bytes += file.size;
+    std::error_code failure;
+    if (fs::exists(copy, failure)) continue;  // by the copy before
+    fs::create_directories(fs::path(copy).parent_path(), failure);
+    if (failure) return cannot(copy, failure, "--to");
+    const std::string partial = copy + ".partial";
+    fs::copy_file(from, partial, fs::copy_options::overwrite_existing, failure);
+    if (failure && !fs::exists(from)) {
+      missing.push_back("the uploaded file " + file.sha256);
+      continue;
+    }
+    if (failure) return cannot(from, failure, "--to");
+    if (Status synced = sync_path(partial); !synced.ok()) return synced.error();
+    fs::rename(partial, copy, failure);
+    if (failure) return cannot(copy, failure, "--to");
   }
   return missing;
 }
@@ -261,14 +323,16 @@ Result<BackupReport> back_up_folder(const std::string& data_dir, const std::stri
     const auto stored = copy_database(data_dir, to);
     if (!stored) return stored.error();
     BackupReport report;
-    const auto missing = copy_checkpoints(data_dir, to, *stored, report);
+    auto missing = copy_checkpoints(data_dir, to, stored->checkpoints, report);
     if (!missing) return missing.error();
-    if (!missing->empty() && copy < kCopiesMax) continue;  // a newer one has taken its place
+    const auto files = copy_files(data_dir, to, stored->files, report);
+    if (!files) return files.error();
+    missing->insert(missing->end(), files->begin(), files->end());
+    if (!missing->empty() && copy < kCopiesMax) continue;  // it was removed meanwhile
     if (!missing->empty()) {
       return Error{Code::kDataLoss,
-                   missing->front() + ", which state.db names as stored, is not in " + data_dir +
-                       kCheckpoints,
-                   "--data-dir", "put its folder back, from an earlier backup"};
+                   missing->front() + ", which state.db names as stored, is not in " + data_dir,
+                   "--data-dir", "put it back, from an earlier backup"};
     }
     if (Status ca = copy_authority(data_dir, to); !ca.ok()) return ca.error();
     if (Status synced = sync_path(to); !synced.ok()) return synced.error();
@@ -283,9 +347,11 @@ Result<BackupCheck> check_backup(const std::string& folder) {
   if (!database) return database.error();
   if (Status checked = check_database(**database, check); !checked.ok()) return checked.error();
   check_authority(folder, check);
-  const auto stored = stored_checkpoints(**database);
+  const auto stored = named_by(**database);
   if (!stored) return stored.error();
-  for (const auto& [id, files] : *stored) {
+  for (const FileEntry& file : stored->files) check_file(folder + kFiles, file, check);
+  check.content.files = std::ssize(stored->files);
+  for (const auto& [id, files] : stored->checkpoints) {
     const std::string path = folder + kCheckpoints + "/" + to_string(id);
     if (std::error_code unseen; fs::exists(path + kStorePointer, unseen)) {
       ++check.content.in_store;

@@ -1,7 +1,7 @@
 // A copy of a coordinator's folder that can be put back: the database as of one moment, the
-// checkpoints that it names, and the cluster's CA. The coordinator may run meanwhile. And the other
-// half, without which a backup is a hope: whether such a copy would start, with every file that its
-// records name.
+// checkpoints and uploaded files that it names, and the cluster's CA. The coordinator may run
+// meanwhile. And the other half, without which a backup is a hope: whether such a copy would start,
+// with every file that its records name.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ namespace shoal::coordinator {
 struct BackupReport {
   std::int64_t checkpoints = 0;
   std::int64_t in_store = 0;  // checkpoints of which only the place in an object store is copied
-  Bytes bytes;                // of all files
+  std::int64_t files = 0;     // uploaded ones: shards of datasets, code
+  Bytes bytes;                // of all of these
 };
 
 // Into `to`, which is made and must be new or empty. Errors name --data-dir or --to. Fails, and
-// leaves what it copied, where a checkpoint that the copy names cannot be read.
+// leaves what it copied, where a checkpoint or a file that the copy names cannot be read.
 Result<BackupReport> back_up_folder(const std::string& data_dir, const std::string& to);
 
 // One line for people each: what is wrong, and what to do.

@@ -1,6 +1,7 @@
 // `shoal admin backup` and `restore-check`: a folder in use is copied, and the copy would start.
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,8 +37,17 @@ class BackupFolderTest : public testing::Test {
     checkpoint.parts = {{.writer = ReplicaId(1), .state = CheckpointState::kStored}};
     checkpoint.parts[0].files = {{"model.bin", Bytes(7), sha256_of("weights")}};
     EXPECT_TRUE(write_and_wait(*store_, {random_.counters(), job, checkpoint}).ok());
+    std::promise<Status> written;
+    store_->write_files({FileRecord{sha256_of("shard"), Bytes(5), "ada", Instant{1}, true},
+                         FileRecord{sha256_of("begun"), Bytes(5), "ada", Instant{1}}},
+                        [&](Status status) { written.set_value(std::move(status)); });
+    EXPECT_TRUE(written.get_future().get().ok());
+    put_file(uploaded(live_.path()), "shard");
     put_file(live_.path() + "/checkpoints/ckpt_3/model.bin", "weights");
     put_file(live_.path() + "/ca.pem", "secret");
+  }
+  static std::string uploaded(const std::string& folder) {
+    return folder + "/files/" + sha256_of("shard") + "/content";
   }
   std::string to() const { return copy_.path() + "/new"; }
   std::vector<std::string> problems() const { return check_backup(to()).value().problems; }
@@ -51,7 +61,8 @@ TEST_F(BackupFolderTest, ACopyOfAFolderInUseWouldStart) {
   const auto report = back_up_folder(live_.path(), to());
   ASSERT_TRUE(report.ok()) << to_string(report.error());
   EXPECT_EQ(report->checkpoints, 1);
-  EXPECT_EQ(report->bytes, Bytes(7));
+  EXPECT_EQ(report->files, 1) << "the one that is being uploaded is not copied";
+  EXPECT_EQ(report->bytes, Bytes(7 + 5));
   const auto check = check_backup(to());
   ASSERT_TRUE(check.ok()) << to_string(check.error());
   EXPECT_THAT(check->problems, IsEmpty());
@@ -84,6 +95,11 @@ TEST_F(BackupFolderTest, EveryDamageIsNamed) {
   std::filesystem::remove(file);
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("is missing")));
   put_file(file, "weights");
+  put_file(uploaded(to()), "shar?");
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr("is damaged")));
+  std::filesystem::remove(uploaded(to()));
+  EXPECT_THAT(problems(), ElementsAre(HasSubstr(sha256_of("shard") + "/content is missing")));
+  put_file(uploaded(to()), "shard");
   put_file(to() + "/state.db-wal", "");
   EXPECT_THAT(problems(), ElementsAre(HasSubstr("delete it")));
   std::filesystem::remove(to() + "/state.db-wal");
@@ -113,6 +129,13 @@ TEST_F(BackupFolderTest, ACheckpointWithoutItsFilesIsSaid) {
   const auto report = back_up_folder(live_.path(), to());
   ASSERT_FALSE(report.ok());
   EXPECT_THAT(report.error().message, HasSubstr("ckpt_3, which state.db names as stored, is not"));
+}
+
+TEST_F(BackupFolderTest, AnUploadedFileThatIsGoneIsSaid) {
+  std::filesystem::remove_all(live_.path() + "/files");
+  const auto report = back_up_folder(live_.path(), to());
+  ASSERT_FALSE(report.ok());
+  EXPECT_THAT(report.error().message, HasSubstr("the uploaded file " + sha256_of("shard")));
 }
 
 }  // namespace

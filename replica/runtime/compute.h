@@ -140,6 +140,9 @@ class ComputeHost {
                                   const CheckpointContent& content) = 0;
   virtual Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                              StageIndex stage) = 0;
+  // Whether another thread may call write_checkpoint(), and guarded() around it, while the compute
+  // thread trains; one at a time.
+  virtual bool writes_beside_training() const { return false; }
 };
 
 }  // namespace shoal::replica

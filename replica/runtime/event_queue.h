@@ -29,6 +29,9 @@ struct JoinEnded {  // ok: the session is level
 struct MomentumGathered {  // for a checkpoint
   std::uint64_t work = 0;
 };
+struct CheckpointWritten {
+  std::uint64_t work = 0;
+};
 struct CopiesKept {  // what the copies of other stages hold now
   ReplicaId keeper;
   CopiesHeld held;
@@ -38,7 +41,7 @@ struct Woken {};          // something arrived from a neighbor in the pipeline
 using agent_channel::StreamEnded;
 
 using Event = std::variant<ToTrainer, ReduceEnded, JoinMoved, JoinEnded, MomentumGathered,
-                           CopiesKept, MomentsWanted, Woken, StreamEnded>;
+                           CheckpointWritten, CopiesKept, MomentsWanted, Woken, StreamEnded>;
 using EventQueue = agent_channel::EventQueue<Event>;
 
 }  // namespace shoal::replica

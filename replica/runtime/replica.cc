@@ -6,6 +6,7 @@
 
 #include "outer_opt/cuda/device_butterfly.h"
 #include "replica/runtime/cut.h"
+#include "replica/runtime/idle_memory.h"
 
 namespace shoal::replica {
 
@@ -24,6 +25,7 @@ Replica::~Replica() {
   training_.reset();
   background_.stop();
   gatherer_.stop();
+  end_writing();
   context_.state_server.withdraw();
 }
 
@@ -216,12 +218,21 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   context_.state_server.begin_step();
   const auto committed = loop_->commit(commit, training_->goes_on());
   if (auto failure = device_failure()) return failure;
+  rest();
   training_->committed(commit.key.round, held_step_, committed.outcome);
   come_to_cut(commit.key);
   participant_->outer_step_taken(committed.applied, actions_);
   context_.state_server.publish(id_, commit.key, loop_->shared_state());
   sample(commit);
   return evaluate({commit.key, commit.evaluate});
+}
+
+// Nobody reads contribution and average of a round behind its commit. With ddp the next one begins
+// at once.
+void Replica::rest() {
+  if (spec_.sync.algorithm() == SyncAlgorithm::kDdp) return;
+  forget_values(loop_->vectors().contribution());
+  forget_values(loop_->vectors().average());
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Say& action) {

@@ -10,7 +10,8 @@
 //
 // A checkpoint has the moments of the inner optimizer as they were at the cut, though training goes
 // on before it is written: where one is due they are copied to the host at the commit, with
-// sync.overlap_steps at the boundary (replica_checkpoint.cc).
+// sync.overlap_steps at the boundary (replica_checkpoint.cc). A thread of its own writes it where
+// the ComputeHost allows that.
 //
 // Belongs to the compute thread.
 #pragma once
@@ -71,9 +72,11 @@ class Replica {
   MaybeFailure reduce_ended(const ReduceEnded& event);
   MaybeFailure evaluate(const Evaluate& command);
   void momentum_gathered(const MomentumGathered& event);
+  void checkpoint_written(const CheckpointWritten& event);
   void moments_wanted();
   // Says CheckpointReady (when a sample is being written: after it, which is soon) or
-  // CheckpointFailed. kDigestMismatch: memory does not hold any more what was said to be held.
+  // CheckpointFailed, once it is written; one at a time, a second waits for the first.
+  // kDigestMismatch: memory does not hold any more what was said to be held.
   MaybeFailure write_checkpoint_to(const WriteCheckpointTo& command);
 
   MaybeFailure view(const PipelineView& view);
@@ -123,9 +126,24 @@ class Replica {
   CutMoments read_moments(const RoundKey& key) const;
   CutMoments moments_at(const RoundKey& key) const;  // read where a checkpoint is due
   void come_to_cut(const RoundKey& key);
-  Status write_files(const std::filesystem::path& folder, const RoundKey& key,
-                     std::span<const float> momentum);
-  void say_written(const WriteCheckpointTo& command, const Status& written);
+  // A checkpoint that is being written, of vectors that nobody changes: the next outer step copies
+  // a state that is held here.
+  struct Writing {
+    WriteCheckpointTo command;
+    std::shared_ptr<const OuterState> state;
+    std::shared_ptr<const CutMoments> moments;            // null: they are in the state
+    std::unique_ptr<const outer_opt::Restaged> gathered;  // null: the state has all momentum
+    Steps step;                                           // held_step_
+    std::string sample;
+    bool awaits_sample = false;  // it is being written, too
+    Status status;               // once the work has ended
+  };
+  void start_writing(const WriteCheckpointTo& command,
+                     std::unique_ptr<const outer_opt::Restaged> gathered);
+  Status write_files(const Writing& writing) const;  // on any thread
+  void end_writing();                                // waits for it
+  void say_written(Writing written);
+  void say_failed(const WriteCheckpointTo& command, const Error& error) const;
   void start_gathering(const WriteCheckpointTo& command);
   void end_gathering();
   void sample(const CommitRound& commit);
@@ -134,6 +152,7 @@ class Replica {
   void reach_boundary(const Trained& trained);
   RoundReport make_report(const Trained& trained);
   MaybeFailure device_failure() const;
+  void rest();
   outer_opt::ReduceResult audit(const ReducePlan& plan, bool contributes, std::stop_token stop);
   outer_opt::ReduceResult reduce(const ReducePlan& plan, bool contributes, std::stop_token stop);
   outer_opt::ReduceResult reduce_on_host(const ReducePlan& plan, bool contributes,
@@ -179,10 +198,10 @@ class Replica {
   Steps held_step_;                   // of the job's schedule, at the round it holds
   bool first_member_ = false;         // of the newest plan: it samples
   bool sampling_ = false;
-  std::string sample_;                   // of the state it holds; empty: none
-  std::vector<CheckpointReady> unsaid_;  // while sampling
-  CutMoments cut_moments_;               // of the state it holds
-  std::optional<CutMoments> next_cut_;   // of the boundary that it went on behind
+  std::string sample_;                             // of the state it holds; empty: none
+  std::vector<CheckpointReady> unsaid_;            // while sampling
+  std::shared_ptr<const CutMoments> cut_moments_;  // of the state it holds
+  std::optional<CutMoments> next_cut_;             // of the boundary that it went on behind
   struct Gathering {
     WriteCheckpointTo command;
     outer_opt::Restaged momentum;
@@ -190,6 +209,8 @@ class Replica {
   };
   std::unique_ptr<Gathering> gathering_;  // of a checkpoint that waits for its momentum
   Background gatherer_;
+  std::unique_ptr<Writing> writing_;
+  Background writer_;
   Background background_;  // last: its thread ends before anything it uses
 };
 

@@ -5,6 +5,10 @@
 // commit) and one copy from the device. The last checkpoint and that of a pause are written when
 // nothing has been trained since the cut. The one exception is a job that is paused while it is
 // stalled in the midst of a round: its moments are those of the steps that are given up.
+//
+// Nothing is copied to be written: a checkpoint shares the outer state and the moments of its cut
+// with the replica, and a commit that comes while it is being written makes itself a new outer
+// state (OuterLoop::shared_state()).
 #include "replica/runtime/replica.h"
 
 namespace shoal::replica {
@@ -30,7 +34,9 @@ Replica::CutMoments Replica::moments_at(const RoundKey& key) const {
 // Behind its boundary it has trained on since, unless it has no part in the result.
 void Replica::come_to_cut(const RoundKey& key) {
   const bool noted = next_cut_ && next_cut_->key == key && loop_->contributed();
-  cut_moments_ = noted ? std::move(*next_cut_) : moments_at(key);
+  cut_moments_.reset();  // before there are new ones
+  cut_moments_ =
+      std::make_shared<const CutMoments>(noted ? std::move(*next_cut_) : moments_at(key));
   next_cut_.reset();
 }
 
@@ -45,23 +51,22 @@ MaybeFailure Replica::check_memory() const {
 MaybeFailure Replica::write_checkpoint_to(const WriteCheckpointTo& command) {
   if (auto failure = enter()) return failure;
   if (auto failure = check_memory()) return failure;
-  if (loop_->gathers_momentum()) {
-    start_gathering(command);
-  } else {
-    const OuterState& state = loop_->state();
-    say_written(command, write_files(command.folder, command.command.key, state.momentum));
-  }
+  if (writing_ && writing_->command == command) return std::nullopt;  // it was said twice
+  end_writing();
+  loop_->gathers_momentum() ? start_gathering(command) : start_writing(command, nullptr);
   return std::nullopt;
 }
 
-void Replica::say_written(const WriteCheckpointTo& command, const Status& written) {
-  const WriteCheckpoint& wanted = command.command;
-  if (!written) {
-    return context_.say(CheckpointFailed{id_, wanted.checkpoint, to_string(written.error())});
-  }
-  const CheckpointReady ready{id_, wanted.checkpoint, wanted.key, sample_};
-  if (!sampling_) return context_.say(ready);
-  unsaid_.push_back(ready);
+void Replica::say_failed(const WriteCheckpointTo& command, const Error& error) const {
+  context_.say(CheckpointFailed{id_, command.command.checkpoint, to_string(error)});
+}
+
+void Replica::say_written(Writing written) {
+  if (!written.status) return say_failed(written.command, written.status.error());
+  const WriteCheckpoint& wanted = written.command.command;
+  CheckpointReady ready{id_, wanted.checkpoint, wanted.key, std::move(written.sample)};
+  if (!written.awaits_sample) return context_.say(ready);
+  unsaid_.push_back(std::move(ready));
 }
 
 // The coordinator asks for a checkpoint when the next round is open; by then it may be too late to
@@ -76,29 +81,73 @@ void Replica::sample(const CommitRound& commit) {
 void Replica::sampled(std::string text) {
   sampling_ = false;
   sample_ = std::move(text);
+  if (writing_ && writing_->awaits_sample) {
+    writing_->sample = sample_;
+    writing_->awaits_sample = false;
+  }
   for (CheckpointReady& ready : std::exchange(unsaid_, {})) {
     ready.sample = sample_;
     context_.say(ready);
   }
 }
 
-Status Replica::write_files(const std::filesystem::path& folder, const RoundKey& key,
-                            std::span<const float> momentum) {
+void Replica::start_writing(const WriteCheckpointTo& command,
+                            std::unique_ptr<const outer_opt::Restaged> gathered) {
+  const RoundKey& key = command.command.key;
   if (!participant_ || participant_->held() != key) {
-    return Error{Code::kConflict, "the replica does not hold round " + std::to_string(key.round),
-                 "", ""};
+    return say_failed(
+        command,
+        {Code::kConflict, "the replica does not hold round " + std::to_string(key.round), "", ""});
   }
-  const OuterState& state = loop_->state();
-  if (state.shares_adam()) {
+  auto state = loop_->shared_state();
+  const bool shared = state->shares_adam();
+  if (!shared && cut_moments_->m.empty()) {
+    cut_moments_ = std::make_shared<const CutMoments>(read_moments(key));
+  }
+  writing_ = std::make_unique<Writing>(Writing{command,
+                                               std::move(state),
+                                               shared ? nullptr : cut_moments_,
+                                               std::move(gathered),
+                                               held_step_,
+                                               sample_,
+                                               sampling_,
+                                               {}});
+  if (!context_.compute.writes_beside_training()) {
+    writing_->status = write_files(*writing_);
+    return end_writing();
+  }
+  writer_.start([this, work = writing_.get()](std::uint64_t number, std::stop_token) {
+    const MaybeFailure thrown =
+        context_.compute.guarded([&] { work->status = write_files(*work); });
+    if (thrown) work->status = Error{Code::kInternal, thrown->detail, "", ""};
+    context_.queue.push(CheckpointWritten{number});
+  });
+}
+
+void Replica::checkpoint_written(const CheckpointWritten& event) {
+  if (event.work == writer_.current()) end_writing();
+}
+
+void Replica::end_writing() {
+  writer_.wait();
+  if (const auto done = std::move(writing_)) say_written(std::move(*done));
+}
+
+Status Replica::write_files(const Writing& writing) const {
+  const OuterState& state = *writing.state;
+  const RoundKey& key = writing.command.command.key;
+  const std::filesystem::path folder = writing.command.folder;
+  std::span<const float> momentum = state.momentum;
+  if (writing.gathered) momentum = writing.gathered->shards.at(loop_->values_of(0).front());
+  if (!writing.moments) {
     return context_.compute.write_checkpoint(
-        folder, {spec_, cut_, stage_, key, held_step_, state.anchor, momentum, state.adam_m,
+        folder, {spec_, cut_, stage_, key, writing.step, state.anchor, momentum, state.adam_m,
                  state.adam_v, key.round});
   }
-  if (cut_moments_.m.empty()) cut_moments_ = read_moments(key);
-  const CutMoments& cut = cut_moments_;
+  const CutMoments& cut = *writing.moments;
   return context_.compute.write_checkpoint(
       folder,
-      {spec_, cut_, stage_, key, held_step_, state.anchor, momentum, cut.m, cut.v, cut.step});
+      {spec_, cut_, stage_, key, writing.step, state.anchor, momentum, cut.m, cut.v, cut.step});
 }
 
 }  // namespace shoal::replica

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "replica/runtime/cut.h"
+#include "replica/runtime/idle_memory.h"
 #include "replica/runtime/local_training.h"
 #include "replica/runtime/replica.h"
 #include "threads/clock.h"
@@ -201,6 +202,7 @@ MaybeFailure Replica::loaded(const RoundKey& held) {
                        nullptr};
   if (auto failure = place_vectors(*loading->state, setup.vectors)) return failure;
   loop_ = std::make_unique<OuterLoop>(std::move(setup), *compute_, loading->state, held);
+  rest();
   loop_->watch_averages(context_.state_server.watch());
   participant_.emplace(id_, held, outer_opt::when_late(spec_.sync.algorithm()));
   training_ = make_training();
@@ -240,7 +242,10 @@ std::unique_ptr<Training> Replica::make_training() {
                           [this] { return std::span<const float>(loop_->state().anchor); },
                           context_.say,
                           [this](const Trained& trained) { reach_boundary(trained); },
-                          [this] { loop_->adopt(); },
+                          [this] {
+                            loop_->adopt();  // in the room of the contribution
+                            forget_values(loop_->vectors().contribution());
+                          },
                           [this](std::string text) { sampled(std::move(text)); }};
   if (!in_pipeline()) return std::make_unique<LocalTraining>(std::move(context));
   const PipelinePlace place{stage_, static_cast<std::int32_t>(cut_.size()), participant_->held(),

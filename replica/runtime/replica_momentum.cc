@@ -30,7 +30,7 @@ void Replica::start_gathering(const WriteCheckpointTo& command) {
   gatherer_.stop();
   gathering_.reset();
   auto restaged = loop_->all_momentum(command.command.momentum);
-  if (!restaged) return say_written(command, restaged.error());
+  if (!restaged) return say_failed(command, restaged.error());
   gathering_ = std::make_unique<Gathering>(Gathering{command, std::move(*restaged), {}});
   gatherer_.start([this, work = gathering_.get()](std::uint64_t number, std::stop_token stop) {
     const RoundKey& key = work->command.command.key;
@@ -47,10 +47,9 @@ void Replica::end_gathering() {
   if (!gathering_) return;
   gatherer_.wait();
   const std::unique_ptr<Gathering> done = std::move(gathering_);
-  if (!done->status) return say_written(done->command, done->status);
-  const auto momentum = std::as_const(done->momentum.shards).at(loop_->values_of(0).front());
-  say_written(done->command,
-              write_files(done->command.folder, done->command.command.key, momentum));
+  if (!done->status) return say_failed(done->command, done->status.error());
+  start_writing(done->command,
+                std::make_unique<const outer_opt::Restaged>(std::move(done->momentum)));
 }
 
 }  // namespace shoal::replica

@@ -51,6 +51,9 @@ void Worker::handle(Event event) {
                           [&](const MomentumGathered& e) {
                             if (replica_) replica_->momentum_gathered(e);
                           },
+                          [&](const CheckpointWritten& e) {
+                            if (replica_) replica_->checkpoint_written(e);
+                          },
                           [&](const CopiesKept& e) {
                             if (!holds(e.keeper)) return;
                             context_.say(FromReplica<CopiesHeld>{e.keeper, e.held});

@@ -30,6 +30,8 @@ constexpr PlantedBug kBugs[] = {
     {Bug::kDoubleCount, "double_count", "token_count", "a report counts its tokens twice"},
     {Bug::kLeaseTwice, "lease_twice", "token_count",
      "a replica is told to train the sequences of its last round again"},
+    {Bug::kOverlappingLease, "overlapping_lease", "token_count",
+     "a replica is told to train the sequences of another one of its round"},
     {Bug::kStaleSource, "stale_source", "identical_replicas",
      "a joiner gets an older state and does not compare digests"},
     {Bug::kReleaseIgnored, "release_ignored", "one_replica_per_device",

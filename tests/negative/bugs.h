@@ -24,6 +24,7 @@ enum class Bug {
   kMinReplicasIgnored,  // the core is told that one replica is enough
   kDoubleCount,         // a report counts its tokens twice
   kLeaseTwice,          // a replica is told to train the sequences of the round before
+  kOverlappingLease,    // a replica is told to train the sequences of another one of its round
   kStaleSource,         // a joiner gets an older state and does not compare digests
   kReleaseIgnored,      // a trainer keeps a replica that was released
   kDeafCoordinator,     // the core hears nothing more once a job has lost a replica it needs

@@ -283,25 +283,29 @@ void CoordinatorProcess::mutate(Effects& effects) {
   if (sim_.bug == Bug::kForgottenReducer) forget_reducers(effects);
   for (Effect& effect : effects) {
     if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
-    auto* send = std::get_if<Send>(&effect);
-    if (send == nullptr || sim_.bug != Bug::kLeaseTwice) continue;
-    std::vector<DataLease>* leases = nullptr;
-    ReplicaId replica;
-    if (auto* commit = std::get_if<ToReplica<CommitRound>>(&send->message)) {
-      leases = &commit->body.next.leases;
-      replica = commit->replica;
-    } else if (auto* open = std::get_if<ToReplica<OpenRound>>(&send->message)) {
-      leases = &open->body.leases;
-      replica = open->replica;
-    }
-    if (leases == nullptr || leases->empty()) continue;
-    const auto last = leases_.find(replica);
-    if (last != leases_.end() && count_sequences(last->second) == count_sequences(*leases) &&
-        last->second != *leases && sim_.misbehave(sim_.bug)) {
-      *leases = last->second;
-    }
-    leases_[replica] = *leases;
+    if (auto* send = std::get_if<Send>(&effect)) mutate_leases(*send);
   }
+}
+
+void CoordinatorProcess::mutate_leases(Send& send) {
+  if (sim_.bug != Bug::kLeaseTwice && sim_.bug != Bug::kOverlappingLease) return;
+  OpenRound* order = nullptr;
+  ReplicaId replica;
+  if (auto* commit = std::get_if<ToReplica<CommitRound>>(&send.message)) {
+    order = &commit->body.next;
+    replica = commit->replica;
+  } else if (auto* open = std::get_if<ToReplica<OpenRound>>(&send.message)) {
+    order = &open->body;
+    replica = open->replica;
+  }
+  if (order == nullptr || order->leases.empty()) return;
+  const bool twice = sim_.bug == Bug::kLeaseTwice;
+  auto& last = twice ? leases_[replica] : leases_of_round_[order->key];
+  if (count_sequences(last) == count_sequences(order->leases) && last != order->leases &&
+      sim_.misbehave(sim_.bug)) {
+    order->leases = last;
+  }
+  last = order->leases;
 }
 
 }  // namespace shoal::sim

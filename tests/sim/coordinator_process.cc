@@ -164,7 +164,18 @@ void CoordinatorProcess::submit(const JobSpec& spec) {
   sim_.observe(&Checker::submitted, spec);
   JobSpec told = spec;
   if (sim_.misbehave(Bug::kMinReplicasIgnored)) told.swarm.min_replicas = 1;
-  input(SubmitJob{RequestId{++requests_}, told, false});
+  SubmitJob command{RequestId{++requests_}, told, false};
+  command.lease_unit = lease_unit_of(spec);
+  input(command);
+}
+
+// In half of the runs as of jobs over datasets, which are leased in whole runs: of one batch to
+// many.
+std::int64_t CoordinatorProcess::lease_unit_of(const JobSpec& spec) const {
+  constexpr std::uint64_t kSalt = 0x1ea5e, kBatchesMax = 24;
+  Prng draw(mix_seed(sim_.options.seed, kSalt));
+  if (draw.chance(0.5)) return 0;
+  return spec.train.batch * static_cast<std::int64_t>(1 + draw.below(kBatchesMax));
 }
 
 void CoordinatorProcess::cancel(JobId job) {

@@ -105,6 +105,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void written(std::int64_t number, bool durable);
   void mutate(coordinator::Effects& effects);
   void mutate_record(Record& record);
+  void mutate_leases(coordinator::Send& send);
+  std::int64_t lease_unit_of(const JobSpec& spec) const;
   bool swallow(FromAgent& message);
   bool forgives(const FromAgent& message);
   StageIndex stage_of_replica(ReplicaId id) const;
@@ -159,6 +161,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   bool deaf_ = false;
   std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Digest> votes_;
   std::map<ReplicaId, std::vector<DataLease>> leases_;
+  std::map<RoundKey, std::vector<DataLease>> leases_of_round_;  // the last ones that were given out
   std::uint64_t starts_ = 0;
   std::map<ReplicaId, coordinator::ConnectionId> heard_on_;
   std::map<std::pair<JobId, StageIndex>, Digest> anchors_;  // of the rounds before

@@ -198,6 +198,19 @@ class ShardReader {
     return check_digest(*file, "anchor", all);
   }
 
+  // Nothing in `out`: it has to be read.
+  Status map_model(std::optional<MappedValues>& out) {
+    const auto file = open(model_file(stage_, out_.cut.size()));
+    if (!file) return file.error();
+    std::vector<ExpectedTensor> tensors;
+    for (const TensorSlot& slot :
+         parameter_layout(out_.spec.model, out_.cut.at(static_cast<std::size_t>(stage_)))) {
+      tensors.push_back({slot.name, slot.shape});
+    }
+    out = file->map(tensors);
+    return out ? check_digest(*file, "anchor", out->values()) : Status();
+  }
+
   Status read_state() {
     const auto file = open(state_file(stage_, out_.cut.size()));
     if (!file) return file.error();
@@ -279,7 +292,7 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
 }
 
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
-                                   std::optional<StageIndex> stage, bool with_state) {
+                                   std::optional<StageIndex> stage) {
   auto head = read_head(folder / "shoal.json");
   if (!head) return head.error();
   const auto stages = static_cast<StageIndex>(head->checkpoint.cut.size());
@@ -290,10 +303,25 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
   for (StageIndex s = stage.value_or(0); s < (stage ? *stage + 1 : stages); ++s) {
     ShardReader reader(folder, s, *head);
     if (Status read = reader.read_model(); !read) return read.error();
-    if (!with_state) continue;
     if (Status read = reader.read_state(); !read) return read.error();
   }
   return std::move(head->checkpoint);
+}
+
+Result<StoredModel> StoredModel::open(const std::filesystem::path& folder) {
+  auto head = read_head(folder / "shoal.json");
+  if (!head) return head.error();
+  std::optional<MappedValues> mapped;
+  const auto stages = static_cast<StageIndex>(head->checkpoint.cut.size());
+  if (stages == 1) {
+    if (Status s = ShardReader(folder, 0, *head).map_model(mapped); !s) return s.error();
+  }
+  for (StageIndex stage = 0; !mapped && stage < stages; ++stage) {
+    if (Status s = ShardReader(folder, stage, *head).read_model(); !s) return s.error();
+  }
+  StoredModel model(std::move(head->checkpoint));
+  model.mapped_ = std::move(mapped);
+  return model;
 }
 
 }  // namespace shoal::trainer

@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "job/job_spec.h"
 #include "replica/runtime/compute.h"
+#include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 
@@ -43,8 +44,29 @@ Status write_checkpoint(const std::filesystem::path& folder, const CheckpointCon
 
 // One stage, or without `stage` the whole model, of any cut. kNotFound without the files,
 // kDataLoss when a digest does not match or files are of different rounds, kIncompatible for
-// another model. Without `with_state` momentum and Adam's state are not read.
+// another model.
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
-                                   std::optional<StageIndex> stage, bool with_state);
+                                   std::optional<StageIndex> stage);
+
+// The whole model of a checkpoint, for those who only ask it: its parameters as they lie in the
+// file, which is mapped, or read where a cut or another writer has spread them.
+class StoredModel {
+ public:
+  // As read_checkpoint().
+  static Result<StoredModel> open(const std::filesystem::path& folder);
+
+  const JobSpec& spec() const { return head_.spec; }
+  const RoundKey& key() const { return head_.key; }
+  Steps step() const { return head_.step; }
+  bool is_mapped() const { return mapped_.has_value(); }
+  // In the order of parameter_layout(), as long as this lives.
+  std::span<const float> values() const { return mapped_ ? mapped_->values() : head_.anchor; }
+
+ private:
+  explicit StoredModel(Checkpoint head) : head_(std::move(head)) {}
+
+  Checkpoint head_;  // its anchor is empty where it is mapped
+  std::optional<MappedValues> mapped_;
+};
 
 }  // namespace shoal::trainer

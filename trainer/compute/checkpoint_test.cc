@@ -88,7 +88,7 @@ TEST_P(CheckpointTest, MuonHasFewerSecondMoments) {
   v_.resize(static_cast<std::size_t>(optimizer_layout(layout, Optimizer::kMuon).second_moments));
   ASSERT_LT(v_.size(), m_.size());
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
-  const auto read = read_checkpoint(folder_, 0, true);
+  const auto read = read_checkpoint(folder_, 0);
   ASSERT_TRUE(read.ok()) << to_string(read.error());
   EXPECT_EQ(read->spec.train.optimizer, Optimizer::kMuon);
   EXPECT_EQ(read->adam_m, m_);
@@ -97,7 +97,7 @@ TEST_P(CheckpointTest, MuonHasFewerSecondMoments) {
 
 TEST_P(CheckpointTest, RoundTrip) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
-  const auto read = read_checkpoint(folder_, std::nullopt, true);
+  const auto read = read_checkpoint(folder_, std::nullopt);
   ASSERT_TRUE(read.ok()) << to_string(read.error());
   EXPECT_EQ(read->spec, spec_);
   EXPECT_EQ(read->key, (RoundKey{JobId(7), 1, 12}));
@@ -107,7 +107,11 @@ TEST_P(CheckpointTest, RoundTrip) {
   EXPECT_EQ(read->momentum, momentum_);
   EXPECT_EQ(read->adam_m, m_);
   EXPECT_EQ(read->adam_v, v_);
-  EXPECT_EQ(read_checkpoint(folder_, std::nullopt, false)->anchor, anchor_);
+  const auto model = StoredModel::open(folder_);
+  ASSERT_TRUE(model.ok()) << to_string(model.error());
+  EXPECT_TRUE(model->is_mapped());
+  EXPECT_TRUE(std::ranges::equal(model->values(), anchor_));
+  EXPECT_EQ(model->step(), Steps(600));
 }
 
 // As version 1 wrote them: nothing in the files' metadata, everything in shoal.json.
@@ -129,7 +133,7 @@ TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
       {"outer_momentum", flat, momentum_}, {"adam_m", flat, m_}, {"adam_v", flat, v_}};
   ASSERT_TRUE(write_safetensors(folder_ / "shoal_state.safetensors", state, {}).ok());
 
-  const auto read = read_checkpoint(folder_, 0, true);
+  const auto read = read_checkpoint(folder_, 0);
   ASSERT_TRUE(read.ok()) << to_string(read.error());
   EXPECT_EQ(read->spec, spec_);
   EXPECT_EQ(read->adam_step, 599);
@@ -137,7 +141,7 @@ TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
   EXPECT_EQ(read->adam_v, v_);
   json["digests"]["adam_m"] = json["digests"]["adam_v"];
   ASSERT_TRUE(write().ok());
-  EXPECT_EQ(read_checkpoint(folder_, 0, true).error().code, Code::kDataLoss);
+  EXPECT_EQ(read_checkpoint(folder_, 0).error().code, Code::kDataLoss);
 }
 
 TEST_P(CheckpointTest, ConfigNamesTheArchitecture) {
@@ -180,7 +184,7 @@ TEST(CheckpointConfig, SaysWhatTheLibrariesNeedForTheSameLogits) {
 
 TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
   const auto cut = write_parts();
-  const auto whole = read_checkpoint(folder_, std::nullopt, true);
+  const auto whole = read_checkpoint(folder_, std::nullopt);
   ASSERT_TRUE(whole.ok()) << to_string(whole.error());
   EXPECT_EQ(whole->spec, spec_);
   EXPECT_EQ(whole->cut, cut);
@@ -189,7 +193,7 @@ TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
   EXPECT_EQ(whole->adam_v, v_);
   for (StageIndex stage = 0; stage < 3; ++stage) {
     const auto expected = part(cut, stage);
-    const auto read = read_checkpoint(folder_, stage, true);
+    const auto read = read_checkpoint(folder_, stage);
     ASSERT_TRUE(read.ok()) << to_string(read.error());
     const auto same = [](std::span<const float> a, const std::vector<float>& b) {
       return std::equal(a.begin(), a.end(), b.begin(), b.end());
@@ -200,7 +204,11 @@ TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
     EXPECT_TRUE(same(expected.adam_v, read->adam_v));
     EXPECT_EQ(read->adam_step, 590 + stage);
   }
-  EXPECT_EQ(read_checkpoint(folder_, 3, true).error().code, Code::kIncompatible);
+  EXPECT_EQ(read_checkpoint(folder_, 3).error().code, Code::kIncompatible);
+  const auto model = StoredModel::open(folder_);
+  ASSERT_TRUE(model.ok()) << to_string(model.error());
+  EXPECT_FALSE(model->is_mapped()) << "its stages are files of their own";
+  EXPECT_TRUE(std::ranges::equal(model->values(), anchor_));
 }
 
 TEST_P(CheckpointTest, TheIndexNamesTheShardOfEveryTensor) {
@@ -228,17 +236,16 @@ TEST_P(CheckpointTest, ShardsOfAnotherRoundOrDamagedOrMissingAreRefused) {
   auto later = part(cut, 1);
   ++later.key.round;
   ASSERT_TRUE(write_checkpoint(folder_, later).ok());
-  EXPECT_EQ(read_checkpoint(folder_, 1, true).error().code, Code::kDataLoss);
-  EXPECT_EQ(read_checkpoint(folder_, std::nullopt, false).error().code, Code::kDataLoss);
-  EXPECT_TRUE(read_checkpoint(folder_, 2, true).ok());
+  EXPECT_EQ(read_checkpoint(folder_, 1).error().code, Code::kDataLoss);
+  EXPECT_EQ(StoredModel::open(folder_).error().code, Code::kDataLoss);
+  EXPECT_TRUE(read_checkpoint(folder_, 2).ok());
   const auto path = folder_ / "shoal_state-00003-of-00003.safetensors";
   std::string bytes = read_file(path).value();
   bytes[bytes.size() - 3] ^= 1;
   ASSERT_TRUE(write_file(path, bytes).ok());
-  EXPECT_EQ(read_checkpoint(folder_, 2, true).error().code, Code::kDataLoss);
-  EXPECT_TRUE(read_checkpoint(folder_, 2, false).ok());
+  EXPECT_EQ(read_checkpoint(folder_, 2).error().code, Code::kDataLoss);
   std::filesystem::remove(path);
-  EXPECT_EQ(read_checkpoint(folder_, 2, true).error().code, Code::kNotFound);
+  EXPECT_EQ(read_checkpoint(folder_, 2).error().code, Code::kNotFound);
 }
 
 TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
@@ -246,7 +253,7 @@ TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
   std::string bytes = read_file(folder_ / "model.safetensors").value();
   bytes[bytes.size() - 3] ^= 1;
   ASSERT_TRUE(write_file(folder_ / "model.safetensors", bytes).ok());
-  const auto read = read_checkpoint(folder_, std::nullopt, false);
+  const auto read = StoredModel::open(folder_);
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, Code::kDataLoss);
 }
@@ -254,13 +261,13 @@ TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
 TEST_P(CheckpointTest, APythonProgramsModelIsRefusedWithWhatReadsIt) {
   std::filesystem::create_directories(folder_);
   ASSERT_TRUE(write_file(folder_ / "shoal.json", R"({"format": "python-1"})").ok());
-  const Error error = read_checkpoint(folder_, std::nullopt, false).error();
+  const Error error = StoredModel::open(folder_).error();
   EXPECT_EQ(error.code, Code::kIncompatible);
   EXPECT_NE(to_string(error).find("shoal.load_checkpoint()"), std::string::npos);
 }
 
 TEST_P(CheckpointTest, MissingFolderIsNotFound) {
-  EXPECT_EQ(read_checkpoint(folder_, std::nullopt, true).error().code, Code::kNotFound);
+  EXPECT_EQ(read_checkpoint(folder_, std::nullopt).error().code, Code::kNotFound);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, CheckpointTest,

@@ -116,19 +116,18 @@ Status bring_tokenizer(const ExportOptions& options) {
 
 // The library's own model: what the Hugging Face libraries load.
 Result<Exported> export_model(const ExportOptions& options) {
-  const auto checkpoint = read_checkpoint(options.checkpoint, std::nullopt, false);
+  const auto checkpoint = StoredModel::open(options.checkpoint);
   if (!checkpoint) return checkpoint.error();
   if (Status s = make_empty_folder(options.out); !s) return s.error();
   if (Status s = bring_tokenizer(options); !s) return s.error();
   if (options.tokenizer.empty()) {
-    if (Status s = describe_tokenizer(options, checkpoint->spec); !s) return s.error();
+    if (Status s = describe_tokenizer(options, checkpoint->spec()); !s) return s.error();
   }
-  const ModelSpec& model = checkpoint->spec.model;
+  const ModelSpec& model = checkpoint->spec().model;
   std::vector<TensorToWrite> tensors;
   for (const TensorSlot& slot : parameter_layout(model, whole_model(model))) {
-    const auto values =
-        std::span<const float>(checkpoint->anchor)
-            .subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
+    const auto values = checkpoint->values().subspan(static_cast<std::size_t>(slot.first),
+                                                     static_cast<std::size_t>(slot.count));
     tensors.push_back({slot.name, slot.shape, values});
   }
   const auto done = write_shards(options, std::move(tensors));

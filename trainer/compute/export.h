@@ -27,7 +27,7 @@ struct Exported {
 };
 
 // Holds the model in memory, in fp32. kConflict when `out` is not empty; else as
-// read_checkpoint(), or what the disk says. After a failure `out` is to be deleted.
+// StoredModel::open(), or what the disk says. After a failure `out` is to be deleted.
 Result<Exported> export_checkpoint(const ExportOptions& options);
 
 }  // namespace shoal::trainer

@@ -153,7 +153,7 @@ Status TorchHost::write_checkpoint(const std::filesystem::path& folder,
 
 Result<replica::Checkpoint> TorchHost::read_checkpoint(const std::filesystem::path& folder,
                                                        StageIndex stage) {
-  return trainer::read_checkpoint(folder, stage, true);
+  return trainer::read_checkpoint(folder, stage);
 }
 
 }  // namespace shoal::trainer

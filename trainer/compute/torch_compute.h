@@ -38,6 +38,7 @@ class TorchHost final : public replica::ComputeHost {
                           const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                               StageIndex stage) override;
+  bool writes_beside_training() const override { return true; }
 
  private:
   DeviceChoice device_;

@@ -205,7 +205,7 @@ class WorkerTest : public testing::Test {
     const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_step";
     tell(WriteCheckpointTo{replica_, {CheckpointId(5), key(round)}, folder.string()});
     hear<CheckpointReady>();
-    const auto written = read_checkpoint(folder, 0, true);
+    const auto written = read_checkpoint(folder, 0);
     EXPECT_TRUE(written.ok());
     return written.ok() ? written->step : Steps(-1);
   }

@@ -1,6 +1,7 @@
 // See inner_optimizer.h.
 #include "trainer/model/inner_optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/model/muon.h"
@@ -19,6 +20,13 @@ std::vector<AdamRange> runs_of(const std::vector<AdamRange>& ranges) {
     }
   }
   return runs;
+}
+
+// How much of a vector takes its step at once: two of these are at most 2 bytes per value, and few
+// enough for the calls not to count.
+std::int64_t piece_of(std::int64_t values) {
+  constexpr std::int64_t kLeast = 1 << 16, kMost = 1 << 24;
+  return std::clamp(values / 4, kLeast, kMost);
 }
 
 torch::Tensor matrix_at(const torch::Tensor& flat, const MatrixPlace& place) {
@@ -41,17 +49,31 @@ double InnerOptimizer::gradient_norm(const torch::Tensor& gradient) {
   return std::sqrt(cpu_kernels().sum_of_squares(gradient.numel(), gradient.data_ptr<float>()));
 }
 
-void InnerOptimizer::step(double lr, double gradient_scale, const torch::Tensor& gradient,
-                          torch::Tensor& parameters) {
-  const torch::NoGradGuard no_grad;
+InnerOptimizer::Adam InnerOptimizer::next_adam(double lr, double gradient_scale) {
   ++steps_;
   const auto t = static_cast<double>(steps_);
-  const Adam adam{lr, gradient_scale, 1 - std::pow(spec_.beta1, t), 1 - std::pow(spec_.beta2, t)};
-  if (parameters.device().is_cpu()) {
-    adam_fused(adam, gradient, parameters);
-  } else {
-    adam_by_torch(adam, gradient, parameters);
+  return {lr, gradient_scale, 1 - std::pow(spec_.beta1, t), 1 - std::pow(spec_.beta2, t)};
+}
+
+void InnerOptimizer::step(double lr, double gradient_scale, const torch::Tensor& gradient,
+                          torch::Tensor& parameters) {
+  if (!parameters.device().is_cpu()) {
+    return step_by_torch(lr, gradient_scale, gradient, parameters);
   }
+  const torch::NoGradGuard no_grad;
+  adam_fused(next_adam(lr, gradient_scale), gradient, parameters);
+  muon(lr, gradient_scale, gradient, parameters);
+}
+
+void InnerOptimizer::step_by_torch(double lr, double gradient_scale, const torch::Tensor& gradient,
+                                   torch::Tensor& parameters) {
+  const torch::NoGradGuard no_grad;
+  adam_by_torch(next_adam(lr, gradient_scale), gradient, parameters);
+  muon(lr, gradient_scale, gradient, parameters);
+}
+
+void InnerOptimizer::muon(double lr, double gradient_scale, const torch::Tensor& gradient,
+                          torch::Tensor& parameters) {
   for (const MatrixPlace& place : layout_.matrices) {
     auto momentum = matrix_at(m_, place), values = matrix_at(parameters, place);
     muon_step(lr, lr * spec_.weight_decay, matrix_at(gradient, place) * gradient_scale, momentum,
@@ -83,15 +105,27 @@ void InnerOptimizer::adam_by_torch(const Adam& adam, const torch::Tensor& gradie
     if (!range.decays) continue;
     parameters.narrow(0, range.first, range.count).mul_(1 - adam.lr * spec_.weight_decay);
   }
+  const std::int64_t longest = piece_of(parameters.numel());
   for (const AdamRange& run : runs_) {
-    const auto g = gradient.narrow(0, run.first, run.count) * adam.gradient_scale;
-    auto m = m_.narrow(0, run.first, run.count), v = v_.narrow(0, run.second, run.count);
-    m.mul_(spec_.beta1).add_(g, 1 - spec_.beta1);
-    v.mul_(spec_.beta2).addcmul_(g, g, 1 - spec_.beta2);
-    const auto denominator = v.sqrt().div_(std::sqrt(adam.correction2)).add_(replica::kAdamEps);
-    parameters.narrow(0, run.first, run.count)
-        .addcdiv_(m, denominator, -adam.lr / adam.correction1);
+    for (std::int64_t done = 0; done < run.count; done += longest) {
+      AdamRange piece = run;
+      piece.first += done, piece.second += done;
+      piece.count = std::min(longest, run.count - done);
+      adam_piece(adam, piece, gradient, parameters);
+    }
   }
+}
+
+// Two vectors as long as the piece are in use beside it.
+void InnerOptimizer::adam_piece(const Adam& adam, const AdamRange& piece,
+                                const torch::Tensor& gradient, torch::Tensor& parameters) {
+  const auto g = gradient.narrow(0, piece.first, piece.count) * adam.gradient_scale;
+  auto m = m_.narrow(0, piece.first, piece.count), v = v_.narrow(0, piece.second, piece.count);
+  m.mul_(spec_.beta1).add_(g, 1 - spec_.beta1);
+  v.mul_(spec_.beta2).addcmul_(g, g, 1 - spec_.beta2);
+  const auto denominator = v.sqrt().div_(std::sqrt(adam.correction2)).add_(replica::kAdamEps);
+  parameters.narrow(0, piece.first, piece.count)
+      .addcdiv_(m, denominator, -adam.lr / adam.correction1);
 }
 
 }  // namespace shoal::trainer

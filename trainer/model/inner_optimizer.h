@@ -2,8 +2,8 @@
 // 2019) with decoupled decay on the ranges that decay and bias correction. muon: the matrices of
 // the blocks take the step of muon.h, everything else AdamW's, both at the same learning rate and
 // weight decay. Which value belongs to which, and where its moments are, says optimizer_layout().
-// On the CPU AdamW is one fused pass; on other devices a few torch operations per run of
-// neighbors. One thread at a time.
+// On the CPU AdamW is one fused pass; on other devices a few torch operations on one piece of the
+// vector after another, which need room for a small part of it. One thread at a time.
 #pragma once
 
 #include <vector>
@@ -28,6 +28,10 @@ class InnerOptimizer {
   void step(double lr, double gradient_scale, const torch::Tensor& gradient,
             torch::Tensor& parameters);
 
+  // The same as on other devices than a CPU, to rounding.
+  void step_by_torch(double lr, double gradient_scale, const torch::Tensor& gradient,
+                     torch::Tensor& parameters);
+
   torch::Tensor& m() { return m_; }
   torch::Tensor& v() { return v_; }
   std::int64_t steps() const { return steps_; }
@@ -37,8 +41,13 @@ class InnerOptimizer {
   struct Adam {  // of one step
     double lr, gradient_scale, correction1, correction2;
   };
+  Adam next_adam(double lr, double gradient_scale);
   void adam_fused(const Adam& adam, const torch::Tensor& gradient, torch::Tensor& parameters);
   void adam_by_torch(const Adam& adam, const torch::Tensor& gradient, torch::Tensor& parameters);
+  void adam_piece(const Adam& adam, const AdamRange& piece, const torch::Tensor& gradient,
+                  torch::Tensor& parameters);
+  void muon(double lr, double gradient_scale, const torch::Tensor& gradient,
+            torch::Tensor& parameters);
 
   TrainSpec spec_;
   OptimizerLayout layout_;

@@ -49,6 +49,26 @@ TEST(InnerOptimizer, GradientScaleIsAppliedToTheGradient) {
   EXPECT_TRUE(torch::equal(first.v(), second.v()));
 }
 
+// Two runs, the first of which takes its step in several pieces.
+TEST(InnerOptimizer, PiecesOnADeviceAreTheFusedLoopOnTheHost) {
+  torch::manual_seed(2);
+  constexpr std::int64_t kFirst = 300'001, kSecond = 70'000;
+  const std::vector<AdamRange> ranges = {{0, kFirst, true, 0},
+                                         {kFirst + 5, kSecond, false, kFirst}};
+  auto fused = torch::randn({kFirst + 5 + kSecond}), pieces = fused.clone();
+  const auto untouched = fused.narrow(0, kFirst, 5).clone();
+  InnerOptimizer one(spec_of(), {ranges, {}, kFirst + kSecond}, fused.numel(), torch::kFloat32);
+  InnerOptimizer two(spec_of(), {ranges, {}, kFirst + kSecond}, fused.numel(), torch::kFloat32);
+  for (int i = 0; i < 3; ++i) {
+    const auto gradient = torch::randn_like(fused);
+    one.step(0.01, 0.5, gradient, fused);
+    two.step_by_torch(0.01, 0.5, gradient, pieces);
+  }
+  EXPECT_TRUE(torch::allclose(fused, pieces, 1e-5, 1e-6));
+  EXPECT_TRUE(torch::allclose(one.v(), two.v(), 1e-5, 1e-8));
+  EXPECT_TRUE(torch::equal(pieces.narrow(0, kFirst, 5), untouched));
+}
+
 TEST(InnerOptimizer, LongVectorMatchesTorch) {
   torch::manual_seed(1);
   auto parameters = torch::randn({1000});

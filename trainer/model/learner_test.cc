@@ -10,6 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "trainer/model/slowdown.h"
+#include "trainer/model/stage_model_parts.h"
 #include "trainer/plain/parameter_layout.h"
 
 namespace shoal::trainer {
@@ -86,6 +87,37 @@ TEST_F(LearnerTest, SameSeedSameSteps) {
     ASSERT_FALSE(b->train_step(Steps(i), i * 6, result));
   }
   EXPECT_EQ(parameters(a), parameters(b));
+}
+
+TEST_F(LearnerTest, AFrozenModelAnswersAsTheTrainedOneAndOwnsNoMemory) {
+  const auto trained = make(spec_);
+  StepResult result;
+  ASSERT_FALSE(trained->train_step(Steps(5), 0, result));
+  const auto weights = parameters(trained);
+  std::unique_ptr<StageModel> model;
+  const JobSpec full = with_derived_fields(spec_);
+  ASSERT_FALSE(StageModel::create_frozen(full, {}, weights, model));
+  Learner frozen(*model, nullptr);
+  const std::vector<std::int64_t> text = {116, 104, 101, 32};
+  std::vector<float> expected, logits;
+  ASSERT_FALSE(trained->next_logits(text, expected));
+  ASSERT_FALSE(frozen.next_logits(text, logits));
+  EXPECT_EQ(logits, expected);
+  EXPECT_EQ(model->parameters_in_place(), weights.data());
+  EXPECT_FALSE(model->parts().model.flat_gradient().defined());
+  EXPECT_EQ(model->second_moment_count(), 0);
+}
+
+TEST_F(LearnerTest, RecomputedBlocksTakeTheSameSteps) {
+  const auto kept = make(spec_);
+  spec_.swarm.recompute = Recompute::kRecompute;
+  const auto again = make(spec_);
+  StepResult result;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_FALSE(kept->train_step(Steps(i), i * 6, result));
+    ASSERT_FALSE(again->train_step(Steps(i), i * 6, result));
+  }
+  EXPECT_EQ(parameters(kept), parameters(again));
 }
 
 TEST_F(LearnerTest, NonFiniteStepsAreSkippedAndCounted) {

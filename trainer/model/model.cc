@@ -3,12 +3,13 @@
 
 #include "base/check.h"
 #include "trainer/model/fused_ops.h"
+#include "trainer/model/recompute.h"
 #include "trainer/plain/rope.h"
 
 namespace shoal::trainer {
 namespace {
 
-// Hands out parameters in the order of the layout.
+// Hands out parameters in the order of the layout; without a gradient they have none.
 class Views {
  public:
   Views(const std::vector<TensorSlot>& layout, torch::Tensor flat, torch::Tensor gradient)
@@ -28,6 +29,7 @@ class Views {
     shape[0] = rows;
     next_ += slots;
     auto view = flat_.narrow(0, first.first, count).view(shape).detach();
+    if (!gradient_.defined()) return view;
     view.set_requires_grad(true);
     view.mutable_grad() = gradient_.narrow(0, first.first, count).view(shape);
     return view;
@@ -100,6 +102,8 @@ class StageNetwork : public Network {
   StageNetwork(const ModelSpec& spec, UnitRange units, Cast cast)
       : spec_(spec), units_(units), whole_(whole_model(spec)), cast_(cast) {}
 
+  void recompute_blocks() override { recompute_ = true; }
+
  protected:
   bool has_embedding() const { return units_.first == 0; }
   bool has_head() const { return units_.last == whole_.last; }
@@ -114,6 +118,17 @@ class StageNetwork : public Network {
   torch::Tensor add_head(Views& views, const torch::Tensor& embedding) {
     return *spec_.tie_embeddings ? embedding : register_parameter("head", views.next());
   }
+  // `forward`: of one block. It may be called again when the call of the network is over.
+  template <typename BlockForward>
+  torch::Tensor through_blocks(torch::Tensor x, const BlockForward& forward) const {
+    for (const auto& block : blocks_) {
+      const Forward one = [forward, block](const torch::Tensor& input) {
+        return forward(*block, input);
+      };
+      x = recompute_ ? recomputed(one, x) : one(x);
+    }
+    return x;
+  }
   AttentionShape shape_of(const torch::Tensor& input) const {
     return {input.size(0), input.size(1), spec_.heads, spec_.kv_heads, spec_.head_dim};
   }
@@ -122,6 +137,7 @@ class StageNetwork : public Network {
   UnitRange units_, whole_;
   Cast cast_;
   std::vector<std::shared_ptr<Block>> blocks_;
+  bool recompute_ = false;
 };
 
 class Llama : public StageNetwork<LlamaBlock> {
@@ -140,8 +156,9 @@ class Llama : public StageNetwork<LlamaBlock> {
     const AttentionShape shape = shape_of(input);
     auto x = has_embedding() ? torch::embedding(embedding_, input.reshape({-1}))
                              : input.view({-1, spec_.hidden});
-    for (const auto& block : blocks_) x = block->forward(x, shape, rotary_, cast_);
-    return x;
+    return through_blocks(x, [this, shape](LlamaBlock& block, const torch::Tensor& input) {
+      return block.forward(input, shape, rotary_, cast_);
+    });
   }
   torch::Tensor head(const torch::Tensor& hidden) override {
     return linear(rms_norm(hidden, norm_, spec_.norm_eps), head_, cast_);
@@ -203,8 +220,9 @@ class Gpt2 : public StageNetwork<Gpt2Block> {
                  ? torch::embedding(embedding_, input) + positions_.narrow(0, 0, shape.tokens)
                  : input;
     x = x.view({-1, spec_.hidden});
-    for (const auto& block : blocks_) x = block->forward(x, shape, cast_);
-    return x;
+    return through_blocks(x, [this, shape](Gpt2Block& block, const torch::Tensor& input) {
+      return block.forward(input, shape, cast_);
+    });
   }
   torch::Tensor head(const torch::Tensor& hidden) override {
     return linear(layer_norm(hidden, norm_, norm_bias_, spec_.norm_eps), head_, cast_);
@@ -232,8 +250,21 @@ Model::Model(const ModelSpec& spec, UnitRange units, Precision precision, torch:
   const auto options = torch::TensorOptions().dtype(torch::kFloat32).device(device);
   flat_ = torch::zeros({values}, options);
   flat_gradient_ = torch::zeros({values}, options);
+  build(spec, precision);
+}
+
+Model::Model(const ModelSpec& spec, torch::Tensor weights)
+    : units_(whole_model(spec)),
+      whole_(units_),
+      layout_(parameter_layout(spec, units_)),
+      flat_(std::move(weights)) {
+  SHOAL_CHECK(flat_.numel() == value_count(layout_), "weights of another model");
+  build(spec, Precision::kFp32);
+}
+
+void Model::build(const ModelSpec& spec, Precision precision) {
   Views views(layout_, flat_, flat_gradient_);
-  network_ = make_network(spec, units, views, Cast{precision == Precision::kBf16}, device);
+  network_ = make_network(spec, units_, views, Cast{precision == Precision::kBf16}, flat_.device());
   SHOAL_CHECK(views.done(), "the layout has more parameters than its network");
 }
 

@@ -27,12 +27,17 @@ class Network : public torch::nn::Module {
   virtual torch::Tensor hidden(const torch::Tensor& input) = 0;
   // The head, where the range ends with it: [rows, hidden] -> [rows, vocab].
   virtual torch::Tensor head(const torch::Tensor& hidden) = 0;
+  // From now on the backward pass computes each block once more (recompute.h).
+  virtual void recompute_blocks() = 0;
 };
 
 class Model {
  public:
   // Derived fields of `spec` must be filled. Parameters and gradients start as zeros.
   Model(const ModelSpec& spec, UnitRange units, Precision precision, torch::Device device);
+  // A whole model that only answers, in fp32 on the device of `weights`, which become flat(). It
+  // has no gradients.
+  Model(const ModelSpec& spec, torch::Tensor weights);
 
   bool has_embedding() const { return units_.first == 0; }
   bool has_head() const { return units_.last == whole_.last; }
@@ -48,6 +53,8 @@ class Model {
   Network& network() { return *network_; }
 
  private:
+  void build(const ModelSpec& spec, Precision precision);
+
   UnitRange units_, whole_;
   std::vector<TensorSlot> layout_;
   torch::Tensor flat_, flat_gradient_;

@@ -64,10 +64,21 @@ StageModel::Parts::Parts(const JobSpec& job, UnitRange range, const DeviceChoice
       model(job.model, range, job.train.precision, device),
       optimizer(make_optimizer(job, model)) {
   if (is_ddp(job)) gradient_sum = torch::zeros_like(model.flat());
-  const bool two = job.swarm.schedule == PipelineSchedule::kTwoBufferedWeights;
-  if (!two || range == whole_model(job.model)) return;
+  if (range == whole_model(job.model)) {  // a stage does it as a whole: stage_compute.h
+    if (job.swarm.recompute == Recompute::kRecompute) model.network().recompute_blocks();
+    return;
+  }
+  if (job.swarm.schedule != PipelineSchedule::kTwoBufferedWeights) return;
   older = std::make_unique<Model>(job.model, range, job.train.precision, device);
 }
+
+StageModel::Parts::Parts(const JobSpec& job, const DeviceChoice& on, std::span<const float> weights)
+    : spec(job),
+      units(whole_model(job.model)),
+      choice(on),
+      device(torch_device(on)),
+      model(job.model, host_view(weights).to(device)),
+      optimizer(job.train, {}, 0, model.flat().options()) {}
 
 void StageModel::Parts::renew(std::int64_t step) {
   if (!older || (step & 1) == parity) return;
@@ -114,6 +125,14 @@ MaybeFailure StageModel::create(const JobSpec& spec, UnitRange units, const Devi
   if (auto failure = refuse(spec, units, device)) return failure;
   if (device.kind == DeviceKind::kCpu) use_threads(useful_threads(spec, device.threads));
   return guarded([&] { out.reset(new StageModel(std::make_unique<Parts>(spec, units, device))); });
+}
+
+MaybeFailure StageModel::create_frozen(const JobSpec& spec, const DeviceChoice& device,
+                                       std::span<const float> weights,
+                                       std::unique_ptr<StageModel>& out) {
+  if (device.kind == DeviceKind::kCpu) use_threads(useful_threads(spec, device.threads));
+  return guarded(
+      [&] { out.reset(new StageModel(std::make_unique<Parts>(spec, device, weights))); });
 }
 
 std::int64_t StageModel::value_count() const { return parts_->model.flat().numel(); }

@@ -28,6 +28,12 @@ class StageModel final : public replica::LocalParameters {
   // model, and for bf16 on a CPU), kOutOfMemory, kDeviceLost or kInternal.
   static MaybeFailure create(const JobSpec& spec, UnitRange units, const DeviceChoice& device,
                              std::unique_ptr<StageModel>& out);
+  // A whole model in fp32 that only answers (Learner::next_logits()): it has neither gradients nor
+  // an optimizer, and on a CPU no memory of its own for `weights`, which outlive it and are only
+  // read. Nothing else may be asked of it.
+  static MaybeFailure create_frozen(const JobSpec& spec, const DeviceChoice& device,
+                                    std::span<const float> weights,
+                                    std::unique_ptr<StageModel>& out);
   ~StageModel() override;
 
   std::int64_t value_count() const override;

@@ -11,6 +11,7 @@ namespace shoal::trainer {
 
 struct StageModel::Parts {
   Parts(const JobSpec& spec, UnitRange units, const DeviceChoice& choice);
+  Parts(const JobSpec& spec, const DeviceChoice& choice, std::span<const float> weights);  // frozen
 
   // The weights that passes of an inner step use; their gradients go there.
   Model& of(std::int64_t step) { return older && (step & 1) != parity ? *older : model; }

@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -172,6 +173,30 @@ Result<SafetensorsFile> SafetensorsFile::read_from(int fd, std::filesystem::path
   file.data_start_ = sizeof length + length;
   if (Status s = file.parse_header(header, *size - file.data_start_); !s) return s.error();
   return file;
+}
+
+std::optional<MappedValues> SafetensorsFile::map(const std::vector<ExpectedTensor>& tensors) const {
+  if (tensors.empty()) return std::nullopt;
+  std::optional<std::uint64_t> begin;
+  std::uint64_t end = 0;
+  for (const ExpectedTensor& tensor : tensors) {
+    const auto it = tensors_.find(tensor.name);
+    if (it == tensors_.end()) return std::nullopt;
+    const Entry& entry = it->second;
+    const bool follows = !begin || entry.begin == end;
+    if (!follows || entry.type != "F32" || entry.shape != tensor.shape) return std::nullopt;
+    if (!begin) begin = entry.begin;
+    end = entry.end;
+  }
+  const std::uint64_t first = data_start_ + *begin, length = data_start_ + end;
+  if (first % sizeof(float) != 0) return std::nullopt;
+  void* start = ::mmap(nullptr, length, PROT_READ, MAP_PRIVATE, *fd_, 0);
+  if (start == MAP_FAILED) return std::nullopt;
+  MappedValues mapped;
+  mapped.mapping_ = {start, [length](void* all) { ::munmap(all, length); }};
+  mapped.values_ = {reinterpret_cast<const float*>(static_cast<const std::byte*>(start) + first),
+                    (end - *begin) / sizeof(float)};
+  return mapped;
 }
 
 std::map<std::string, SafetensorsFile::Shape> SafetensorsFile::shapes() const {

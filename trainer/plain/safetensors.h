@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -31,6 +32,24 @@ constexpr std::int64_t bytes_per_value(Precision precision) {
   return precision == Precision::kBf16 ? 2 : 4;
 }
 
+// A tensor that a file is expected to have.
+struct ExpectedTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+};
+
+// Values of a file where the page cache has them: read when they are used, and no memory of the
+// process that another one could not have.
+class MappedValues {
+ public:
+  std::span<const float> values() const { return values_; }
+
+ private:
+  friend class SafetensorsFile;
+  std::shared_ptr<const void> mapping_;  // unmaps it
+  std::span<const float> values_;
+};
+
 // Writes and fsyncs `path`, replacing what was there. bf16 rounds to the nearest, ties to even.
 Status write_safetensors(const std::filesystem::path& path,
                          const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
@@ -52,6 +71,10 @@ class SafetensorsFile {
   // Reads one tensor; kNotFound without it, kIncompatible when shape or type is another one.
   Status read(const std::string& name, const std::vector<std::int64_t>& shape,
               std::span<float> out) const;
+  // All of these as one vector, where they lie in the file in this order without gaps, in fp32.
+  // None: they do not, or the file cannot be mapped; read() them then. The file stays as it is
+  // while it is mapped.
+  std::optional<MappedValues> map(const std::vector<ExpectedTensor>& tensors) const;
   const Metadata& metadata() const { return metadata_; }
 
  private:

@@ -30,6 +30,24 @@ TEST(Safetensors, RoundTrip) {
   EXPECT_EQ(read_b, b);
 }
 
+TEST(Safetensors, NeighborsAreMappedAsOneVector) {
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {-1}, c = {7, 8};
+  const auto path = temp_path("map");
+  ASSERT_TRUE(write_safetensors(path, {{"a", {2, 3}, a}, {"b", {1}, b}, {"c", {2}, c}}, {}).ok());
+  std::optional<MappedValues> mapped;
+  {
+    const auto file = SafetensorsFile::open(path);
+    ASSERT_TRUE(file.ok()) << to_string(file.error());
+    mapped = file->map({{"b", {1}}, {"c", {2}}});
+    EXPECT_FALSE(file->map({{"a", {2, 3}}, {"c", {2}}})) << "b lies between them";
+    EXPECT_FALSE(file->map({{"a", {3, 2}}, {"b", {1}}})) << "another shape";
+    EXPECT_FALSE(file->map({{"a", {2, 3}}, {"x", {1}}})) << "missing";
+  }
+  ASSERT_TRUE(mapped);
+  std::filesystem::remove(path);
+  EXPECT_THAT(mapped->values(), testing::ElementsAre(-1, 7, 8)) << "longer than file and name";
+}
+
 TEST(Safetensors, HeaderIsAlignedAndSaysWhereThingsAre) {
   const std::vector<float> values = {1, 2};
   const auto path = temp_path("header");

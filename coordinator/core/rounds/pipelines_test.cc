@@ -49,6 +49,23 @@ TEST(Pipelines, WaitForEveryStageThenForLateDevices) {
   EXPECT_GE(std::min(replicas[0], replicas[1]), 1);
 }
 
+TEST(Pipelines, KeepTheirDevicesFromLaterJobsWhileTheyWait) {
+  Rig rig;
+  rig.adopt(two_stages());
+  const auto a = rig.join("a");
+  const auto b = rig.join("b");
+  JobSpec later = small_job();
+  later.name = "later";
+  ASSERT_TRUE(rig.submit(later).ok());
+  rig.wait(seconds(1));
+  EXPECT_FALSE(rig.last<Assign>(a) || rig.last<Assign>(b));
+  rig.wait(seconds(3));
+  ASSERT_TRUE(rig.last<Assign>(a) && rig.last<Assign>(b));
+  EXPECT_EQ(rig.last<Assign>(a)->job, JobId(1));
+  EXPECT_EQ(rig.last<Assign>(b)->job, JobId(1));
+  EXPECT_EQ(rig.job(JobId(2)).phase, JobPhase::kQueued);
+}
+
 // Two stages on equal agents, in training.
 struct Piped : Rig {
   explicit Piped(int count = 3, std::optional<Bytes> memory = {}) {

@@ -59,10 +59,7 @@ CostOptions cost_options(const JobSpec& spec) {
   const JobSpec full = with_derived_fields(spec);
   CostOptions options{full.swarm.activations, full.swarm.recompute, 1};
   const std::int64_t stages = full.swarm.stages == 0 ? full.model.layers : full.swarm.stages;
-  if (stages == 1) {
-    options.recompute = Recompute::kKeep;
-    return options;
-  }
+  if (stages == 1) return options;
   const bool narrow = full.swarm.schedule == PipelineSchedule::kOneForwardOneBackward;
   if (full.swarm.schedule == PipelineSchedule::kTwoBufferedWeights) options.weight_versions = 2;
   const double window = narrow ? 1 : SessionOptions{}.window_per_replica;
@@ -78,6 +75,7 @@ CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(option
   SHOAL_CHECK(m.layers > 0 && m.hidden > 0 && options.microbatches_in_flight > 0);
   hidden_ = m.hidden;
   vectors_ = training_vectors(full);
+  whole_recomputes_ = full.swarm.recompute == Recompute::kRecompute;
   tokens_ = full.train.microbatch * m.context;
   boundary_bytes_ = boundary_bytes_of(options.codec, m.hidden);
   units_.push_back(embedding(m));
@@ -113,9 +111,18 @@ std::int64_t CostModel::without_second_moment(UnitRange range) const {
   return muon_workspace_ > 0 ? matrix_sum_[range.last] - matrix_sum_[range.first] : 0;
 }
 
+// Of one microbatch, per token. A whole model recomputes block by block and keeps their inputs; a
+// stage does it as a whole.
+double CostModel::activations_of(UnitRange range) const {
+  const double all = activation_sum_[range.last] - activation_sum_[range.first];
+  if (range != whole() || !whole_recomputes_) return all;
+  const double one = unit(1).activation_values;
+  return all - static_cast<double>(blocks()) * (one - static_cast<double>(hidden_)) + one;
+}
+
 Bytes CostModel::memory(UnitRange range) const {
   const auto tokens = static_cast<double>(tokens_);
-  const double activations = tokens * (activation_sum_[range.last] - activation_sum_[range.first]);
+  const double activations = tokens * activations_of(range);
   const double stash = options_.recompute == Recompute::kRecompute
                            ? tokens * static_cast<double>(hidden_)
                            : activations;

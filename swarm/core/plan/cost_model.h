@@ -63,6 +63,7 @@ class CostModel {
 
  private:
   std::int64_t without_second_moment(UnitRange range) const;
+  double activations_of(UnitRange range) const;
 
   std::vector<UnitCost> units_;
   std::vector<double> flops_sum_;  // prefix sums: the plan asks for every range
@@ -71,6 +72,7 @@ class CostModel {
   CostOptions options_;
   std::int64_t hidden_ = 0, tokens_ = 0, boundary_bytes_ = 0;
   double vectors_ = 0;
+  bool whole_recomputes_ = false;    // swarm.recompute of a job with one stage
   std::int64_t muon_workspace_ = 0;  // values, where there are matrices; 0: not muon
 };
 

@@ -129,6 +129,16 @@ TEST(CostModel, TheWholeModelIsNoPipeline) {
   EXPECT_EQ(model.memory(model.whole()), training_memory(spec));
 }
 
+TEST(CostModel, AWholeModelRecomputesBlockByBlock) {
+  JobSpec spec = spec_of(ModelFamily::kLlama);
+  const CostModel kept(spec, cost_options(spec));
+  spec.swarm.recompute = Recompute::kRecompute;
+  const CostModel recomputed(spec, cost_options(spec));
+  EXPECT_LT(recomputed.memory(kept.whole()), kept.memory(kept.whole()));
+  EXPECT_EQ(recomputed.memory(kept.whole()), training_memory(spec));
+  EXPECT_GT(recomputed.backward_flops(kept.whole()), kept.backward_flops(kept.whole()));
+}
+
 TEST(CostModel, OptionsOfAJobCountWhatAReplicaMayHold) {
   JobSpec spec = spec_of(ModelFamily::kLlama);
   EXPECT_EQ(cost_options(spec).microbatches_in_flight, 1);
