@@ -63,8 +63,8 @@ Result<ProgramUser> find_program_user(const std::string& name) {
                  "make one: useradd --system --no-create-home NAME"};
   }
   if (found->pw_uid == 0 || found->pw_gid == 0) {
-    return Error{Code::kValidation, "must be without privileges, and '" + name + "' is root", kField,
-                 "name a user of its own"};
+    return Error{Code::kValidation, "must be without privileges, and '" + name + "' is root",
+                 kField, "name a user of its own"};
   }
   return ProgramUser{name, found->pw_uid, found->pw_gid};
 }

@@ -48,9 +48,8 @@ class Runtime::Impl {
         membership_(std::move(membership)),
         inputs_(std::make_shared<InputQueue>()),
         core_(core_options()),
-        checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator,
-                                                        options_.core.transfer_limit, poster(),
-                                                        options_.program_user)),
+        checkpoints_(std::make_unique<CheckpointWorker>(
+            options_.coordinator, options_.core.transfer_limit, poster(), options_.program_user)),
         codes_(std::make_unique<CodeStore>(
             folder_->path(), read_from(options_.coordinator, options_.core.transfer_limit),
             poster())) {

@@ -285,7 +285,8 @@ TEST(UploadedCode, WhatAJobLeavesIsUsedAndRemoved) {
   EXPECT_NE(kept.exit_code, 0);
   EXPECT_NE(kept.err.find("is used by job python"), std::string::npos) << kept.err;
   expect_trained(cluster, python_job(40));
-  const std::string folder = cluster.folder().path("checkpoint"), out = cluster.folder().path("out");
+  const std::string folder = cluster.folder().path("checkpoint"),
+                    out = cluster.folder().path("out");
   const Finished downloaded = cluster.shoal({"checkpoint", "download", "python", "-o", folder});
   ASSERT_EQ(downloaded.exit_code, 0) << downloaded.err;
   EXPECT_NE(downloaded.err.find("shoal.load_checkpoint("), std::string::npos) << downloaded.err;
@@ -293,13 +294,12 @@ TEST(UploadedCode, WhatAJobLeavesIsUsedAndRemoved) {
   if (has_binary("shoal-trainer")) {
     const Finished exported = cluster.shoal({"checkpoint", "export", folder, "-o", out});
     EXPECT_EQ(exported.exit_code, 0) << exported.err;
-    const Finished names =
-        run({"env", "PYTHONPATH=" SHOAL_PYTHON_PATH, SHOAL_PYTHON, "-c",
-             "import sys; from shoal import files\n"
-             "there, _ = files.read_tensors(sys.argv[1])\n"
-             "print(there['blocks.0.norm1.weight'].dtype)",
-             out + "/model.safetensors"},
-            60);
+    const Finished names = run({"env", "PYTHONPATH=" SHOAL_PYTHON_PATH, SHOAL_PYTHON, "-c",
+                                "import sys; from shoal import files\n"
+                                "there, _ = files.read_tensors(sys.argv[1])\n"
+                                "print(there['blocks.0.norm1.weight'].dtype)",
+                                out + "/model.safetensors"},
+                               60);
     EXPECT_EQ(names.out, "torch.bfloat16\n") << names.err;
   }
   EXPECT_EQ(cluster.shoal({"file", "rm", sha256.substr(0, 12)}).exit_code, 0);
@@ -455,18 +455,20 @@ TEST(Python, ModelsThatDifferBetweenAgentsAreNotTrained) {
        "trained values on this host"},
       {"    torch.manual_seed(os.getpid())\n" + model, "seed every generator"}};
   for (const auto& [lines, message] : programs) {
-    PythonCluster python(2, replaced(replaced(example(), "import shoal\n", "import shoal\n" + first),
-                                     model, lines));
+    PythonCluster python(
+        2, replaced(replaced(example(), "import shoal\n", "import shoal\n" + first), model, lines));
     ASSERT_EQ(python.cluster.problem(), "");
     TinyJob job = python_job(40);
     job.min_replicas = 2;
     ASSERT_EQ(python.cluster.shoal({"job", "submit", python.cluster.write_job(job)}).exit_code, 0);
-    EXPECT_TRUE(eventually(90, [&, &message = message] {
-      const auto failures = python.failures();
-      return std::ranges::any_of(failures, [&](const auto& one) {
-        return one.find(message) != std::string::npos;
-      });
-    })) << message << "\n"
+    EXPECT_TRUE(eventually(90,
+                           [&, &message = message] {
+                             const auto failures = python.failures();
+                             return std::ranges::any_of(failures, [&](const auto& one) {
+                               return one.find(message) != std::string::npos;
+                             });
+                           }))
+        << message << "\n"
         << python.logs();
   }
 }
