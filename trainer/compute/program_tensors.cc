@@ -25,7 +25,7 @@ Error damaged(const fs::path& file, const std::string& why) {
 
 fs::path head_file(const fs::path& folder, std::size_t stage, std::size_t stages) {
   if (stage == 0) return folder / "shoal.json";
-  char name[48];
+  char name[64];  // two numbers of at most 20 digits
   std::snprintf(name, sizeof name, "shoal-%05zu-of-%05zu.json", stage + 1, stages);
   return folder / name;
 }
