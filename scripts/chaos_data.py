@@ -4,7 +4,7 @@ A dataset of 50 shards (32-bit tokens, 128,256 words) and all checkpoints lie on
 has a mount namespace with a file system of its own in place of the cluster's folder. While one epoch is trained, the
 server is killed in the middle of an upload and stays away, files in an agent's cache are cut and flipped, and an agent
 is replaced by a new one with an empty disk."""
-import itertools
+import collections
 import json
 import os
 import pathlib
@@ -82,13 +82,13 @@ class ObjectStore:
         """All that were answered, in that order."""
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
-    def parts(self):
-        """(upload, part) of each part that was taken, in order."""
+    def uploads(self):
+        """(upload, part) of each part that was taken, and (upload, None) of each upload that was completed, in order."""
         taken = []
         for one in self.requests():
             query = dict(urllib.parse.parse_qsl(one["query"]))
-            if one["method"] == "PUT" and "partNumber" in query and one["status"] == 200:
-                taken.append((query["uploadId"], int(query["partNumber"])))
+            if one["method"] in ("PUT", "POST") and "uploadId" in query and one["status"] == 200:
+                taken.append((query["uploadId"], int(query["partNumber"]) if one["method"] == "PUT" else None))
         return taken
 
 
@@ -204,7 +204,7 @@ class Data(Scenario):
         if fetched > FETCHED_MAX and sight.job["lease_unit"] > 0:
             said.append(f"an epoch fetched {fetched:.3f} times the dataset")
         return {"rounds": cluster.committed(), "damaged": damaged, "fetched": round(fetched, 3),
-                "parts": len(cluster.store.parts()), "broken": said}
+                "parts": sum(part is not None for _, part in cluster.store.uploads()), "broken": said}
 
     @staticmethod
     def shared(cluster):
@@ -215,11 +215,11 @@ class Data(Scenario):
                 yield f"agent-{number} sees {seen}"
 
     def take_store_away(self, cluster):
-        """Within an upload in parts. Returns how many were taken before."""
-        begun = len(cluster.store.parts())
-        cluster.until(lambda: len(cluster.store.parts()) > begun, "no checkpoint is sent in parts")
+        """Within an upload in parts. Returns how much of uploads() was there before."""
+        begun = len(cluster.store.uploads())
+        cluster.until(lambda: len(cluster.store.uploads()) > begun, "no checkpoint is sent in parts")
         cluster.store.kill()
-        taken = len(cluster.store.parts())
+        taken = len(cluster.store.uploads())
         self.pause(self.options.away)
         cluster.store.start()
         return taken
@@ -254,11 +254,11 @@ class Data(Scenario):
     @staticmethod
     def resumed(store, cut_at):
         """What the store had taken of an upload was not sent again."""
-        parts = store.parts()
-        twice = {part for part, same in itertools.groupby(sorted(parts)) if len(list(same)) > 1}
+        taken = store.uploads()
+        twice = {one for one, count in collections.Counter(taken).items() if count > 1 and one[1] is not None}
         if twice:
             yield f"{len(twice)} parts were sent twice, {min(twice)} the first of them"
-        if not {upload for upload, _ in parts[:cut_at]} & {upload for upload, _ in parts[cut_at:]}:
+        if not {upload for upload, _ in taken[:cut_at]} & {upload for upload, _ in taken[cut_at:]}:
             yield "no upload was continued: all were whole when the store went away"
 
     @staticmethod
