@@ -83,7 +83,7 @@ class ObjectStore:
         return [json.loads(line) for line in self.log.read_text().splitlines()]
 
     def uploads(self):
-        """(upload, part) of each part that was taken, and (upload, None) of each upload that was completed, in order."""
+        """(upload, part) of each part that was taken, (upload, None) of each upload that was completed, in order."""
         taken = []
         for one in self.requests():
             query = dict(urllib.parse.parse_qsl(one["query"]))
@@ -175,7 +175,8 @@ class Data(Scenario):
 
     def cluster(self, folder, lines, what):
         per_round = self.options.every * BATCH * self.options.agents
-        windows = int(SHARDS * self.options.shard_tokens * (1 - HELD_OUT) * 0.95 / CONTEXT)  # the ends of chunks are left out
+        # The ends of chunks are left out.
+        windows = int(SHARDS * self.options.shard_tokens * (1 - HELD_OUT) * 0.95 / CONTEXT)
         job = job_text("data", model={"layers": 1, "hidden": 16, "heads": 2, "context": CONTEXT, "vocab": VOCAB,
                                       "tie_embeddings": True},
                        data={"dataset": "words", "tokenizer": "uint32", "val_fraction": HELD_OUT},
