@@ -181,8 +181,7 @@ constexpr const char* kNoLandlock = "this kernel has no Landlock";
 // Agents of `shoal up`, which run what its admin submits, and a folder of code.
 class CodeCluster {
  public:
-  explicit CodeCluster(int agents, std::vector<std::string> flags = {})
-      : cluster(agents, with(std::move(flags), {"--python", SHOAL_PYTHON})) {}
+  explicit CodeCluster(int agents) : cluster(agents, {"--python", SHOAL_PYTHON}) {}
   void write(const std::string& name, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(code_.path(name)).parent_path());
     code_.write(name, text);
@@ -209,11 +208,6 @@ class CodeCluster {
   Cluster cluster;
 
  private:
-  static std::vector<std::string> with(std::vector<std::string> flags,
-                                       const std::vector<std::string>& more) {
-    flags.insert(flags.end(), more.begin(), more.end());
-    return flags;
-  }
   TempFolder code_;
 };
 
@@ -247,7 +241,9 @@ TEST(UploadedCode, RunsAsAUserOfItsOwnWhereTheAgentIsRoot) {
   if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
   if (::geteuid() != 0) GTEST_SKIP() << "only root can run programs as another user";
   if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
-  CodeCluster code(1, {"--program-user", "nobody"});
+  ::setenv("SHOAL_PROGRAM_USER", "nobody", 1);  // of the agents that `shoal up` starts
+  CodeCluster code(1);
+  ::unsetenv("SHOAL_PROGRAM_USER");
   const Cluster& cluster = code.cluster;
   ASSERT_EQ(cluster.problem(), "");
   std::filesystem::permissions(cluster.folder().path(), std::filesystem::perms::others_exec,
