@@ -246,8 +246,11 @@ TEST(UploadedCode, RunsAsAUserOfItsOwnWhereTheAgentIsRoot) {
   ::unsetenv("SHOAL_PROGRAM_USER");
   const Cluster& cluster = code.cluster;
   ASSERT_EQ(cluster.problem(), "");
-  std::filesystem::permissions(cluster.folder().path(), std::filesystem::perms::others_exec,
-                               std::filesystem::perm_options::add);
+  // What leads to the agent's folder is the operator's; `shoal up` keeps it to its own user.
+  for (const char* folder : {"", "up"}) {
+    std::filesystem::permissions(cluster.folder().path(folder), std::filesystem::perms::others_exec,
+                                 std::filesystem::perm_options::add);
+  }
   code.write("train.py",
              "import os\n"
              "print('I am', os.getuid(), os.getgroups(), flush=True)\n" +
