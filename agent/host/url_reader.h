@@ -30,7 +30,7 @@ class UrlReader {
  public:
   static constexpr std::size_t kSignedMax = 4'096;  // URLs that are kept
 
-  // Of objects in a store: `sign` names it, so it is reached in whatever network it is.
+  // Reads objects of a store, in whatever network it is: the coordinator's `sign` names it.
   UrlReader(const objects::Reach& reach, SignUrl sign, const objects::Patience& patience = {});
 
   // kUnavailable: it may work later. Other errors are those of objects/http.h.

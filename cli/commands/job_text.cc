@@ -123,7 +123,7 @@ std::string went_back_text(const Json& job, const JobAround& around, double now)
   return text;
 }
 
-// Of a job that has failed, what came before its failure, which reason and detail tell.
+// For a failed job: what came before the failure itself, which reason and detail tell.
 std::string last_warning(const std::string& phase, const JobAround& around, double now) {
   if (phase == "completed" || phase == "cancelled") return "";
   for (const Json& event : around.warnings) {

@@ -26,9 +26,9 @@ class DataStores {
              std::shared_ptr<objects::CredentialSource> credentials)
       : stores_(std::move(stores)), credentials_(std::move(credentials)) {}
 
-  // Of a shard's URL, which may be one of http(s), too. kValidation: it lies in no store of ours.
+  // Checks a shard's URL; http(s) is valid, too. kValidation: it lies in no store of ours.
   Status check(const std::string& url) const;
-  // Of one that check() takes, in a store. Errors are those of the credentials, too.
+  // Signs a URL of a store that check() accepts. Errors include those of the credentials.
   Result<std::string> sign(const std::string& url) const;
 
  private:
