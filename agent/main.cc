@@ -19,6 +19,7 @@
 #include "agent/host/confinement.h"
 #include "agent/host/device_probe.h"
 #include "agent/host/network.h"
+#include "agent/host/program_user.h"
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
 #include "base/number_text.h"
@@ -53,6 +54,7 @@ struct Flags {
   bool private_urls = false;
   std::string trainer_root, python = "python3";
   std::vector<std::string> code_from;
+  std::string program_user;
   std::string emulated_link;
   std::string relay, relay_advertise;
   double relay_mbit = 0;
@@ -133,6 +135,10 @@ void declare_programs(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_ALLOW_CODE_FROM")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--program-user", flags.program_user,
+                 "user that uploaded code runs as, of an agent that runs as root (default: the "
+                 "agent's own)")
+      ->envname("SHOAL_PROGRAM_USER");
   app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
       ->envname("SHOAL_PYTHON")
       ->capture_default_str();
@@ -319,6 +325,25 @@ Status check_code_from(const Flags& flags) {
   return can_confine();
 }
 
+// An agent that is root gives uploaded code a user of its own, or says that it does not.
+Result<std::optional<ProgramUser>> program_user(const Flags& flags) {
+  if (flags.program_user.empty()) {
+    if (!flags.code_from.empty() && ::geteuid() == 0) {
+      spdlog::warn(
+          "uploaded code runs as root: it has no capabilities, but local services that trust root "
+          "are in its reach (give --program-user, or run the agent as a user of its own)");
+    }
+    return std::optional<ProgramUser>();
+  }
+  if (flags.code_from.empty()) {
+    return Error{Code::kValidation, "needs --allow-code-from", "--program-user",
+                 "name the owners whose code is run, or leave it out"};
+  }
+  auto user = find_program_user(flags.program_user);
+  if (!user.ok()) return user.error();
+  return std::optional(std::move(user).value());
+}
+
 std::string program_of(const Flags& flags) {
   if (!flags.trainer.empty()) return flags.trainer;
   return beside_this_binary(flags.role == "reducer" ? "shoal-reducer" : "shoal-trainer");
@@ -410,6 +435,9 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;
   options.python = flags.python;
+  auto user = program_user(flags);
+  if (!user.ok()) return user.error();
+  options.program_user = std::move(user).value();
   options.core.programs = {!flags.trainer_root.empty(), flags.code_from};
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   if (flags.replica_group) {

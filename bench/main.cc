@@ -165,11 +165,13 @@ int run(int argc, char** argv) {
       add_other(app, "outer", "Which outer step a job of 20 to 500 rounds wants");
   CLI::App* memory_command =
       add_other(app, "memory", "Bytes per parameter that a replica holds in every kind of round");
+  CLI::App* datasets_command =
+      add_other(app, "datasets", "A dataset larger than memory is streamed, one comes over a line");
   CLI::App* kernels_command =
       add_other(app, "kernels", "The CUDA kernels and their variants beside a copy on the device");
   for (CLI::App* command :
        {codec_command, reduce_command, planner_command, pipeline_command, tokenizer_command,
-        trainer_command, convergence_command, memory_command, kernels_command}) {
+        trainer_command, convergence_command, memory_command, datasets_command, kernels_command}) {
     command->add_flag("--json", json, "One JSON object");
   }
 
@@ -188,6 +190,9 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand(memory_command)) {
     return run_beside("shoal-memory", memory_command->remaining(), json);
+  }
+  if (app.got_subcommand(datasets_command)) {
+    return run_beside("shoal-datasets", datasets_command->remaining(), json);
   }
   if (app.got_subcommand(kernels_command)) {
     return run_beside("shoal-kernels", kernels_command->remaining(), json);

@@ -65,6 +65,15 @@ void Contexts::put(SavedContext context) {
   }
 }
 
+void Contexts::put_first(const SavedContext& context) {
+  put(context);
+  const bool others = std::ranges::any_of(all, [&](const SavedContext& one) {
+    return one.addr == context.addr && one.name != context.name;
+  });
+  const SavedContext* chosen = find(current);
+  if (others && (chosen == nullptr || chosen->addr == context.addr)) current = context.name;
+}
+
 bool Contexts::remove(const std::string& name) {
   if (current == name) current.clear();
   return std::erase_if(all, [&](const SavedContext& one) { return one.name == name; }) > 0;

@@ -37,6 +37,9 @@ struct Contexts {
   const SavedContext* at(const std::string& origin) const;  // the chosen one first
   void put(SavedContext context);                           // replaces the one of its name
   bool remove(const std::string& name);                     // false: there is none
+  // The same, where the cluster of `context` has taken over an address that others have, too: at()
+  // finds this one. A chosen context of another address stays chosen.
+  void put_first(const SavedContext& context);
 };
 
 std::string to_toml(const Contexts& contexts);

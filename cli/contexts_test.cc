@@ -48,6 +48,20 @@ TEST_F(ContextsTest, AreKeptForTheirOwnerOnly) {
   EXPECT_EQ(fs::status(file()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
+TEST_F(ContextsTest, TheClusterOfUpTakesItsAddressOver) {
+  const SavedContext old{"127.0.0.1", kUp.addr, "secret of a cluster that is no more", "", ""};
+  Contexts contexts{old.name, {kTeam, old}};
+  contexts.put_first(kUp);
+  EXPECT_EQ(*contexts.at(kUp.addr), kUp);
+  EXPECT_NE(contexts.find(old.name), nullptr) << "it can be chosen again";
+  Contexts chosen{kTeam.name, {kTeam, old}};
+  chosen.put_first(kUp);
+  EXPECT_EQ(chosen.current, kTeam.name) << "of another address";
+  Contexts alone{"", {kTeam}};
+  alone.put_first(kUp);
+  EXPECT_EQ(alone.current, "");
+}
+
 TEST_F(ContextsTest, AFileThatOthersCanReadIsRefusedWithTheRemedy) {
   ASSERT_TRUE(change_contexts(file(), [](Contexts& contexts) { contexts.put(kUp); }).ok());
   fs::permissions(file(), fs::perms::others_read, fs::perm_options::add);

@@ -363,24 +363,9 @@ class Tree {
 
   void add_datasets() {
     CLI::App* dataset = group("dataset", "what jobs train on");
-    CLI::App* add = leaf(dataset, "add", "upload files as a dataset; continues where it stopped",
-                         [this] { return dataset_add(common_.context(), dataset_); });
-    add->add_option("NAME", dataset_.name, "a new name")->required();
-    add->add_option("FILES", dataset_.files,
-                    "its shards, in this order: files; URLs (https, s3) whose content stays there; "
-                    "or one folder of `shoal dataset prepare`")
-        ->required();
-    add->add_option("--tokens", dataset_.tokens,
-                    "how they lie in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
-        ->check(CLI::IsMember({"bytes", "uint16", "uint32"}));
-    add->add_option(
-           "--tokenizer", dataset_.tokenizer,
-           "tokenizer.json of the tokens, which jobs then know [that of a prepared folder]")
-        ->type_name("FILE");
-    add->add_option("--credentials", dataset_.credentials,
-                    "file with your key of s3://…, as ~/.aws/credentials [AWS_ACCESS_KEY_ID, "
-                    "AWS_SECRET_ACCESS_KEY]")
-        ->type_name("FILE");
+    add_dataset_flags(*leaf(dataset, "add", "upload files as a dataset; continues where it stopped",
+                            [this] { return dataset_add(common_.context(), dataset_); }),
+                      dataset_);
     leaf(dataset, "ls", "all datasets", [this] { return dataset_ls(common_.context()); });
     const auto of_one = [&](const char* verb, const char* what,
                             Result<int> (*run)(const Context&, const std::string&)) {

@@ -64,4 +64,26 @@ void add_prepare_flags(CLI::App& command, PrepareDatasetOptions& options) {
   take_threads(command, options.threads);
 }
 
+void add_dataset_flags(CLI::App& command, DatasetOptions& options) {
+  command.add_option("NAME", options.name, "a new name")->required();
+  command
+      .add_option("FILES", options.files,
+                  "its shards, in this order: files; URLs (https, s3) whose content stays there; "
+                  "or one folder of `shoal dataset prepare`")
+      ->required();
+  command
+      .add_option("--tokens", options.tokens,
+                  "how they lie in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
+      ->check(CLI::IsMember({"bytes", "uint16", "uint32"}));
+  command
+      .add_option("--tokenizer", options.tokenizer,
+                  "tokenizer.json of the tokens, which jobs then know [that of a prepared folder]")
+      ->type_name("FILE");
+  command
+      .add_option("--credentials", options.credentials,
+                  "file with your key of s3://…, as ~/.aws/credentials [AWS_ACCESS_KEY_ID, "
+                  "AWS_SECRET_ACCESS_KEY]")
+      ->type_name("FILE");
+}
+
 }  // namespace shoal::cli

@@ -1,7 +1,8 @@
-// The flags of `shoal tokenizer` and of `shoal dataset prepare`, bound to what commands/tokenizer.h
-// takes. main.cc has the commands themselves.
+// The flags of `shoal tokenizer`, `shoal dataset prepare` and `shoal dataset add`, bound to what
+// commands/ takes. main.cc has the commands themselves.
 #pragma once
 
+#include "cli/commands/commands.h"
 #include "cli/commands/tokenizer.h"
 
 namespace CLI {
@@ -14,5 +15,6 @@ void add_train_flags(CLI::App& command, TrainTokenizerOptions& options);
 void add_encode_flags(CLI::App& command, EncodeOptions& options);
 void add_decode_flags(CLI::App& command, EncodeOptions& options);
 void add_prepare_flags(CLI::App& command, PrepareDatasetOptions& options);
+void add_dataset_flags(CLI::App& command, DatasetOptions& options);
 
 }  // namespace shoal::cli

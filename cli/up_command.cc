@@ -124,7 +124,7 @@ void keep_context(const UpState& state) {
         std::erase_if(contexts.all, [](const SavedContext& one) {
           return is_of_up(one) && access(one.token_file.c_str(), F_OK) != 0;
         });
-        contexts.put(context_of_up(state.addresses));
+        contexts.put_first(context_of_up(state.addresses));
       });
   if (kept.ok()) return;
   say("The commands' token could not be kept: " + to_string(kept.error()));

@@ -265,6 +265,23 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
   return error;
 }
 
+// Uploaded files, and where else shards of datasets may lie.
+struct Uploads {
+  std::unique_ptr<FileStore> files;
+  DataStores stores;
+};
+
+Result<Uploads> open_uploads(const Config& config, Store& store) {
+  const auto stores = open_data_stores(config);
+  if (!stores) return stores.error();
+  const auto check_url = [stores = *stores](const std::string& url) { return stores.check(url); };
+  auto files = FileStore::open(
+      {.folder = config.file_root(), .each_owner = config.files_each_owner, .check_url = check_url},
+      store);
+  if (!files) return files.error();
+  return Uploads{std::move(*files), *stores};
+}
+
 Status serve(const Config& config, ServiceManager& manager) {
   auto store = open_store(config.data_dir, config.history);
   if (!store) return store.error();
@@ -280,13 +297,7 @@ Status serve(const Config& config, ServiceManager& manager) {
       [&](AuditRecord record) { (*people)->note(std::move(record), [](const Status&) {}); },
       [&] { return (*people)->now(); });
   const GrpcLog grpc_log(refusals);
-  const auto data_stores = open_data_stores(config);
-  if (!data_stores) return data_stores.error();
-  auto uploads = FileStore::open(
-      {.folder = config.file_root(),
-       .each_owner = config.files_each_owner,
-       .check_url = [&](const std::string& url) { return data_stores->check(url); }},
-      **store);
+  auto uploads = open_uploads(config, **store);
   if (!uploads) return uploads.error();
   auto shelves = open_shelves(config, **store);
   if (!shelves) return shelves.error();
@@ -303,9 +314,9 @@ Status serve(const Config& config, ServiceManager& manager) {
   }
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
-  FileTransfer file_transfer(**uploads, **runtime, (*store)->reader(),
+  FileTransfer file_transfer(*uploads->files, **runtime, (*store)->reader(),
                              std::chrono::milliseconds(config.core.transfer_limit.ms()),
-                             *data_stores);
+                             uploads->stores);
   auto agents = start_agents(config, **machines, refusals, *shelves, file_transfer, **runtime);
   if (!agents) return agents.error();
   (*machines)->on_revoked([&](AgentId machine) {
@@ -320,8 +331,8 @@ Status serve(const Config& config, ServiceManager& manager) {
     if (*webhook) (*webhook)->wake();
   });
   auto http =
-      start_http(config, (*agents)->address(), **machines, **people, **uploads, webhook->get(),
-                 shelves->bucket.get(), exporter.get(), refusals, **runtime);
+      start_http(config, (*agents)->address(), **machines, **people, *uploads->files,
+                 webhook->get(), shelves->bucket.get(), exporter.get(), refusals, **runtime);
   if (!http) return http.error();
   served = http->get();
   const Digest loaded = (*runtime)->digest();

@@ -89,7 +89,8 @@ const Ineffective kIneffective[] = {
      "set sync.codec = 'sparse2'",
      [](JobOptions& s) { s.sync.codec = CodecKind::kInt8, s.sync.topology = Topology::kRing; }},
     {kPipeline, "set swarm.stages above 1", [](JobOptions& s) { s.swarm.stages = 1; }},
-    {{"/swarm/activations", "/swarm/schedule", "/swarm/recompute"}, "set swarm.stages above 1",
+    {{"/swarm/activations", "/swarm/schedule", "/swarm/recompute"},
+     "set swarm.stages above 1",
      [](JobOptions& s) {
        s.trainer.kind = TrainerKind::kPython, s.trainer.entry = "train.py";
        s.train.join = JoinMoments::kAuto;

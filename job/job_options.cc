@@ -252,6 +252,12 @@ void check_learning_rate(const TrainSpec& train, FieldChecker& checker) {
   const bool ends_at_min = train.schedule == Schedule::kCosine;
   checker.require(train.min_lr >= 0 && (!ends_at_min || train.min_lr <= train.lr), "/train/min_lr",
                   "must be from 0 to lr (" + text_of(train.lr) + ")", train.min_lr);
+}
+
+// A program has a schedule of its own.
+void check_warmup(const JobOptions& options, FieldChecker& checker) {
+  const TrainSpec& train = options.train;
+  if (options.trainer.kind == TrainerKind::kPython) return;
   checker.require(train.warmup.count() >= 0 && train.warmup < train.steps, "/train/warmup",
                   "must be 0 or more and less than train.steps (" + text_of(train.steps.count()) +
                       "); the default is " + text_of(TrainSpec().warmup.count()),
@@ -497,6 +503,7 @@ std::vector<FieldError> validate(const JobOptions& options) {
   check_model(options, checker);
   check_data(options.data, checker);
   check_train(options.train, checker);
+  check_warmup(options, checker);
   check_optimizer(options, checker);
   check_join(options, checker);
   check_sync(options, checker);

@@ -436,6 +436,9 @@ TEST(JobOptions, AProgramIsAPathBeneathARootAndTakesItsOwnSteps) {
   options.train.join = JoinMoments::kMoments;
   EXPECT_EQ(pointers(options), std::vector<std::string>{"/train/join"});
   options.train.join = JoinMoments::kAuto;
+  options.train.warmup = options.train.steps;
+  EXPECT_THAT(validate(options), testing::IsEmpty())
+      << "its schedule is its own, and so its warmup";
   options.model.init = "ckpt_7";
   EXPECT_THAT(validate(options), testing::IsEmpty());
   options.model.init = "hf:models:llama";

@@ -10,6 +10,7 @@
 namespace shoal::objects {
 namespace {
 
+constexpr std::size_t kTextMax = 1024;
 constexpr std::int64_t kPartMibMin = 5, kPartMibMax = 5 * 1024;  // S3's own bounds
 
 Error refused(const std::string& field, std::string message, std::string remedy = {}) {
@@ -79,6 +80,9 @@ Status set(Location& location, const std::string& key, const std::string& value,
 }  // namespace
 
 Result<Location> read_location(const std::string& text, const std::string& field) {
+  if (text.size() > kTextMax) {
+    return refused(field, "a location has at most " + std::to_string(kTextMax) + " characters");
+  }
   constexpr std::string_view kScheme = "s3://";
   if (!text.starts_with(kScheme))
     return refused(field, "must begin with s3://, got '" + shown_text(text, false) + "'");

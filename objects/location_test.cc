@@ -30,6 +30,9 @@ TEST(Location, OtherTextIsRefusedByName) {
     EXPECT_EQ(refused.error().field, "--checkpoint-store");
     EXPECT_NE(refused.error().remedy, "");
   }
+  const auto endless = read_location("s3://bucket?region=" + std::string(4000, '\xff'), "url");
+  ASSERT_FALSE(endless.ok());
+  EXPECT_LT(endless.error().message.size(), 100u) << "what was given is not said again";
 }
 
 TEST(Location, AnObjectIsItsKeyInTheWholeBucket) {

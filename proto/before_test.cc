@@ -127,7 +127,8 @@ TEST(VersionBefore, WhatIsSentIsTheSameJob) {
        {"", "[sync]\nalgorithm = 'none'\n", "[sync]\nalgorithm = 'ddp'\ncodec = 'fp32'\n",
         "[sync]\nalgorithm = 'local_sgd'\nevery = 7\n", "[sync]\nalgorithm = 'async'\n",
         "[sync]\nevery = '30s'\n[sync.outer]\nlr = 1.0\nmomentum = 0.0\n",
-        "[sync]\ntopology = 'moshpit'\n", "[model]\nlayers = 3\n[model.rope]\nbase = 1e6\n",
+        "[sync]\ntopology = 'moshpit'\ncodec = 'fp32'\n",
+        "[model]\nlayers = 3\n[model.rope]\ntheta = 1e6\n",
         "[swarm]\nstages = 2\n[train]\nbetas = [0.8, 0.9]\n"}) {
     const auto read = read_spec_toml("name = 'a'\n[data]\ntrain = '/x'\n" + std::string(more));
     ASSERT_FALSE(read.problems) << more << ": " << read.problems->summary;

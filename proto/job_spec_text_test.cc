@@ -420,6 +420,17 @@ TEST(SpecText, SyntaxErrorsCarryLineAndColumn) {
   EXPECT_TRUE(read_spec_toml("name = 'a'\nname = 'b'").problems->syntax);
 }
 
+TEST(SpecText, LettersBeyondAsciiStandInQuotes) {
+  const auto refused = read_spec_toml(minimal("# \xD0\x9E\n[model]\nlayers\xD0\x9E = 2\n"));
+  ASSERT_TRUE(refused.problems && refused.problems->syntax);
+  EXPECT_THAT(refused.problems->summary, HasSubstr("line 6"));
+  const auto taken = read_spec_toml(
+      "\xEF\xBB\xBFname = 'a' # \xD0\x9E\n[data]\n"
+      "train = \"\"\"/x\xD0\x9E\"\"\"\"\n");
+  ASSERT_FALSE(taken.problems) << taken.problems->summary;
+  EXPECT_EQ(taken.spec.data.train, "/x\xD0\x9E\"");
+}
+
 TEST(SpecText, NotAnObjectAndTooLarge) {
   EXPECT_TRUE(read_spec_json("[]").problems->syntax);
   EXPECT_TRUE(read_spec_json("").problems->syntax);

@@ -11,13 +11,23 @@ namespace {
 
 constexpr int kKeyPartsMost = 32;  // of one key: a.b.c has three
 
-// Whether some key has so many parts. Each is a table in the one before, and toml++ takes a stack
-// frame for each when it lets go of them: it bounds the nesting of values, not that of keys. Where
-// the text is no TOML this may be wrong, which is refused anyway.
-bool has_deep_key(std::string_view text) {
+std::string line_of(std::string_view text, std::size_t at) {
+  return std::to_string(1 + std::ranges::count(text.substr(0, at), '\n'));
+}
+
+// What toml++ 3.3 is not to see; empty: nothing. A key of many parts: each is a table in the one
+// before, and it takes a stack frame for each when it lets go of them; it bounds the nesting of
+// values, not that of keys. A letter beyond ASCII outside of quotes: its tables of such letters
+// have gaps, and reach what they call unreachable. Where the text is no TOML this may miss some.
+std::string unfit(std::string_view text) {
   int dots = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  const std::size_t begin = text.starts_with("\xEF\xBB\xBF") ? 3 : 0;
+  for (std::size_t i = begin; i < text.size(); ++i) {
     const char c = text[i];
+    if (static_cast<unsigned char>(c) >= 0x80) {
+      return "not valid TOML at line " + line_of(text, i) +
+             ": letters beyond ASCII must stand in quotes";
+    }
     if (c == '#') {
       i = std::min(text.find('\n', i), text.size());
       dots = 0;
@@ -30,13 +40,17 @@ bool has_deep_key(std::string_view text) {
         if (c == '"' && text[i] == '\\') ++i;
       }
       i += end.size() - 1;
+      // A text of many lines may end with quotes of its own.
+      for (int more = 0; many_lines && more < 2 && i + 1 < text.size() && text[i + 1] == c; ++more)
+        ++i;
     } else if (c == '.') {
-      if (++dots >= kKeyPartsMost) return true;
+      if (++dots < kKeyPartsMost) continue;
+      return "a key has more than " + std::to_string(kKeyPartsMost) + " parts";
     } else if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) {
       dots = 0;
     }
   }
-  return false;
+  return {};
 }
 
 class Converter {
@@ -82,9 +96,7 @@ class Converter {
 }  // namespace
 
 std::variant<TomlTree, std::string> read_toml(std::string_view text) {
-  if (has_deep_key(text)) {
-    return "a key has more than " + std::to_string(kKeyPartsMost) + " parts";
-  }
+  if (std::string complaint = unfit(text); !complaint.empty()) return complaint;
   try {
     return Converter().take(toml::parse(text));
   } catch (const toml::parse_error& error) {

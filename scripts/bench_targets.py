@@ -68,7 +68,7 @@ def in_memory(table, options):
             table.add(f"{codec} in memory, of the time before", SLOWER,
                       now / statistics.median(seconds["before", codec]), "")
         if gloo:
-            table.add(f"{codec} in memory, speed of gloo's ring over TCP", 1.8, statistics.median(gloo) / now, "x", False)
+            table.add(f"{codec} in memory, beside gloo's ring over TCP", 1.8, statistics.median(gloo) / now, "x", False)
 
 
 def over_tls(table, options):
@@ -104,7 +104,8 @@ def of_agents(table, options):
     if not done.stdout.startswith("{"):  # the exit code says only whether the bound was missed
         raise Failed(f"{script.name}: {(done.stderr.strip() or 'no result').splitlines()[-1]}")
     found = json.loads(done.stdout)
-    table.add(f"{options.agents} agents over mutual TLS, of a core", 12 * options.agents / 1000, 100 * found["core"], "%")
+    table.add(f"{options.agents} agents over mutual TLS", 12 * options.agents / 1000, 100 * found["core"],
+              "% of a core")
 
 
 def main():

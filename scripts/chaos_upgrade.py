@@ -42,8 +42,11 @@ class Upgrade(Scenario):
         watch, took = Watch(cluster), {}
         cluster.bin = self.options.bin.resolve()
         took["coordinator_s"] = self.replace_coordinator(cluster, watch)
+        # An agent of the version before is given a replica by the new coordinator.
+        took["orders_s"] = self.replace_trainer(cluster, watch, 0, self.options.old.resolve())
         took["agents_s"] = max(self.replace_agent(cluster, watch, number) for number in range(cluster.count))
-        took["trainers_s"] = max(self.replace_trainer(cluster, watch, number) for number in range(cluster.count))
+        took["trainers_s"] = max(self.replace_trainer(cluster, watch, number, cluster.bin)
+                                 for number in range(cluster.count))
         counts = watch.events()
         if refused := counts.get("agent_refused", 0):
             watch.say(f"{refused} agents were refused")
@@ -90,14 +93,14 @@ class Upgrade(Scenario):
             watch.say(f"agent-{number} was replaced, and trainer {trainers} became {cluster.trainers(number)}")
         return took
 
-    def replace_trainer(self, cluster, watch, number):
-        """The next one loads the state from a trainer of either version."""
+    def replace_trainer(self, cluster, watch, number, programs):
+        """The next one is of these programs, and loads the state from a trainer of either version."""
         watch.look()
         before, old = watch.highest, cluster.trainers(number)
         for pid in old:
             send(pid, signal.SIGKILL)
         took = self.goes_on(cluster, watch, f"after the trainer of agent-{number}", before)
         now = set(cluster.trainers(number)) - set(old)
-        if not now or any(program_of(pid) != cluster.bin for pid in now):
-            watch.say(f"agent-{number} has no trainer of the new programs")
+        if not now or any(program_of(pid) != programs for pid in now):
+            watch.say(f"agent-{number} has no trainer out of {programs}")
         return took

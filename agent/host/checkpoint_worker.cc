@@ -132,10 +132,12 @@ void CheckpointWorker::Lane::run() {
 
 // ---- all of them
 
-CheckpointWorker::CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post)
+CheckpointWorker::CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post,
+                                   std::optional<ProgramUser> reader)
     : endpoint_(std::move(endpoint)),
       silence_(silence),
       post_(std::move(post)),
+      reader_(std::move(reader)),
       watcher_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 CheckpointWorker::~CheckpointWorker() {
@@ -302,7 +304,8 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   const grpc::Status status = reader->Finish();
   if (!received.ok()) return received;
   if (!status.ok()) return ended(job, status);
-  return receiver->finish(job.folder);
+  if (Status s = receiver->finish(job.folder); !s.ok() || !reader_) return s;
+  return let_read(job.folder, *reader_);
 }
 
 Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {

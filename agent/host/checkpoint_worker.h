@@ -16,6 +16,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -23,6 +24,7 @@
 
 #include "agent/core/io.h"
 #include "agent/host/coordinator_link.h"
+#include "agent/host/program_user.h"
 #include "objects/http.h"
 #include "threads/mutex.h"
 
@@ -37,7 +39,9 @@ class CheckpointWorker {
 
   // `silence`: a transfer in which nothing moves for so long, and for what its size takes to read,
   // is broken off.
-  CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post);
+  // `reader`: who else reads what is fetched.
+  CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post,
+                   std::optional<ProgramUser> reader = {});
   ~CheckpointWorker();  // breaks off what runs
 
   void fetch(const FetchCheckpoint& effect);
@@ -110,6 +114,7 @@ class CheckpointWorker {
   const CoordinatorEndpoint endpoint_;
   const Duration silence_;
   const Post post_;
+  const std::optional<ProgramUser> reader_;
   std::atomic<Clock::time_point> carried_until_{Clock::time_point::min()};
   Lane fetches_{post_}, uploads_{post_};
   std::jthread watcher_;  // last: it uses the others

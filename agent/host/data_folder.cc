@@ -63,6 +63,17 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
   return folder;
 }
 
+Status DataFolder::let_in(const ProgramUser& user) const {
+  for (const char* inside : {"", "/code", "/scratch"}) {
+    std::error_code error;
+    fs::create_directories(path_ + inside, error);
+    if (Status s = let_pass(path_ + inside, user); !s.ok()) return s;
+  }
+  if (Status s = let_read(path_ + "/" + kFetchedFolder, user); !s.ok()) return s;
+  if (Status s = let_write(path_ + "/" + kWrittenFolder, user); !s.ok()) return s;
+  return private_folder_.empty() ? Status() : let_pass(private_folder_, user);
+}
+
 // A later fetch finds these files in the form of a partial transfer.
 Status DataFolder::keep_fetched() const {
   std::vector<std::string> whole;
@@ -123,7 +134,7 @@ Status DataFolder::make_private_folder() {
   const int why = made ? 0 : errno;
   if (!made && why != EEXIST) return failed("create", folder, std::strerror(why));
   const bool own = lstat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode) &&
-                   info.st_uid == geteuid() && (info.st_mode & 077) == 0;
+                   info.st_uid == geteuid() && (info.st_mode & 067) == 0;
   if (!own) return failed("use", folder, "it is not a folder of this user alone");
   private_folder_ = folder;
   return {};

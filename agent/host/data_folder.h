@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "agent/host/program_user.h"
 #include "base/result.h"
 #include "threads/file_lock.h"
 
@@ -20,6 +21,9 @@ class DataFolder {
   ~DataFolder();
   DataFolder(const DataFolder&) = delete;
   DataFolder& operator=(const DataFolder&) = delete;
+
+  // Programs of that user reach what is theirs in it; the key stays the agent's alone.
+  Status let_in(const ProgramUser& user) const;
 
   const std::string& path() const { return path_; }  // absolute
   const std::string& uid() const { return uid_; }    // 32 hex characters, made once

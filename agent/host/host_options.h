@@ -8,6 +8,7 @@
 #include "agent/core/agent.h"
 #include "agent/host/coordinator_link.h"
 #include "agent/host/network.h"
+#include "agent/host/program_user.h"
 #include "agent/host/relay_host.h"
 #include "data/data_roots.h"
 #include "objects/reach.h"
@@ -24,11 +25,12 @@ struct HostOptions {
   std::string trainer;             // program
   std::string trainer_root;        // beneath which jobs' programs are; empty: none are run
   std::string python = "python3";  // which runs them; found in PATH
-  int threads = 1;                 // of each CPU trainer
-  int replica_group = 1;           // devices that train one replica together; 1: each its own
-  double speed = 1;                // trainers pretend to be this share of their device
-  data::DataRoots data_roots;      // beneath which jobs may read
-  objects::Reach data_reach;       // of URLs of datasets
+  std::optional<ProgramUser> program_user = {};  // of uploaded ones; none: the agent's own
+  int threads = 1;                               // of each CPU trainer
+  int replica_group = 1;       // devices that train one replica together; 1: each its own
+  double speed = 1;            // trainers pretend to be this share of their device
+  data::DataRoots data_roots;  // beneath which jobs may read
+  objects::Reach data_reach;   // of URLs of datasets
   Bytes data_cache = mebibytes(16 << 10);  // most that datasets may take of the disk; 0: none
   std::string emulated_link;               // what trainers pretend to have; empty: the real line
   Duration trainer_ping = seconds(2);      // one hangs after two of these and detach_limit

@@ -169,6 +169,11 @@ Status take_from_code(const StartTrainer& start, const HostOptions& options,
   }
   auto own = own_folder(start.trainer.slot, folder);
   if (!own.ok()) return own.error();
+  if (options.program_user) {
+    if (Status s = let_read(code, *options.program_user); !s.ok()) return s.error();
+    if (Status s = give(*own, *options.program_user); !s.ok()) return s.error();
+    process.user = options.program_user;
+  }
   auto rules = ConfinementRules::make(confinement_of(start, options, folder, code, *own));
   if (!rules.ok()) return rules.error();
   process.rules = std::make_shared<ConfinementRules>(std::move(rules).value());

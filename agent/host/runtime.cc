@@ -48,8 +48,8 @@ class Runtime::Impl {
         membership_(std::move(membership)),
         inputs_(std::make_shared<InputQueue>()),
         core_(core_options()),
-        checkpoints_(std::make_unique<CheckpointWorker>(options_.coordinator,
-                                                        options_.core.transfer_limit, poster())),
+        checkpoints_(std::make_unique<CheckpointWorker>(
+            options_.coordinator, options_.core.transfer_limit, poster(), options_.program_user)),
         codes_(std::make_unique<CodeStore>(
             folder_->path(), read_from(options_.coordinator, options_.core.transfer_limit),
             poster())) {
@@ -83,6 +83,9 @@ class Runtime::Impl {
       return server.error();
     }
     server_ = std::move(server).value();
+    if (options_.program_user) {
+      if (Status s = let_write(folder_->socket_path(), *options_.program_user); !s.ok()) return s;
+    }
     return open_data();
   }
 
@@ -379,6 +382,9 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
   }
   auto folder = DataFolder::open(options.data_dir);
   if (!folder.ok()) return folder.error();
+  if (options.program_user) {
+    if (Status in = (*folder)->let_in(*options.program_user); !in.ok()) return in.error();
+  }
   std::shared_ptr<Membership> membership;
   if (!options.coordinator.credentials) {
     auto opened = Membership::open({.folder = (*folder)->path(),

@@ -519,6 +519,25 @@ TEST_F(RuntimeTest, AStopEndsTrainersOfTheLastStartToo) {
   EXPECT_FALSE(process_with(before[0].process.pid).has_value());
 }
 
+// As agents of 0.2.0 first wrote it, which had fewer flags.
+TEST_F(RuntimeTest, TheTrainersOfTheVersionBeforeGoOn) {
+  serve();
+  const auto before = roster();
+  handed_over();
+  Digester digester;
+  digester.add(static_cast<std::int32_t>(DeviceKind::kCpu)).add("cpu");
+  digester.add("127.0.0.1").add(1).add(1).add(0.5);  // host, threads, group, speed
+  digester.add(options().data_roots.to_text()).add("").add(0).add(0);  // line, ports
+  const std::string path = folder_.path() + "/agent/trainers";
+  auto changed = read_roster(path);
+  ASSERT_TRUE(changed.ok());
+  changed->settings = to_hex(digester.finish());
+  ASSERT_TRUE(write_roster(path, *changed).ok());
+  start(options());
+  ASSERT_EQ(coordinator_.hello(2).replicas.size(), 1u);
+  EXPECT_TRUE(process_with(before[0].process.pid).has_value());
+}
+
 TEST_F(RuntimeTest, OtherFlagsEndTheTrainersOfTheLastStart) {
   serve();
   const auto before = roster();

@@ -72,10 +72,13 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // In the child, between fork and exec: only calls that are safe in a copy of a threaded process.
-[[noreturn]] void become(const ProcessOptions& options, char* const* arguments,
-                         char* const* environment, int output, int failure) {
+[[noreturn]] void run_program(const ProcessOptions& options, char* const* arguments,
+                              char* const* environment, int output, int failure) {
   setsid();
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) give_up(failure, errno);
+  if (options.user) {
+    if (const int error = become(*options.user); error != 0) give_up(failure, error);
+  }
   if (options.rules != nullptr) {
     if (const int error = options.rules->enter(); error != 0) give_up(failure, error);
   }
@@ -137,7 +140,8 @@ pid_t spawn(const ProcessOptions& options, int output) {
   const pid_t pid = Children::of_this_process().start([&] {
     const pid_t child = fork();
     if (child != 0) return child;
-    become(options, command_pointers.data(), environment_pointers.data(), output, failure.write);
+    run_program(options, command_pointers.data(), environment_pointers.data(), output,
+                failure.write);
   });
   const int fork_error = errno;
   close(failure.write);

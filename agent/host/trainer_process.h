@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "agent/host/confinement.h"
 #include "agent/host/output_tail.h"
 #include "agent/host/process_id.h"
+#include "agent/host/program_user.h"
 #include "base/result.h"
 #include "threads/mutex.h"
 
@@ -29,6 +31,7 @@ struct ProcessOptions {
   // Beginnings of what start() takes from the daemon's environment; none: all but its tokens.
   std::vector<std::string> inherited = {};
   std::shared_ptr<const ConfinementRules> rules = {};  // of start(); none: it is not confined
+  std::optional<ProgramUser> user = {};                // of start(); none: the daemon's own
 };
 
 class TrainerProcess {

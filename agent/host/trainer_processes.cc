@@ -55,7 +55,9 @@ bool TrainerProcesses::adopt(const RosterEntry& entry, bool fits) {
   return true;
 }
 
-// A trainer that was started with other settings is not what the daemon was asked for.
+// A trainer that was started with other settings is not what the daemon was asked for. Settings of
+// later versions count at the end, and only where they are used: the trainers of an agent that did
+// not have them yet go on under one that has.
 std::string TrainerProcesses::settings() const {
   Digester digester;
   for (const Device& device : options_.core.devices) {
@@ -65,9 +67,18 @@ std::string TrainerProcesses::settings() const {
       .add(options_.threads)
       .add(options_.replica_group)
       .add(options_.speed);
-  digester.add(options_.data_roots.to_text()).add(options_.trainer_root).add(options_.python);
-  for (const std::string& owner : options_.core.programs.code_from) digester.add(owner);
+  digester.add(options_.data_roots.to_text());
   digester.add(options_.emulated_link).add(options_.peer_ports.first).add(options_.peer_ports.last);
+  const HostOptions usual;
+  const auto add_later = [&](std::string_view name, const auto& value, const auto& without) {
+    if (value != without) digester.add(name).add(value);
+  };
+  add_later("trainer_root", options_.trainer_root, usual.trainer_root);
+  add_later("python", options_.python, usual.python);
+  for (const std::string& owner : options_.core.programs.code_from) {
+    add_later("code_from", owner, std::string());
+  }
+  if (options_.program_user) add_later("program_user", options_.program_user->name, std::string());
   return to_hex(digester.finish());
 }
 

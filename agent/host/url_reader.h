@@ -30,7 +30,7 @@ class UrlReader {
  public:
   static constexpr std::size_t kSignedMax = 4'096;  // URLs that are kept
 
-  // Reads objects of a store, in whatever network it is: the coordinator's `sign` names it.
+  // An object store is named by `sign`, so it is reached in whatever network it is.
   UrlReader(const objects::Reach& reach, SignUrl sign, const objects::Patience& patience = {});
 
   // kUnavailable: it may work later. Other errors are those of objects/http.h.

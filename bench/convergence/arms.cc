@@ -108,6 +108,13 @@ std::vector<Arm> topology_arms(const Arm& base) {
   return arms;
 }
 
+Arm in_stored_order(const Arm& base) {
+  Arm arm = variant(base, "data", "order of datasets");
+  arm.seeds = base.seeds;
+  arm.stored_order = true;
+  return arm;
+}
+
 Arm streaming(const Arm& base, std::int64_t fragments, std::int64_t overlap, double blend) {
   char what[80];
   std::snprintf(what, sizeof what, "%d fragment%s, overlap %d, blend %g",
@@ -211,6 +218,7 @@ std::vector<Arm> all_arms(std::int64_t workers) {
   for (const std::int64_t every : kEvery) append(arms, outer_arms(every, workers));
   append(arms, codec_arms(base));
   append(arms, topology_arms(base));
+  arms.push_back(in_stored_order(base));
   append(arms, streaming_arms(arms[3]));
   append(arms, drop_arms(base));
   append(arms, attack_arms());

@@ -35,9 +35,10 @@ struct Arm {
   std::int64_t workers = 4;  // 1: one worker alone
   double dropped = 0;        // probability that a worker's contribution to a round is lost
   AfterDrop after_drop = AfterDrop::kStartsOver;
-  bool attacker = false;  // the last worker sends -10 times its pseudo-gradient
-  std::string tuned_as;   // the arm whose learning rate it takes; its own name: it is tuned
-  std::string base;       // the arm it is compared with; empty: none
+  bool stored_order = false;  // reads in the order of jobs over datasets (stored_order.h)
+  bool attacker = false;      // the last worker sends -10 times its pseudo-gradient
+  std::string tuned_as;       // the arm whose learning rate it takes; its own name: it is tuned
+  std::string base;           // the arm it is compared with; empty: none
   Optimizer optimizer = Optimizer::kAdamw;
   std::int64_t batch_factor = 1;  // times the batch of a worker: one with K times it is ddp
   std::int64_t seeds = 0;         // 0: as many as the campaign has

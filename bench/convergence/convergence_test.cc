@@ -9,6 +9,7 @@
 
 #include "bench/convergence/kept_runs.h"
 #include "bench/convergence/report.h"
+#include "bench/convergence/stored_order.h"
 #include "bench/reduce_in_memory.h"
 #include "job/job_options.h"
 
@@ -70,6 +71,23 @@ class TinyTraining : public testing::Test {
   }
   Setting setting_;
 };
+
+TEST_F(TinyTraining, TheOrderOfDatasetsIsAnotherOneAndLearns) {
+  const double whole = run("diloco H=25").final_loss();
+  const double groups = run("diloco H=25, order of datasets").final_loss();
+  EXPECT_LT(groups, 3.5) << "of 5.5 nats";
+  EXPECT_NE(groups, whole);
+}
+
+TEST_F(TinyTraining, WorkersShareNoSequenceInTheOrderOfDatasets) {
+  const StoredOrder order{nullptr, 3};
+  std::set<std::int64_t> seen;
+  for (std::int64_t worker = 0; worker < 2; ++worker) {
+    for (std::int64_t n = 0; n < 9; ++n) seen.insert(sequence_of(order, worker, 2, n));
+  }
+  EXPECT_EQ(seen.size(), 18u);
+  EXPECT_EQ(*seen.rbegin(), 17);
+}
 
 TEST_F(TinyTraining, EveryArmLearnsAndARunCanBeRepeated) {
   for (const char* name :

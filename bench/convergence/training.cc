@@ -7,9 +7,11 @@
 #include <limits>
 #include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "base/check.h"
 #include "base/prng.h"
+#include "bench/convergence/stored_order.h"
 #include "bench/reduce_in_memory.h"
 #include "coordinator/core/decisions/arrivals.h"
 #include "job/job_options.h"
@@ -54,6 +56,7 @@ struct Worker {
   bool lost = false;          // in this round
   bool adopts_later = false;  // the result of this round
   std::int64_t behind = 0;    // inner steps that no average has yet
+  std::int64_t drawn = 0;     // sequences, in the order of datasets
 };
 
 class Swarm {
@@ -64,9 +67,8 @@ class Swarm {
         spec_(spec_of(setting, arm, lr, seed)),
         units_(whole_model(spec_.model)),
         faults_(mix_seed(seed, kFaultStream)) {
-    auto data = Dataset::open(spec_, data::DataRoots::whole_host());
-    if (!data) throw std::runtime_error(to_string(data.error()));
-    const std::shared_ptr<const Dataset> text = std::move(*data);
+    if (arm.stored_order) stored_ = open_in_stored_order(spec_);
+    const std::shared_ptr<const Dataset> text = arm.stored_order ? stored_.data : open_file();
     for (std::int64_t i = 0; i < arm.workers; ++i) workers_.push_back(make_worker(text, i));
   }
 
@@ -95,6 +97,12 @@ class Swarm {
   bool moves_with_anchor() const { return arm_.after_drop == AfterDrop::kMovesWithAnchor; }
   Steps round_length() const {
     return synchronous() ? outer_opt::round_length(spec_.sync) : Steps(10);
+  }
+
+  std::shared_ptr<const Dataset> open_file() const {
+    auto data = Dataset::open(spec_, data::DataRoots::whole_host());
+    if (!data) throw std::runtime_error(to_string(data.error()));
+    return std::move(*data);
   }
 
   Worker make_worker(const std::shared_ptr<const Dataset>& text, std::int64_t index) {
@@ -131,13 +139,21 @@ class Swarm {
   // Every worker has a run of sequences of its own, as a lease is.
   void train_steps(Steps from, Steps to) {
     const std::int64_t steps = (to - from).count();
-    for (Worker& worker : workers_) {
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      Worker& worker = workers_[w];
       worker.behind += steps;
-      for (std::int64_t i = 0; i < steps; ++i, next_sequence_ += spec_.train.batch) {
+      for (std::int64_t i = 0; i < steps; ++i) {
         StepResult result;
-        must(worker.learner->train_step(from + Steps(i), next_sequence_, result));
+        must(worker.learner->train_step(from + Steps(i), next_sequence(w), result));
       }
     }
+  }
+
+  std::int64_t next_sequence(std::size_t worker) {
+    std::int64_t& drawn = arm_.stored_order ? workers_[worker].drawn : next_sequence_;
+    const std::int64_t n = std::exchange(drawn, drawn + spec_.train.batch);
+    if (!arm_.stored_order) return n;
+    return sequence_of(stored_, static_cast<std::int64_t>(worker), std::ssize(workers_), n);
   }
 
   void take_contribution(Worker& worker) {
@@ -311,6 +327,7 @@ class Swarm {
   Steps counted_to_;         // what is committed, as the coordinator counts late contributions
   std::int64_t carried_ = 0;
   std::int64_t next_sequence_ = 0;
+  StoredOrder stored_;  // of an arm that reads in that order
   double bytes_sent_ = 0;
 };
 

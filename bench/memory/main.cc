@@ -1,12 +1,13 @@
 // shoal-memory: what `shoal-bench memory` runs. The bytes per parameter that a replica holds, on
 // its device and on the host beside it, in every kind of round: the evidence for docs/memory.md,
-// and for the planner's formula (job/memory_plan.h), which stands beside each figure.
+// and for the planner's formula (job/training_vectors.h), which --check holds against it.
 //
 // Every mode has fresh processes, which train a Llama over rounds as a coordinator orders them
 // (member.h); the first one's figures count. The context is short and the batch small, because
 // activations are no part of the table: what they take is the difference between peak and steady
 // of the device.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -24,6 +25,8 @@
 #include "bench/memory/member.h"
 #include "bench/worker_processes.h"
 #include "job/job_options.h"
+#include "job/training_vectors.h"
+#include "outer_opt/core/codec/codec.h"
 #include "trainer/plain/threads.h"
 
 namespace shoal::bench {
@@ -34,7 +37,7 @@ using Json = nlohmann::ordered_json;
 struct Options {
   ModelSpec model{.layers = 5, .hidden = 384, .heads = 6, .context = 16};
   std::vector<std::string> modes;
-  bool json = false;
+  bool check = false, json = false;
 };
 
 struct Mode {
@@ -57,7 +60,12 @@ std::vector<Mode> all_modes() {
          overlap(job);
          job.sync.eager = true;
        }},
-      {"sharded", [](JobOptions& job) { job.sync.outer_state = OuterState::kSharded; }, 4},
+      {"sharded",
+       [](JobOptions& job) {
+         job.sync.outer_state = OuterState::kSharded;
+         job.swarm.min_replicas = 4;
+       },
+       4},
       {"checkpoint",
        [](JobOptions& job) { job.checkpoint.every_rounds = 2; },
        2,
@@ -110,11 +118,30 @@ JobSpec spec_for(const Options& options, const Mode& mode, const Scratch& scratc
   return with_derived_fields(spec_of(job));
 }
 
+struct Figures {  // bytes per parameter
+  double device = 0, device_peak = 0;
+  double host = 0, host_round = 0, host_peak = 0;
+};
+
+// What the planner says, and beside it the encoding of the own part of the average.
+Figures planned_for(const JobSpec& spec, const Mode& mode) {
+  const ReplicaVectors vectors = replica_vectors(spec);
+  const double encoded =
+      spec.sync.codec() == CodecKind::kFp32
+          ? 0
+          : static_cast<double>(outer_opt::codec(spec.sync.codec()).encoded_size(1 << 20)) /
+                (1 << 20) / mode.members;
+  double peak = vectors.host_round;
+  if (spec.checkpoint.every_rounds > 0) peak = vectors.host_checkpoint;
+  if (mode.joiners > 0) peak = vectors.host_source;
+  return {4 * vectors.device, 4 * vectors.device_peak, 4 * vectors.host,
+          4 * vectors.host_round + encoded, 4 * peak + encoded};
+}
+
 struct Measured {
   Mode mode;
   double parameters = 0;
-  double device_steady = 0, device_peak = 0;  // bytes per parameter
-  double host_steady = 0, host_reduce = 0, host_peak = 0;
+  Figures planned, figures;
   double resident_peak = 0;  // bytes
   std::string peak_phase;    // of the host
   Json phases = Json::array();
@@ -142,37 +169,41 @@ std::string addresses_of(WorkerProcesses& processes) {
   return all;
 }
 
-// The first phase is that of a replica that just begins.
+// At rest a replica is behind its first commit: no checkpoint is due yet, and nobody joins.
 void sum_up(Measured& out) {
   const auto per_parameter = [&](const Json& bytes) {
     return bytes.get<double>() / out.parameters;
   };
+  double idle = 0;  // what the system may take between two rounds
   for (std::size_t i = 0; i < out.phases.size(); ++i) {
     const Json& phase = out.phases[i];
     const auto name = phase["phase"].get<std::string>();
-    out.device_peak = std::max(out.device_peak, per_parameter(phase["tensors"]["peak"]));
+    Figures& f = out.figures;
+    f.device_peak = std::max(f.device_peak, per_parameter(phase["tensors"]["peak"]));
     out.resident_peak = std::max(out.resident_peak, phase["resident_peak"].get<double>());
     const double host = per_parameter(phase["vectors"]["peak"]);
-    if (host > out.host_peak) out.peak_phase = name;
-    out.host_peak = std::max(out.host_peak, host);
-    if (name == "reduce") out.host_reduce = std::max(out.host_reduce, host);
-    if (name != "train" || i == 0) continue;
-    out.device_steady = per_parameter(phase["tensors"]["low"]);
-    out.host_steady = per_parameter(phase["vectors"]["low"]);
+    if (host > f.host_peak) out.peak_phase = name;
+    f.host_peak = std::max(f.host_peak, host);
+    if (name == "reduce") f.host_round = std::max(f.host_round, host);
+    if (name == "commit") idle = per_parameter(phase["idle"]);
+    if (name != "train" || i == 0 || f.host > 0) continue;
+    f.device = per_parameter(phase["tensors"]["low"]);
+    f.host = per_parameter(phase["vectors"]["low"]) - idle;
   }
 }
 
 Measured measure(const Options& options, const Mode& mode) {
   const Scratch scratch;
-  const MemorySetup setup{spec_for(options, mode, scratch), mode.members,
-                          static_cast<RoundNumber>(mode.joiners > 0 ? 2 : 0), scratch.folder()};
+  const JobSpec spec = spec_for(options, mode, scratch);
+  const MemorySetup setup{spec, mode.members, static_cast<RoundNumber>(mode.joiners > 0 ? 2 : 0),
+                          scratch.folder()};
   std::shared_ptr<MemoryMember> member;  // of the process that has one
   WorkerProcesses processes(mode.members + mode.joiners, [&](int index) {
     member = std::make_shared<MemoryMember>(setup, index);
     return [member](const std::string& command) { return member->obey(command); };
   });
   const std::string addresses = addresses_of(processes);
-  Measured out{.mode = mode};
+  Measured out{.mode = mode, .planned = planned_for(spec, mode)};
   const Json loaded = ask_first(processes, "load" + addresses);
   out.parameters = loaded["values"].get<double>();
   out.phases = loaded["phases"];
@@ -185,23 +216,56 @@ Measured measure(const Options& options, const Mode& mode) {
 }
 
 void print(const Measured& m) {
-  std::printf("%-11s %8.2f %8.2f   %8.2f %8.2f %8.2f  %-7s %9.0f\n", m.mode.name.c_str(),
-              m.device_steady, m.device_peak, m.host_steady, m.host_reduce, m.host_peak,
-              m.peak_phase.c_str(), m.resident_peak / (1 << 20));
+  const Figures &f = m.figures, &p = m.planned;
+  std::printf("%-11s %8.2f %8.2f %8.2f %8.2f %8.2f  %-7s %7.0f   %6.1f %6.1f %6.1f %6.1f %6.1f\n",
+              m.mode.name.c_str(), f.device, f.device_peak, f.host, f.host_round, f.host_peak,
+              m.peak_phase.c_str(), m.resident_peak / (1 << 20), p.device, p.device_peak, p.host,
+              p.host_round, p.host_peak);
   std::fflush(stdout);
+}
+
+void print_head() {
+  std::printf("bytes per parameter; resident: MiB of the process; planned: by the formula\n");
+  std::printf("%-11s %17s %26s  %-7s %7s   %s\n", "", "device", "host", "peak in", "resid.",
+              "planned");
+  std::printf("%-11s %8s %8s %8s %8s %8s\n", "", "rest", "peak", "rest", "round", "peak");
+}
+
+Json json_of(const Figures& f) {
+  return {{"device", f.device},
+          {"device_peak", f.device_peak},
+          {"host", f.host},
+          {"host_round", f.host_round},
+          {"host_peak", f.host_peak}};
 }
 
 Json json_of(const Measured& m) {
   return {{"mode", m.mode.name},
           {"members", m.mode.members},
-          {"device", {{"steady", m.device_steady}, {"peak", m.device_peak}}},
-          {"host",
-           {{"steady", m.host_steady},
-            {"reduce", m.host_reduce},
-            {"peak", m.host_peak},
-            {"peak_phase", m.peak_phase}}},
+          {"measured", json_of(m.figures)},
+          {"planned", json_of(m.planned)},
+          {"host_peak_phase", m.peak_phase},
           {"resident_peak_bytes", m.resident_peak},
           {"phases", m.phases}};
+}
+
+// Figures that differ from the plan by more than a tenth. Activations are no part of the plan, and
+// a source holds at most what it says.
+std::string disagreement(const Measured& m) {
+  constexpr double kTolerance = 0.1;
+  const Figures &f = m.figures, &p = m.planned;
+  const auto differs = [](double measured, double planned) {
+    return std::abs(measured - planned) > kTolerance * planned;
+  };
+  std::string text;
+  if (differs(f.device, p.device)) text += " device at rest";
+  if (f.device_peak > (1 + kTolerance) * p.device_peak) text += " device peak";
+  if (differs(f.host, p.host)) text += " host at rest";
+  const bool at_most = m.mode.joiners > 0;
+  if (at_most ? f.host_peak > (1 + kTolerance) * p.host_peak : differs(f.host_peak, p.host_peak)) {
+    text += " host peak";
+  }
+  return text;
 }
 
 std::vector<Mode> chosen(const Options& options) {
@@ -225,22 +289,24 @@ int run(int argc, char** argv) {
   app.add_option("--layers", options.model.layers)->check(CLI::Range(1, 1000));
   app.add_option("--hidden", options.model.hidden)->check(CLI::Range(1, 1 << 16));
   app.add_option("--heads", options.model.heads)->check(CLI::Range(1, 1 << 10));
+  app.add_flag("--check", options.check, "Fail where a figure is a tenth from the planner's");
   app.add_flag("--json", options.json, "One JSON object");
   CLI11_PARSE(app, argc, argv);
   Json json = {{"name", "memory"}, {"unit", "bytes per parameter"}, {"modes", Json::array()}};
-  if (!options.json) {
-    std::printf("bytes per parameter\n%-11s %17s   %26s  %-7s %9s\n%-11s %8s %8s   %8s %8s %8s\n",
-                "", "device", "host", "peak in", "resident", "", "steady", "peak", "steady",
-                "reduce", "peak");
-  }
+  if (!options.json) print_head();
+  std::string problems;
   for (const Mode& mode : chosen(options)) {
     const Measured measured = measure(options, mode);
     json["parameters"] = measured.parameters;
     json["modes"].push_back(json_of(measured));
     if (!options.json) print(measured);
+    const std::string text = disagreement(measured);
+    if (!text.empty()) problems += mode.name + ":" + text + "\n";
   }
   if (options.json) std::printf("%s\n", json.dump(2).c_str());
-  return 0;
+  if (!options.check || problems.empty()) return 0;
+  std::fprintf(stderr, "more than a tenth from the plan:\n%s", problems.c_str());
+  return 1;
 }
 
 }  // namespace

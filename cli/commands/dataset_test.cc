@@ -170,7 +170,7 @@ TEST_F(DatasetTest, WhatLiesBehindAUrlIsHashedAndStaysThere) {
   ShardServer there(std::string(8'192, 'a'));
   const auto added = add({there.url()}, "bytes");
   ASSERT_TRUE(added.ok()) << to_string(added.error());
-  const data::Shard& shard = manifest().shards.at(0);
+  const data::Shard shard = manifest().shards.at(0);
   EXPECT_EQ(shard.name, "web-0.bin") << "without its query";
   EXPECT_EQ(shard.url, there.url());
   EXPECT_EQ(shard.sha256, sha256_of(there.content_));

@@ -43,9 +43,9 @@ bool size_is_known(const Json& dry_run) {
 }  // namespace
 
 std::string estimate_text(const Json& dry_run) {
-  const std::string size =
-      "parameters       " + human_count(number_at(dry_run, "estimate/parameters")) +
-      "\ntraining memory  " + memory_text(dry_run) + "\n";
+  const std::string size = "parameters       " +
+                           human_count(number_at(dry_run, "estimate/parameters")) +
+                           "\ntraining memory  " + memory_text(dry_run) + "\n";
   return (size_is_known(dry_run) ? size : "") + "rounds           " +
          text_at(dry_run, "estimate/rounds", "unknown until it ends") + "\n";
 }

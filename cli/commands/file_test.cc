@@ -17,8 +17,8 @@ std::string hash_of(char digit) { return std::string(64, digit); }
 
 Json file(char digit, const std::string& owner, const std::string& used_by,
           const std::string& created_at, bool complete = true) {
-  return Json{{"sha256", hash_of(digit)}, {"size", 1000},         {"received", 1000},
-              {"complete", complete},     {"owner", owner},       {"created_at", created_at},
+  return Json{{"sha256", hash_of(digit)}, {"size", 1000},   {"received", 1000},
+              {"complete", complete},     {"owner", owner}, {"created_at", created_at},
               {"used_by", used_by}};
 }
 
@@ -52,11 +52,10 @@ class FileCommand : public testing::Test {
     return http_answer(200, R"({"size":1000})");
   }
 
-  Json files_ = Json::array({file('a', "ada", "", kLongAgo), file('b', "bob", "", kLongAgo),
-                             file('c', "ada", "dataset books", kLongAgo),
-                             file('d', "ada", "", now_text()),
-                             file('e', "ada", "job mine", kLongAgo),
-                             file('f', "ada", "", kLongAgo, false)});
+  Json files_ =
+      Json::array({file('a', "ada", "", kLongAgo), file('b', "bob", "", kLongAgo),
+                   file('c', "ada", "dataset books", kLongAgo), file('d', "ada", "", now_text()),
+                   file('e', "ada", "job mine", kLongAgo), file('f', "ada", "", kLongAgo, false)});
   std::vector<std::string> removed_;
   ScriptedServer server_{[this](const std::string& request) { return answer(request); }};
 };

@@ -123,7 +123,7 @@ std::string went_back_text(const Json& job, const JobAround& around, double now)
   return text;
 }
 
-// For a failed job: what came before the failure itself, which reason and detail tell.
+// A job that has failed names what came before: reason and detail tell the failure itself.
 std::string last_warning(const std::string& phase, const JobAround& around, double now) {
   if (phase == "completed" || phase == "cancelled") return "";
   for (const Json& event : around.warnings) {

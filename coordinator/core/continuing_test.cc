@@ -34,6 +34,12 @@ struct Continued : PairRig {
     report(a, rep_a, key(round)), report(b, rep_b, key(round));
     finish(round);
   }
+  // The replica of this agent has what the checkpoint has.
+  void load_cut(ConnectionId agent) {
+    const Assign assign = last<Assign>(agent).value();
+    say(agent, Loaded{assign.replica, assign.source.key, cut.parts[0].anchor, cut.parts[0].momentum,
+                      1000, "127.0.0.1:" + std::to_string(7100 + agent.n), fragments});
+  }
   JobSpec next() const {
     JobSpec next = spec();
     next.name = "new";
@@ -70,7 +76,7 @@ TEST(Continuing, TheJobStandsWhereTheCheckpointDoes) {
 TEST(Continuing, ItsNextRoundFollowsAndBeforeThatItGoesBackThere) {
   Continued rig;
   const JobId id = *rig.submit(rig.next());
-  rig.load(rig.c, rig.cut.parts[0].anchor), rig.load(rig.d, rig.cut.parts[0].anchor);
+  rig.load_cut(rig.c), rig.load_cut(rig.d);
   ASSERT_EQ(rig.job(id).phase, JobPhase::kTraining);
   ASSERT_TRUE(rig.state().rounds.contains({id, 0, 3}));
   EXPECT_GT(rig.job(id).next_sequence, rig.cut.next_sequence) << "leased";

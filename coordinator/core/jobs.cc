@@ -121,18 +121,17 @@ bool waits_for_late_devices(Transaction& tx, JobId id, const PlacementInput& inp
   return true;
 }
 
-// The devices that are free now belong to the plan of a pipeline that was submitted before and
-// still waits for late ones.
+// The devices that are free now belong to the plan of a pipeline that was submitted before. It
+// waits for late ones, or until it may plan again, and then takes them or finds them too few.
 bool waits_for_earlier_pipeline(Transaction& tx, JobId id, const PlacementInput& input) {
   if (!input.live.empty()) return false;
   for (const auto& [earlier, timers] : tx.state().timers) {
     if (id <= earlier) break;
     const JobRecord& job = job_of(tx, earlier);
     if (job.phase != JobPhase::kQueued || job.spec.swarm.stages == 1) continue;
-    if (!timers.gathered_at) continue;
+    if (!timers.gathered_at || !job.stages.empty()) continue;
     const Instant ready = *timers.gathered_at + tx.options().gather_window;
-    if (tx.now() >= ready) continue;
-    tx.schedule_wakeup(id, ready);
+    tx.schedule_wakeup(id, std::max(ready, tx.now() + kPlanEvery));
     return true;
   }
   return false;

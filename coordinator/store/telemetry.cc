@@ -233,7 +233,8 @@ Result<std::vector<SeriesNewest>> read_series_of(Database& database, JobId job) 
     const std::string name((*statement)->text(0));
     if (found.empty() || found.back().name != name) found.push_back({name, std::nullopt});
     if ((*statement)->is_null(1)) continue;
-    found.back().newest = {(*statement)->integer(1), (*statement)->real(2)};  // the last row's stays
+    found.back().newest = {(*statement)->integer(1),
+                           (*statement)->real(2)};  // the last row's stays
   }
   (*statement)->reset();
   return found;

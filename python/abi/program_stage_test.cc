@@ -57,11 +57,11 @@ class Program {
     if (order.kind == SHOAL_LOSS) {
       EXPECT_TRUE(orders_.answer_loss(loss).ok());
     } else if (order.kind == SHOAL_STEP) {
-      EXPECT_TRUE(orders_
-                      .answer(order.kind, {.lr = 0.1,
-                                           .gradient_norm = gradient_norm,
-                                           .logged = {{"norm", {}, 3}}})
-                      .ok());
+      EXPECT_TRUE(
+          orders_
+              .answer(order.kind,
+                      {.lr = 0.1, .gradient_norm = gradient_norm, .logged = {{"norm", {}, 3}}})
+              .ok());
     } else {
       EXPECT_TRUE(orders_.answer(0, {}).ok());
     }

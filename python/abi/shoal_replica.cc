@@ -145,9 +145,8 @@ int shoal_answer_loss(shoal_replica* replica, double mean_loss) {
 }
 
 int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double lr) {
-  python::Answer answer{.lr = lr,
-                        .gradient_norm = gradient_norm,
-                        .logged = std::exchange(replica->logged, {})};
+  python::Answer answer{
+      .lr = lr, .gradient_norm = gradient_norm, .logged = std::exchange(replica->logged, {})};
   return result_of(replica->orders.answer(SHOAL_STEP, std::move(answer)));
 }
 

@@ -254,8 +254,9 @@ def saved_login(address):
     except (OSError, ValueError):
         return {}
     contexts = saved.get("contexts", {})
-    if not address:
-        return contexts.get(saved.get("current"), {})
+    if not address and saved.get("current") in contexts:
+        return contexts[saved["current"]]
+    address = address or DEFAULT_ADDRESS
     return next((one for one in contexts.values() if one.get("addr") == address.rstrip("/")), {})
 
 

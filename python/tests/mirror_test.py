@@ -172,6 +172,10 @@ class LoginTest(unittest.TestCase):
                 self.assertEqual(of(), ("http://127.0.0.1:1", "of the file"))
                 self.assertEqual(of("--addr", "https://far:7070"), ("https://far:7070", "of far"))
                 self.assertEqual(of("--addr", "http://127.0.0.1:2"), ("http://127.0.0.1:2", ""))
+                text = config.read_text()
+                config.write_text(text.replace("127.0.0.1:1", "127.0.0.1:7070").split("\n", 1)[1])
+                self.assertEqual(of(), (mirror.DEFAULT_ADDRESS, "of the file"), "none is chosen")
+                config.write_text(text)
                 os.environ["SHOAL_TOKEN"] = "mine"
                 self.assertEqual(of(), ("http://127.0.0.1:1", "mine"))
                 with self.assertRaisesRegex(mirror.Trouble, "cannot be read"):

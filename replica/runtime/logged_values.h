@@ -1,5 +1,5 @@
-// What a user's program measured and no message has carried yet: of each name the newest value, of at
-// most kLoggedValuesMax names.
+// What a user's program measured and no message has carried yet: of each name the newest value, of
+// at most kLoggedValuesMax names.
 #pragma once
 
 #include <vector>

@@ -290,7 +290,10 @@ bool Neighbors::read_forward(Stream& stream, const Frame& frame) {
   const auto tokens = std::as_writable_bytes(std::span(forward.tokens));
   std::ranges::copy(body.bytes.first(tokens.size()), tokens.begin());
   const StageShape& shape = options_.facts.shape;
-  const auto too_large = [&](std::uint32_t token) { return token >= shape.vocab; };
+  const bool evaluates = header.microbatch.kind == PassKind::kLoss;
+  const auto too_large = [&](std::uint32_t token) {
+    return token >= shape.vocab && !(evaluates && token == kNoToken);
+  };
   if (shape.data == StageData::kTokens && std::ranges::any_of(forward.tokens, too_large)) {
     return refuse(stream, header, "a token too large");
   }

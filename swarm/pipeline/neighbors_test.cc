@@ -3,6 +3,7 @@
 #include <chrono>
 #include <limits>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "outer_opt/transport/peer_identity.h"
@@ -247,6 +248,21 @@ TEST(Neighbors, AnAddressWhereNobodyIsIsDialedAgain) {
   third.enter(kSecond, 1);
   first.neighbors->dial({{kSecond, 1, third.node->address(), 0}});
   first.expect<Connected>();
+}
+
+TEST(Neighbors, OnlyAnEvaluationHasSequencesThatAreNone) {
+  Pair pair;
+  const auto sent = [&](PassKind kind) {
+    Written f = frame(facts(1, 8), FrameKind::kForward);
+    f.header.microbatch.kind = kind;
+    std::fill_n(f.body.begin(), f.header.tokens * 4, std::byte{0xff});
+    f.finish();
+    send(pair.first, kSecond, f);
+  };
+  sent(PassKind::kLoss);
+  EXPECT_THAT(pair.second.expect<ArrivedForward>().tokens, testing::Each(kNoToken));
+  sent(PassKind::kTrain);
+  EXPECT_EQ(pair.first.expect<ArrivedRefusal>().reason, RefusalReason::kBadTensor);
 }
 
 TEST(Neighbors, BadForwardsAreRefusedAndCounted) {

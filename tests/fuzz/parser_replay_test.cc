@@ -137,7 +137,7 @@ std::vector<Named> files() {
           named("s3_parts", Parser::kObjectStore, kParts),
           named("s3_objects", Parser::kObjectStore, kObjects),
           named("s3_location", Parser::kLocation,
-                "s3://b/p?endpoint=https://h:9000&region=r&style=host&part_mib=8"),
+                "s3://bucket/p?endpoint=https://h:9000&region=r&style=host&part_mib=8"),
           named("s3_credentials", Parser::kCredentials,
                 "[default]\naws_access_key_id = A\naws_secret_access_key = s # no\n"),
           named("asked_range", Parser::kAskedRange,

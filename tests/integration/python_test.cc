@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "tests/integration/cluster.h"
 #include "threads/landlock.h"
@@ -235,6 +236,36 @@ TEST(UploadedCode, ModulesOfAFolderTrainAndAgree) {
   EXPECT_EQ(code.submit(job).exit_code, 0) << "the same code is not sent again";
 }
 
+// Also what it reads after a pause, which the agent fetches, and what it writes.
+TEST(UploadedCode, RunsAsAUserOfItsOwnWhereTheAgentIsRoot) {
+  if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can run programs as another user";
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  ::setenv("SHOAL_PROGRAM_USER", "nobody", 1);  // of the agents that `shoal up` starts
+  CodeCluster code(1);
+  ::unsetenv("SHOAL_PROGRAM_USER");
+  const Cluster& cluster = code.cluster;
+  ASSERT_EQ(cluster.problem(), "");
+  std::filesystem::permissions(cluster.folder().path(), std::filesystem::perms::others_exec,
+                               std::filesystem::perm_options::add);
+  code.write("train.py",
+             "import os\n"
+             "print('I am', os.getuid(), os.getgroups(), flush=True)\n" +
+                 example());
+  const TinyJob job = python_job(400);
+  const Finished submitted = code.submit(job);
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_TRUE(eventually(120, [&] { return cluster.rounds_committed(job.name) >= 3; }))
+      << code.logs();
+  ASSERT_EQ(cluster.shoal({"job", "pause", job.name}).exit_code, 0);
+  ASSERT_TRUE(eventually(60, [&] { return cluster.phase_of(job.name) == "paused"; }));
+  ASSERT_EQ(cluster.shoal({"job", "resume", job.name}).exit_code, 0);
+  expect_trained(cluster, job);
+  const std::string uid = run({"id", "-u", "nobody"}, 10).out;
+  EXPECT_NE(code.logs().find("I am " + uid.substr(0, uid.find('\n')) + " []"), std::string::npos)
+      << code.logs();
+}
+
 // Behind a job: its checkpoint and its code are there, and it is said what can be done with them.
 TEST(UploadedCode, WhatAJobLeavesIsUsedAndRemoved) {
   if (landlock_version() == 0) GTEST_SKIP() << kNoLandlock;
@@ -250,7 +281,8 @@ TEST(UploadedCode, WhatAJobLeavesIsUsedAndRemoved) {
   EXPECT_NE(kept.exit_code, 0);
   EXPECT_NE(kept.err.find("is used by job python"), std::string::npos) << kept.err;
   expect_trained(cluster, python_job(40));
-  const std::string folder = cluster.folder().path("checkpoint"), out = cluster.folder().path("out");
+  const std::string folder = cluster.folder().path("checkpoint"),
+                    out = cluster.folder().path("out");
   const Finished downloaded = cluster.shoal({"checkpoint", "download", "python", "-o", folder});
   ASSERT_EQ(downloaded.exit_code, 0) << downloaded.err;
   EXPECT_NE(downloaded.err.find("shoal.load_checkpoint("), std::string::npos) << downloaded.err;
@@ -258,13 +290,12 @@ TEST(UploadedCode, WhatAJobLeavesIsUsedAndRemoved) {
   if (has_binary("shoal-trainer")) {
     const Finished exported = cluster.shoal({"checkpoint", "export", folder, "-o", out});
     EXPECT_EQ(exported.exit_code, 0) << exported.err;
-    const Finished names =
-        run({"env", "PYTHONPATH=" SHOAL_PYTHON_PATH, SHOAL_PYTHON, "-c",
-             "import sys; from shoal import files\n"
-             "there, _ = files.read_tensors(sys.argv[1])\n"
-             "print(there['blocks.0.norm1.weight'].dtype)",
-             out + "/model.safetensors"},
-            60);
+    const Finished names = run({"env", "PYTHONPATH=" SHOAL_PYTHON_PATH, SHOAL_PYTHON, "-c",
+                                "import sys; from shoal import files\n"
+                                "there, _ = files.read_tensors(sys.argv[1])\n"
+                                "print(there['blocks.0.norm1.weight'].dtype)",
+                                out + "/model.safetensors"},
+                               60);
     EXPECT_EQ(names.out, "torch.bfloat16\n") << names.err;
   }
   EXPECT_EQ(cluster.shoal({"file", "rm", sha256.substr(0, 12)}).exit_code, 0);
@@ -420,18 +451,20 @@ TEST(Python, ModelsThatDifferBetweenAgentsAreNotTrained) {
        "trained values on this host"},
       {"    torch.manual_seed(os.getpid())\n" + model, "seed every generator"}};
   for (const auto& [lines, message] : programs) {
-    PythonCluster python(2, replaced(replaced(example(), "import shoal\n", "import shoal\n" + first),
-                                     model, lines));
+    PythonCluster python(
+        2, replaced(replaced(example(), "import shoal\n", "import shoal\n" + first), model, lines));
     ASSERT_EQ(python.cluster.problem(), "");
     TinyJob job = python_job(40);
     job.min_replicas = 2;
     ASSERT_EQ(python.cluster.shoal({"job", "submit", python.cluster.write_job(job)}).exit_code, 0);
-    EXPECT_TRUE(eventually(90, [&, &message = message] {
-      const auto failures = python.failures();
-      return std::ranges::any_of(failures, [&](const auto& one) {
-        return one.find(message) != std::string::npos;
-      });
-    })) << message << "\n"
+    EXPECT_TRUE(eventually(90,
+                           [&, &message = message] {
+                             const auto failures = python.failures();
+                             return std::ranges::any_of(failures, [&](const auto& one) {
+                               return one.find(message) != std::string::npos;
+                             });
+                           }))
+        << message << "\n"
         << python.logs();
   }
 }

@@ -147,9 +147,10 @@ Result<Head> read_head(const std::filesystem::path& path) {
   try {
     const auto json = nlohmann::json::parse(*text);
     if (json.at("format") == kFormatOfPrograms) {
-      return Error{Code::kIncompatible, path.string() + " is of a Python program's model", "",
-                   "read its parameters with shoal.load_checkpoint() (docs/python.md), or make files of "
-                   "them with `shoal checkpoint export`"};
+      return Error{
+          Code::kIncompatible, path.string() + " is of a Python program's model", "",
+          "read its parameters with shoal.load_checkpoint() (docs/python.md), or make files of "
+          "them with `shoal checkpoint export`"};
     }
     const bool whole = json.at("format") == kFormatWhole;
     if (!whole && json.at("format") != kFormat) {

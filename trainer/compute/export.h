@@ -1,7 +1,8 @@
 // A checkpoint made into a folder that people pass on: the parameters alone, in bf16 or fp32, in
 // files of a limited size, with config.json and the tokenizer of the job or of another folder.
-// `AutoModelForCausalLM.from_pretrained` of the Hugging Face libraries loads it. Of a Python program's
-// checkpoint the parameters have the program's names, and there is no config.json. No torch here.
+// `AutoModelForCausalLM.from_pretrained` of the Hugging Face libraries loads it. Of a Python
+// program's checkpoint the parameters have the program's names, and there is no config.json. No
+// torch here.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,6 @@
 #include "trainer/compute/program_tensors.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <span>
 
@@ -25,9 +24,8 @@ Error damaged(const fs::path& file, const std::string& why) {
 
 fs::path head_file(const fs::path& folder, std::size_t stage, std::size_t stages) {
   if (stage == 0) return folder / "shoal.json";
-  char name[48];
-  std::snprintf(name, sizeof name, "shoal-%05zu-of-%05zu.json", stage + 1, stages);
-  return folder / name;
+  const fs::path model = model_file(static_cast<StageIndex>(stage), stages);
+  return folder / ("shoal" + model.stem().string().substr(std::string("model").size()) + ".json");
 }
 
 Result<nlohmann::json> read_head(const fs::path& path) {

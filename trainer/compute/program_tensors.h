@@ -25,8 +25,8 @@ struct ProgramParameters {
 // Whether shoal.json says that a program wrote the checkpoint; false when it cannot be read.
 bool is_of_program(const std::filesystem::path& checkpoint);
 
-// kNotFound: a stage's file is missing. kDataLoss: a file is damaged, its values are not those whose
-// digest was written, or two stages have a tensor of one name.
+// kNotFound: a stage's file is missing. kDataLoss: a file is damaged, its values are not those
+// whose digest was written, or two stages have a tensor of one name.
 Result<ProgramParameters> read_program(const std::filesystem::path& checkpoint);
 
 }  // namespace shoal::trainer

@@ -97,7 +97,8 @@ TEST_F(ProgramTensorsTest, AStageThatIsMissingIsNamed) {
 
 TEST_F(ProgramTensorsTest, ANameOfTwoStagesIsRefused) {
   write_stage(1, {{"a.bias", {1}, second_}}, second_);
-  EXPECT_THAT(to_string(exported(Precision::kFp32).error()), HasSubstr("a.bias is also in the file of another stage"));
+  EXPECT_THAT(to_string(exported(Precision::kFp32).error()),
+              HasSubstr("a.bias is also in the file of another stage"));
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ MaybeFailure TorchStage::State::tokens_of(const StagePass& pass, torch::Tensor& 
   if (count == 0 || count % width != 0) return bad_shape("tokens", pass.tokens.size());
   const auto host = torch::empty({count / width, width}, torch::kInt64);
   std::int64_t* to = host.data_ptr<std::int64_t>();
-  for (auto rest = pass.tokens; !rest.empty(); rest = rest.subspan(static_cast<std::size_t>(width))) {
+  for (auto rest = pass.tokens; !rest.empty();
+       rest = rest.subspan(static_cast<std::size_t>(width))) {
     const auto row = rest.first(static_cast<std::size_t>(width));
     const bool none = pass.kind == PassKind::kLoss && row.front() == swarm::kNoToken;
     if (!none && *std::max_element(row.begin(), row.end()) >= vocab) {
@@ -146,8 +147,8 @@ swarm::MaybeComputeFailure TorchStage::draw(const swarm::Microbatch& microbatch,
       tokens.insert(tokens.end(), row.size(), swarm::kNoToken);
       continue;
     }
-    const Status read = held ? data.validation_sequence(at, held_out, row)
-                             : data.training_sequence(at, row);
+    const Status read =
+        held ? data.validation_sequence(at, held_out, row) : data.training_sequence(at, row);
     if (!read) return named(data_failure(read.error()));
     for (const std::int64_t token : row) tokens.push_back(static_cast<std::uint32_t>(token));
   }

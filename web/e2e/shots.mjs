@@ -24,6 +24,7 @@ const pages = {
   rounds: `/jobs/${job}/rounds`,
   'rounds-beside': `/jobs/${job}/rounds?round=3&with=2`,
   checkpoints: `/jobs/${job}/checkpoints`,
+  'all-checkpoints': '/checkpoints',
   topology: `/jobs/${job}/topology`,
   spec: `/jobs/${job}/spec?with=job_2`,
   'job-events': `/jobs/${job}/events`,

@@ -254,9 +254,9 @@ void tell_not_run(Transaction& tx, JobId id) {
   if (names.empty()) return;
   const ProgramRefusal refusal = *why_not_run(job.spec.trainer, job.owner, {});
   tx.event(Severity::kInfo, event_kind::kProgramNotRun, {.job = id},
-           first_of(names) + (names.size() == 1 ? " does not run " : " do not run ") + refusal.what +
-               ", so " + job.spec.name + " does not train there (start the agent with " +
-               refusal.option + ")");
+           first_of(names) + (names.size() == 1 ? " does not run " : " do not run ") +
+               refusal.what + ", so " + job.spec.name +
+               " does not train there (start the agent with " + refusal.option + ")");
 }
 
 void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,

@@ -120,7 +120,8 @@ std::string why_others(const JobRecord& job, const ReplicaRecord& replica, const
            " trained values on this host, and " + std::to_string(values) +
            " where it was loaded first; build it from the job and the code alone";
   }
-  return ": the program builds another model on each host; seed every generator that takes part, and "
+  return ": the program builds another model on each host; seed every generator that takes part, "
+         "and "
          "load the same files";
 }
 
@@ -349,9 +350,9 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   }
   const JobStage& stage = stage_of(job, before.stage);
   if (!is_what_it_should_be(job, before, loaded)) {
-    return fail_replica(tx, loaded.replica, ReplicaFailure::kDigestMismatch,
-                        "it loaded other parameters than the committed ones" +
-                            why_others(job, before, loaded));
+    return fail_replica(
+        tx, loaded.replica, ReplicaFailure::kDigestMismatch,
+        "it loaded other parameters than the committed ones" + why_others(job, before, loaded));
   }
   if (const std::string why = settle_data(tx, before, loaded.data); !why.empty()) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);

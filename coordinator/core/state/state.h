@@ -68,12 +68,12 @@ struct JobTimers {
   std::optional<Instant> copied_at;    // a copy stands in for a stage that nobody serves
   RoundNumber balanced_round = 0;      // looked at after its outer step
   FlatMap<std::pair<AgentId, std::int32_t>, Bytes>
-      too_small;  // free devices it was told of, and their memory
+      too_small;                                 // free devices it was told of, and their memory
   FlatMap<AgentId, AllowedPrograms> not_run_by;  // agents it was told of, and what they allow
-  FlatMap<ReduceIndex, ReduceTimers> reduces;  // of the round
-  bool close_sent = false;                     // CloseRound of the open round
-  std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
-  std::vector<ReplicaId> view;                 // members of the last view that this process told
+  FlatMap<ReduceIndex, ReduceTimers> reduces;    // of the round
+  bool close_sent = false;                       // CloseRound of the open round
+  std::optional<Instant> checkpoint_again_at;    // the last one could not be stored
+  std::vector<ReplicaId> view;                   // members of the last view that this process told
   std::optional<Instant> wakeup_at;  // the earliest instant at which time alone changes something
 };
 

@@ -26,9 +26,9 @@ class DataStores {
              std::shared_ptr<objects::CredentialSource> credentials)
       : stores_(std::move(stores)), credentials_(std::move(credentials)) {}
 
-  // Checks a shard's URL; http(s) is valid, too. kValidation: it lies in no store of ours.
+  // A shard's URL, which may be one of http(s), too. kValidation: it lies in no store of ours.
   Status check(const std::string& url) const;
-  // Signs a URL of a store that check() accepts. Errors include those of the credentials.
+  // Signs one that check() takes, in a store. Errors are those of the credentials, too.
   Result<std::string> sign(const std::string& url) const;
 
  private:

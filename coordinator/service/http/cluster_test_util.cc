@@ -138,8 +138,8 @@ class MemoryReader : public Reader {
     return ask<std::vector<SeriesNewest>>([&]() SHOAL_REQUIRES(tables_.mutex) {
       std::vector<SeriesNewest> found;
       for (const auto& [name, lines] : tables_.series) {
-        found.push_back({name, {{static_cast<std::int64_t>(lines.at(0).x.back()),
-                                 lines.at(0).y.back()}}});
+        found.push_back(
+            {name, {{static_cast<std::int64_t>(lines.at(0).x.back()), lines.at(0).y.back()}}});
       }
       return found;
     });

@@ -288,9 +288,9 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
 }
 
 // For a pipeline it depends on how many replicas each stage had in each round, which is not known
-// here.
+// here; nor is what the job that this one continues had sent.
 std::optional<std::int64_t> bytes_of_data_parallel(const JobRecord& job) {
-  if (job.stages.size() > 1) return std::nullopt;
+  if (job.stages.size() > 1 || !job.spec.train.continue_from.empty()) return std::nullopt;
   const std::int64_t tokens_per_step = job.spec.train.batch * job.spec.model.context;
   if (parameters_of(job) == 0 || job.committed_step.count() == 0 || tokens_per_step == 0)
     return std::nullopt;

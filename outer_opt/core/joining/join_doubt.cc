@@ -26,30 +26,31 @@ std::optional<std::size_t> only_giver(std::uint64_t givers) {
 
 }  // namespace
 
-// While it is level, nothing has to come further.
+// What others say, what the coordinator named, and what averages led to, is no claim of one alone.
 void JoinSession::forget_unconfirmed(Instant now) {
-  if (state_ != State::kLoading || shape_.mode != JoinMode::kFollows) advanced_at_ = now;
-  if (now - advanced_at_ < options_.unconfirmed) return;
-  const Instant since = std::exchange(advanced_at_, now);
-  RoundNumber confirmed = aimed_;
+  RoundNumber confirmed = std::max(aimed_, followed_);
   bool others_answer = false;
-  std::vector<std::size_t> claimants;
+  std::optional<std::size_t> claimant;
   for (std::size_t i = 0; i < sources_.size(); ++i) {
     const Source& source = sources_[i];
     if (source.bad) continue;
-    if (source.said == newest_) claimants.push_back(i);
-    if (source.said == newest_ || source.left || source.heard_at <= since) continue;
-    others_answer = true;
+    if (source.said == newest_ && !claimant) {
+      claimant = i;
+      continue;
+    }
     confirmed = std::max(confirmed, source.said);
+    others_answer = others_answer || (!source.left && source.heard_at > confirmed_at_);
   }
-  if (!others_answer || confirmed >= newest_ || claimants.size() != 1) return;
-  Source& claimant = sources_[claimants.front()];
-  if (claimant.heard_at > since) {
-    complain(claimants.front(), "it says that it holds round " + std::to_string(newest_) +
-                                    ", and the others do not come to that");
+  if (!claimant || confirmed >= newest_ || shape_.mode != JoinMode::kFollows) confirmed_at_ = now;
+  if (!others_answer || now - confirmed_at_ < options_.unconfirmed) return;
+  Source& source = sources_[*claimant];
+  if (source.heard_at > confirmed_at_) {
+    complain(*claimant, "it says that it holds round " + std::to_string(newest_) +
+                            ", and the others do not come to that");
   }
-  claimant.said = -1;
+  source.said = -1;
   newest_ = confirmed;
+  confirmed_at_ = now;
   for (Run& run : runs_) run.here = run.here && run.round <= newest_;
 }
 

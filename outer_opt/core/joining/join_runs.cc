@@ -64,6 +64,7 @@ void JoinSession::take_averages(const Pending& pending, const StateAnswer& answe
       runs_[pending.first + i].round = round;
       runs_[pending.first + i].givers |= bit_of(pending.source);
     }
+    followed_ = std::max(followed_, round);
     averaged_values_ += static_cast<double>(pending.ask.run.count);
   }
   average_bytes_ += static_cast<double>(size_of(answer));

@@ -33,7 +33,7 @@ JoinSession::JoinSession(const RoundKey& wanted, JoinShape shape, std::vector<Pe
       newest_(wanted.round),
       aimed_(wanted.round),
       moved_at_(now),
-      advanced_at_(now) {
+      confirmed_at_(now) {
   set_sources(sources, now);
 }
 
@@ -248,7 +248,7 @@ void JoinSession::answered(AskId id, const StateAnswer& answer, Instant now) {
   source.backoff.reset();
   source.silences = 0;
   newest_ = std::max(newest_, answer.held);
-  moved_at_ = advanced_at_ = now;
+  moved_at_ = now;
   switch (pending.ask.kind) {
     case AskKind::kState:
       take_state(pending, answer);

@@ -14,9 +14,9 @@
 // that is silent loses its asks to the others. The session gives up when no source answers, and at
 // once when it is told that there is none.
 //
-// A round that a source says it holds is believed until nothing has come further for
-// JoinOptions::unconfirmed. Then one source that says more than all others which answer, and than
-// the coordinator has named, is dropped by name, and what it gave of such rounds is missing again.
+// A round that a source says it holds is believed for JoinOptions::unconfirmed. If neither another
+// source nor the coordinator has said it by then, nor averages have led to it, while others answer,
+// the source is dropped by name, and what it gave of such rounds is missing again.
 //
 // What is level may still be another state than it should be: then doubt() finds the runs that
 // differ from those of another source and takes them from that one (join_doubt.cc).
@@ -67,7 +67,7 @@ struct JoinOptions {
   Duration silent = seconds(30);       // while there are other sources
   Duration silent_alone = seconds(120);
   Duration broken = seconds(30);       // nothing is on its way, and nothing has come for so long
-  Duration unconfirmed = seconds(60);  // without progress to a round that one source alone says
+  Duration unconfirmed = seconds(60);  // a round that one source alone says
   Duration retry_first = milliseconds(100), retry_cap = seconds(5);
   bool stays = false;  // it keeps following: sources keep averages for it however long a round is
 };
@@ -226,6 +226,7 @@ class JoinSession {
   std::map<AskId, Pending> pending_;
   AskId next_id_ = 1;
   RoundNumber newest_ = 0, aimed_ = 0;  // that anybody said; that the coordinator did
+  RoundNumber followed_ = -1;           // that a run came to by averages
   RoundNumber pinned_round_ = -1;       // where runs do not follow: of the state that is fetched
   std::optional<std::size_t> only_;     // likewise: its source
   std::optional<std::size_t> moments_from_;
@@ -235,7 +236,7 @@ class JoinSession {
   std::optional<std::size_t> witness_;  // in doubt: whose runs are compared, the first compared_
   std::size_t compared_ = 0;
   std::vector<Suspicion> suspicions_;
-  Instant moved_at_, advanced_at_;  // anything was heard; a run came further
+  Instant moved_at_, confirmed_at_;  // anything was heard; newest_ was no claim of one alone
   Bytes fetched_again_, received_;
   double average_bytes_ = 0, averaged_values_ = 0;  // of the rounds that runs have followed
   State state_ = State::kLoading;

@@ -111,8 +111,8 @@ std::int64_t CostModel::without_second_moment(UnitRange range) const {
   return muon_workspace_ > 0 ? matrix_sum_[range.last] - matrix_sum_[range.first] : 0;
 }
 
-// Memory of one microbatch, per token. A whole model recomputes block by block and keeps their
-// inputs; a stage does it as a whole.
+// One microbatch, per token. A whole model recomputes block by block and keeps their inputs; a
+// stage does it as a whole.
 double CostModel::activations_of(UnitRange range) const {
   const double all = activation_sum_[range.last] - activation_sum_[range.first];
   if (range != whole() || !whole_recomputes_) return all;

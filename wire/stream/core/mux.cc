@@ -51,12 +51,12 @@ Mux::Mux(Side side, const Quotas& quotas, MuxHooks hooks)
     : side_(side),
       quotas_(quotas),
       hooks_(std::move(hooks)),
-      next_ours_(side == Side::kDialer ? 1 : 2),
+      next_ours_(is_ours(1) ? 1 : 2),
       outbox_(quotas.queue_max) {}
 
 void Mux::meet(const Hello& peer) { peer_ = peer; }
 
-bool Mux::is_ours(StreamId id) const { return id % 2 == next_ours_ % 2; }
+bool Mux::is_ours(StreamId id) const { return (id % 2 == 1) == (side_ == Side::kDialer); }
 
 Mux::StreamPtr Mux::find(StreamId id) const {
   const auto found = streams_.find(id);
