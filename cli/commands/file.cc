@@ -47,7 +47,7 @@ Result<std::string> find_hash(const Json& files, const std::string& prefix) {
                    " digits; `shoal file ls` lists them"};
 }
 
-// Of whoever asks: those that are whole, that nothing uses, and that are no longer new.
+// The caller's own files that are whole, that nothing uses, and that are no longer new.
 Result<std::vector<std::string>> my_unused(const Context& context, const Json& files) {
   const auto me = context.api.get("/session");
   if (!me) return me.error();

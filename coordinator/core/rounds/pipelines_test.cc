@@ -54,10 +54,12 @@ TEST(Pipelines, KeepTheirDevicesFromLaterJobsWhileTheyWait) {
   rig.adopt(two_stages());
   const auto a = rig.join("a");
   const auto b = rig.join("b");
+  rig.say(a, Heartbeat{});
+  rig.wait(milliseconds(1500));  // it has a plan now, and waits for late devices
   JobSpec later = small_job();
   later.name = "later";
   ASSERT_TRUE(rig.submit(later).ok());
-  rig.wait(seconds(1));
+  rig.wait(milliseconds(500));
   EXPECT_FALSE(rig.last<Assign>(a) || rig.last<Assign>(b));
   rig.wait(seconds(3));
   ASSERT_TRUE(rig.last<Assign>(a) && rig.last<Assign>(b));

@@ -18,7 +18,7 @@ Result<FileStore*> store_of(Context& context) {
   return Error{Code::kUnavailable, "this server keeps no files", "", ""};
 }
 
-// Whoever sends a file is not told what uses it, which costs a look at all jobs.
+// The sender of a file is not told what uses it, because that takes a look at all jobs.
 Json file_json(const StoredFile& file, const std::map<std::string, std::string>& uses = {}) {
   const FileRecord& record = file.record;
   const auto use = uses.find(record.sha256);
