@@ -44,7 +44,7 @@ void JoinSession::forget_unconfirmed(Instant now) {
   if (!claimant || confirmed >= newest_ || shape_.mode != JoinMode::kFollows) confirmed_at_ = now;
   if (!others_answer || now - confirmed_at_ < options_.unconfirmed) return;
   Source& source = sources_[*claimant];
-  if (source.heard_at > confirmed_at_) {
+  if (now - source.heard_at < options_.silent) {
     complain(*claimant, "it says that it holds round " + std::to_string(newest_) +
                             ", and the others do not come to that");
   }
