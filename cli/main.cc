@@ -11,9 +11,9 @@
 #include "cli/command_words.h"
 #include "cli/commands/commands.h"
 #include "cli/completion.h"
+#include "cli/flags.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
-#include "cli/tokenizer_flags.h"
 #include "cli/up_command.h"
 
 namespace shoal::cli {
@@ -427,19 +427,7 @@ class Tree {
                              "write the parameters: for the Hugging Face libraries, or of a "
                              "Python program under its own names",
                              [this] { return checkpoint_export(common_.context(), export_); });
-    command
-        ->add_option("CHECKPOINT|JOB|FOLDER", export_.checkpoint,
-                     "id of a checkpoint, a job (its newest one), or a downloaded one")
-        ->required();
-    command->add_option("-o,--output", export_.output, "a new folder")->required();
-    command->add_option("--dtype", export_.dtype, "bf16 or fp32 [bf16]")
-        ->check(CLI::IsMember({"bf16", "fp32"}));
-    command->add_option("--shard-size", export_.shard_size, "most bytes of a file [5GB]")
-        ->check([](const std::string& text) {
-          std::string copy = text;
-          return CLI::AsSizeValue(true)(copy);
-        });
-    command->add_option("--tokenizer", export_.tokenizer, "copy the tokenizer of this folder");
+    add_export_flags(*command, export_);
   }
 
   void add_generate() {

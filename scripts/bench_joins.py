@@ -73,7 +73,7 @@ def processor_times():
 
 
 def busy_since(begin):
-    busy, whole = (now - then for now, then in zip(processor_times(), begin))
+    busy, whole = (after - before for after, before in zip(processor_times(), begin))
     return busy / max(1, whole)
 
 

@@ -584,23 +584,6 @@ TEST_F(RuntimeTest, RefusedEnds) {
   EXPECT_THAT(end.message, HasSubstr("update the agent"));
 }
 
-// A coordinator that answers is not missing.
-TEST(CoordinatorLink, WhatTheCoordinatorHasNoRoomForIsSaidAsItIs) {
-  const Error full = error_of({grpc::StatusCode::RESOURCE_EXHAUSTED, "the disk is full"}, "here:1");
-  EXPECT_EQ(full.code, Code::kResourceExhausted);
-  EXPECT_EQ(to_string(full), "the disk is full");
-  const Error gone = error_of({grpc::StatusCode::UNAVAILABLE, "refused"}, "here:1");
-  EXPECT_EQ(gone.code, Code::kUnavailable);
-  EXPECT_THAT(gone.message, testing::HasSubstr("no coordinator at here:1"));
-}
-
-TEST(CoordinatorLink, TheAddressForPeopleIsRecognized) {
-  const Error http = error_of(
-      {grpc::StatusCode::UNAVAILABLE, "Cannot check peer: missing selected ALPN property."},
-      "here:7070");
-  EXPECT_THAT(http.remedy, testing::HasSubstr("that is an HTTP address"));
-}
-
 TEST_F(RuntimeTest, AMissingTrainerIsNamedAtOnce) {
   HostOptions given = options();
   given.trainer = "/nowhere/shoal-trainer";

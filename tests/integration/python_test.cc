@@ -265,8 +265,9 @@ TEST(UploadedCode, RunsAsAUserOfItsOwnWhereTheAgentIsRoot) {
   ASSERT_EQ(cluster.shoal({"job", "resume", job.name}).exit_code, 0);
   expect_trained(cluster, job);
   const std::string uid = run({"id", "-u", "nobody"}, 10).out;
-  EXPECT_NE(code.logs().find("I am " + uid.substr(0, uid.find('\n')) + " []"), std::string::npos)
-      << code.logs();
+  const std::string who = "I am " + uid.substr(0, uid.find('\n')) + " []";
+  const Finished said = cluster.shoal({"logs", job.name, "--grep", "I am"});
+  EXPECT_NE(said.out.find(who), std::string::npos) << said.out << said.err << code.logs();
 }
 
 // Behind a job: its checkpoint and its code are there, and it is said what can be done with them.

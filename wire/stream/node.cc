@@ -269,8 +269,8 @@ Status Node::begin_pair(const LanePtr& lane, const Hello& hello, const std::stri
   auto pair = std::make_shared<Pair>(io_, options_for(Side::kAcceptor, own, *lane));
   keep(hello.pair, pair, peer);
   lane->say(own);
-  if (joined_) joined_(pair);
   pair->begin(hello, lane);
+  if (joined_) joined_(pair);
   return {};
 }
 

@@ -91,7 +91,7 @@ class Node {
   void set_tls(TlsContexts contexts, bool anew);
   // Ends those pairs, soon. `which` is called by the I/O thread.
   void end_pairs(std::function<bool(const Pair&)> which, Error why);
-  // For pairs that peers dialed: called from the I/O thread, before any stream of theirs.
+  // For pairs that peers dialed: called from the I/O thread, once it is known whose they are.
   void set_joined(std::function<void(std::shared_ptr<Pair>)> joined);
   // Connections that were turned away, and pairs that ended because the peer broke a rule.
   RefusalCounts refusals() const { return refusals_.counts(); }

@@ -45,8 +45,9 @@ TEST(Attempts, EachHasItsOwnGraceBeforeAComplaintIsJudged) {
   rig.wait(rig.options.failure_grace);
   ASSERT_EQ(rig.attempt(), 2) << "without the silent one";
   EXPECT_EQ(rig.replicas_.at(rig.replicas[2]).failure, ReplicaFailure::kPeerUnreachable);
-  EXPECT_EQ(rig.replicas_.at(rig.replicas[2]).detail,
-            "excluded from the reduce: unreachable; " + to_string(rig.replicas[0]) + ": it hung up");
+  EXPECT_EQ(
+      rig.replicas_.at(rig.replicas[2]).detail,
+      "excluded from the reduce: unreachable; " + to_string(rig.replicas[0]) + ": it hung up");
   rig.complain(0, 1, 2);
   rig.wait(rig.options.failure_grace - milliseconds(100));
   EXPECT_TRUE(is_live(rig.state(), rig.replicas[1])) << "the grace of the first attempt is over";

@@ -38,14 +38,11 @@ class MemoryReader : public Reader {
 
   Result<Page<JobRecord>> jobs(const PageRequest& page,
                                const std::vector<JobPhase>& phases) override {
+    const auto is_wanted = [&](const JobRecord& job) {
+      return phases.empty() || std::ranges::count(phases, job.phase) > 0;
+    };
     return ask<Page<JobRecord>>([&]() SHOAL_REQUIRES(tables_.mutex) {
-      return page_of(
-          tables_.jobs, page,
-          [&](const JobRecord& job) {
-            return phases.empty() ||
-                   std::find(phases.begin(), phases.end(), job.phase) != phases.end();
-          },
-          kFirstKey);
+      return page_of(tables_.jobs, page, is_wanted, kFirstKey);
     });
   }
   Result<std::optional<JobRecord>> job(JobId id) override { return one(&Tables::jobs, id.n); }

@@ -1,5 +1,5 @@
-// The flags of `shoal tokenizer`, `shoal dataset prepare` and `shoal dataset add`, bound to what
-// commands/ takes. main.cc has the commands themselves.
+// The flags of commands that have many: `shoal tokenizer`, `shoal dataset prepare`, `shoal dataset
+// add` and `shoal checkpoint export`, bound to what commands/ takes. main.cc has the commands.
 #pragma once
 
 #include "cli/commands/commands.h"
@@ -16,5 +16,6 @@ void add_encode_flags(CLI::App& command, EncodeOptions& options);
 void add_decode_flags(CLI::App& command, EncodeOptions& options);
 void add_prepare_flags(CLI::App& command, PrepareDatasetOptions& options);
 void add_dataset_flags(CLI::App& command, DatasetOptions& options);
+void add_export_flags(CLI::App& command, ExportOptions& options);
 
 }  // namespace shoal::cli

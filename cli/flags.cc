@@ -1,5 +1,5 @@
-// See tokenizer_flags.h.
-#include "cli/tokenizer_flags.h"
+// See flags.h.
+#include "cli/flags.h"
 
 #include <cstdint>
 #include <string>
@@ -84,6 +84,22 @@ void add_dataset_flags(CLI::App& command, DatasetOptions& options) {
                   "file with your key of s3://…, as ~/.aws/credentials [AWS_ACCESS_KEY_ID, "
                   "AWS_SECRET_ACCESS_KEY]")
       ->type_name("FILE");
+}
+
+void add_export_flags(CLI::App& command, ExportOptions& options) {
+  command
+      .add_option("CHECKPOINT|JOB|FOLDER", options.checkpoint,
+                  "id of a checkpoint, a job (its newest one), or a downloaded one")
+      ->required();
+  command.add_option("-o,--output", options.output, "a new folder")->required();
+  command.add_option("--dtype", options.dtype, "bf16 or fp32 [bf16]")
+      ->check(CLI::IsMember({"bf16", "fp32"}));
+  command.add_option("--shard-size", options.shard_size, "most bytes of a file [5GB]")
+      ->check([](const std::string& text) {
+        std::string copy = text;
+        return CLI::AsSizeValue(true)(copy);
+      });
+  command.add_option("--tokenizer", options.tokenizer, "copy the tokenizer of this folder");
 }
 
 }  // namespace shoal::cli
