@@ -165,6 +165,8 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
   const rate = phase === 'training' ? progress.tokens_per_second : null;
   const whole = split.tokensPerSecond === null ? 'while training' : `while training; ${short(split.tokensPerSecond)} over whole rounds`;
   const target = tokensTarget(job);
+  const left = timeLeft(job, split);
+  const ending = isOver(phase) ? 'the job has ended' : phase === 'training' ? 'not enough rounds yet' : 'not training now';
   const ran = millis(started_at) === null ? null : ((millis(finished_at) ?? now.value) - millis(started_at)!) / 1000;
   return (
     <div class="tiles">
@@ -179,8 +181,8 @@ const Progress = memo(function Progress({ job, split }: { job: Job; split: Split
         }
       />
       <Tile label="Tokens per second" value={short(rate)} note={rate === null ? 'not training now' : whole} />
-      <Tile label="Time left" value={duration(timeLeft(job, split))} note={timeLeft(job, split) === null ? 'not enough rounds yet' : 'at the pace of the last rounds'} />
-      <Tile label={phase === 'paused' ? 'Since its start' : 'Running for'} value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
+      <Tile label="Time left" value={duration(left)} note={left === null ? ending : 'at the pace of the last rounds'} />
+      <Tile label={isOver(phase) ? 'Ran for' : phase === 'paused' ? 'Since its start' : 'Running for'} value={duration(ran)} note={`${plural(progress.inner_step, 'inner step')} of ${number(progress.inner_steps_total)}`} />
     </div>
   );
 });
