@@ -63,15 +63,21 @@ class CheckpointCarriageTest : public ::testing::Test {
             entry("tail", "last")};
   }
 
+  // What an agent says before it sends the files of list().
+  static v1::CheckpointUpload announced() {
+    v1::CheckpointUpload message;
+    message.mutable_header()->set_checkpoint(kId.n);
+    for (const FileEntry& file : list())
+      *message.mutable_header()->add_files() = proto::to_wire(file);
+    return message;
+  }
+
   // Sends chunks from where it is told to, at most to byte `until`. Returns where that was.
   std::int64_t put(std::int64_t until, grpc::Status& status) {
     grpc::ClientContext context;
     TestAgent::prepare(context);
     const auto stream = stub_->PutCheckpoint(&context);
-    v1::CheckpointUpload message;
-    message.mutable_header()->set_checkpoint(kId.n);
-    for (const FileEntry& file : list())
-      *message.mutable_header()->add_files() = proto::to_wire(file);
+    v1::CheckpointUpload message = announced();
     v1::CheckpointReceived answer;
     EXPECT_TRUE(stream->Write(message) && stream->Read(&answer));
     const std::int64_t from = answer.bytes();
@@ -142,10 +148,7 @@ TEST_F(CheckpointCarriageTest, AStoreThatIsAwayEndsIt) {
   grpc::ClientContext context;
   TestAgent::prepare(context);
   const auto stream = stub_->PutCheckpoint(&context);
-  v1::CheckpointUpload message;
-  message.mutable_header()->set_checkpoint(kId.n);
-  for (const FileEntry& file : list())
-    *message.mutable_header()->add_files() = proto::to_wire(file);
+  v1::CheckpointUpload message = announced();
   v1::CheckpointReceived answer;
   EXPECT_TRUE(stream->Write(message));
   EXPECT_FALSE(stream->Read(&answer));
