@@ -9,11 +9,6 @@
 
 namespace shoal::wire {
 
-// What peers are sent goes by this congestion control where the kernel has it: lost packets slow it
-// down by little, where reno and cubic stop on long lines (docs/lines.md). Elsewhere by the
-// kernel's default.
-inline constexpr char kCongestionControl[] = "bbr";
-
 // A connection to "host:port" that may still be on its way; -1 when the address names no host.
 int begin_connect(const std::string& address);
 

@@ -1,17 +1,8 @@
 // Listening and dialing on loopback.
 #include "wire/tcp_socket.h"
 
-#include <fstream>
-#include <string_view>
-#include <thread>
-
 #include <gtest/gtest.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -49,54 +40,6 @@ TEST(TcpSocket, ListensAndDials) {
   EXPECT_EQ(recv(ends.far, &byte, 1, 0), 1);
   EXPECT_EQ(number_of_peer(ends.near), ends.address);
   EXPECT_EQ(listen_at(ends.address).error().code, Code::kUnavailable);
-}
-
-std::string congestion_control_of(int fd) {
-  char name[32] = {};
-  socklen_t size = sizeof name;
-  EXPECT_EQ(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &size), 0);
-  return name;
-}
-
-constexpr char kDefault[] = "/proc/sys/net/ipv4/tcp_congestion_control";
-
-bool has_congestion_control(const char* name) {
-  std::ifstream available("/proc/sys/net/ipv4/tcp_available_congestion_control");
-  for (std::string word; available >> word;) {
-    if (word == name) return true;
-  }
-  return false;
-}
-
-// In a network namespace of its own where sockets go by reno. False: there is no right to make one.
-template <typename Use>
-bool where_reno_is_the_default(Use use) {
-  bool made = false;
-  std::thread([&] {
-    if (unshare(CLONE_NEWNET) != 0) return;
-    const int any = socket(AF_INET, SOCK_DGRAM, 0);
-    ifreq request{};
-    std::string_view("lo").copy(static_cast<char*>(request.ifr_name), IFNAMSIZ - 1);
-    request.ifr_flags = IFF_UP;
-    made = ioctl(any, SIOCSIFFLAGS, &request) == 0;
-    close(any);
-    made = made && (std::ofstream(kDefault) << "reno").flush().good();
-    if (made) use();
-  }).join();
-  return made;
-}
-
-TEST(TcpSocket, BothEndsChooseTheCongestionControlThatBearsLosses) {
-  if (!has_congestion_control(kCongestionControl)) GTEST_SKIP() << "the kernel has no bbr";
-  const bool made = where_reno_is_the_default([] {
-    const int plain = socket(AF_INET, SOCK_STREAM, 0);
-    EXPECT_EQ(congestion_control_of(plain), "reno");
-    close(plain);
-    const Connected ends;
-    EXPECT_EQ(congestion_control_of(ends.near), kCongestionControl);
-    EXPECT_EQ(congestion_control_of(ends.far), kCongestionControl);
-  });
-  if (!made) GTEST_SKIP() << "no right to make a network namespace";
 }
 
 TEST(TcpSocket, RefusesWhatIsNoAddress) {

@@ -13,6 +13,7 @@
 
 #include "base/overloaded.h"
 #include "threads/clock.h"
+#include "wire/congestion_control.h"
 #include "wire/relay/splice.h"
 #include "wire/relay/word_line.h"
 #include "wire/relay/words.h"
@@ -193,6 +194,7 @@ void Relay::Server::accepted(int fd) {
     return;
   }
   tune_connection(fd);
+  CongestionControl(fd).look();
   const ConnectionId id = ++last_;
   const auto line = std::make_shared<WordLine>(io_, fd);
   lines_[id] = {line, host};

@@ -79,6 +79,7 @@ void Lane::run(LaneUser& user, std::uint32_t message_max) {
   user_ = &user;
   message_max_ = message_max;
   state_ = State::kRunning;
+  congestion_.look();
   if (!reading_) read_some();
   wake();
 }
@@ -89,6 +90,7 @@ void Lane::wake() {
 
 void Lane::tick() {
   if (state_ != State::kRunning) return;
+  congestion_.look();
   ++silent_;
   ++mute_;
   stuck_ = parts_.empty() ? 0 : stuck_ + 1;

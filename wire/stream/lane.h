@@ -23,6 +23,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "wire/congestion_control.h"
 #include "wire/stream/asio.h"
 #include "wire/stream/carrier.h"
 #include "wire/stream/core/frame.h"
@@ -101,6 +102,7 @@ class Lane : public std::enable_shared_from_this<Lane> {
 
   Descriptor descriptor_;
   const int fd_;
+  CongestionControl congestion_{fd_};
   const std::unique_ptr<Carrier> carrier_;
   const bool dials_;
   net::steady_timer limit_;
