@@ -17,7 +17,7 @@ namespace shoal::wire {
 
 inline constexpr std::string_view kForLongLines = "bbr", kForShortLines = "cubic";
 
-// Of a connection, since the last look or since it began.
+// What a connection has seen since the last look, or since it began.
 struct LineSeen {
   Duration round_trip;      // the least
   std::int64_t sent = 0;    // segments
