@@ -45,6 +45,14 @@ Code code_of(grpc::StatusCode code) {
   }
 }
 
+// What the coordinator said, as it said it. None: gRPC made the status, or a coordinator of a
+// version that sends no details.
+std::optional<Error> said_by_coordinator(const grpc::Status& status) {
+  v1::Error said;
+  if (!said.ParseFromString(status.error_details()) || said.message().empty()) return std::nullopt;
+  return Error{code_of(status.error_code()), said.message(), said.field(), said.remedy()};
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint) {
@@ -67,6 +75,7 @@ Error error_of(const grpc::Status& status, const std::string& address) {
     return {error.code, "the coordinator at " + address + " refuses this agent: " + error.message,
             "", ""};
   }
+  if (auto said = said_by_coordinator(status)) return *said;
   if (error.code == Code::kUnavailable) {
     // What gRPC says of a server that speaks HTTP/1, with TLS and without.
     const bool http = error.message.find("ALPN") != std::string::npos ||

@@ -26,7 +26,9 @@ struct CoordinatorEndpoint {
 // behind so.
 std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint);
 
-// A sentence for a person out of a gRPC status. kUnauthenticated and kIncompatible name the remedy.
+// A sentence for a person out of a gRPC status. What the coordinator said keeps its field and
+// remedy, which a coordinator sends as the status' details; kUnavailable without them is a line
+// that does not reach it, and the remedy names --coordinator.
 Error error_of(const grpc::Status& status, const std::string& address);
 
 class CoordinatorLink {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <grpcpp/support/status.h>
 
+#include "proto/agent.pb.h"
+
 namespace shoal::agent {
 namespace {
 
@@ -15,6 +17,22 @@ TEST(CoordinatorLink, WhatTheCoordinatorHasNoRoomForIsSaidAsItIs) {
   const Error gone = error_of({grpc::StatusCode::UNAVAILABLE, "refused"}, "here:1");
   EXPECT_EQ(gone.code, Code::kUnavailable);
   EXPECT_THAT(gone.message, testing::HasSubstr("no coordinator at here:1"));
+}
+
+// The code is that of a broken line, the words are the coordinator's.
+TEST(CoordinatorLink, WhatIsOutOfReachOfTheCoordinatorIsNotItsOwnLine) {
+  v1::Error said;
+  said.set_code("unavailable");
+  said.set_message("http://store:9000/ does not answer");
+  said.set_field("--checkpoint-store");
+  said.set_remedy("start the store");
+  const Error error = error_of(
+      {grpc::StatusCode::UNAVAILABLE, "does not matter", said.SerializeAsString()}, "here:1");
+  EXPECT_EQ(error, (Error{Code::kUnavailable, "http://store:9000/ does not answer",
+                          "--checkpoint-store", "start the store"}));
+  const Error unreadable = error_of(
+      {grpc::StatusCode::UNAVAILABLE, "refused", "\xff details of another kind"}, "here:1");
+  EXPECT_THAT(unreadable.message, testing::HasSubstr("no coordinator at here:1: refused"));
 }
 
 TEST(CoordinatorLink, TheAddressForPeopleIsRecognized) {

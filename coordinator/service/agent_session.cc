@@ -5,6 +5,9 @@
 namespace shoal::coordinator {
 namespace {
 
+// gRPC sends the details beside the sentence in a header block, which may have 8 KiB.
+constexpr std::size_t kDetailsBytesMax = 2048;
+
 grpc::StatusCode status_code(Code code) {
   switch (code) {
     case Code::kInvalidArgument:
@@ -38,7 +41,16 @@ grpc::StatusCode status_code(Code code) {
 
 }  // namespace
 
-grpc::Status to_status(const Error& error) { return {status_code(error.code), to_string(error)}; }
+grpc::Status to_status(const Error& error) {
+  v1::Error details;
+  details.set_code(to_string(error.code));
+  details.set_message(error.message);
+  details.set_field(error.field);
+  details.set_remedy(error.remedy);
+  std::string bytes;
+  if (details.ByteSizeLong() <= kDetailsBytesMax) bytes = details.SerializeAsString();
+  return {status_code(error.code), to_string(error), bytes};
+}
 
 AgentSession::AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
                            Caller caller, std::shared_ptr<AgentDoor> door,

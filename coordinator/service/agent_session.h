@@ -70,7 +70,10 @@ class AgentSession final
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
-// The status code that stands for an error on the wire.
+// An error on the wire: the status code that stands for it, the sentence that people read, and the
+// Error itself (v1::Error) as the status' details. The details tell an agent that the coordinator
+// said this and not gRPC, which has the same codes for a broken line. An Error of over 2 KiB goes
+// without them.
 grpc::Status to_status(const Error& error);
 
 }  // namespace shoal::coordinator

@@ -152,7 +152,13 @@ TEST_F(CheckpointCarriageTest, AStoreThatIsAwayEndsIt) {
   v1::CheckpointReceived answer;
   EXPECT_TRUE(stream->Write(message));
   EXPECT_FALSE(stream->Read(&answer));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  const grpc::Status ended = stream->Finish();
+  EXPECT_EQ(ended.error_code(), grpc::StatusCode::UNAVAILABLE);
+  v1::Error said;
+  ASSERT_TRUE(said.ParseFromString(ended.error_details()));
+  EXPECT_EQ(said.code(), "unavailable");
+  EXPECT_THAT(ended.error_message(), ::testing::HasSubstr(said.message()));
+  EXPECT_FALSE(said.message().empty()) << "by which the agent knows that the line is not broken";
 }
 
 }  // namespace
