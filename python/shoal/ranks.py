@@ -42,8 +42,9 @@ def torchrun(ranks=None):
     if "RANK" in os.environ:
         return
     ranks = ranks or int(os.environ.get("SHOAL_TRAINER_REPLICA_GROUP", "1"))
+    # With underscores, as PyTorch 1 and 2 take it.
     os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", "--standalone",
-                              "--nproc-per-node", str(ranks), *sys.argv])
+                              "--nproc_per_node", str(ranks), *sys.argv])
 
 
 def make_group(device, order_limit_s):

@@ -132,6 +132,19 @@ class RanksTest(unittest.TestCase):
             with open(f"{self.folder}/{rank}") as file:
                 self.assertIn("ranks 0 and 1 of this replica have different parameters", file.read())
 
+    def test_torchrun_of_this_pytorch_takes_the_command(self):
+        from torch.distributed.run import parse_args
+        with mock.patch.dict(os.environ), mock.patch("os.execv") as execv:
+            os.environ.pop("RANK", None)
+            with mock.patch("sys.argv", ["train.py", "--size", "3"]):
+                shoal.torchrun(4)
+        (_, command), _ = execv.call_args
+        self.assertEqual(command[1:3], ["-m", "torch.distributed.run"])
+        parsed = parse_args(command[3:])
+        self.assertEqual((int(parsed.nproc_per_node), parsed.standalone), (4, True))
+        self.assertEqual((parsed.training_script, parsed.training_script_args),
+                         ("train.py", ["--size", "3"]))
+
     def test_ranks_on_several_hosts_are_refused(self):
         with mock.patch.dict(os.environ, {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}):
             with self.assertRaisesRegex(shoal.Error, "several hosts"):

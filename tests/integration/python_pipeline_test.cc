@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -52,6 +53,32 @@ model.load_state_dict(shoal.load_checkpoint(folder))
 _, held_out = pipeline.texts_of(text, sizes["context"])
 x, y = zip(*[held_out[place * len(held_out) // 8] for place in range(8)])
 print(float(pipeline.loss_of(model(torch.stack(x)), torch.stack(y))))
+)";
+
+// The example over a dataset of the cluster; each process writes down which sequences it read.
+constexpr const char* kOverADataset = R"(
+import os
+import pipeline
+import shoal
+import torch
+
+with shoal.join() as replica, open(f"{__file__}.{replica.stage}.{os.getpid()}", "w") as seen:
+    dataset = replica.dataset
+
+    class Noted(type(dataset)):
+        def __getitem__(self, number):
+            x, y = super().__getitem__(number)
+            print(number, len(self), bytes(x.tolist()).hex(), file=seen, flush=True)
+            return x, y
+
+    dataset.__class__ = Noted
+    sizes = replica.job["model"]
+    run = replica.pipeline(pipeline.llama(sizes), pipeline.optimizer_of, pipeline.loss_of,
+                           example=torch.zeros(1, sizes["context"], dtype=torch.long))
+    run.evaluate(dataset.held_out)
+    for _ in run.steps(dataset):
+        torch.nn.utils.clip_grad_norm_(run.stage.parameters(), 1.0)
+        run.optimizer.step()
 )";
 
 TinyJob job_of(const std::string& name, const std::string& entry, int stages) {
@@ -175,6 +202,45 @@ TEST_F(PythonPipeline, ItLearnsWhatTheWholeModelLearnsThoughAReplicaIsKilled) {
   const Finished joined = python(kLossOf, {folder, cluster_->folder().path("text.txt")});
   ASSERT_EQ(joined.exit_code, 0) << joined.err;
   EXPECT_NEAR(std::stod(joined.out), loss_of(cut), 0.01) << "activations of the job travel as bf16";
+}
+
+TEST_F(PythonPipeline, EachStageReadsEverySequenceOfAnEpochOnce) {
+  std::string words;
+  for (int word = 0; word < 12'000; ++word) words += std::to_string(word) + " is ";
+  const std::string file = cluster_->folder().write("words.txt", words);
+  ASSERT_EQ(cluster_->shoal({"dataset", "add", "words", file}).exit_code, 0);
+  programs_.write("stored.py", kOverADataset);
+  TinyJob job = job_of("stored", "stored.py", 2);
+  job.steps = 400;
+  job.min_replicas = 2;
+  std::string text = run({"cat", cluster_->write_job(job)}, 10).out;
+  const std::string train = "train = \"text.txt\"";
+  ASSERT_NE(text.find(train), std::string::npos);
+  text.replace(text.find(train), train.size(), "dataset = \"words\"");
+  const Finished submitted =
+      cluster_->shoal({"job", "submit", cluster_->folder().write("stored.toml", text), "--set",
+                       "swarm.max_replicas=2"});
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_TRUE(completes(job)) << logs(job);
+  expect_equal_digests(job);
+  const int trained = job.steps * 4 * 2;  // steps, sequences of a batch, replicas of a stage
+  for (const std::string stage : {"0", "1"}) {
+    std::istringstream lines(
+        run({"sh", "-c", "cat " + programs_.path("stored.py") + "." + stage + ".*"}, 10).out);
+    std::multiset<int> numbers;
+    std::set<std::string> of_first_epoch;
+    int number = 0, epoch = 0;
+    for (std::string window; lines >> number >> epoch >> window;) {
+      numbers.insert(number);
+      if (number < epoch) of_first_epoch.insert(window);
+    }
+    ASSERT_LT(epoch, trained) << "the job reads more than an epoch";
+    ASSERT_EQ(numbers.size(), static_cast<std::size_t>(trained)) << "stage " << stage;
+    EXPECT_EQ(std::set<int>(numbers.begin(), numbers.end()).size(), numbers.size())
+        << "a sequence was read twice by stage " << stage;
+    EXPECT_EQ(*numbers.rbegin(), trained - 1);
+    EXPECT_EQ(of_first_epoch.size(), static_cast<std::size_t>(epoch)) << "windows that differ";
+  }
 }
 
 TEST_F(PythonPipeline, WhatDoesNotFitTheJobIsSaidByItsField) {
