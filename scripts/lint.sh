@@ -94,7 +94,7 @@ check_locks() {
 }
 
 check_scripts() {
-  { sources '*.sh' dev .ci/run; } | xargs -0 --no-run-if-empty shellcheck --format=gcc -x
+  { sources '*.sh' '*.sbatch' dev .ci/run; } | xargs -0 --no-run-if-empty shellcheck --format=gcc -x
 }
 
 check_pages() { python3 scripts/pages.py; }

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Whether the commands that the pages name exist, with their options: page_commands.py PROGRAM... Each program says
-through --help what it and its subcommands take, `shoal` through its completion, `./dev` and the scripts through their
-text. Commands of other programs are not checked. Prints file:line: what; exit code 1 when there is any."""
+"""Whether the commands that the pages and the scripts of deploy/ name exist, with their options: page_commands.py
+PROGRAM... Each program says through --help what it and its subcommands take, `shoal` through its completion, `./dev`
+and the scripts through their text. Commands of other programs are not checked. Prints file:line: what; exit code 1 when
+there is any."""
 import glob
 import os
 import re
@@ -126,7 +127,10 @@ def texts(page):
     in_code, number, begun, start = False, 0, "", 0
     with open(page, encoding="utf-8") as lines:
         whole = lines.read().splitlines()
-    for number, line in enumerate(whole, 1):
+    is_page = page.endswith(".md")
+    if not is_page:
+        whole = ["```", *whole, "```"]  # a script is one block of code
+    for number, line in enumerate(whole, 1 if is_page else 0):
         if line.lstrip().startswith("```"):
             in_code, begun = not in_code, ""
         elif in_code:
@@ -159,7 +163,8 @@ def main():
     tools = {"./dev": Dev()}
     for path in programs:
         tools[os.path.basename(path)] = Shoal(path) if os.path.basename(path) == "shoal" else Program(path)
-    found = [f"{page}:{number}: {problem}" for page in sorted([*glob.glob("*.md"), *glob.glob("docs/*.md")])
+    pages = [*glob.glob("*.md"), *glob.glob("docs/*.md"), *glob.glob("deploy/**/*.sbatch", recursive=True)]
+    found = [f"{page}:{number}: {problem}" for page in sorted(pages)
              if page not in HISTORY for number, problem in problems(page, tools)]
     print("\n".join(found))
     return 1 if found else 0
