@@ -13,7 +13,7 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 SPAN = re.compile(r"`([^`]+)`")
 ALWAYS = {"--help", "--version"}
 # Options of other programs that the prose names alone.
-FOREIGN = {"--gtest_filter", "--preset", "--enable-systemd", "--torch-backend"}
+FOREIGN = {"--gtest_filter", "--preset", "--enable-systemd", "--torch-backend", "--exclusive", "--signal"}
 # Tells what earlier versions had.
 HISTORY = {"CHANGELOG.md"}
 
