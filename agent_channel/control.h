@@ -34,13 +34,13 @@ struct ControlOptions {
   Duration orphan_limit;  // without an agent, until it is given up; 0: at once
 };
 
-// Called from the thread that reads, but for `closing`, which is called by the destructor before it
+// Called from the thread that reads, except `closing`, which the destructor calls before it
 // waits for that thread: a command() that waits must give up then (false ends the reading).
 struct ControlEvents {
   std::function<bool(ToTrainer)> command;
   std::function<void()> ended;  // no agent for longer than the limit: the process is to exit
   std::function<void()> closing;
-  // Agents whose replicas are believed no more; before the command that they came with.
+  // Agents whose replicas are no longer trusted; before the command that they came with.
   std::function<void(const std::vector<AgentId>&)> revoked = nullptr;
   // How many the process's port has turned away; asked by the thread that writes, every few
   // seconds. Null: it has no port.

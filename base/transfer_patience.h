@@ -17,7 +17,7 @@ class TransferPatience {
   TransferPatience(Duration stall, Duration first_wait, Duration longest_wait)
       : stall_(stall), backoff_(first_wait, longest_wait) {}
 
-  // The clock begins, or begins anew: what happened until now counts against nobody.
+  // The clock starts or restarts: what happened until now counts against nobody.
   void begin(Instant now) {
     moved_at_ = now;
     backoff_.reset();

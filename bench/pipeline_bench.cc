@@ -1,4 +1,4 @@
-// The pipeline for real but for the devices, which wait: StageRuntimes on threads of this process,
+// A real pipeline, except the devices, which wait: StageRuntimes on threads of this process,
 // real sockets on loopback, an emulated line per agent if one is asked for. Without --agents: what
 // a hop costs when nothing is computed. With it: the fraction of compute-ideal, beside what the
 // simulator says of the same parameters.

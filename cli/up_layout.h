@@ -1,5 +1,5 @@
 // What `shoal up` decides before it starts anything: addresses, the folder's layout, the command
-// lines, and the state file that `shoal down` reads. Pure but for the two functions that touch the
+// lines, and the state file that `shoal down` reads. Pure except the two functions that touch the
 // state file.
 //
 //   D/up.json            the running cluster (removed by `down`)

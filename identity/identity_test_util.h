@@ -44,7 +44,7 @@ inline SigningRequest request_of(const PrivateKey& key) {
 inline const ReplicaName kReplica{AgentId(7), JobId(3), 0, 2, ReplicaId(41)};
 
 // The certificate with another value of an extension, as in OpenSSL's configuration files, or with
-// none; signed anew.
+// none; signed again.
 inline Certificate with_extension(const Certificate& certificate, int nid, const std::string& value,
                                   const PrivateKey& signer) {
   const Certificate copy = *Certificate::from_der(certificate.der());

@@ -143,7 +143,7 @@ TEST(VerifyPeer, OneWithoutOurNameIsRefused) {
   EXPECT_EQ(cluster.verify(issue(plan, ca_key), cluster.any_agent()).fault, PeerFault::kMalformed);
 }
 
-// A given CA that is bound to its cluster, and signs for another one all the same.
+// A given CA that is bound to its cluster, and still signs for another one.
 TEST(VerifyPeer, ANameConstraintBindsItsCa) {
   Given given;
   given.permitted = "reef";

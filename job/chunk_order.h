@@ -12,7 +12,7 @@
 // group_size() of the sequences' numbers, and where an epoch begins.
 //
 // The last chunks are held out for validation. All of it is a function of seed, epoch and the
-// dataset. Pure; immutable but for the tables of the epochs in use, so one thread at a time.
+// dataset. Pure; immutable except for the tables of the epochs in use, so one thread at a time.
 #pragma once
 
 #include <cstdint>

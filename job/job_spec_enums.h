@@ -47,7 +47,7 @@ constexpr auto enumerators_of(Of<Precision>) {
   return enumerators<Precision>({{kFp32, "fp32"}, {kBf16, "bf16"}});
 }
 
-// The inner optimizer. muon: orthogonalised momentum for the matrices of the blocks, AdamW for the
+// The inner optimizer. muon: orthogonalized momentum for the matrices of the blocks, AdamW for the
 // rest.
 enum class Optimizer { kAdamw, kMuon };
 constexpr auto enumerators_of(Of<Optimizer>) {

@@ -1,7 +1,7 @@
 // How many fp32 vectors as long as its parameters a replica holds, beside what its backward pass
 // keeps: where, and in which phase. The table of docs/memory.md says the same in bytes, and
 // `shoal-bench memory --check` holds both against what is measured. training_memory() and the cost
-// model of swarm/core reckon with training_vectors().
+// model of swarm/core use training_vectors().
 //
 // Device: weights, gradients and two Adam moments; an inner step on a GPU has half a vector beside
 // them. With ddp weights, gradients and their sum, beside which the mean is made at a boundary.

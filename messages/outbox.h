@@ -31,7 +31,7 @@ class Outbox {
     put({replica, false, std::move(message), said_at});
   }
 
-  // ReplicaFailed and CheckpointFailed: what is said of a replica that is no more.
+  // ReplicaFailed and CheckpointFailed: what is said of a replica that has ended.
   void keep_last_words(ReplicaId replica, Message message, std::optional<Instant> said_at) {
     put({replica, true, std::move(message), said_at});
     const auto is_last = [](const Entry& entry) { return entry.last_words; };

@@ -91,7 +91,7 @@ class Client {
   explicit Client(ClientOptions options);
   ~Client();
 
-  // For small answers. Makes `request` anew for each try, because signatures age.
+  // For small answers. Makes a new `request` for each try, because signatures age.
   Result<Answer> send(const std::function<Result<Request>()>& make) const;
   Result<Answer> send(const Request& request) const;
 

@@ -1,5 +1,5 @@
 // What api/openapi.json says of a job's fields is what the reader accepts. SHOAL_REWRITE_GOLDENS=1
-// writes types, words and defaults anew; descriptions and patterns stay as they were written by
+// rewrites types, words and defaults; descriptions and patterns stay as they were written by
 // hand.
 #include "proto/job_spec_fields.h"
 

@@ -16,7 +16,7 @@ std::string line_of(std::string_view text, std::size_t at) {
 }
 
 // What toml++ 3.3 is not to see; empty: nothing. A key of many parts: each is a table in the one
-// before, and it takes a stack frame for each when it lets go of them; it bounds the nesting of
+// before, and it takes a stack frame for each when it frees them; it bounds the nesting of
 // values, not that of keys. A letter beyond ASCII outside of quotes: its tables of such letters
 // have gaps, and reach what they call unreachable. Where the text is no TOML this may miss some.
 std::string unfit(std::string_view text) {

@@ -12,7 +12,7 @@
 namespace shoal::proto {
 
 // For the replica that the order is for: kDataInvalid, which is not tried again until the agent
-// starts anew, with the remedy. None: it is another message. `program` as "shoal-agent".
+// restarts, with the remedy. None: it is another message. `program` as "shoal-agent".
 std::optional<ReplicaFailed> refusal_of(const v1::CoordinatorMessage& order, const Error& why,
                                         const std::string& program);
 std::optional<ReplicaFailed> refusal_of(const v1::TrainerCommand& order, const Error& why,

@@ -1,5 +1,5 @@
 // The bytes of every kind of message are those of the builds before: a new field gets a new number,
-// and one that was there keeps its own. SHOAL_REWRITE_GOLDENS=1 writes wire_golden.txt anew, which
+// and one that was there keeps its own. SHOAL_REWRITE_GOLDENS=1 rewrites wire_golden.txt, which
 // is right only where a message got a field. A job's specification is text of its own,
 // so its bytes are left out.
 #include <cstdlib>

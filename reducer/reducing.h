@@ -31,7 +31,7 @@ using EventQueue = agent_channel::EventQueue<Event>;
 class Reducing {
  public:
   // Node and queue outlive it. `say` is called from the thread in run(); `ready` is said again when
-  // it has let go of a replica.
+  // it has ended a replica.
   Reducing(outer_opt::PeerNode& node, EventQueue& queue,
            std::function<void(const FromTrainer&)> say, TrainerReady ready = {});
   ~Reducing();

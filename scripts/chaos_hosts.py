@@ -131,7 +131,7 @@ class StormCluster(HostsCluster):
         return next((sockets[entry] for entry in environment_of(pid) if entry in sockets), None)
 
     def new_disk(self, number):
-        """What a node that left had on it is lost, but for its logs."""
+        """All that a node that left had is lost, except its logs."""
         folder = self.data_of(number)
         kept = self.folder / "left" / f"{self.name_of(number)}-{time.time_ns()}"
         if (folder / "logs").exists():

@@ -10,7 +10,7 @@ FILES = ("state.db", "state.db-wal", "state.db-shm")
 
 
 def copy_of(cluster):
-    """Of the tables of a coordinator that is no more: reading them would write to the original."""
+    """A copy of the tables of a coordinator that has ended: reading them would write to the original."""
     folder = cluster.folder / "copy"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()

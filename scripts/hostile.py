@@ -74,7 +74,7 @@ class Attack:
         return selectors.EVENT_READ | (selectors.EVENT_WRITE if self.left else 0)
 
     def move(self, mask):
-        """How it ended; none: it goes on."""
+        """How it ended; None: it still runs."""
         try:
             if mask & selectors.EVENT_WRITE and self.left:
                 self.left = self.left[self.socket.send(self.left):]

@@ -422,7 +422,7 @@ def sparse_parts(code):
 
 
 def waiting(way):
-    """Clocks if every instruction waits for the one before, but for loads in a row."""
+    """Clocks if every instruction waits for the one before, except loads in a row."""
     clocks, last = 0, {}
     for i, one in enumerate(way):
         in_a_row = one.kind == "memory" and i - last.get(one.name, -99) < 16

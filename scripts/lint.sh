@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Cheap checks of the house rules; seconds, no build needed but for --tidy. Prints every finding as
+# Cheap checks of the house rules; seconds, no build needed except for --tidy. Prints every finding as
 # file:line: what, then how many there are.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit

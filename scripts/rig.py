@@ -185,7 +185,7 @@ class FarLines(Lines):
 
 
 def send(pid, number):
-    """A process that is no more needs no signal."""
+    """A process that has ended needs no signal."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
 
@@ -301,7 +301,7 @@ class Cluster:
                                          *self.flags_of(number))
 
     def trainers(self, number):
-        """Process ids, also of one whose agent is no more."""
+        """Process ids, also of one whose agent has ended."""
         socket = f"SHOAL_TRAINER_SOCKET={self.data_of(number)}/trainer.sock"
         return sorted(processes_with(socket))
 

@@ -25,7 +25,7 @@ class SHOAL_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// Holds the mutex as long as it lives, but for what lies between unlock() and lock().
+// Holds the mutex as long as it lives, except between unlock() and lock().
 class SHOAL_SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) SHOAL_ACQUIRE(mutex) : mutex_(mutex) { mutex_.lock(); }

@@ -118,7 +118,7 @@ Status Splitter::run_split(std::size_t step, const Split& split, std::string_vie
   };
   const bool isolated = split.behavior == SplitBehavior::kIsolated;
   work.parts.clear();
-  // Isolated pieces go on as they are found: nothing of a long text is kept.
+  // Isolated pieces are passed on as they are found: nothing of a long text is kept.
   const auto found = [&](const Part& part) {
     if (isolated) return pass_on(part);
     work.parts.push_back(part);

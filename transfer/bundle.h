@@ -25,7 +25,7 @@ inline constexpr std::size_t kBundleFilesMax = 4096;
 Result<std::string> pack_bundle(const std::string& folder, std::vector<std::string> paths);
 
 // Makes `folder`, which must not exist, with the files of the bundle: readable for everybody,
-// writable for nobody. What was made is removed again when it fails. kDataLoss: this is no bundle.
+// writable for nobody. What was made is removed when it fails. kDataLoss: not a bundle.
 Status unpack_bundle(std::string_view bundle, const std::string& folder);
 
 }  // namespace shoal

@@ -85,7 +85,7 @@ Status FileReceiver::take_back(const std::string& target, const std::string& fol
   if (::rename(target.c_str(), folder.c_str()) != 0) {
     return disk_error("rename the folder to " + folder, target, errno);
   }
-  // Without its list it begins anew.
+  // Without its list it starts over.
   (void)::rename(list_path(target).c_str(), list_path(folder).c_str());
   return {};
 }

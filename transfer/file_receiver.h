@@ -1,12 +1,12 @@
 // The receiving end of files that travel back to back (files.h), so that nothing comes twice: what
 // was received stays in the folder, whatever ends the transfer, and the next receiver of the same
 // files continues behind it. Beside the folder lies the list of its files (<folder>.list); a
-// receiver of another list begins anew. Sizes and SHA-256 are verified file by file, before
+// receiver of another list starts over. Sizes and SHA-256 are verified file by file, before
 // anything has its final name.
 //
 // Which bytes are safe: those that sync() has written to the disk. What was written after it is
 // there after the end of the process, and perhaps not after that of the machine; a receiver reads
-// again what it finds, so a torn end is noticed by its hash and that file begins anew.
+// again what it finds, so a torn end is noticed by its hash and that file starts over.
 //
 // Used by one thread. Paths must have been checked: they stay below the folder.
 #pragma once
@@ -25,7 +25,7 @@ namespace shoal {
 
 class FileReceiver {
  public:
-  // Goes on with what `folder` holds of exactly these files; what it holds of others is removed.
+  // Continues with what `folder` holds of exactly these files; what it holds of others is removed.
   // Reads that to hash it, which takes as long as the disk needs.
   static Result<std::unique_ptr<FileReceiver>> open(std::string folder,
                                                     std::vector<FileEntry> files);
@@ -45,7 +45,7 @@ class FileReceiver {
   bool complete() const { return next_ == files_.size(); }
 
   // The next bytes. kInvalidArgument: there are none to come. kDataLoss: a file does not have its
-  // hash; it begins anew. kUnavailable: likewise, of a file that was resumed: most likely its older
+  // hash; it starts over. kUnavailable: likewise, of a file that was resumed: most likely its older
   // part did not reach the disk.
   Status write(std::span<const std::byte> bytes);
   Status sync();

@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kRestore = "restore it from a backup, or use another checkpoint";
 
-// Reads one file, from `offset` on. False in `wanted`: the receiver wants no more.
+// Reads one file, from `offset` on. False in `wanted`: the receiver wants nothing more.
 Status read_file(const std::string& path, std::int64_t offset, std::int64_t size,
                  const std::function<bool(std::span<const std::byte>)>& take) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);

@@ -68,7 +68,7 @@ ReplicaId Agent::State::replica_for(std::int32_t slot) const {
   return {};
 }
 
-// A program is started for each replica anew, and only for one that waits for it.
+// Each replica gets a new process of its program, once it waits for one.
 void Agent::State::prepare(const Replica& replica) {
   if (!has_code(replica)) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];

@@ -47,7 +47,7 @@ TEST_F(ReplicasTest, AJoinersAssignIsPassedOnAgain) {
   EXPECT_EQ(held[0].address, newer.address);
 }
 
-// The repetition crosses the trainer's word: it would begin the replica anew.
+// The repetition crosses the trainer's word: it would begin the replica again.
 TEST_F(ReplicasTest, WhatFailedAfterARepeatedLoadIsLetGo) {
   boot();
   connect();

@@ -1,7 +1,7 @@
 // The code of jobs on this host, each bundle unpacked in a folder of its hash (program_launch.h).
 // It is fetched from the coordinator piece by piece on one thread, and compared with its hash
-// before anything is unpacked; nothing of it can be written afterwards. A fetch that breaks goes on
-// behind what has come, also after a restart of the agent.
+// before anything is unpacked; nothing of it can be written afterwards. A fetch that breaks
+// continues behind what has come, also after a restart of the agent.
 //
 // The newest kKeptMax that no replica needs any more stay.
 #pragma once

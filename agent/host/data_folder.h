@@ -22,7 +22,8 @@ class DataFolder {
   DataFolder(const DataFolder&) = delete;
   DataFolder& operator=(const DataFolder&) = delete;
 
-  // Programs of that user reach what is theirs in it; the key stays the agent's alone.
+  // Programs of that user reach what is theirs in it, if they reach the folder itself
+  // (check_reach()); the key stays the agent's alone.
   Status let_in(const ProgramUser& user) const;
 
   const std::string& path() const { return path_; }  // absolute

@@ -4,7 +4,7 @@
 //   2026-11-21T08:06:06.123456789Z warning trainer-0 rep_12 out of memory
 //
 // ("-" for nobody). Lines are stamped as they are written, each later than the one before, across
-// restarts too. Writing is thread-safe; reading opens the files anew and needs no lock.
+// restarts too. Writing is thread-safe; reading opens the files again and needs no lock.
 #pragma once
 
 #include <functional>

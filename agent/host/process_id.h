@@ -20,7 +20,7 @@ struct ProcessId {
 // The id of the process that has this number now; none if there is no such process or it has ended.
 std::optional<ProcessId> process_with(pid_t pid);
 
-// A descriptor of exactly this process, which belongs to this user; -1 when it is no more. To be
+// A descriptor of exactly this process, which belongs to this user; -1 when it has ended. To be
 // closed. Readable once the process has ended.
 int open_process(const ProcessId& process);
 

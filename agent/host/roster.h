@@ -1,6 +1,6 @@
 // The trainers of a data folder as a file, so that the next start of the daemon finds those that
 // are still there: which process each one is, what it was started as, and the nonce that it names
-// when it attaches. Written anew whenever one was started; processes that have ended meanwhile are
+// when it attaches. Rewritten whenever one was started; processes that have ended meanwhile are
 // told by their start time. Lines of text:
 //
 //   shoal-trainers 1

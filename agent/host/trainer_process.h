@@ -39,7 +39,7 @@ class TrainerProcess {
   // `ended` runs once, on the waiting thread. An Error names the program and the reason.
   static Result<std::unique_ptr<TrainerProcess>> start(const ProcessOptions& options,
                                                        std::function<void(ProcessExit)> ended);
-  // One that an earlier start of the daemon left. kNotFound when exactly this process is no more.
+  // One that an earlier start of the daemon left. kNotFound when exactly this process has ended.
   // How it ends is not known then: only its parent is told.
   static Result<std::unique_ptr<TrainerProcess>> adopt(const ProcessId& process,
                                                        const ProcessOptions& options,

@@ -57,7 +57,7 @@ bool TrainerProcesses::adopt(const RosterEntry& entry, bool fits) {
 
 // A trainer that was started with other settings is not what the daemon was asked for. Settings of
 // later versions count at the end, and only where they are used: the trainers of an agent that did
-// not have them yet go on under one that has.
+// not have them yet continue under one that has.
 std::string TrainerProcesses::settings() const {
   Digester digester;
   for (const Device& device : options_.core.devices) {

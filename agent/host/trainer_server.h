@@ -47,7 +47,7 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   using AnswerData = std::function<void(ReplicaId, const v1::ReadDataRequest&,
                                         std::function<void(Result<std::string>)>)>;
   void read_data_with(AnswerData answer, std::function<void()> stop);
-  // Agents whose replicas are believed no more: trainers are told with their next command.
+  // Agents whose replicas are no longer trusted: trainers learn it with their next command.
   void revoke(const std::vector<AgentId>& agents);
 
  private:

@@ -17,8 +17,8 @@ struct StoredOrder {
   std::int64_t group = 0;  // sequences of one, which one worker trains
 };
 
-// `spec` names the file, whose training part becomes a dataset; but for one chunk, which a dataset
-// holds out. Throws std::runtime_error.
+// `spec` names the file, whose training part becomes a dataset, except for one chunk, which a
+// dataset holds out. Throws std::runtime_error.
 StoredOrder open_in_stored_order(const JobSpec& spec);
 
 // Worker `worker` of `workers` trains whole groups: the number of its own n-th sequence.

@@ -5,6 +5,7 @@
 //   start                    its address, from now on
 //   load ADDRESS…            of all members; trains round 1 to its boundary
 //   round                    reduces the round, commits it and trains the next one
+//   evaluate                 one held-out batch on the anchor, at the boundary
 //   checkpoint               writes one to a disk that takes it only when the next round is over
 //   join ADDRESS…            the last one, which is no member, takes the state over
 //

@@ -1,5 +1,5 @@
 // One job in words, with what its object does not say: who serves it, which stage depends on one
-// agent, the agents it has lost, when it rolled back to a checkpoint. Pure, but for ask_around().
+// agent, the agents it has lost, when it rolled back to a checkpoint. Pure, except ask_around().
 #pragma once
 
 #include <string>

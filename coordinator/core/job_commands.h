@@ -21,7 +21,8 @@ void on_pause(Transaction& tx, const PauseJob& command);
 // with sync.overlap_steps after it has let its replicas go. Idempotent. kNotFound; kConflict: it
 // has ended.
 void on_resume(Transaction& tx, const ResumeJob& command);
-// From the next round that is frozen. kNotFound, kConflict (it has ended), kValidation.
+// An outer learning rate counts from the next round that is frozen, a priority at once. kNotFound,
+// kConflict (it has ended), kValidation.
 void on_change(Transaction& tx, const ChangeJob& command);
 
 }  // namespace shoal::coordinator

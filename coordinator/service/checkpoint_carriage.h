@@ -20,7 +20,7 @@ struct CarriageHooks {
   std::function<void(Bytes now)> is_at;      // so much of the whole was received
 };
 
-// Says where the agent goes on, reads its chunks to the end of the files, and puts them into the
+// Says where the agent continues, reads its chunks to the end of the files, and puts them into the
 // store. A stream that breaks off ends it with kCancelled; what the store has by then stays there.
 Status carry_to_store(CheckpointBucket::Upload& upload, const std::vector<FileEntry>& files,
                       const std::string& folder,

@@ -55,7 +55,7 @@ class CheckpointFiles final : public CheckpointShelf {
 
     Bytes received() const;  // how far it is; it continues there
     // The files back to back, from received() on. kResourceExhausted: the disk has no room, as in
-    // begin(). kUnavailable: the next upload begins a file anew.
+    // begin(). kUnavailable: the next upload starts a file over.
     Status write(std::span<const std::byte> bytes);
     Status sync();  // what was received until now survives the machine
     // Verified, durable and renamed; after the last part of the checkpoint the folder is there.

@@ -26,7 +26,7 @@ class History {
   History(Database& state, TelemetryWriter& telemetry, HistoryRules rules)
       : state_(state), telemetry_(telemetry), rules_(rules) {}
 
-  // The next step of a pass; false: that was the last one. After an error the pass begins anew.
+  // The next step of a pass; false: that was the last one. After an error the pass starts over.
   Result<bool> step();
   void begin_anew() { part_.reset(); }
 

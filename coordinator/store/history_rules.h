@@ -10,8 +10,8 @@
 
 namespace shoal::coordinator {
 
-// Age is counted back from the newest event: a host whose clock is wrong today takes nothing away
-// that is not old by what happened in the cluster.
+// Age is measured from the newest event, so that a host whose clock is wrong deletes nothing that
+// is recent by the cluster's events.
 struct HistoryRules {
   Duration keep;  // events, ended replicas, and rounds and series of ended jobs; 0: for ever
   Duration full;  // every round and point; then one round in ten; 0: for ever

@@ -68,7 +68,7 @@ Json json_of(const std::vector<T>& list) {
   return json;
 }
 
-// Throws a Json::exception for what is missing, has another type or is no word.
+// Throws a Json::exception for what is missing, has another type or is an unknown name.
 template <typename T>
 void read_json(const Json& json, std::vector<T>& list);
 

@@ -184,7 +184,7 @@ Result<std::string> Database::damage(bool with_indexes) {
 }
 
 Status Database::copy_to(const std::string& path) {
-  // The open read keeps the copy from beginning anew at each commit of the writer.
+  // The open read keeps the copy from starting over at each commit of the writer.
   if (Status begun = exec("BEGIN; SELECT count(*) FROM sqlite_master"); !begun.ok()) return begun;
   sqlite3* target = nullptr;
   Status copied;

@@ -1,7 +1,7 @@
 // For tests: an Accelerator that is the host. "Device" memory is memory whose addresses the host
 // must not use, but could; the work of a queue is put off until wait() and then done in order by
 // the CPU's reference, so code that looks at a result before waiting sees what was there before.
-// Memory begins filled with a byte that makes no sense. Operations can be made to fail.
+// New memory is filled with a byte that makes no sense. Operations can be made to fail.
 #pragma once
 
 #include <atomic>

@@ -1,13 +1,13 @@
-// What the lanes of a warp do with the blocks of int8, int4 and e3m0: a warp takes some blocks at a
-// time, a lane of each the packs that lanes.h deals it. Blocks start at multiples of 2 bytes in the
-// encoding (int8: of 4).
+// How a warp encodes and decodes the blocks of int8, int4 and e3m0: it takes several blocks at a
+// time, and each of its lanes takes the packs of a block that lanes.h assigns to it. Blocks start
+// at multiples of 2 bytes in the encoding (int8: of 4).
 #pragma once
 
 #include "outer_opt/cuda/block_formats.h"
 
 namespace shoal::outer_opt::cuda {
 
-// The codes of one row of a lane, as an unsigned integer of their size, from and to the encoding.
+// Reads and writes the codes of one row of a lane as one unsigned integer of their size.
 template <typename Word>
 SHOAL_HD std::uint32_t load_word(const std::byte* in) {
   return *reinterpret_cast<const Word*>(in);
@@ -17,7 +17,7 @@ SHOAL_HD void store_word(std::uint32_t word, std::byte* out) {
   *reinterpret_cast<Word*>(out) = static_cast<Word>(word);
 }
 
-// A block as it was loaded to be decoded.
+// A lane's share of a block that was loaded to be decoded.
 template <unsigned kValues, unsigned kWidth>
 struct LaneCodes {
   std::uint32_t scale;  // bits
@@ -114,7 +114,8 @@ using E3m0Block = Block<NibbleFormat<formats::E3m0>>;
 
 // ---- many blocks: `kAhead` of them are loaded before the first one is worked on
 
-// Which warp of how many; each takes kAhead blocks, then those as many warps further on.
+// This warp's index, and how many there are. A warp takes kAhead blocks, then skips those of the
+// other warps.
 struct WarpPlace {
   std::size_t warp, warps;
 };
@@ -137,8 +138,8 @@ SHOAL_HD void for_each_block(const WarpPlace& place, std::size_t n, bool packs, 
   }
 }
 
-// Scales of several blocks from their largest magnitudes, which all lanes know: each lane makes one
-// scale.
+// Computes the scales of several blocks from their largest magnitudes, which all lanes know: each
+// lane computes one scale.
 template <typename Block, unsigned kAhead, typename Group>
 SHOAL_HD void make_scales(Group& warp, const std::uint32_t (&max_bits)[kAhead],
                           typename Block::Scale (&scales)[kAhead]) {

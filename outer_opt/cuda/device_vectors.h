@@ -5,7 +5,7 @@
 // digests, joiners and checkpoints read; step() brings it up to date.
 //
 // `local` is where the local parameters lie on the device; nobody else uses them meanwhile. Vectors
-// of a fragment are packed, as in outer_opt/core/step/fragments.h. One thread at a time, but for
+// of a fragment are packed, as in outer_opt/core/step/fragments.h. One thread at a time, except
 // the sessions that it made. Errors are those of the device; after one, the caller gives the device
 // up.
 #pragma once

@@ -32,7 +32,7 @@ namespace shoal::outer_opt::cuda {
 namespace {
 
 // The threads of one group, which take turns on the thread of the test: one runs until it waits for
-// others or is through, then the next one does. Their order is drawn anew after every turn, so a
+// others or has finished, then the next one does. Their order is drawn again after every turn, so a
 // barrier that is missing shows as bytes that differ.
 class Turns {
  public:

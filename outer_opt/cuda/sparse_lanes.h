@@ -150,8 +150,8 @@ SHOAL_HD inline unsigned lowest_bit(std::uint32_t bits) {
 #endif
 }
 
-// Puts down the values that are such, as far as there is room. They are read anew: registers cannot
-// be chosen at run time.
+// Stores the values for which `such` holds, as far as there is room. They are read again: registers
+// cannot be indexed at run time.
 template <typename Group, typename Such>
 SHOAL_HD void gather(Group& group, const SparseShare<Group::kThreads>& share, const float* in,
                      Such such, SparseScratch& s) {

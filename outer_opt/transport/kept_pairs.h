@@ -1,6 +1,6 @@
 // The pairs that a peer node dialed for a reduce and keeps for the next round with the same
-// members. Another attempt may use what goes, so that is retired first, and let go of when none
-// runs.
+// members. Another attempt may still use a pair that is to go, so it is retired first, and closed
+// when no attempt runs.
 //
 // Not thread-safe.
 #pragma once
@@ -24,7 +24,7 @@ class KeptPairs {
   // In the place of the one before.
   void keep(const PeerAddress& peer, int lanes, const Reached& reached);
   // After an attempt: after one that ended well all pairs with others than its members, after one
-  // that failed the pair with the member that was lost; and those that stand no more.
+  // that failed the pair with the member that was lost; and those that are closed.
   void retire(const ReducePlan& plan, const ReduceResult& result);
   void let_go();  // of what is retired
 

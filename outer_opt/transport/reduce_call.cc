@@ -98,7 +98,8 @@ void ReduceCall::drive() {
   if (all_ended() || over()) changed_.notify_all();
 }
 
-// Does one thing that can be done now. The lock may be left meanwhile, so links_ is looked at anew.
+// Does one thing that can be done now. The lock may be left meanwhile, so links_ is looked at
+// again.
 bool ReduceCall::step() {
   if (!over() && do_local_work()) return true;
   for (std::size_t i = 0; i < links_.size(); ++i) {

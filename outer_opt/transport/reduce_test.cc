@@ -329,7 +329,7 @@ TEST(Reduce, DestroyedNodeIsNamed) {
       EXPECT_EQ(result.error.lost, ReplicaId(3)) << result.error.detail;
     }
     EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
-    // The two go on without it.
+    // The two continue without it.
     ReducePlan next = swarm.plan;
     next.members.pop_back();
     next.attempt = 2;
@@ -431,7 +431,7 @@ TEST(Reduce, PlansThatDoNotFitAreRefused) {
   EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
 }
 
-// Both would go on for ever, or sum what does not belong together, if one believed the other.
+// Both would run for ever, or sum what does not belong together, if one believed the other.
 TEST(Reduce, MembersThatDisagreeAboutThePlanFail) {
   const std::function<void(ReducePlan&)> changes[] = {
       [](ReducePlan& p) {

@@ -201,7 +201,7 @@ class Calls {
     call->stream->send(std::move(message));
   }
 
-  // It ends all the same, at once if it has not begun.
+  // It ends nevertheless, at once if it has not begun.
   void stop(Call& call) {
     if (call.stream) return call.stream->cancel({Code::kCancelled, "not wanted any more", "", ""});
     Source& source = sources_[call.key()];

@@ -93,7 +93,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   // A pair for `peer`, dialed as `to` says where that can be done. `keeps`: it is used for long,
   // so the peer may use it, too, and a pair that the peer lends will do.
   void reach(const PeerAddress& peer, wire::stream::DialOptions to, bool keeps, Done done);
-  // Cancelled when `stop` is requested: what is still begun is let go of when it comes.
+  // Cancelled when `stop` is requested: a connection that still comes about is closed.
   Result<Reached> reach_and_wait(const PeerAddress& peer, wire::stream::DialOptions to,
                                  const std::stop_token& stop);
   // Whether nothing better is known than the way of a pair that stands. Looks in the background
@@ -131,7 +131,7 @@ class Ways : public std::enable_shared_from_this<Ways> {
   void note_relay(const std::string& name);
   identity::Credentials credentials() const;
 
-  // ---- an attempt, on the I/O thread but for dial()
+  // ---- an attempt, on the I/O thread except dial()
   void dial(const AttemptPtr& attempt);
   void dialed(const AttemptPtr& attempt, Result<PairPtr> pair);
   void named(const AttemptPtr& attempt, const PairPtr& pair, bool is_right);

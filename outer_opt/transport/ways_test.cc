@@ -185,7 +185,7 @@ TEST(Ways, AnotherRelayTakesOver) {
   }
   EXPECT_TRUE(eventually([&] { return reached->pair->is_over(); }));
   expect_way(one.reach(two, true), PeerWay::kRelayed, 2, cluster);
-  // The relay that is gone is told of no more: there are two left, and one waits at both.
+  // The relay that is gone is not announced any more: there are two left, and one waits at both.
   std::erase_if(addresses, [&](const std::string& address) {
     return std::ranges::none_of(relays,
                                 [&](const auto& r) { return r && r->address() == address; });

@@ -1,7 +1,7 @@
 // A copy of the outer state of one stage, in the memory of a host that does not serve the stage:
 // what is left when all replicas of the stage are lost at once (checkpoint.buddies). It is loaded
 // as a joiner loads (outer_opt/core/joining), follows each commit by its average, and gives itself
-// to the replicas that begin the stage anew. The inner optimizer's moments are not in it: they
+// to the replicas that restart the stage. The inner optimizer's moments are not in it: they
 // belong to a replica, and one that begins from a copy begins without.
 //
 //   follow()  a newer round was committed, or other replicas have the state now

@@ -1,7 +1,7 @@
 // Keeps copies of other stages of the job in this process (checkpoint.buddies,
 // replica/core/state_copy.h). One thread brings them forward one after the other, so that only one
-// is fetched at a time; joiners get what is held meanwhile. A copy that fails is begun anew after a
-// while.
+// is fetched at a time; joiners get what is held meanwhile. A copy that fails is fetched again
+// after a while.
 //
 // Memory: twice the outer state of each copy, three times while one comes to a new round; at most
 // kCopiesMax of them. The coordinator chooses as many as --copies-max-gib allows.

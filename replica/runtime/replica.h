@@ -1,7 +1,7 @@
 // One replica as this trainer works on it: the model or a stage of it, the participant that knows
 // the rounds, the outer loop that knows what becomes of the weights (replica/core/outer_loop.h),
 // the training between two boundaries (alone or in a pipeline), and the work that is under way. A
-// method that returns a failure leaves the replica unusable; the worker reports it and lets go.
+// method that returns a failure leaves the replica unusable; the worker reports it and drops it.
 //
 // With sync.outer_state = sharded the ranges of outer momentum that a plan moves here are fetched
 // before its reduce (replica_momentum.cc). A checkpoint needs all ranges: they are gathered while

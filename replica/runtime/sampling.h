@@ -1,4 +1,4 @@
-// Draws the next token from logits. Pure but for the generator it is given.
+// Draws the next token from logits. Pure except for the generator it is given.
 #pragma once
 
 #include <cstdint>

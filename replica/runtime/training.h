@@ -52,7 +52,7 @@ class Training {
   // Whether it continues behind the boundary that it reported: then the result of that round is
   // adopted later, by context.adopt() at a fixed step.
   virtual bool goes_on() const { return false; }
-  // The outer step was taken. What was counted is void but for steps behind the boundary, unless it
+  // The outer step was taken. What was counted is void, except steps behind the boundary, unless it
   // is kept; the parameters are those of `round`, or will be (goes_on()), or have moved with it.
   virtual void committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome outcome) = 0;
   virtual void evaluate(

@@ -1,6 +1,6 @@
 // Tokens per second of one replica, for people: what it trained since the last reading over the
-// time that it was training. It counts what is added, never the difference of totals, which begin
-// anew with every round and shrink when passes are void; the clock stands still while there is
+// time that it was training. It counts what is added, never the difference of totals, which
+// restart with every round and shrink when passes are void; the clock stands still while there is
 // nothing to train or other work is done.
 #pragma once
 

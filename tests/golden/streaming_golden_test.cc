@@ -1,7 +1,7 @@
 // The histories of streaming_history.h, without and with eager updates, whose numbers must not
 // change: compared with streaming.txt and eager.txt, and reduced again by real peers over sockets,
 // with vectors on the host and on devices: the same bits, round for round. SHOAL_REWRITE_GOLDENS=1
-// writes them anew.
+// rewrites them.
 #include <cstdlib>
 #include <fstream>
 #include <future>

@@ -1,5 +1,5 @@
 // What people get wrong: each is answered by one clear error that names the thing and what to do,
-// and nothing that was stored is lost. Only a cluster without agents is needed, but for the last
+// and nothing that was stored is lost. Only a cluster without agents is needed, except for the last
 // tests.
 #include <algorithm>
 #include <cstdio>

@@ -46,7 +46,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void submitted(const JobSpec&) {}
-  // The operator has the answer that the agent is out of work, or asks for it to be put back.
+  // The operator has the answer that the agent is out of service, or asks for it to be put back.
   virtual void commanded(AgentId, coordinator::AgentVerb) {}
   virtual void emitted(const Emitted&) {}
   virtual void durable(const Record&, const Tables& /*before it*/) {}

@@ -242,7 +242,7 @@ void CoordinatorProcess::mutate_views(Effects& effects) {
   }
 }
 
-// A drained agent is told to let go at once, in the middle of a round.
+// A drained agent is told to release its replicas at once, in the middle of a round.
 void CoordinatorProcess::release_hastily(Effects& effects) {
   Effects sends;
   for (const Effect& effect : effects) {

@@ -88,7 +88,7 @@ Arguments parse(int argc, char** argv) {
   return a;
 }
 
-// A broken CHECK in a core aborts; the seed must be told all the same.
+// A broken CHECK in a core aborts; the seed must be told nevertheless.
 thread_local std::uint64_t running_seed = 0;
 void on_abort(int) {
   std::fflush(stdout);  // the trace up to here

@@ -27,7 +27,7 @@ class AgentEnd {
  public:
   virtual ~AgentEnd() = default;
   virtual int host() const = 0;
-  // Which life of the daemon this is, dead or alive; links are numbered anew in each.
+  // Which life of the daemon this is, dead or alive; links are numbered from 1 in each.
   virtual std::uint64_t life() const = 0;
   virtual void link_up(agent::LinkId link) = 0;
   virtual void link_down(agent::LinkId link, const Error& error) = 0;

@@ -1,6 +1,6 @@
 // One simulated operating-system process: it can be killed, started again and stopped for a while
 // (SIGSTOP). What was scheduled for a killed process never runs; what is scheduled for a stopped
-// one runs, in order, when it continues, with the beliefs it had before.
+// one runs, in order, when it continues, with the state it had before.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +57,7 @@ class Process {
   void after(Duration delay, std::function<void()> run) {
     at(queue_.now() + delay, std::move(run));
   }
-  // At once, or behind what waits when it is stopped.
+  // At once; in a stopped process, behind what already waits.
   void when_running(std::function<void()> run) {
     if (paused_) {
       held_.push_back(std::move(run));

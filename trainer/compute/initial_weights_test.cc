@@ -55,7 +55,7 @@ class InitialWeights : public testing::Test {
     fs::copy(golden("llama3"), folder_);
     spec_ = job_from(folder_);
   }
-  // Writes the weights anew, with what `change` makes of the list of tensors.
+  // Writes the weights again, with what `change` makes of the list of tensors.
   template <typename Change>
   void rewrite(const Change& change) {
     const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));

@@ -3,7 +3,7 @@
 // added by the devices where all can do that (swarm/cuda/device_group.h); else they meet here and
 // are added in the order of the ranks, so all take the same step with the same bits, whichever
 // member was first. Whenever the leader's parameters were written by something else than a step (a
-// commit, say), members get its state anew before the next one.
+// commit, say), members get its state again before the next one.
 //
 // A member that ends, fails or says nothing for too long is out; the step is computed again by
 // those who are left, with a new communicator, and the leader continues alone when nobody is. One

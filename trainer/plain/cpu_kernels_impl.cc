@@ -1,4 +1,4 @@
-// See cpu_kernels.h. Plain loops that the compiler vectorises: exp is a polynomial (Cephes' expf, 2
+// See cpu_kernels.h. Plain loops that the compiler vectorizes: exp is a polynomial (Cephes' expf, 2
 // ulp), so that no call stands in a loop, and every sum is an `omp simd` reduction. Compiled once
 // per instruction set with SHOAL_KERNEL_SET as its namespace.
 #include <bit>

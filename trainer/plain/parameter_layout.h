@@ -30,7 +30,7 @@ struct TensorSlot {
   Initial initial = Initial::kNormal;
   double deviation = 0;  // of kNormal
   // Matrices of a block: how many stand side by side in its columns (GPT-2's q, k and v: three). 0:
-  // embeddings, head and vectors, which are not orthogonalised.
+  // embeddings, head and vectors, which are not orthogonalized.
   std::int64_t matrices = 0;
 };
 

@@ -1,6 +1,6 @@
 // The pictures of the README, taken of a live pipeline: BIN=build/bin node web/e2e/pictures.mjs. Six agents train a
 // small model of two stages on the text of docs/; when it has run for a while and one agent has been lost and replaced,
-// docs/images/run.png and topology.png are written anew, with pngquant where it is installed.
+// docs/images/run.png and topology.png are rewritten, with pngquant where it is installed.
 import { chromium } from 'playwright-core';
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,6 +1,6 @@
 // What keeps the page true: one event stream, shared by the tabs where the browser can, and resources that are asked for again when an event
 // concerns them. The stream continues after the last event seen; when it was lost, everything is loaded
-// anew. `staleSince` says since when the page may not be true; it is never cleared by anything but an answer.
+// again. `staleSince` says since when the page may not be true; only an answer clears it.
 // Nothing is asked for and nothing followed while nobody is logged in.
 import { signal } from '@preact/signals';
 import { ask, asApiError, type ApiError, type ClusterEvent, type Version } from './api';
@@ -57,7 +57,7 @@ function onEvent(data: string): void {
   tell(event.kind === 'reset' || event.kind === undefined ? 'everything' : event);
 }
 
-// After a loss everything is loaded anew.
+// After a loss everything is loaded again.
 function onOpen(): void {
   connected = true;
   if (!lost) return clearStale();

@@ -89,7 +89,7 @@ export function useWatch<T>(spec: Watch<T>, inputs: unknown[]): Resource<T> {
   return resource;
 }
 
-// The agents as they were last given as long as nobody came or changed the name: what shows names is not rendered anew
+// The agents as last given, as long as none has joined or changed its name: what shows names is not rendered again
 // at each answer.
 export function useNames(agents: Agent[] | undefined): Agent[] {
   const last = useRef<{ agents: Agent[]; key: string }>({ agents: [], key: '' });
@@ -98,7 +98,7 @@ export function useNames(agents: Agent[] | undefined): Agent[] {
   return last.current.agents;
 }
 
-// A component that is rendered anew for other properties only; their identity counts.
+// A component that is rendered again only for other properties; their identity counts.
 export function memo<P extends object>(Of: (props: P) => JSX.Element | null): new () => Component<P> {
   return class extends Component<P> {
     override shouldComponentUpdate(next: P) {

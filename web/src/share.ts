@@ -1,4 +1,4 @@
-// A fresh answer with the old objects wherever they are the same: what shows one of those is not rendered anew.
+// A fresh answer with the old objects wherever they are the same: what shows one of those is not rendered again.
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
 

@@ -1,7 +1,7 @@
 // One event stream for all tabs of a browser, held by a SharedWorker: browsers allow six connections per origin
 // over all tabs. Every tab gets each event, and is told when the stream opens and when it is lost. The worker
 // continues after the last event seen, so a tab that stays open misses none. Refused for want of a login, it tells
-// the tabs and waits for one that comes anew, which it does when somebody has logged in.
+// the tabs and waits for a new one, which opens when a person has logged in.
 import type { FromWorker } from './live';
 import { kStreamEvents, loginStands } from './stream_events';
 

@@ -89,14 +89,14 @@ export function neighbor(cells: Cell[], id: string | null, key: string): string 
 
 const unknownStage = (stage: number): Topology['stages'][number] => ({ stage, units: null, layers: null, parameters: null, memory_bytes: null });
 
-// Before the model is cut there are no stages, though replicas of a cut made before may still be there.
+// Before the model is cut there are no stages, but replicas of an earlier cut may still be there.
 export function withStages(topology: Topology): Topology {
   if (topology.stages.length > 0) return topology;
   const count = Math.max(0, ...topology.replicas.map((one) => one.stage + 1));
   return { ...topology, stages: Array.from({ length: count }, (_, stage) => unknownStage(stage)) };
 }
 
-// What can be drawn of a coordinator that does not answer for topologies: who holds which stage, no traffic.
+// For an older coordinator, which has no route for topologies: the replicas of each stage, without traffic.
 export function fromReplicas(job: Job, replicas: Replica[]): Topology {
   const live = replicas.filter(isCurrent).sort((a, b) => Number(a.id.slice(4)) - Number(b.id.slice(4)));
   const count = Math.max(1, stagesOf(job), ...live.map((one) => one.stage + 1));

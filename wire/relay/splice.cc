@@ -63,7 +63,7 @@ void Splice::rest(Way& way, std::size_t size) {
   });
 }
 
-// One end says no more; the other may go on.
+// One end sends nothing more; the other may continue.
 void Splice::end(Way& way) {
   way.ended = true;
   shutdown(way.to->native_handle(), SHUT_WR);

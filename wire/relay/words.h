@@ -2,7 +2,7 @@
 // the relay's challenge together with what it asks for, by the key of its certificate. So a word
 // that somebody has recorded is worth nothing on another connection.
 //
-// Pure but for OpenSSL. Any thread may call everything.
+// Pure except for OpenSSL. Any thread may call everything.
 #pragma once
 
 #include <array>

@@ -85,9 +85,9 @@ class Node {
   // Where connections are made for this node, on its I/O thread. Code that begins something there
   // ends it before the node's end, which waits for it.
   net::io_context& io() { return *io_; }
-  // Contexts for connections from now on. Dialing that waited for them goes on. Pairs that stand
-  // keep the certificates they have; `anew` ends those with other hosts, because this node is
-  // somebody else from now on.
+  // Contexts for connections from now on. Dialing that waited for them continues. Established pairs
+  // keep their certificates; `anew` ends those with other hosts, because this node is another
+  // replica from now on.
   void set_tls(TlsContexts contexts, bool anew);
   // Ends those pairs, soon. `which` is called by the I/O thread.
   void end_pairs(std::function<bool(const Pair&)> which, Error why);

@@ -65,7 +65,7 @@ class Stream final : public StreamEvents, public std::enable_shared_from_this<St
   bool is_over_ = false;                  // I/O thread
 };
 
-// Gives a stream its user, who may keep it: both let go of each other after closed().
+// Gives a stream its user, who may keep it: both release each other after closed().
 using MakeEvents = std::function<std::shared_ptr<StreamEvents>(std::shared_ptr<Stream> stream)>;
 
 // A peer opens a stream. Null: refused.

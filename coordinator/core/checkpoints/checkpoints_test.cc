@@ -85,7 +85,7 @@ TEST(Storing, TheFinalCheckpointIsTriedForAsLongAsItTakes) {
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kCompleted);
 }
 
-// a's turn is over, and nobody else can write it: it is made anew instead of waited for.
+// a's turn is over, and nobody else can write it: it is made again instead of waited for.
 TEST(Storing, AnAbsentWriterIsNotWaitedForWhileOthersHoldTheRound) {
   Pair rig;
   rig.commit(1), rig.evaluate(1);

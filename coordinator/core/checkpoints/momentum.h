@@ -22,7 +22,7 @@ void warn_of_lost_momentum(Transaction& tx, const JobRecord& job, StageIndex sta
 
 // Gives the members of `plan` the parts that they had in the committed round. False, and nothing is
 // changed, when they are not the same members or an owner among them has no `reachable` line now:
-// then the parts are to be cut anew.
+// then new parts must be cut.
 bool keep_parts(const State& state, ReducePlan& plan, StageIndex stage,
                 const std::vector<bool>& reachable);
 

@@ -3,7 +3,7 @@
 // its stage, so its keeper does not serve the stage and, if possible, is in a failure domain
 // (region, else host) of neither a replica nor another keeper of the stage.
 //
-//   keepers that still can keep   stay: a copy that is moved is fetched anew
+//   keepers that still can keep   stay: a copy that is moved is fetched again
 //   missing ones                  another domain before another agent of a domain that serves, then
 //                                 the one that keeps the fewest bytes, has been most available, and
 //                                 has the lowest id

@@ -5,8 +5,8 @@
 //
 //   r = bytes of averages per round * rounds in the window / bytes received in the window
 //
-// A joiner asks for as much as its line carries, so what it received is what the line can do. Only
-// where it paused for long is that not so: then the window begins anew.
+// A joiner asks for as much as its line carries, so what it received is what the line can do. After
+// a long pause that is not so, and a new window begins.
 //
 // Pure. Not thread-safe.
 #pragma once

@@ -38,7 +38,7 @@ double speed_of(double gflops, double mean) {
   return gflops * kFlopsPerGflop;
 }
 
-// What can be reckoned with: an agent that often goes is worth less than a steady one.
+// The speed to plan with: an agent that is often away is worth less than a steady one.
 template <typename Holder>
 double steady_speed(const Holder& device, double mean) {
   return speed_of(device.gflops, mean) * device.availability;

@@ -77,7 +77,7 @@ QuorumDecision judge_stragglers(const QuorumInput& input, const Options& options
   return decision;
 }
 
-// The silent replicas that hang on their own account.
+// Replicas that count as hung because of their own silence (hung_at).
 struct Hung {
   std::vector<ReplicaId> to_ask, unresponsive;
   std::optional<Instant> wakeup_at;

@@ -1,9 +1,9 @@
 // What the replicas of a pipeline were seen to do, against what their devices promised. A device is
 // known by a matrix product (`gflops`), which every kind of stage reaches to another share: small
 // matrices, an embedding, a loss over the vocabulary. Once replicas report the time of a
-// microbatch, both factors are told apart: the efficiency of a stage, which all of its replicas
-// share, and the speed of a device, which it takes along when it moves. Pure; placement.h reckons
-// with the result.
+// microbatch, two factors are separated: the efficiency of a stage, which all of its replicas
+// share, and the speed of a device, which it takes along when it moves. Pure; placement.h uses
+// the result.
 #pragma once
 
 #include <vector>

@@ -34,7 +34,7 @@ constexpr auto enumerators_of(Of<ReplicaState>) {
 }
 
 // A copy of another stage of its job that a replica keeps. What it holds is not on record: its
-// trainer says so (CopiesHeld), also to a coordinator that was started anew.
+// trainer says so (CopiesHeld), also to a coordinator that was restarted.
 struct KeptCopy {
   ReplicaId id;  // by which it is asked; no replica has this id
   StageIndex stage = 0;

@@ -26,7 +26,7 @@ void forget_refusals(Transaction& tx, JobId job);
 // The agent could not load the job, and is not to be asked again yet.
 bool refuses(const Transaction& tx, JobId job, AgentId agent);
 
-// This replica will be let go as soon as the rules permit, because its agent is drained or
+// This replica will be released as soon as the rules permit, because its agent is drained or
 // quarantined: another one may take its place.
 bool is_leaving(const State& state, const ReplicaRecord& replica);
 

@@ -1,5 +1,5 @@
 // Copies of a job's stages in the memory of hosts that serve other stages (checkpoint.buddies). A
-// stage whose last replica is gone begins anew from a copy of the committed round, so its loss
+// stage whose last replica is gone restarts from a copy of the committed round, so its loss
 // costs the open round and nothing behind it.
 //
 //   placed    by decisions/buddies.h, while the stage has replicas. A copy belongs to the replica

@@ -1,4 +1,4 @@
-// Agents that an operator takes out of work and puts back, and when their replicas go.
+// Agents that an operator takes out of service and puts back, and when their replicas go.
 #include "coordinator/core/replicas/drain.h"
 
 #include <gmock/gmock.h>

@@ -128,7 +128,7 @@ TEST_F(Joining, IsToldOnceThatNobodyHasTheStateAnyMore) {
   EXPECT_EQ(state(), ReplicaState::kLoading) << "it may have all of it, and has yet to say so";
 }
 
-// The trainer of an agent that the coordinator has lost may answer all the same.
+// The trainer of an agent that the coordinator has lost may still answer.
 TEST_F(Joining, ASourceThatIsOutOfReachIsStillNamed) {
   rig_.say(rig_.a, ReplicaFailed{rig_.rep_a, ReplicaFailure::kTrainerExited, ""});
   rig_.input(AgentHungUp{rig_.b});

@@ -13,8 +13,8 @@ namespace shoal::coordinator {
 // Replicas that one reducing device takes, of all jobs: a process each, as many as an agent starts.
 inline constexpr std::int64_t kReplicasPerReducer = 8;
 
-// Assigns the reducers that a job lacks, lets go those whose agent leaves once no attempt counts on
-// them.
+// Assigns the reducers that a job lacks, and releases those whose agent leaves once no attempt
+// depends on them.
 void place_reducers(Transaction& tx, JobId job);
 
 // The reducers of one stage that can be asked.

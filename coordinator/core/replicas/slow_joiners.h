@@ -8,7 +8,7 @@
 
 namespace shoal::coordinator {
 
-// Called at every look at a job; looks again while somebody joins.
+// Called whenever a job is looked at; schedules the next look while a replica joins.
 void watch_joiners(Transaction& tx, JobId job);
 
 // Not to be asked now. While no rounds run, no line is too slow.

@@ -1,4 +1,4 @@
-// Attempts of a reduce in the coordinator: grace, statistics, and what an abort begins anew.
+// Attempts of a reduce in the coordinator: grace, statistics, and what an abort starts over.
 #include <algorithm>
 #include <set>
 

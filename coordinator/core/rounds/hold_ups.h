@@ -1,10 +1,10 @@
 // Agents whose silence holds a round up. A silent agent is given its lease, since a line may be
-// slow and there is work for the others meanwhile. Where a round could continue but for silent
-// agents everybody stands still: then it waits no longer for them than for one whose stream has
+// slow and there is work for the others meanwhile. Where only silent agents keep a round from
+// continuing, all others are idle: then it waits no longer for them than for one whose stream has
 // closed. Without that a second fault, while the first one is waited for, would cost the same round
 // as long again. The replicas are absent as with any lease that lapses.
 //
-// Often it waits less. A silence of w costs each of the others w; going on costs what the silent
+// Often it waits less. A silence of w costs each of the others w; continuing costs what the silent
 // one trained in the round, t. With n others, waiting for more than t / n loses more than it can
 // save. 32 replicas in rounds of 30 s wait a second for one, four in rounds of 10 minutes as long
 // as they may. But never less than a heartbeat and a half (3 s of 2 s): an agent on a sound line

@@ -20,7 +20,7 @@ void note(Transaction& tx, LinkRecord fresh) {
   const LinkRecord* known = tx.state().links.find({fresh.from, fresh.to});
   if (known != nullptr && fresh.round_trip.ns == 0) fresh.round_trip = known->round_trip;
   if (known != nullptr && fresh.way == PeerWay::kUnknown) fresh.way = known->way;
-  // Reached, but not measured anew.
+  // Reached, without a new measurement.
   const bool is_there = fresh.way != PeerWay::kUnreachable;
   if (known != nullptr && is_there && fresh.bytes_per_s == 0)
     fresh.bytes_per_s = known->bytes_per_s;

@@ -4,9 +4,9 @@
 // norm far beyond the median), or that is longer than it was reported, is a violation against its
 // agent; an average that two others made differently is as many as it takes.
 // Options::quarantine_violations of them, none more than quarantine_window after the one before,
-// keep the agent from work: it gets no replicas and those that it has are let go as if it were
-// drained. The first time for quarantine_first, then twice as long each time, at most
-// quarantine_cap; an agent that was clean for quarantine_forgotten begins anew. When most of a
+// keep the agent from work: it gets no replicas and those that it has are released as if it
+// were drained. The first time for quarantine_first, then twice as long each time, at most
+// quarantine_cap; an agent that was clean for quarantine_forgotten starts over. When most of a
 // stage is rejected it is the job's fault and nobody's violation. An operator lifts it with
 // `uncordon`.
 //

@@ -18,7 +18,7 @@
 //   finalizing -> completed, paused    the checkpoint is stored
 //              -> training             it was to pause, and is to continue
 //              -> stalled              its last in-sync replica died
-//   paused     -> queued               it is to continue
+//   paused     -> queued               it is to continue; at once where it yielded to another job
 //   any live   -> cancelled, failed
 //
 // Agent (membership.cc, replicas/agents.cc)

@@ -1,5 +1,5 @@
 // One step of the core in the making: gives write access to records, remembers which were touched,
-// and collects what shall be sent. finish() lays the effects out in the one allowed order: every
+// and collects what is to be sent. finish() lays the effects out in the one allowed order: every
 // Persist of the step, then everything that leaves the process.
 #pragma once
 

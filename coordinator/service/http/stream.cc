@@ -22,7 +22,7 @@ std::string event_text(const EventRecord& event, bool ndjson) {
   return "id: " + std::to_string(event.seq) + "\nevent: " + event.kind + "\ndata: " + json + "\n\n";
 }
 
-// Says where the stream continues, so that the client can load the state anew and knows its
+// Says where the stream continues, so that the client can load the state again and knows its
 // position.
 std::string reset_text(const StreamStart& start) {
   const Json json{{"kind", "reset"},

@@ -58,8 +58,8 @@ class People {
   // Errors name the file and the remedy: admin.token that others can read. `store` must outlive it.
   static Result<std::unique_ptr<People>> open(PeopleOptions options, Store& store);
 
-  // Makes admin.token anew where it is missing, ends soon or works no more. A thread of its own
-  // does that from start_upkeep() on.
+  // Writes a new admin.token where it is missing, expires soon or is not valid any more. A thread
+  // of its own does that from start_upkeep() on.
   Status keep_up();
   void start_upkeep();
   std::string admin_token_file() const { return options_.folder + "/admin.token"; }

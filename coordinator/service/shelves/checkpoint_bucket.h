@@ -50,7 +50,7 @@ struct BucketCounts {
 
 class CheckpointBucket final : public CheckpointShelf {
  public:
-  // How long an agent may take for what it was handed; it asks anew for what it did not begin.
+  // How long an agent may use a URL that it was given; it asks again for what it did not begin.
   static constexpr Duration kPutLife = seconds(6 * 3'600), kGetLife = seconds(6 * 3'600);
 
   // `folder` holds the two small files. Asks the store nothing.

@@ -1,4 +1,4 @@
-// For the tests of codecs: values and their bytes, one after the other or run by run.
+// Helpers for the tests of codecs: example values, their encoding and decoding.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace shoal::outer_opt {
 
-// More than two runs, and a rest that is no whole block.
+// More than two runs, and a remainder that does not fill a block.
 inline constexpr std::size_t kExampleValues = 2 * kRunValues + 700;
 
-// Normal ones, always the same.
+// Normally distributed values, the same in every call.
 inline std::vector<float> example_values() {
   Prng prng(5);
   std::vector<float> values(kExampleValues);

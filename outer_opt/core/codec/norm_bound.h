@@ -16,7 +16,7 @@
 //               |y|^2 / |x|^2 <= (49 + 127) / (48.2 + 127 / 4) < 2.21. More of any larger q gives
 //               less: q^2 / (q - 1/2)^2 falls from 4 with q.
 // e3m0          Powers of two from s down to 2^-6 s, the next one from 1.5 times one on:
-//               y_i^2 <= 16/9 x_i^2, but for magnitudes in [2^-7 s, 2^-6 s), which become 2^-6 s.
+//               y_i^2 <= 16/9 x_i^2, except magnitudes in [2^-7 s, 2^-6 s), which become 2^-6 s.
 //               Each adds at most 2^-12 s^2 (1 - 4/9) to 16/9 |x|^2, and the block has a value of
 //               at least s / (1 + 2^-7): |y|^2 / |x|^2 <= 16/9 + 127 * 2^-12 * 5/9 * 1.016 < 1.80.
 // sparse2       The norm that is reported is that of y already (RoundReport.sent_norm).

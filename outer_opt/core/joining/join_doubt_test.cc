@@ -89,7 +89,7 @@ TEST(JoinDoubt, AWitnessThatLiesNamesNobodyElse) {
   EXPECT_THAT(harness.session->found_liars(), ElementsAre(ReplicaId(2)));
 }
 
-// Their bytes came by way of both: nobody is named, and the state is mended all the same.
+// Their bytes came by way of both: no source is named, and the state is mended nevertheless.
 TEST(JoinDoubt, WhereTwoGaveARunNobodyIsNamed) {
   Doubted harness(2, 60e3);  // rounds pass while it loads, and runs follow them
   bool once = true;

@@ -135,7 +135,7 @@ void JoinSession::check_moments(std::size_t source) {
   }
 }
 
-// ---- beginning anew
+// ---- starting over
 
 void JoinSession::begin_anew() {
   for (Run& run : runs_) run.here = false;

@@ -322,7 +322,7 @@ void JoinSession::release(const Pending& pending) {
   for (std::size_t i = 0; i < pending.count; ++i) runs[pending.first + i].busy = false;
 }
 
-// What only this source could continue with begins anew at another one.
+// What only this source could continue with starts over at another one.
 void JoinSession::leave_alone(std::size_t source) {
   if (only_ == source) begin_anew();
   if (moments_from_ == source) forget_moments();

@@ -9,7 +9,7 @@
 //   kLevel      all runs are at one round, the newest that is known: the driver says so. When the
 //               job has gone on meanwhile, aim() names the newer round and the session follows.
 //
-// What was answered is never asked for again, but for runs that fell behind what the sources keep
+// What was answered is never asked for again, except runs that fell behind what the sources keep
 // of averages. A source that fails is rested, one that sends what cannot be is dropped by name, one
 // that is silent loses its asks to the others. The session gives up when no source answers, and at
 // once when it is told that there is none.

@@ -34,10 +34,10 @@ struct MomentsCopy {
 
 class StateSource {
  public:
-  // The newest committed state of `replica`; that of another replica or epoch begins anew.
+  // The newest committed state of `replica`; that of another replica or epoch replaces everything.
   void publish(ReplicaId replica, HeldState state);
   void withdraw();
-  // The outer step begins: the vectors are let go, and nothing is answered until publish().
+  // The outer step begins: the vectors are released, and nothing is answered until publish().
   void begin_step();
   // All joiners share one copy, made again when nobody has used it for a while.
   void provide_moments(std::shared_ptr<const MomentsCopy> moments, Instant now);

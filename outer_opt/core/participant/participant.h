@@ -51,7 +51,7 @@ constexpr auto enumerators_of(Of<ParticipantState>) {
                                         {kStale, "stale"}});
 }
 
-// What the trainer shall do, in this order. StopTraining may be followed by StartReduce at once;
+// What the trainer must do, in this order. StopTraining may be followed by StartReduce at once;
 // the boundary that it leads to is reported nevertheless.
 struct Train {  // train on to round.to_step with round.leases
   OpenRound round;

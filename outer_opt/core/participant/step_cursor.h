@@ -20,7 +20,7 @@
 // an order stands alone, whichever went past this replica before it. What the replica will not
 // train of its order is unused() at its boundary: behind a stop, and beyond the tail.
 //
-// A replica without a part in the result (weight 0) drops its tail and begins anew from the anchor.
+// A replica without a part in the result (weight 0) drops its tail and restarts from the anchor.
 //
 // With sync.algorithm = async a commit may find a replica in the middle of its lease and leave it
 // there (kKept): the next order then has the same lease, and the cursor continues in it.

@@ -15,7 +15,7 @@ class AverageEncoder {
   // `encoded` is where the payload goes; empty with fp32, whose values are the payload.
   AverageEncoder(const Codec& codec, float inverse, std::span<std::byte> encoded);
 
-  // The next run of the sum becomes the average: a multiple of kCodecRun values but for the last.
+  // The next run of the sum becomes the average: a multiple of kCodecRun values, except the last.
   void add(std::span<float> run);
 
   bool finite() const { return finite_; }  // the codec could hold all of it

@@ -219,7 +219,7 @@ Status ReduceSession::encoded(const AverageEncoder& encoder, WorkResult& result)
   return {};
 }
 
-// The largest magnitude as bits, so that the loop can be vectorised.
+// The largest magnitude as bits, so that the loop can be vectorized.
 bool all_finite(std::span<const float> values) {
   std::uint32_t largest = 0;
   for (const float value : values) {

@@ -9,7 +9,7 @@
 //
 // Both directions of every connection are busy at the same time. A member sends 2(n-1)/n of the
 // vector, as with a butterfly, but to two neighbors instead of n-1, and over n-1 hops each way. A
-// sum is encoded anew by every hop, so n-1 roundings instead of one; averages have the same bits
+// sum is encoded again by every hop, so n-1 roundings instead of one; averages have the same bits
 // everywhere, the owner's own too, because all decode its encoding.
 //
 // The first sum of a part is fresh, then members add in the order of the ring: fp32, one rounding

@@ -1,5 +1,5 @@
 // The outer step as one pass over memory. Each statement is one rounding; the build forbids
-// contraction (cmake/Toolchain.cmake), and the loop has no reduction, so vectorising it cannot
+// contraction (cmake/Toolchain.cmake), and the loop has no reduction, so vectorizing it cannot
 // change a bit.
 #include "outer_opt/core/step/nesterov.h"
 

@@ -1,4 +1,4 @@
-// See shared_adamw.h. The loops have no reduction over a changing order, so vectorising them cannot
+// See shared_adamw.h. The loops have no reduction over a changing order, so vectorizing them cannot
 // change a bit; powers are products, because libraries differ in the last bit of pow.
 #include "outer_opt/core/step/shared_adamw.h"
 

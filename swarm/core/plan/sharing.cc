@@ -29,7 +29,7 @@ double level_of(double speed, const std::vector<StageNeed>& stages,
   return level;
 }
 
-// Divides one agent anew; by how much its shares changed.
+// Divides one agent again; by how much its shares changed.
 double divide(double speed, const std::vector<StageNeed>& stages,
               const std::vector<Placement*>& held, std::vector<double>& capacity) {
   for (const Placement* p : held) capacity[p->stage] -= p->share * speed / stages[p->stage].work;

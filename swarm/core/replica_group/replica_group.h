@@ -4,8 +4,8 @@
 // take the same optimizer step. This is the leader's account of who is in, what everybody does, and
 // which generation of the group that is; how gradients travel is not its business.
 //
-// A member that is lost is out for good: the group is formed anew without it (the generation grows)
-// and the step that was under way is void, nobody has taken it. The others begin it again
+// A member that is lost is out for good: the group is formed again without it (the generation
+// grows), and the step that was under way is void, nobody has taken it. The others begin it again
 // with larger shares; a leader alone continues as a trainer without a group.
 //
 // Gradients are added on the devices when all who are in can do that with the same library, else by

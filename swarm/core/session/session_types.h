@@ -63,7 +63,7 @@ constexpr auto enumerators_of(Of<RefusalReason>) {
                                      {kOverCredit, "over_credit"}});
 }
 
-// ---- what the driver shall do
+// ---- what the driver must do
 
 enum class ComputeKind {
   kForward,   // input (stage 0: the data of the microbatch) -> output

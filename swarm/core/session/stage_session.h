@@ -19,7 +19,7 @@
 // step_barrier.h (the round), reach.h (the next stage), gossip_schedule.h (what is told). This
 // object gives every input to those it concerns and lets them act on one another.
 //
-// Not thread-safe; one thread drives it. Every call appends to `out` what the driver shall do, in
+// Not thread-safe; one thread drives it. Every call appends to `out` what the driver must do, in
 // that order.
 #pragma once
 
@@ -44,9 +44,8 @@ class StageSession {
   // ---- the coordinator's, in any order and repeated
   void view(Instant now, const PipelineView& view, SessionActions& out);
   // Train the steps [from, to) of the round after the held one; other rounds are ignored. Without
-  // steps the boundary follows at once. Router:
-  // what is left of its leases, evenly over the steps to come, in whole microbatches, at least 1 a
-  // step; none when nothing is leased.
+  // steps the boundary follows at once. A router spreads what is left of its leases evenly over the
+  // steps to come, in whole microbatches, at least 1 a step; none when nothing is leased.
   void open(Instant now, const OpenRound& round, SessionActions& out);
   void close(Instant now, SessionActions& out);  // router: the current step is the last
   void stop(Instant now, SessionActions& out);  // boundary at once: the round was frozen without us

@@ -1,7 +1,7 @@
 // Where one replica is in its round, and when an inner step or the round is over:
 //
 //   at_rest   -> training     a round is opened
-//   training  -> closing      its router shall end with the current step, or another one has ended
+//   training  -> closing      its router must end with the current step, or another one has ended
 //             -> stopping     the round was frozen without this replica, or has no steps: it was
 //                             aborted after the job's last one
 //             -> at_rest      all routers have ended: the boundary; likewise from closing

@@ -40,7 +40,7 @@ TEST(StepBooks, AStepIsNotClosedWithWorkInIt) {
   EXPECT_DEATH(tokens.close(0), "left unfinished");
 }
 
-// After an abort the same step is trained on: gradients are added anew, attempts keep counting.
+// After an abort the same step is trained on: gradients are added again, attempts keep counting.
 TEST(StepBooks, AStepThatBeginsAgainKeepsItsAttempts) {
   StepBooks books;
   books.of(4).drawn = 3;

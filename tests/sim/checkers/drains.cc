@@ -1,5 +1,6 @@
-// An agent that the operator has taken out of work gets no new replica before it is put back. A
-// replica that is let go for a drain has finished its part: whatever round it was in is committed.
+// An agent that the operator has taken out of service gets no new replica before it is put back. A
+// replica that is released for a drain has finished its part: whatever round it was in is
+// committed.
 #include <set>
 
 #include "tests/sim/checkers/checkers.h"

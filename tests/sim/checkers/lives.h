@@ -1,5 +1,5 @@
 // Checkers that remember something of each replica: what they know of it is forgotten when it
-// begins anew, in a trainer that loads its state or in another epoch. After a backup was put back
+// starts over, in a trainer that loads its state or in another epoch. After a backup was put back
 // one id may be given twice.
 #pragma once
 

@@ -3,7 +3,7 @@
 // to the codec's rounding; a contribution that was excluded from a part may be in the first frames
 // of it, and never counts. What an owner averages falsely is off, but not where an audit confirmed
 // it. Every outer step is done again here from its definition and must give the same bits; that of
-// ddp, an AdamW step, the same numbers but for their rounding.
+// ddp, an AdamW step, the same numbers except for their rounding.
 #include <algorithm>
 #include <cmath>
 #include <map>

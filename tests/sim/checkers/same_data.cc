@@ -1,5 +1,5 @@
 // All that counts in the commits of a job was trained on the same data: a host with another file is
-// refused. Only a job that begins anew with its initial parameters may begin with other data.
+// refused. Only a job that starts over with its initial parameters may begin with other data.
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"

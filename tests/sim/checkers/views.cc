@@ -17,7 +17,7 @@ class Views final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "views"; }
 
-  // Views are numbered from where the tables are; replicas that continue there begin anew.
+  // Views are numbered from where the tables are; replicas that continue there start over.
   void restored(const Tables&, bool) override { last_.clear(), told_.clear(), newest_.clear(); }
 
   void state_held(const StateHeld& state) override {

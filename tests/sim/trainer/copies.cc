@@ -88,7 +88,7 @@ void Copies::go_on(const One& copying) {
   after(std::max(*look - sim.now(), kSoonest), [this, copying] { go_on(copying); });
 }
 
-// It begins anew, as another one: answers to what it has asked are not for that.
+// It starts over, as another one: answers to what it has asked are not for that.
 void Copies::fail(const One& copying) {
   ++trainer_.sim_.transitions["a copy fails"];
   const auto again = std::make_shared<Copying>();

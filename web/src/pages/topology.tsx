@@ -56,7 +56,7 @@ function Heads({ layout, topology, needed }: { layout: Layout; topology: Topolog
   );
 }
 
-// All links, and over them those of the replica that is looked at: pointing draws a few anew, not all.
+// All links, and over them those of the replica that is looked at: pointing redraws a few, not all.
 const Wires = memo(function Wires({ layout }: { layout: Layout }) {
   return (
     <svg class="wires" width={layout.width} height={layout.height} aria-hidden="true">
@@ -210,7 +210,7 @@ const kLinkColumns: Column<TopologyLink>[] = [
   { name: 'Round trip', numeric: true, show: (one) => duration(one.round_trip_s), value: (one) => one.round_trip_s },
 ];
 
-// What is pointed at is known here only: the tables below need not be drawn anew for it.
+// What is pointed at is known here only: the tables below need not be redrawn for it.
 function Explored({ topology, agents, needed }: { topology: Topology; agents: Agent[]; needed: number | null }) {
   const [chosen, choose] = useState<string | null>(null);
   return (

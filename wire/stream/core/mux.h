@@ -5,7 +5,7 @@
 //   opened ─► both send ─► one has ended ─► closed       in order, without an error
 //      └──────────┴──────────────┴────────► closed       cancelled by either end, or the pair broke
 //
-// Connections of a pair are alike but for the first: until the other end has accepted a stream, its
+// Connections of a pair are alike except the first: until the other end has accepted a stream, its
 // frames take that one, so that they come behind the frame that opens it.
 //
 // Errors of begin(), control() and landed() are the peer's breaches: the pair is to be given up.
@@ -48,7 +48,7 @@ enum class Side { kDialer, kAcceptor };
 struct MuxHooks {
   // The peer opens a stream. Null: it is refused. The pointer is kept until closed().
   std::function<std::shared_ptr<StreamEvents>(StreamId, std::string_view purpose)> accept;
-  // Connections let go of all memory of the stream's user, at once.
+  // Connections release all memory of the stream's user, at once.
   std::function<void(StreamId)> detach;
   // There may be something to write.
   std::function<void()> wake;

@@ -51,7 +51,7 @@ class Outbox {
   std::optional<std::uint32_t> count_if_empty(StreamId stream) const;
 
   std::optional<OutFrame> next(bool first_lane);
-  // The connection holds the frame no more.
+  // The connection no longer holds the frame.
   static void let_go(OutFrame& frame);
 
  private:

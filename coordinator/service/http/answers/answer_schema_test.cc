@@ -1,5 +1,5 @@
 // What api/openapi.json says of answers follows from their lists of fields, and what the page takes
-// them for (web/src/api_types.ts) from api/openapi.json. SHOAL_REWRITE_GOLDENS=1 writes both anew;
+// them for (web/src/api_types.ts) from api/openapi.json. SHOAL_REWRITE_GOLDENS=1 rewrites both;
 // descriptions and the schemas without a list stay as they were written by hand.
 #include "coordinator/service/http/answers/answer_schema_test_util.h"
 #include "coordinator/service/http/answers/page_types_test_util.h"

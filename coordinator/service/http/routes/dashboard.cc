@@ -1,4 +1,4 @@
-// Serves the dashboard. The page itself is asked for anew each time (ETag, 304); the assets carry
+// Serves the dashboard. The page itself is asked for again each time (ETag, 304); the assets carry
 // the hash of their content in the name and are kept by the browser for ever. Every path that the
 // page's own router knows is answered with the page; which ones those are is in routes.cc, so that
 // a wrong address stays a 404.

@@ -44,7 +44,7 @@ Result<Response> examples(Context&, const Request&) {
   return json_response(page_json(std::move(items), std::nullopt, "examples"));
 }
 
-// What a host needs to join, but for the secret, which is in the token's file.
+// What a host needs to join, except the secret, which is in the token's file.
 Result<Response> how_to_join(Context& context, const Request&) {
   Json json;
   json["grpc"] = context.options.agents_address;
