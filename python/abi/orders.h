@@ -20,13 +20,8 @@
 
 namespace shoal::python {
 
-struct NamedTensor {
-  std::string name;
-  std::int64_t values = 0;
-};
-
 struct Answer {
-  std::vector<NamedTensor> tensors;  // of kinds SHOAL_MODEL
+  std::vector<TensorShape> tensors;  // of kinds SHOAL_MODEL
   Digest data;
   double loss = 0, lr = 0;   // of SHOAL_TRAIN; without lr of SHOAL_EVALUATE and SHOAL_LOSS
   double gradient_norm = 0;  // of SHOAL_STEP, as is lr

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/wire_text.h"
 #include "job/data_rules.h"
 #include "proto/job_spec_text.h"
 #include "python/abi/checkpoint_head.h"
@@ -52,24 +53,46 @@ MaybeFailure check_spec(const replica::ComputeOrder& order) {
   return std::nullopt;
 }
 
-MaybeFailure check_tensors(const std::vector<NamedTensor>& tensors) {
+// 0: none, a negative size, or more than a model may have.
+std::int64_t value_count(const TensorShape& tensor) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : tensor.shape) {
+    if (size < 1 || size > kValuesMax / count) return 0;
+    count *= size;
+  }
+  return count;
+}
+
+MaybeFailure check_tensors(const std::vector<TensorShape>& tensors) {
   std::int64_t all = 0;
-  for (const NamedTensor& tensor : tensors) {
-    if (tensor.values < 1 || tensor.values > kValuesMax - all) {
-      return refusal("the parameter " + tensor.name + " has " + std::to_string(tensor.values) +
-                     " values");
+  for (const TensorShape& tensor : tensors) {
+    const std::int64_t values = value_count(tensor);
+    if (values == 0 || values > kValuesMax - all) {
+      return refusal("the parameter " + tensor.name + " has no values, or too many");
     }
-    all += tensor.values;
+    all += values;
   }
   if (all > 0) return std::nullopt;
   return refusal("no parameter of the model requires gradients: there is nothing to train");
+}
+
+// They can be said: as many, and names that fit in a message.
+bool can_be_told(const std::vector<TensorShape>& tensors) {
+  return tensors.size() <= kTensorsMax &&
+         std::ranges::all_of(tensors, [](const TensorShape& tensor) {
+           return is_plain_text(tensor.name, kTensorNameBytesMax) &&
+                  is_plain_text(tensor.type, kTensorTypeBytesMax) &&
+                  tensor.shape.size() <= kTensorDimensionsMax;
+         });
 }
 
 class ProgramCompute final : public replica::Compute {
  public:
   ProgramCompute(Orders& orders, const replica::ComputeOrder& order, Answer model)
       : orders_(orders), spec_(order.spec), stage_(order.stage), model_(std::move(model)) {
-    for (const NamedTensor& tensor : model_.tensors) value_count_ += tensor.values;
+    for (const TensorShape& tensor : model_.tensors) {
+      value_count_ += python::value_count(tensor);
+    }
   }
   ~ProgramCompute() override { orders_.end(""); }
 
@@ -93,6 +116,10 @@ class ProgramCompute final : public replica::Compute {
     return {{0, value_count_, false}};
   }
   Digest data() const override { return model_.data; }
+  std::vector<TensorShape> tensors() const override {
+    return can_be_told(model_.tensors) ? model_.tensors : std::vector<TensorShape>();
+  }
+  void will_train(const std::vector<DataLease>& leases) override { leases_ = leases; }
   MaybeFailure seed(const std::filesystem::path& checkpoint) override {
     const std::string path = checkpoint_of_weights(spec_.model.init) ? checkpoint.string() : "";
     shoal_order order = order_of(SHOAL_SEED);
@@ -114,6 +141,7 @@ class ProgramCompute final : public replica::Compute {
     order.step = step.count();
     order.first_sequence = first;
     order.sequences = spec_.train.batch;
+    order.count = run_from(first);
     Answer answer = orders_.ask(order);
     for (LoggedValue& one : answer.logged) one.step = step + Steps(1);
     out = {answer.loss, 0, answer.lr, std::isfinite(answer.loss), std::move(answer.logged)};
@@ -142,16 +170,25 @@ class ProgramCompute final : public replica::Compute {
   }
 
  private:
+  // Sequences from `first` on that are leased one after the other.
+  std::int64_t run_from(std::int64_t first) const {
+    const auto run = std::ranges::find_if(leases_, [&](const DataLease& lease) {
+      return lease.first <= first && first < lease.first + lease.count;
+    });
+    return run == leases_.end() ? spec_.train.batch : run->first + run->count - first;
+  }
+
   Orders& orders_;
   const JobSpec spec_;
   const StageIndex stage_;
   const Answer model_;
   std::int64_t value_count_ = 0;
+  std::vector<DataLease> leases_;  // of the round
 };
 
 }  // namespace
 
-std::vector<std::int64_t> block_sizes(const std::vector<NamedTensor>& tensors) {
+std::vector<std::int64_t> block_sizes(const std::vector<TensorShape>& tensors) {
   const auto block_of = [](const std::string& name) {
     const auto digit = name.find_first_of("0123456789");
     const auto end = name.find('.', digit == std::string::npos ? 0 : digit);
@@ -159,10 +196,10 @@ std::vector<std::int64_t> block_sizes(const std::vector<NamedTensor>& tensors) {
   };
   std::vector<std::int64_t> sizes;
   std::string block;
-  for (const NamedTensor& tensor : tensors) {
+  for (const TensorShape& tensor : tensors) {
     const std::string own = block_of(tensor.name);
     if (sizes.empty() || own != block) sizes.push_back(0);
-    sizes.back() += tensor.values;
+    sizes.back() += value_count(tensor);
     block = own;
   }
   return sizes;

@@ -19,7 +19,7 @@ using replica::MaybeFailure;
 
 // Tensors that share a name up to its first number ("blocks.3.") are a block, the others one each:
 // what sync.fragments deals out.
-std::vector<std::int64_t> block_sizes(const std::vector<NamedTensor>& tensors);
+std::vector<std::int64_t> block_sizes(const std::vector<TensorShape>& tensors);
 
 class ProgramHost final : public replica::ComputeHost {
  public:

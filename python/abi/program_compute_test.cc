@@ -23,10 +23,11 @@ class Program {
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
   std::vector<float> values{1, 2, 3};
-  std::vector<NamedTensor> tensors{{"blocks.0.weight", 2}, {"head", 1}};
+  std::vector<TensorShape> tensors{{"blocks.0.weight", {1, 2}, "F32"}, {"head", {}, "F32"}};
   double loss = 1.5;
   shoal_order model = {};  // SHOAL_MODEL, when it was answered
-  int begun = 0;           // how often SHOAL_BEGIN came
+  shoal_order trained = {};
+  int begun = 0;  // how often SHOAL_BEGIN came
   std::string seeded = "not yet";
 
  private:
@@ -45,6 +46,7 @@ class Program {
         EXPECT_TRUE(orders_.answer(order.kind, {tensors, {7, 8}, 0, 0}).ok());
         return;
       case SHOAL_TRAIN:
+        trained = order;
         EXPECT_TRUE(
             orders_.answer(order.kind, {.loss = loss, .lr = 0.5, .logged = {{"norm", {}, 3}}})
                 .ok());
@@ -107,11 +109,27 @@ TEST(ProgramCompute, IsWhatTheProgramSays) {
   EXPECT_EQ(rig.compute->value_count(), 3);
   EXPECT_EQ(rig.compute->sizes().blocks, (std::vector<std::int64_t>{2, 1}));
   EXPECT_EQ(rig.compute->data(), (Digest{7, 8}));
+  EXPECT_EQ(rig.compute->tensors(), rig.program.tensors);
   std::vector<float> read(3);
   rig.compute->read_parameters(read);
   EXPECT_EQ(read, (std::vector<float>{1, 2, 3}));
   rig.compute->write_parameters(std::vector<float>{4, 5, 6});
   EXPECT_EQ(rig.program.values, (std::vector<float>{4, 5, 6}));
+}
+
+// They would not fit in a message: sizes and digests are all that models are compared by.
+TEST(ProgramCompute, ManyTensorsOrOddNamesAreNotTold) {
+  for (const bool many : {false, true}) {
+    Rig rig;
+    if (many) {
+      rig.program.tensors.assign(kTensorsMax + 1, {"head", {}, "F32"});
+    } else {
+      rig.program.tensors.back().name = std::string(kTensorNameBytesMax + 1, 'n');
+    }
+    ASSERT_FALSE(rig.make().has_value());
+    EXPECT_TRUE(rig.compute->tensors().empty());
+    EXPECT_EQ(rig.compute->value_count(), many ? std::int64_t{kTensorsMax} + 1 : 3);
+  }
 }
 
 TEST(ProgramCompute, BeginsAsTheProgramBuiltItOrFromTheCheckpointOfTheJob) {
@@ -142,6 +160,17 @@ TEST(ProgramCompute, CountsLossPerTokenAndLeavesOutMissingBatches) {
   EXPECT_EQ(sum.tokens, Tokens(16));
 }
 
+TEST(ProgramCompute, TellsHowFarItsSequencesGoOn) {
+  Rig rig;
+  ASSERT_FALSE(rig.make().has_value());
+  rig.compute->will_train({{40, 6}, {90, 4}});
+  replica::StepResult step;
+  for (const auto& [first, count] : {std::pair{40, 6}, {44, 2}, {90, 4}}) {
+    ASSERT_FALSE(rig.compute->train_step(Steps(1), first, step).has_value());
+    EXPECT_EQ(rig.program.trained.count, count) << first;
+  }
+}
+
 TEST(ProgramCompute, TheOrdersEndWithTheReplicaAndThereIsNoSecondOne) {
   Rig rig;
   ASSERT_FALSE(rig.make().has_value());
@@ -160,7 +189,7 @@ TEST(ProgramCompute, RefusesWhatAProgramCannotDoByTheNameOfTheField) {
       {"model.init", [](Rig& rig) { rig.spec.model.init = "hf:/models/llama"; }},
       {"train.join", [](Rig& rig) { rig.spec.train.join = JoinMoments::kMoments; }},
       {"no parameter", [](Rig& rig) { rig.program.tensors.clear(); }},
-      {"the parameter head", [](Rig& rig) { rig.program.tensors.back().values = 0; }}};
+      {"the parameter head", [](Rig& rig) { rig.program.tensors.back().shape = {0}; }}};
   for (const auto& [name, spoil] : bad) {
     Rig rig;
     spoil(rig);

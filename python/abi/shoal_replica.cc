@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -115,8 +116,9 @@ int shoal_next(shoal_replica* replica, int64_t wait_ms, shoal_order* out) {
 int shoal_answer_model(shoal_replica* replica, const shoal_tensor* tensors, int64_t tensor_count,
                        const uint64_t* data) {
   python::Answer answer;
-  for (int64_t i = 0; i < tensor_count; ++i) {
-    answer.tensors.push_back({tensors[i].name, tensors[i].value_count});
+  for (const shoal_tensor& tensor : std::span(tensors, static_cast<std::size_t>(tensor_count))) {
+    const std::span shape(tensor.shape, static_cast<std::size_t>(tensor.dimensions));
+    answer.tensors.push_back({tensor.name, {shape.begin(), shape.end()}, tensor.type});
   }
   answer.data = {data[0], data[1]};
   return result_of(replica->orders.answer(SHOAL_MODEL, std::move(answer)));
@@ -181,6 +183,12 @@ int shoal_open_data(const char* spec, shoal_data** out, shoal_data_shape* shape)
             (*tokens)->validation_sequences(data::StoredTokens::kAllHeldOut),
             {digest.high, digest.low}};
   *out = new shoal_data{read.spec.model.context, std::move(*tokens)};
+  return 0;
+}
+
+int shoal_will_read(const shoal_data* data, int64_t first, int64_t count) {
+  if (first < 0 || count < 0) return refuse("sequences are numbered from 0 on");
+  data->tokens->will_read({{first, count}});
   return 0;
 }
 

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 3
+#define SHOAL_ABI_VERSION 4
 #define SHOAL_PUBLIC __attribute__((visibility("default")))
 
 typedef struct shoal_replica shoal_replica;
@@ -50,7 +50,8 @@ enum {
   /* Take the parameters from `values`. */
   SHOAL_WRITE = 4,
   /* One inner step, `step` of the job, on `sequences` sequences from `first_sequence` on of the
-   * seeded order: answer with shoal_answer_step(). */
+   * seeded order: answer with shoal_answer_step(). `count`: sequences from there on, these
+   * included, that this replica trains in the round one after the other. */
   SHOAL_TRAIN = 5,
   /* Batch `index` of `count` held-out ones, of `sequences` each: answer with shoal_answer_loss().
    */
@@ -110,7 +111,9 @@ typedef struct {
 /* One tensor of the model whose values travel. */
 typedef struct {
   const char* name; /* "blocks.0.attn.weight" */
-  int64_t value_count;
+  const int64_t* shape;
+  int64_t dimensions; /* 0: a single value */
+  const char* type;   /* on the device, "BF16"; said to people where models differ */
 } shoal_tensor;
 
 /* Why an order failed; the names are those of replica_failed events. */
@@ -131,7 +134,8 @@ SHOAL_PUBLIC int shoal_join(const shoal_process* process, shoal_replica** out);
 /* 1: `out` is an order. 0: none came within `wait_ms`. -1: the last one was not answered. */
 SHOAL_PUBLIC int shoal_next(shoal_replica* replica, int64_t wait_ms, shoal_order* out);
 
-/* -1: nothing was asked, the answer came too late, or is not of this order. `data`: two words of a
+/* -1: nothing was asked, the answer came too late, or is not of this order. All replicas have the
+ * same tensors in the same order; their types may differ. `data`: two words of a
  * digest of the training data, equal on all agents; zeros: none. */
 SHOAL_PUBLIC int shoal_answer_model(shoal_replica* replica, const shoal_tensor* tensors,
                                     int64_t tensor_count, const uint64_t* data);
@@ -163,6 +167,9 @@ typedef struct {
 /* `spec`: the text of SHOAL_MODEL. When a function for data returns -1, shoal_last_failure() is
  * what shoal_answer_failed() is to be told. */
 SHOAL_PUBLIC int shoal_open_data(const char* spec, shoal_data** out, shoal_data_shape* shape);
+/* The sequences that are read next (`count` of SHOAL_TRAIN): what is not here yet is fetched a few
+ * chunks ahead, and nothing beyond them. */
+SHOAL_PUBLIC int shoal_will_read(const shoal_data* data, int64_t first, int64_t count);
 /* Sequence `number` >= 0 of the job's order, as SHOAL_TRAIN counts them: shape.context + 1 tokens.
  */
 SHOAL_PUBLIC int shoal_read_sequence(const shoal_data* data, int64_t number, int64_t* tokens);

@@ -4,7 +4,7 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
 
-ABI_VERSION = 3
+ABI_VERSION = 4
 LIBRARY = "libshoal_replica.so"
 
 MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
@@ -55,7 +55,8 @@ class Order(ctypes.Structure):
 
 
 class Tensor(ctypes.Structure):
-    _fields_ = [("name", c_char_p), ("value_count", c_int64)]
+    _fields_ = [("name", c_char_p), ("shape", POINTER(c_int64)), ("dimensions", c_int64),
+                ("type", c_char_p)]
 
 
 class DataShape(ctypes.Structure):
@@ -76,6 +77,7 @@ _SIGNATURES = {
     "shoal_answer_failed": (c_int, [c_void_p, c_int32, c_char_p]),
     "shoal_leave": (None, [c_void_p, c_char_p]),
     "shoal_open_data": (c_int, [c_char_p, POINTER(c_void_p), POINTER(DataShape)]),
+    "shoal_will_read": (c_int, [c_void_p, c_int64, c_int64]),
     "shoal_read_sequence": (c_int, [c_void_p, c_int64, c_void_p]),
     "shoal_read_held_out": (c_int, [c_void_p, c_int64, c_int64, c_void_p]),
     "shoal_close_data": (None, [c_void_p]),
@@ -131,6 +133,9 @@ class Data:
         if result < 0:
             raise DataError(_library.shoal_last_error().decode(), _library.shoal_last_failure())
 
+    def will_read(self, first, count):
+        self._check(_library.shoal_will_read(self._here(), first, count))
+
     def read_sequence(self, number, address):
         self._check(_library.shoal_read_sequence(self._here(), number, address))
 
@@ -181,7 +186,10 @@ class Link:
         self._check(_library.shoal_answer(self._here()))
 
     def answer_model(self, tensors, digest):
-        array = (Tensor * len(tensors))(*[(name.encode(), count) for name, count in tensors])
+        """`tensors`: [(name, shape, type)]."""
+        array = (Tensor * len(tensors))(*[
+            (name.encode(), (c_int64 * len(shape))(*shape), len(shape), kind.encode())
+            for name, shape, kind in tensors])
         self._check(
             _library.shoal_answer_model(self._here(), array, len(tensors), digest.words))
 

@@ -75,6 +75,12 @@ def part_of(count, part):
     return range(count // parts * index, count // parts * (index + 1))
 
 
+def announce(dataset, first, count):
+    """Items of the order that are read next."""
+    if isinstance(dataset, Sequences):
+        dataset.will_read(first, count)
+
+
 def training_batch(dataset, first, places, seed, collate):
     numbers = [first + place for place in places]
     if not isinstance(dataset, Sequences):

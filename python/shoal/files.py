@@ -22,14 +22,9 @@ import torch
 
 from shoal import shards
 from shoal._library import Error
-from shoal.vectors import view_of
+from shoal.vectors import TYPES, view_of
 
-_TYPES = {
-    torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16",
-    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
-    torch.uint8: "U8", torch.bool: "BOOL",
-}
-_DTYPES = {name: dtype for dtype, name in _TYPES.items()}
+_DTYPES = {name: dtype for dtype, name in TYPES.items()}
 _HEADER_MAX = 100 << 20
 _INDEX = "model.safetensors.index.json"
 
@@ -45,7 +40,7 @@ def write_tensors(path, tensors, metadata=None):
     tensors = [(name, tensor.detach().cpu().contiguous()) for name, tensor in tensors]
     for name, tensor in tensors:
         begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": _TYPES[tensor.dtype], "shape": list(tensor.shape),
+        header[name] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape),
                         "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -62,7 +57,7 @@ def _read_header(path, file):
     start = file.read(8)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else size
     if length > min(size - 8, _HEADER_MAX):
-        raise Error(f"{path} is cut or no safetensors file (take another copy)")
+        raise Error(f"{path} is cut short, or is not a safetensors file (take another copy)")
     try:
         header = json.loads(file.read(length))
         return header.pop("__metadata__", {}), header, size - 8 - length
@@ -97,7 +92,7 @@ def _difference(there, wanted):
     lines += [f"{n} is not in the model" for n in there if n not in wanted]
     lines += [f"{n} has shape {list(there[n].shape)}, the model's has {shape}"
               for n, shape in wanted.items() if n in there and list(there[n].shape) != shape]
-    return lines[:10] + (["and more"] if len(lines) > 10 else [])
+    return lines[:10] + ([f"and {len(lines) - 10} more"] if len(lines) > 10 else [])
 
 
 def _optimizer_tensors(optimizer):
@@ -152,7 +147,7 @@ def read_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
     if os.path.exists(place):
         _restore_optimizer(optimizer, *read_tensors(place))
     else:  # written by another number of ranks
-        print(f"info: {os.path.basename(place)} is not in the checkpoint: the optimizer begins anew",
+        print(f"info: {os.path.basename(place)} is not in the checkpoint: the optimizer starts without state",
               flush=True)
 
 

@@ -39,7 +39,7 @@ def attach(replica, trainer):
 
 class _Batches:
     """What the Trainer iterates over: each batch of the job in the parts that it accumulates. Has no
-    length, so that the Trainer counts steps; goes on where it was in each epoch of the Trainer."""
+    length, so that the Trainer counts steps; continues where it was in each epoch of the Trainer."""
 
     def __init__(self, callback, dataset, collate, parts):
         self.dataset, self.batch_size = dataset, None

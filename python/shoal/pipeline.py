@@ -84,7 +84,7 @@ class Pipeline(Work):
                         "evaluation")
         data.check_dataset(dataset)
         self._dataset, self._collate = dataset, collate or default_collate
-        self._replica.link.answer_model(self._vectors.sizes(), self._digest())
+        self._replica.link.answer_model(self._vectors.tensors(), self._digest())
         while True:
             order = self._next(_library.STEP)
             if order is None:

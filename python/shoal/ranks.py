@@ -9,6 +9,7 @@ them, and the agent starts the program again.
 
 import ctypes
 import datetime
+import math
 import os
 import sys
 import time
@@ -38,11 +39,14 @@ def world():
 def torchrun(ranks=None):
     """At the top of a program: runs it as that many ranks, which are one replica, by torchrun. Without a
     number as many as the devices that the agent gives one replica (--replica-group). Under torchrun it
-    does nothing."""
+    does nothing. Needs PyTorch 2: the launcher of PyTorch 1.13, as Debian 12 has it, starts no rank."""
     if "RANK" in os.environ:
         return
+    if int(torch.__version__.split(".")[0]) < 2:
+        raise Error(f"shoal.torchrun() needs PyTorch 2, and {sys.executable} has {torch.__version__}: install "
+                    "a newer PyTorch for it, name another interpreter with the agent's --python, or leave "
+                    "torchrun() out, so that the replica is one process")
     ranks = ranks or int(os.environ.get("SHOAL_TRAINER_REPLICA_GROUP", "1"))
-    # With underscores, as PyTorch 1 and 2 take it.
     os.execv(sys.executable, [sys.executable, "-m", "torch.distributed.run", "--standalone",
                               "--nproc_per_node", str(ranks), *sys.argv])
 
@@ -142,7 +146,7 @@ class RankedLink:
     def answer_model(self, tensors, digest):
         self._agree(tensors, "parameters")
         self._agree(list(digest.words), "data")
-        self._vector = _shared_vector(sum(count for _, count in tensors), self._group)
+        self._vector = _shared_vector(sum(math.prod(shape) for _, shape, _ in tensors), self._group)
         if self._link is not None:
             self._link.answer_model(tensors, digest)
 

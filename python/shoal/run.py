@@ -121,7 +121,7 @@ class Run(Work):
         data.check_dataset(dataset)
         self._collate, self._part = collate or default_collate, part or self._part
         data.part_of(self._replica.job["train"]["batch"], self._part)
-        self._replica.link.answer_model(self._vectors.sizes(), data.digest_of(dataset))
+        self._replica.link.answer_model(self._vectors.tensors(), data.digest_of(dataset))
         seed = self._replica.job["train"]["seed"]
         while True:
             order = self._next_step()
@@ -129,6 +129,7 @@ class Run(Work):
                 return
             self.step_number = order.step
             self.epoch = order.first_sequence // len(dataset)
+            data.announce(dataset, order.first_sequence, order.count)
             batch = data.training_batch(dataset, order.first_sequence,
                                         data.part_of(order.sequences, self._part), seed,
                                         self._collate)

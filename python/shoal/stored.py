@@ -23,6 +23,10 @@ class Sequences:
     def __getitem__(self, number):
         return _pair(self._source, lambda address: self._source.read_sequence(number, address))
 
+    def will_read(self, first, count):
+        """Sequences that this replica alone reads next: they are fetched ahead, a few chunks at a time."""
+        self._source.will_read(first, count)
+
     def digest(self):
         digest = Digest()
         digest.words[:] = self._source.shape.digest

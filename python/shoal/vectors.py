@@ -12,6 +12,13 @@ from shoal import shards
 from shoal._library import Error
 
 
+TYPES = {
+    torch.float32: "F32", torch.float64: "F64", torch.float16: "F16", torch.bfloat16: "BF16",
+    torch.int64: "I64", torch.int32: "I32", torch.int16: "I16", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
+}
+
+
 def view_of(pointer, count):
     """`count` float32 values at an address, without a copy."""
     if count == 0:
@@ -46,6 +53,11 @@ class Vectors:
 
     def shapes(self):
         return [(name, list(parameter.shape)) for name, parameter in self.parameters]
+
+    def tensors(self):
+        """(name, shape, type): what the replicas of a job compare."""
+        return [(name, list(parameter.shape), TYPES.get(parameter.dtype, str(parameter.dtype)[-16:]))
+                for name, parameter in self.parameters]
 
     def split(self, flat):
         """(name, values in the parameter's shape) of a flat vector, in order."""

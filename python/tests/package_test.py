@@ -103,7 +103,10 @@ class Numbers:
 
     def __init__(self, context):
         self.shape = _library.DataShape(context, 10, 6, (3, 4))
-        self.failure = None
+        self.failure, self.announced = None, None
+
+    def will_read(self, first, count):
+        self.announced = (first, count)
 
     def _write(self, first, address):
         if self.failure is not None:
@@ -129,6 +132,11 @@ class StoredTest(unittest.TestCase):
         x, y = data.training_batch(self.dataset, 9, range(2), 1, torch.utils.data.default_collate)
         self.assertEqual(x.tolist(), [[9, 10, 11], [10, 11, 12]])
         self.assertEqual(y.tolist(), [[10, 11, 12], [11, 12, 13]])
+
+    def test_what_comes_next_is_announced_of_datasets_of_the_cluster(self):
+        data.announce(self.dataset, 8, 4)
+        self.assertEqual(self.source.announced, (8, 4))
+        data.announce([1, 2], 0, 2)
 
     def test_held_out_ones_are_chosen_by_the_library(self):
         held_out = self.dataset.held_out
@@ -216,6 +224,8 @@ class FilesTest(unittest.TestCase):
         self.assertEqual(files._difference(there, {"a": [3], "b": [1]}),
                          ["b is missing", "c is not in the model",
                           "a has shape [2], the model's has [3]"])
+        lines = files._difference({}, {f"w{i}": [1] for i in range(13)})
+        self.assertEqual(lines[9:], ["w9 is missing", "and 3 more"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Two processes that are one replica train what one process trains."""
 
 import os
+import re
 import tempfile
 import unittest
 from unittest import mock
@@ -132,6 +133,16 @@ class RanksTest(unittest.TestCase):
             with open(f"{self.folder}/{rank}") as file:
                 self.assertIn("ranks 0 and 1 of this replica have different parameters", file.read())
 
+    def test_torchrun_refuses_a_pytorch_before_2(self):
+        for version in ("1.13.1+debian", "1.9.0"):
+            with mock.patch.dict(os.environ), mock.patch("os.execv") as execv:
+                os.environ.pop("RANK", None)
+                with mock.patch("torch.__version__", version):
+                    with self.assertRaisesRegex(shoal.Error, f"needs PyTorch 2, and .* has {re.escape(version)}"):
+                        shoal.torchrun(2)
+            execv.assert_not_called()
+
+    @unittest.skipUnless(int(torch.__version__.split(".")[0]) >= 2, "needs PyTorch 2")
     def test_torchrun_of_this_pytorch_takes_the_command(self):
         from torch.distributed.run import parse_args
         with mock.patch.dict(os.environ), mock.patch("os.execv") as execv:

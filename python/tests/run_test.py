@@ -59,6 +59,7 @@ class RunTest(unittest.TestCase):
     def test_a_loop_trains_and_its_parameters_travel(self):
         script = trained([READ, *steps(0, 20), READ], 32, plain)
         self.assertEqual(script.tensors, [("0.weight", 15), ("0.bias", 5), ("2.weight", 10), ("2.bias", 2)])
+        self.assertEqual(script.told[0], ("0.weight", [5, 3], "F32"))
         self.assertEqual(len(script.steps), 20)
         self.assertLess(script.steps[-1], script.steps[0])
         self.assertNotEqual(script.read[0], script.read[1])

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import math
 
 import torch
 
@@ -41,7 +42,8 @@ class Script:
             self.read.append(list(self.values))
 
     def answer_model(self, tensors, digest):
-        self.tensors = tensors
+        self.told = tensors
+        self.tensors = [(name, math.prod(shape)) for name, shape, _ in tensors]
 
     def answer_step(self, loss, lr):
         self.steps.append(loss)

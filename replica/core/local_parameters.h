@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace shoal::replica {
@@ -18,6 +19,14 @@ class LocalParameters {
   // Spans of value_count() values.
   virtual void read_parameters(std::span<float> out) const = 0;
   virtual void write_parameters(std::span<const float> in) = 0;
+
+  // The same vector without a copy of it, where the trainer can: in runs from the first value to
+  // the last, each with the number of its first value. change_parameters() takes what `change` has
+  // left in the runs. Here both go over a copy.
+  using Visit = std::function<void(std::int64_t first, std::span<const float> run)>;
+  using Change = std::function<void(std::int64_t first, std::span<float> run)>;
+  virtual void visit_parameters(const Visit& visit) const;
+  virtual void change_parameters(const Change& change);
 
   // With sync.algorithm = ddp inner steps change no parameter and add their gradients here instead:
   // the mean over all tokens since clear_gradient(), zeros without any. Others never call these.
