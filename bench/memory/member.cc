@@ -135,6 +135,7 @@ struct MemoryMember::Running {
   Json load(const Addresses& all);
   Json join(const Addresses& all);
   Json run_round();
+  Json evaluate();
   Json checkpoint();
   void tell_load(const StateSource& source, std::vector<PeerAddress> sources);
   OpenRound opening(RoundNumber number) const;
@@ -236,6 +237,16 @@ Json MemoryMember::Running::run_round() {
   return {{"phases", phases}};
 }
 
+// What was trained since the anchor is put aside meanwhile.
+Json MemoryMember::Running::evaluate() {
+  if (!is_member()) return {{"phases", Json::array()}};
+  Json phases = {end_phase("wait")};
+  tell(Evaluate{key_of(round - 1), {0, 1, 1}});
+  inbox.next<FromReplica<Evaluated>>();
+  phases.push_back(end_phase("evaluate"));
+  return {{"phases", phases}};
+}
+
 // Opening a FIFO for writing waits for its reader. Nobody can sync one, so this checkpoint fails in
 // the end, with everything written.
 Json MemoryMember::Running::checkpoint() {
@@ -271,6 +282,7 @@ std::string MemoryMember::Running::obey(const std::string& verb, std::istringstr
   if (verb == "load") return load(addresses_in(words)).dump();
   if (verb == "join") return join(addresses_in(words)).dump();
   if (verb == "round") return run_round().dump();
+  if (verb == "evaluate") return evaluate().dump();
   if (verb == "checkpoint") return checkpoint().dump();
   throw std::runtime_error("no such command: " + verb);
 }

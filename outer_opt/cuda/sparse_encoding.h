@@ -33,7 +33,7 @@ struct SparseScratch {
   sparse2::Entry kept[sparse2::kKept];     // in any order
   sparse2::Entry entries[sparse2::kKept];  // by index
   sparse2::Codebook book;
-  std::uint32_t bits[kSparseWords];  // what is written, but for the codebook
+  std::uint32_t bits[kSparseWords];  // what is written, without the codebook
 };
 
 // ---- the codebook

@@ -111,7 +111,7 @@ Result<double> push_rate(wire::stream::Pair& pair, const LinkEstimate& asker, co
       std::istringstream text{std::string(wire::stream::to_text((*rate)->head))};
       double bytes_per_s = 0;
       if (text >> bytes_per_s) return bytes_per_s;
-      return Error{Code::kInvalidArgument, "the peer's rate is no number", "", ""};
+      return Error{Code::kInvalidArgument, "the peer's rate is not a number", "", ""};
     }
     if (is_over) return rate.ok() ? busy() : rate.error();
     written = step.stream->write({}, frame, kLookAtGate);

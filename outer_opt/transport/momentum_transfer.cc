@@ -192,7 +192,7 @@ Status try_once(const DialHolder& dial, const v1::FetchMomentumRequest& request,
   const auto stream =
       wire::stream::BlockingStream::open(*reached->pair, kMomentumPurpose, kTransferLimit);
   const std::stop_callback on_stop(stop, [&] {
-    stream->cancel({Code::kCancelled, "who asked was stopped", "", ""});
+    stream->cancel({Code::kCancelled, "the requester was stopped", "", ""});
   });
   Status status = stream->write({}, body_of(request), kAskLimit);
   status = status.ok() ? read_stream(*stream, silence, assembler) : error_of(status.error());

@@ -151,7 +151,7 @@ TEST(PeerIdentity, ARevokedAgentsReplicaIsTurnedAway) {
     for (const ReduceResult& result : swarm.reduce_all()) EXPECT_FALSE(result.ok);
     return swarm.nodes[0]->refusals()[RefusalReason::kRevoked] >= 1;
   }));
-  swarm.nodes.pop_back();  // the others go on without it
+  swarm.nodes.pop_back();  // the others continue without it
   swarm.plan.members.pop_back();
   ++swarm.plan.attempt;
   swarm.plan.time_limit = seconds(30);

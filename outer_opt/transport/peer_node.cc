@@ -70,7 +70,7 @@ class PeerNodeImpl final : public PeerNode {
   }
   std::size_t waits_at() const override { return ways_->waits_at(); }
   ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
-                      std::span<float> average, std::stop_token stop) override;
+                      AverageRoom average, std::stop_token stop) override;
   ReduceResult reduce_with(std::unique_ptr<ReduceSession> session, std::stop_token stop) override;
   void set_state_handler(StateHandler handler) override;
   void set_momentum_handler(MomentumHandler handler) override;
@@ -270,7 +270,7 @@ wire::stream::NodeOptions PeerNodeImpl::node_options() {
   node.quotas.streams_max = kStreamsMax;
   node.needs_tls = options_.certificates;
   node.handshakes_max = node.handshakes_per_host_max = kHandshakesMax;
-  // Without certificates the peers of one host are told apart by nothing.
+  // Without certificates nothing distinguishes the peers of one host.
   if (!options_.certificates) node.pairs_per_peer_max = node.pairs_max;
   return node;
 }
@@ -400,7 +400,7 @@ void PeerNodeImpl::keep(const PeerAddress& peer, int lanes, const Reached& reach
 }
 
 ReduceResult PeerNodeImpl::reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
-                                  std::span<float> average, std::stop_token stop) {
+                                  AverageRoom average, std::stop_token stop) {
   auto made = make_session(plan, self, plan.frame_values, input, average);
   if (!made.ok()) return failed(ReduceFailure::kPlanMismatch, {}, to_string(made.error()));
   return reduce_with(std::move(made).value(), stop);

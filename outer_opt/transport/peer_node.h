@@ -19,6 +19,7 @@
 #include "base/refusals.h"
 #include "base/result.h"
 #include "outer_opt/core/joining/join_session.h"
+#include "outer_opt/core/reduce/average_frames.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/transport/early_streams.h"
@@ -104,11 +105,10 @@ class PeerNode : public wire::stream::Peers {
   // Refusals on the port since the start, of connections and of streams. Any thread.
   virtual RefusalCounts refusals() const = 0;
 
-  // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` has
-  // plan.value_count values, and is complete and the same on every member on success. Ends early
-  // when `stop` is requested.
+  // Takes part in `plan` as `self`. `input` must not change meanwhile; `average` is complete and
+  // the same on every member on success. Ends early when `stop` is requested.
   virtual ReduceResult reduce(const ReducePlan& plan, ReplicaId self, const ReduceInput& input,
-                              std::span<float> average, std::stop_token stop) = 0;
+                              AverageRoom average, std::stop_token stop) = 0;
 
   // The same with a session that somebody else made, whose vectors may lie anywhere.
   virtual ReduceResult reduce_with(std::unique_ptr<ReduceSession> session,

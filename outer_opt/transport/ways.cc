@@ -330,7 +330,7 @@ Result<Reached> Ways::reach_and_wait(const PeerAddress& peer, wire::stream::Dial
   };
   reach(peer, std::move(to), false, tell);
   const std::stop_callback on_stop(stop, [&] {
-    tell(Error{Code::kCancelled, "who asked was stopped", "", ""});
+    tell(Error{Code::kCancelled, "the requester was stopped", "", ""});
   });
   return result.get();  // within the limits of all ways
 }
@@ -559,7 +559,8 @@ Status Ways::dial_back(ReplicaId whom, std::string_view words) {
     to.expected->job = identity_->own.job;
     to.expected->replica = whom;
     const bool in_vain = steady_now() < peer_of(whom).direct_again;
-    if (in_vain) return Error{Code::kNotFound, address + " was dialed in vain", "", ""};
+    if (in_vain)
+      return Error{Code::kNotFound, address + " could not be reached a moment ago", "", ""};
   }
   const auto pair = wire::stream::dial_and_wait(node_, to);
   note_direct(whom, pair.ok());

@@ -40,7 +40,7 @@ void OuterStateTarget::place(const ValueRange& run, std::span<const float> value
 
 void OuterStateTarget::follow(const outer_opt::StepTerms& terms, const ValueRange& run,
                               std::span<const float> average) {
-  algorithm_.follow(terms, run, average, state_);
+  algorithm_.step(terms, run, average, state_);
 }
 
 Digest OuterStateTarget::digest_of(const ValueRange& run) const {

@@ -77,7 +77,7 @@ TEST(JoinTarget, RunsThatFollowComeToTheBitsOfTheSteps) {
       CommitRound commit = commit_of(round, 0.7);
       commit.share = 0.5, commit.decay = 0.9, commit.push = 0.3;
       const std::vector<float> average = drawn(10 + static_cast<std::uint64_t>(round), 0.1);
-      algorithm->step(commit, {{0, kValues}}, average, stepped);
+      take_step(*algorithm, commit, {{0, kValues}}, average, stepped);
       const StepTerms terms = terms_of(commit, algorithm->norm_of(average));
       for (const ValueRange& run : runs) {
         target.follow(terms, run,

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "outer_opt/core/round/groups.h"
 #include "outer_opt/core/step/nesterov.h"
+#include "outer_opt/core/step/vector_statistics.h"
 #include "replica/core/learning_rate.h"
 
 namespace shoal::replica {
@@ -16,6 +17,20 @@ using outer_opt::MomentumShards;
 using outer_opt::Restaged;
 using outer_opt::StepTerms;
 using outer_opt::ValueRange;
+
+namespace {
+
+template <typename Values>
+auto at(const ValueRange& run, Values&& values) {
+  return std::span(values).subspan(static_cast<std::size_t>(run.first),
+                                   static_cast<std::size_t>(run.count));
+}
+
+void subtract(std::span<const float> a, std::span<const float> b, std::span<float> difference) {
+  for (std::size_t i = 0; i < difference.size(); ++i) difference[i] = a[i] - b[i];
+}
+
+}  // namespace
 
 OuterState OuterAlgorithm::zero_state(std::int64_t value_count) const {
   OuterState state;
@@ -28,52 +43,55 @@ void OuterAlgorithm::adopt_momentum(std::vector<float> momentum, OuterState& sta
   state.momentum = std::move(momentum);
 }
 
-void OuterAlgorithm::contribution(const LocalParameters& local, const OuterState& state,
-                                  const Fragment& fragment, std::span<float> out,
-                                  std::span<float> scratch) const {
-  const bool whole = out.size() == state.anchor.size();
-  const std::span<float> here = whole ? out : scratch;
-  local.read_parameters(here);
-  std::size_t packed = 0;
-  for (const outer_opt::ValueRange& range : fragment) {
-    for (std::int64_t i = 0; i < range.count; ++i) {
-      const auto at = static_cast<std::size_t>(range.first + i);
-      out[packed++] = state.anchor[at] - here[at];
-    }
+std::int64_t OuterAlgorithm::contribution(const LocalParameters& local, const OuterState& state,
+                                          const Fragment& fragment, std::span<float> out) const {
+  if (out.size() == state.anchor.size()) {
+    local.read_parameters(out);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = state.anchor[i] - out[i];
+    return 0;
   }
+  std::int64_t nonfinite = 0;
+  local.visit_parameters([&](std::int64_t first, std::span<const float> run) {
+    std::int64_t seen = 0;
+    for (const ValueRange& range : outer_opt::part_in({first, std::ssize(run)}, fragment)) {
+      nonfinite += outer_opt::count_nonfinite(at({seen, range.first - seen}, run));
+      const std::span<float> packed = out.first(static_cast<std::size_t>(range.count));
+      subtract(at({first + range.first, range.count}, state.anchor), at(range, run), packed);
+      out = out.subspan(packed.size());
+      seen = range.first + range.count;
+    }
+    nonfinite += outer_opt::count_nonfinite(at({seen, std::ssize(run) - seen}, run));
+  });
+  return nonfinite;
 }
 
 std::string OuterAlgorithm::mismatch(const ReducePlan& plan) const {
   return plan.owner_step ? "owners take the outer step only if sharded" : "";
 }
 
-void OuterAlgorithm::follow(const StepTerms&, const ValueRange&, std::span<const float>,
-                            OuterState&) const {
-  SHOAL_CHECK(false, "a state that no run can follow");
+StepTerms step_terms(const CommitRound& commit, std::int32_t fragment, double norm) {
+  StepTerms terms;
+  terms.round = commit.key.round;
+  terms.fragment = fragment;
+  terms.outer_lr = commit.outer_lr;
+  terms.share = commit.share, terms.decay = commit.decay, terms.push = commit.push;
+  terms.norm = norm;
+  return terms;
 }
 
 namespace {
 
-template <typename Values>
-auto at(const ValueRange& run, Values&& values) {
-  return std::span(values).subspan(static_cast<std::size_t>(run.first),
-                                   static_cast<std::size_t>(run.count));
-}
-
 class Alone final : public OuterAlgorithm {
  public:
-  bool average_alone(const ReducePlan& plan, const LocalParameters& local,
-                     std::span<float> average) override {
+  bool averages_alone(const ReducePlan& plan) override {
     alone_ = plan.members.size() == 1;
-    if (alone_) local.read_parameters(average);
     return alone_;
   }
-  void step(const CommitRound&, const Fragment& fragment, std::span<const float> average,
-            OuterState& state) override {
-    if (!alone_) {
-      return outer_opt::nesterov_step({1, 0}, fragment, average, state.momentum, state.anchor);
-    }
-    std::copy(average.begin(), average.end(), state.anchor.begin());
+  void step(const StepTerms&, const ValueRange& run, std::span<const float> average,
+            OuterState& state) const override {
+    const std::span<float> anchor = at(run, state.anchor);
+    if (!alone_) return outer_opt::nesterov_step({1, 0}, average, at(run, state.momentum), anchor);
+    std::copy(average.begin(), average.end(), anchor.begin());
   }
   outer_opt::JoinMode join_mode() const override { return outer_opt::JoinMode::kThisRound; }
 
@@ -94,22 +112,18 @@ class SharedAdam final : public OuterAlgorithm {
     return state;
   }
 
-  void contribution(const LocalParameters& local, const OuterState&, const Fragment&,
-                    std::span<float> out, std::span<float>) const override {
+  std::int64_t contribution(const LocalParameters& local, const OuterState&, const Fragment&,
+                            std::span<float> out) const override {
     local.read_gradient(out);
+    return 0;
   }
 
-  // The learning rate is that of inner step round - 1: aborted attempts do not move the schedule.
-  void step(const CommitRound& commit, const Fragment&, std::span<const float> gradient,
-            OuterState& state) override {
-    const StepTerms terms{.round = commit.key.round, .norm = norm_of(gradient)};
-    follow(terms, {0, std::ssize(gradient)}, gradient, state);
-  }
+  bool measures_average() const override { return true; }
   double norm_of(std::span<const float> gradient) const override {
     return outer_opt::gradient_norm(gradient);
   }
-  void follow(const StepTerms& terms, const ValueRange& run, std::span<const float> gradient,
-              OuterState& state) const override {
+  void step(const StepTerms& terms, const ValueRange& run, std::span<const float> gradient,
+            OuterState& state) const override {
     const outer_opt::SharedAdamWOptions options = options_at(terms);
     for (const outer_opt::DecayRange& range : ranges_) {
       const std::int64_t first = std::max(range.first, run.first);
@@ -127,6 +141,7 @@ class SharedAdam final : public OuterAlgorithm {
   bool rests() const override { return false; }
 
  private:
+  // The learning rate is that of inner step round - 1: aborted attempts do not move the schedule.
   outer_opt::SharedAdamWOptions options_at(const StepTerms& terms) const {
     outer_opt::SharedAdamWOptions options;
     options.lr = learning_rate(train_, Steps(terms.round - 1));
@@ -146,13 +161,8 @@ class SharedAdam final : public OuterAlgorithm {
 class Nesterov final : public OuterAlgorithm {
  public:
   explicit Nesterov(double momentum) : momentum_(momentum) {}
-  void step(const CommitRound& commit, const Fragment& fragment, std::span<const float> average,
-            OuterState& state) override {
-    outer_opt::nesterov_step({commit.outer_lr, momentum_}, fragment, average, state.momentum,
-                             state.anchor);
-  }
-  void follow(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
-              OuterState& state) const override {
+  void step(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
+            OuterState& state) const override {
     outer_opt::nesterov_step({terms.outer_lr, momentum_}, average, at(run, state.momentum),
                              at(run, state.anchor));
   }
@@ -164,14 +174,8 @@ class Nesterov final : public OuterAlgorithm {
 class DelayedNesterov final : public OuterAlgorithm {
  public:
   explicit DelayedNesterov(double momentum) : momentum_(momentum) {}
-  void step(const CommitRound& commit, const Fragment&, std::span<const float> average,
-            OuterState& state) override {
-    outer_opt::delayed_nesterov_step({commit.outer_lr, momentum_},
-                                     {commit.share, commit.decay, commit.push}, average,
-                                     state.momentum, state.anchor);
-  }
-  void follow(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
-              OuterState& state) const override {
+  void step(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
+            OuterState& state) const override {
     outer_opt::delayed_nesterov_step({terms.outer_lr, momentum_},
                                      {terms.share, terms.decay, terms.push}, average,
                                      at(run, state.momentum), at(run, state.anchor));
@@ -195,10 +199,10 @@ class InGroups final : public OuterAlgorithm {
   std::span<const float> clip_center(const OuterState& state) const override {
     return state.anchor;
   }
-  void step(const CommitRound& commit, const Fragment&, std::span<const float> mean,
-            OuterState& state) override {
-    outer_opt::group_step(outer_opt::group_step_for(sync_, commit.outer_lr), mean, state.momentum,
-                          state.anchor);
+  void step(const StepTerms& terms, const ValueRange& run, std::span<const float> mean,
+            OuterState& state) const override {
+    outer_opt::group_step(outer_opt::group_step_for(sync_, terms.outer_lr), mean,
+                          at(run, state.momentum), at(run, state.anchor));
   }
   outer_opt::JoinMode join_mode() const override { return outer_opt::JoinMode::kAnyRound; }
 
@@ -251,15 +255,13 @@ class Sharded final : public OuterAlgorithm {
     return {};
   }
 
-  void step(const CommitRound& commit, const Fragment&, std::span<const float> step,
-            OuterState& state) override {
+  void begin_step(OuterState& state) override {
     if (staged_) state.shards = std::move(*staged_);
     staged_.reset();
-    state.shards.follow({commit.outer_lr, momentum_}, step);
-    outer_opt::apply_step(step, state.anchor);
   }
-  void follow(const StepTerms&, const ValueRange& run, std::span<const float> step,
-              OuterState& state) const override {
+  void step(const StepTerms& terms, const ValueRange& run, std::span<const float> step,
+            OuterState& state) const override {
+    state.shards.follow({terms.outer_lr, momentum_}, run, step);
     outer_opt::apply_step(step, at(run, state.anchor));
   }
 

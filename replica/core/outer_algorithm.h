@@ -38,21 +38,20 @@ class OuterAlgorithm {
   // Makes a checkpoint's momentum, a whole vector, the state's.
   virtual void adopt_momentum(std::vector<float> momentum, OuterState& state) const;
 
-  // The contribution at a boundary: anchor minus local on the fragment, or the gradient. For a
-  // part of the vector it is made in `scratch`, which is as long as the anchor.
-  virtual void contribution(const LocalParameters& local, const OuterState& state,
-                            const outer_opt::Fragment& fragment, std::span<float> out,
-                            std::span<float> scratch) const;
+  // The contribution at a boundary: anchor minus local on the fragment, or the gradient. Returns
+  // how many local values beside the fragment are not finite.
+  virtual std::int64_t contribution(const LocalParameters& local, const OuterState& state,
+                                    const outer_opt::Fragment& fragment,
+                                    std::span<float> out) const;
 
   // Why this kind of job cannot follow such a plan; empty: it can.
   virtual std::string mismatch(const ReducePlan& plan) const;
-  // Without peers: the average, at once. False: a reduce makes it.
-  virtual bool average_alone(const ReducePlan&, const LocalParameters&,
-                             std::span<float> /*average*/) {
-    return false;
-  }
+  // Whether this plan needs no reduce: the average is what is trained here.
+  virtual bool averages_alone(const ReducePlan&) { return false; }
+  // Whether the average has to lie here as values, all of them at once: for norm_of().
+  virtual bool measures_average() const { return false; }
   // Makes of a contribution, in place, what enters the reduce of a group. True: it did, so that the
-  // next attempt needs the contribution anew.
+  // next attempt needs the contribution again.
   virtual bool enter_group(const OuterState&, std::span<float> /*contribution*/,
                            const ReducePlan&) const {
     return false;
@@ -76,22 +75,23 @@ class OuterAlgorithm {
     return {};
   }
 
-  // The outer step with the average that was voted for and the terms that the commit carries.
-  virtual void step(const CommitRound& commit, const outer_opt::Fragment& fragment,
-                    std::span<const float> average, OuterState& state) = 0;
-  // How a joiner comes to the state, and what of the average a step takes that a run of it does not
-  // tell.
-  virtual outer_opt::JoinMode join_mode() const { return outer_opt::JoinMode::kFollows; }
+  // The outer step with the average that was voted for: begin_step(), then step() of each run of
+  // the fragment, in any order, with the average of the run. Joiners that follow a round step in
+  // their runs alone. Terms have what the commit carries, and norm_of() the whole average.
+  virtual void begin_step(OuterState&) {}
+  virtual void step(const outer_opt::StepTerms& terms, const outer_opt::ValueRange& run,
+                    std::span<const float> average, OuterState& state) const = 0;
   virtual double norm_of(std::span<const float> /*average*/) const { return 0; }
-  // What step() did to a run of the vector, whose average is as long; where joiners follow.
-  virtual void follow(const outer_opt::StepTerms& terms, const outer_opt::ValueRange& run,
-                      std::span<const float> average, OuterState& state) const;
+  // How a joiner comes to the state.
+  virtual outer_opt::JoinMode join_mode() const { return outer_opt::JoinMode::kFollows; }
   // What was trained since the last step is in it, or given up.
   virtual void forget_trained(LocalParameters&) const {}
-  // Whether the state stands still between two commits of a round each, so that its digests are
-  // worth being taken anew. Not where each inner step is a round.
+  // Whether the state does not change between two commits, so that computing its digests again is
+  // worth the time. False where each inner step is a round.
   virtual bool rests() const { return true; }
 };
+
+outer_opt::StepTerms step_terms(const CommitRound& commit, std::int32_t fragment, double norm);
 
 // Derived fields of `spec` are filled. `ranges` say which values decay; for ddp.
 std::unique_ptr<OuterAlgorithm> make_outer_algorithm(const JobSpec& spec,

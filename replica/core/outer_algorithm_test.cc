@@ -26,8 +26,7 @@ JobSpec spec_of(SyncAlgorithm algorithm, OuterSpec outer = {0.5, 0.5}) {
 std::vector<float> contribution_of(const OuterAlgorithm& algorithm, const LocalParameters& local,
                                    const OuterState& state, const Fragment& fragment) {
   std::vector<float> out(static_cast<std::size_t>(outer_opt::value_count(fragment)));
-  std::vector<float> scratch(state.anchor.size());
-  algorithm.contribution(local, state, fragment, out, scratch);
+  algorithm.contribution(local, state, fragment, out);
   return out;
 }
 
@@ -48,10 +47,10 @@ TEST(OuterAlgorithm, DilocoTakesNesterovSteps) {
   const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {});
   OuterState state = algorithm->zero_state(2);
   state.anchor = {8, 4};
-  algorithm->step(commit_of(1, 0.5), kBoth, std::vector<float>{2, -4}, state);
+  take_step(*algorithm, commit_of(1, 0.5), kBoth, std::vector<float>{2, -4}, state);
   EXPECT_EQ(state.momentum, (std::vector<float>{2, -4}));
   EXPECT_EQ(state.anchor, (std::vector<float>{6.5, 7}));
-  algorithm->step(commit_of(2, 0.5), kBoth, std::vector<float>{1, 0}, state);
+  take_step(*algorithm, commit_of(2, 0.5), kBoth, std::vector<float>{1, 0}, state);
   EXPECT_EQ(state.momentum, (std::vector<float>{2, -2}));
   EXPECT_EQ(state.anchor, (std::vector<float>{5.5, 7.5}));
 }
@@ -60,7 +59,7 @@ TEST(OuterAlgorithm, AStepOfAFragmentLeavesTheOthersAlone) {
   const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kDiloco), {});
   OuterState state = algorithm->zero_state(3);
   state.anchor = {8, 4, 2};
-  algorithm->step(commit_of(1, 1), {{1, 1}}, std::vector<float>{2}, state);
+  take_step(*algorithm, commit_of(1, 1), {{1, 1}}, std::vector<float>{2}, state);
   EXPECT_EQ(state.momentum, (std::vector<float>{0, 2, 0}));
   EXPECT_EQ(state.anchor, (std::vector<float>{8, 1, 2}));
 }
@@ -71,8 +70,8 @@ TEST(OuterAlgorithm, LocalSgdAdoptsTheAverageOfTheParameters) {
   OuterState state = algorithm->zero_state(2);
   state.anchor = {8, 4};
   for (int round = 1; round <= 2; ++round) {
-    algorithm->step(commit_of(round, spec.sync.outer().lr), kBoth, std::vector<float>{2, -1},
-                    state);
+    take_step(*algorithm, commit_of(round, spec.sync.outer().lr), kBoth, std::vector<float>{2, -1},
+              state);
   }
   EXPECT_EQ(state.anchor, (std::vector<float>{4, 6}));
 }
@@ -84,7 +83,7 @@ TEST(OuterAlgorithm, AsyncTakesTheTermsOfTheCommit) {
   state.anchor = {10};
   CommitRound commit = commit_of(1, 0.5);
   commit.share = 0.5, commit.decay = 0.75, commit.push = 0.25;
-  algorithm->step(commit, {{0, 1}}, std::vector<float>{8}, state);
+  take_step(*algorithm, commit, {{0, 1}}, std::vector<float>{8}, state);
   EXPECT_EQ(state.anchor[0], 10 - 0.5f * (4 + 0.25f * 4));
   EXPECT_EQ(state.momentum[0], 3);
 }
@@ -94,11 +93,10 @@ TEST(OuterAlgorithm, AloneTheLocalParametersBecomeTheAnchor) {
   OuterState state = algorithm->zero_state(2);
   state.anchor = {8, 4};
   const VectorParameters local({1, 2});
-  std::vector<float> average(2);
   ReducePlan plan = plan_of(1, 2);
   plan.members.resize(1);
-  ASSERT_TRUE(algorithm->average_alone(plan, local, average));
-  algorithm->step(commit_of(1, 0.9), kBoth, average, state);
+  ASSERT_TRUE(algorithm->averages_alone(plan));
+  take_step(*algorithm, commit_of(1, 0.9), kBoth, local.values, state);
   EXPECT_EQ(state.anchor, local.values);
   EXPECT_EQ(state.momentum, (std::vector<float>{0, 0}));
 }
@@ -108,10 +106,8 @@ TEST(OuterAlgorithm, AReplicaThatTakesOverAveragesWithTheOneThatLeaves) {
   const auto algorithm = make_outer_algorithm(spec_of(SyncAlgorithm::kNone), {});
   OuterState state = algorithm->zero_state(2);
   state.anchor = {8, 4};
-  const VectorParameters local({1, 2});
-  std::vector<float> average(2);
-  ASSERT_FALSE(algorithm->average_alone(plan_of(1, 2), local, average));
-  algorithm->step(commit_of(1, 0.9), kBoth, std::vector<float>{3, -1}, state);
+  ASSERT_FALSE(algorithm->averages_alone(plan_of(1, 2)));
+  take_step(*algorithm, commit_of(1, 0.9), kBoth, std::vector<float>{3, -1}, state);
   EXPECT_EQ(state.anchor, (std::vector<float>{5, 5}));
 }
 
@@ -128,7 +124,7 @@ TEST(OuterAlgorithm, DdpAveragesGradientsAndTakesAnAdamWStep) {
   VectorParameters local({8, 8});
   local.gradient = {2, -2};
   EXPECT_EQ(contribution_of(*algorithm, local, state, kBoth), local.gradient);
-  algorithm->step(commit_of(1, 1), kBoth, local.gradient, state);
+  take_step(*algorithm, commit_of(1, 1), kBoth, local.gradient, state);
   EXPECT_NEAR(state.anchor[0], 8 - 0.5 * 0.25 * 8 - 0.5, 1e-6);
   EXPECT_NEAR(state.anchor[1], 8 + 0.5, 1e-6);
   algorithm->forget_trained(local);
@@ -158,7 +154,8 @@ TEST(OuterAlgorithm, ShardedItFollowsTheStepOfTheOwners) {
   state.anchor = {100, 100, 100};
   state.shards = outer_opt::MomentumShards({{1, 2}});
   state.shards.at({1, 2})[0] = 2;
-  algorithm->step(commit_of(1, 0.5), {{0, 3}}, std::vector<float>{1, 3.25, -6}, state);
+  take_step(*algorithm, commit_of(1, 0.5), {{0, 2}, {2, 1}}, std::vector<float>{1, 3.25, -6},
+            state);
   EXPECT_EQ(state.anchor, (std::vector<float>{99, 96.75, 106}));
   EXPECT_EQ(state.shards.at({1, 2})[0], 5);
   EXPECT_EQ(state.shards.at({1, 2})[1], -8);
@@ -179,7 +176,7 @@ TEST(OuterAlgorithm, StagedMomentumIsTheStatesWithTheCommitOnly) {
   ASSERT_EQ(algorithm->own_momentum(plan, ReplicaId(1), state).size(), 2u);
   EXPECT_EQ(algorithm->own_momentum(plan, ReplicaId(1), state)[1], 6);
   algorithm->forget_staged();
-  algorithm->step(commit_of(1, 0.5), {{0, 4}}, std::vector<float>(4, 0.0f), state);
+  take_step(*algorithm, commit_of(1, 0.5), {{0, 4}}, std::vector<float>(4, 0.0f), state);
   EXPECT_TRUE(state.shards.ranges().empty()) << "the attempt came to nothing";
 }
 
@@ -219,8 +216,8 @@ TEST(OuterAlgorithm, AGroupAveragesParametersWithLocalSgd) {
   EXPECT_EQ(theirs, (std::vector<float>{0, 0}));
   EXPECT_TRUE(std::ranges::equal(algorithm->clip_center(other), other.anchor));
   const std::vector<float> mean{1.5, 3};
-  algorithm->step(commit_of(1, 1), kBoth, mean, one);
-  algorithm->step(commit_of(1, 1), kBoth, mean, other);
+  take_step(*algorithm, commit_of(1, 1), kBoth, mean, one);
+  take_step(*algorithm, commit_of(1, 1), kBoth, mean, other);
   EXPECT_EQ(one.anchor, mean);
   EXPECT_EQ(other.anchor, mean);
 }

@@ -83,6 +83,7 @@ void OuterLoop::change_local(const Change& change) {
 // ---- to the boundary
 
 void OuterLoop::open(const OpenRound& round) {
+  base_.reset();
   if (eager_ && eager_->state() == outer_opt::EagerState::kAhead) {
     change_local([this](std::span<float> values) { take_back(values); });
   }
@@ -144,6 +145,7 @@ double OuterLoop::share_in(const ReducePlan& plan) const {
 }
 
 OuterLoop::Attempt OuterLoop::plan(const ReducePlan& plan, bool contributes) {
+  base_.reset();
   averaged_fragment_ = plan.fragment;
   averaged_codec_ = plan.codec;
   averaged_owned_ = owned_runs(plan);
@@ -151,7 +153,8 @@ OuterLoop::Attempt OuterLoop::plan(const ReducePlan& plan, bool contributes) {
   share_ = share_in(plan);
   Attempt attempt{mismatch_of(plan, contributes), std::nullopt};
   if (!attempt.mismatch.empty()) return attempt;
-  if (algorithm_->average_alone(plan, local_, vectors_->average())) {
+  if (algorithm_->averages_alone(plan)) {
+    local_.read_parameters(average(plan));
     reduced();
     attempt.alone = reduced_;
     return attempt;
@@ -187,13 +190,22 @@ outer_opt::ReduceInput OuterLoop::input(const ReducePlan& plan, bool contributes
   return input;
 }
 
+outer_opt::AverageRoom OuterLoop::room(const ReducePlan& plan, std::int64_t frame_values) {
+  const bool frames = !eager_ && !algorithm_->measures_average();
+  return vectors_->room_for_average(plan, frame_values, frames);
+}
+
 std::span<float> OuterLoop::average(const ReducePlan& plan) {
-  return vectors_->average().first(static_cast<std::size_t>(plan.value_count));
+  return vectors_->values_for_average(plan.value_count);
 }
 
 void OuterLoop::reduced() {
   if (!vectors_->average_is_here()) return;
-  reduced_ = digest_of(std::span<const float>(vectors_->average().first(averaged_values())));
+  reduced_ = digest_of(std::span<const float>(vectors_->average_memory()));
+}
+
+void OuterLoop::read_base() {
+  if (algorithm_->rests()) base_ = digests_of(*state_);
 }
 
 outer_opt::ReduceInput OuterLoop::audit_input(const ReducePlan& plan, bool contributes) {
@@ -242,17 +254,18 @@ OuterLoop::Committed OuterLoop::commit(const CommitRound& commit, bool goes_on) 
   return committed;
 }
 
-// What the step begins with, read anew: memory may have changed since it was said.
+// What the step begins with, read since its round was trained: memory may have changed since it was
+// said.
 Applied OuterLoop::before_step(const CommitRound& commit) {
-  const StateDigests base = algorithm_->rests() ? digests_of(*state_) : digests_;
+  if (!base_) read_base();
+  const StateDigests base = std::exchange(base_, std::nullopt).value_or(digests_);
   Applied applied{.key = commit.key};
   applied.base = base.anchor;
   applied.base_momentum = base.momentum;
   if (commit.outcome != RoundOutcome::kAveraged) return applied;
   applied.average = commit.average;
-  const std::span<const float> average = vectors_->average();
-  if (!vectors_->average_is_here() || average.size() < averaged_values()) return applied;
-  const Digest now = digest_of(average.first(averaged_values()));
+  if (!vectors_->average_is_here()) return applied;
+  const Digest now = digest_of(std::span<const float>(vectors_->average_memory()));
   if (now != reduced_) applied.average = now;
   return applied;
 }
@@ -262,10 +275,11 @@ void OuterLoop::adopt_average(const CommitRound& commit, CommitOutcome outcome, 
   if (state_.use_count() > 1) state_ = std::make_shared<OuterState>(*state_);  // somebody reads it
   // Nothing of this replica is being averaged: the room of its contribution is free.
   if (outcome == CommitOutcome::kKept) {
-    algorithm_->contribution(local_, *state_, whole_, vectors_->contribution(), {});
+    algorithm_->contribution(local_, *state_, whole_, vectors_->contribution());
   }
-  take_step(commit);
-  show_average(commit);
+  const outer_opt::StepTerms terms = terms_of(commit);
+  take_step(terms);
+  show_average(terms);
   learn_average(commit);
   settle_local(outcome, goes_on);
   algorithm_->forget_trained(local_);
@@ -279,30 +293,31 @@ void OuterLoop::keep_unsent() {
   encoded_.clear();
 }
 
-void OuterLoop::take_step(const CommitRound& commit) {
-  note(vectors_->step(*algorithm_, commit, values_of(averaged_fragment_), *state_));
+outer_opt::StepTerms OuterLoop::terms_of(const CommitRound& commit) {
+  const bool measures = algorithm_->measures_average();
+  const double norm = measures ? algorithm_->norm_of(vectors_->average_memory()) : 0;
+  return step_terms(commit, averaged_fragment_, norm);
 }
 
-void OuterLoop::show_average(const CommitRound& commit) {
+void OuterLoop::take_step(const outer_opt::StepTerms& terms) {
+  note(vectors_->step(*algorithm_, terms, values_of(averaged_fragment_), *state_));
+}
+
+void OuterLoop::show_average(const outer_opt::StepTerms& terms) {
   if (!watch_.wanted || !watch_.wanted()) return;
   const Status here = vectors_->bring_average(static_cast<std::int64_t>(averaged_values()));
   if (!here) return note(here);
-  const std::span<const float> average = vectors_->average().first(averaged_values());
-  outer_opt::StepTerms terms;
-  terms.round = commit.key.round;
-  terms.fragment = averaged_fragment_;
-  terms.outer_lr = commit.outer_lr;
-  terms.share = commit.share, terms.decay = commit.decay, terms.push = commit.push;
-  terms.norm = algorithm_->norm_of(average);
-  watch_.averaged(
-      {terms, values_of(averaged_fragment_), averaged_codec_, averaged_owned_, average});
+  const outer_opt::ReadAverage read = [this](std::int64_t first, std::span<float> out) {
+    vectors_->read_average(first, out);
+  };
+  watch_.averaged({terms, values_of(averaged_fragment_), averaged_codec_, averaged_owned_, read});
 }
 
 void OuterLoop::learn_average(const CommitRound& commit) {
   if (!eager_) return;
   if (!contributed_) return eager_->dropped(averaged_fragment_);
   eager_->committed(averaged_fragment_, {commit.outer_lr, spec_.sync.outer().momentum}, share_,
-                    contribution(), vectors_->average().first(averaged_values()));
+                    contribution(), vectors_->average_memory());
 }
 
 // A replica without a part in the result has nothing of its own that counts, unless it is kept.
@@ -352,6 +367,7 @@ void OuterLoop::return_to_anchor(const RoundKey& held) {
   local_.write_parameters(state_->anchor);
   algorithm_->forget_trained(local_);
   contributed_ = reentered_ = false;
+  base_.reset();
   encoded_.clear();
   algorithm_->forget_staged();
   tokens_reported_ = Tokens();

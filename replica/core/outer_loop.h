@@ -7,7 +7,9 @@
 //
 //   open()      more is to be trained: an eager step is taken back
 //   boundary()  takes the contribution; with sync.eager and steps behind the boundary, the estimate
-//   plan()      an attempt of the reduce begins; then the driver reduces input() into average()
+//   plan()      an attempt of the reduce begins; then the driver reduces input() into room(), or
+//               writes an average of its own into average()
+//   read_base() meanwhile, where the driver has nothing to train
 //   commit()    the outer step; what was trained counts, stays or is dropped
 //   adopt()     behind the boundary, where the result becomes local later
 //
@@ -17,8 +19,9 @@
 // reported moves with the anchor: its pseudo-gradient stays what it was. In a group the anchor is
 // the replica's own, and a commit without an average changes nothing of it.
 //
-// One thread at a time; while a reduce runs, input(), average(), missing_momentum(), stage() and
-// own_momentum() belong to the thread that reduces, and nothing else is called.
+// One thread at a time; while a reduce runs, input(), room(), average(), missing_momentum(),
+// stage() and own_momentum() belong to the thread that reduces, and nothing else is called but
+// read_base().
 #pragma once
 
 #include <cstdint>
@@ -87,13 +90,18 @@ class OuterLoop {
   Result<std::optional<outer_opt::Restaged>> missing_momentum(const ReducePlan& plan);
   void stage(outer_opt::MomentumShards shards) { algorithm_->stage(std::move(shards)); }
   std::span<const float> own_momentum(const ReducePlan& plan) const;
-  // With sparse2 the boundary has encoded it: after an aborted round anew, with the old residual
+  // With sparse2 the boundary has encoded it: after an aborted round again, with the old residual
   // and a contribution that has grown. Valid until the next call of a method that is not const.
   outer_opt::ReduceInput input(const ReducePlan& plan, bool contributes);
+  // Where a session puts the average; or as values, who makes it otherwise.
+  outer_opt::AverageRoom room(const ReducePlan& plan, std::int64_t frame_values);
   std::span<float> average(const ReducePlan& plan);
   OuterVectors& vectors() { return *vectors_; }
   // The reduce is done, its average is there.
   void reduced();
+  // Takes the digests of what the step will begin with, beside a reduce that waits for its lines:
+  // commit() then need not read the whole state for them. They are of this attempt only.
+  void read_base();
 
   // An audit of the average that is there (outer_opt/core/round/audit.h): reduced apart from it, of
   // audit_input() into audit_average(); then the owners whose frames differ. The average stays.
@@ -118,7 +126,7 @@ class OuterLoop {
     const outer_opt::Fragment& fragment;
     CodecKind codec;
     const outer_opt::OwnedRuns& owned;  // of the plan
-    std::span<const float> average;     // packed
+    const outer_opt::ReadAverage& average;
   };
   struct AverageWatch {
     std::function<bool()> wanted;
@@ -137,7 +145,7 @@ class OuterLoop {
  protected:
   // What planted bugs change (tests/negative).
   virtual double share_in(const ReducePlan& plan) const;
-  virtual void take_step(const CommitRound& commit);
+  virtual void take_step(const outer_opt::StepTerms& terms);
   virtual void move_with_anchor();
   virtual void take_back(std::span<float> local);
   virtual void correct(std::span<float> local);
@@ -153,7 +161,8 @@ class OuterLoop {
   std::string mismatch_of(const ReducePlan& plan, bool contributes) const;
   Applied before_step(const CommitRound& commit);
   void adopt_average(const CommitRound& commit, outer_opt::CommitOutcome outcome, bool goes_on);
-  void show_average(const CommitRound& commit);
+  outer_opt::StepTerms terms_of(const CommitRound& commit);
+  void show_average(const outer_opt::StepTerms& terms);
   void learn_average(const CommitRound& commit);
   void settle_local(outer_opt::CommitOutcome outcome, bool goes_on);
   void adopt_fragment(double blend);
@@ -186,6 +195,7 @@ class OuterLoop {
   bool reentered_ = false;  // what the contribution was is not there any more: a group's input is
   double share_ = 0;        // of this replica in the newest plan
   Digest reduced_;          // of the average when its reduce was done
+  std::optional<StateDigests> base_;  // of the state, read while the newest attempt was reduced
   CodecKind averaged_codec_ = CodecKind::kFp32;  // as the next, of the newest plan
   outer_opt::OwnedRuns averaged_owned_;
   AverageWatch watch_;

@@ -62,9 +62,12 @@ class OuterLoopTest : public testing::Test {
     return attempt;
   }
 
+  // As memory that fails does.
+  void change_anchor(float first) { const_cast<OuterState&>(loop_->state()).anchor[0] = first; }
+
   OuterLoop::Committed commit(bool goes_on = false, double lr = 1) {
     CommitRound commit = commit_of(loop_->held().round + 1, lr);
-    commit.average = digest_of(std::span<const float>(loop_->vectors().average()));
+    commit.average = digest_of(std::span<const float>(loop_->vectors().average_memory()));
     return loop_->commit(commit, goes_on);
   }
 
@@ -139,14 +142,35 @@ TEST_F(OuterLoopTest, MemoryThatChangedIsProved) {
   start();
   report();
   reduce({4, 4});
-  const_cast<OuterState&>(loop_->state()).anchor[0] = 11;
-  loop_->vectors().average()[1] += 1;
+  change_anchor(11);
+  loop_->vectors().average_memory()[1] += 1;
   EXPECT_FALSE(loop_->memory_is_intact());
   CommitRound told = commit_of(1, 1);
   const auto applied = loop_->commit(told, false).applied;
   EXPECT_NE(applied.average, told.average);
   EXPECT_EQ(applied.base, digest_of(std::span<const float>(std::vector<float>{11, 20})));
   EXPECT_TRUE(loop_->memory_is_intact()) << "of what the step made of it";
+}
+
+TEST_F(OuterLoopTest, TheBaseThatWasReadBesideTheReduceIsThatOfItsAttempt) {
+  start();
+  local_.values = {8, 18};
+  report();
+  reduce({2, 2});
+  loop_->read_base();
+  change_anchor(11);
+  const Applied applied = commit().applied;
+  EXPECT_EQ(applied.base, digest_of(std::span<const float>(std::vector<float>{10, 20})));
+  EXPECT_EQ(applied.anchor, digest_of(std::span<const float>(std::vector<float>{9, 18})))
+      << "what changed after it was read shows in what the step made of it";
+
+  local_.values = {8, 17};
+  report();
+  reduce({1, 1});
+  loop_->read_base();
+  change_anchor(12);
+  reduce({1, 1});  // the next attempt
+  EXPECT_EQ(commit().applied.base, digest_of(std::span<const float>(std::vector<float>{12, 18})));
 }
 
 TEST_F(OuterLoopTest, AFragmentIsAdoptedAndItsTokensAddUp) {

@@ -1,15 +1,18 @@
-// Where the contribution and the average of a round lie, and where the outer step is computed: in
-// host memory for every kind of job (HostVectors), or on the device that trains
-// (replica/runtime/device_outer_vectors.h) for those that suit it.
+// Where the contribution and the average of a round lie, in which form the average is kept, and
+// where the outer step is computed: in host memory for every kind of job (HostVectors), or on the
+// device that trains (replica/runtime/device_outer_vectors.h) for those that suit it.
 //
 // One thread at a time; while a reduce runs, the reduce alone. A Status that fails is the device's:
 // the replica is given up.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
+#include "outer_opt/core/reduce/average_frames.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/vector_statistics.h"
 #include "replica/core/local_parameters.h"
@@ -27,7 +30,7 @@ class OuterVectors {
   virtual Result<outer_opt::VectorStatistics> take_contribution(
       const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
       const outer_opt::Fragment& fragment) = 0;
-  virtual Status step(OuterAlgorithm& algorithm, const CommitRound& commit,
+  virtual Status step(OuterAlgorithm& algorithm, const outer_opt::StepTerms& terms,
                       const outer_opt::Fragment& fragment, OuterState& state) = 0;
   // local <- blend * local + (1 - blend) * anchor on the fragment.
   virtual Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
@@ -40,7 +43,18 @@ class OuterVectors {
   // In host memory; a fragment's values are the first ones. On a device these are empty until the
   // host computes a reduce for it.
   virtual std::span<float> contribution() = 0;
-  virtual std::span<float> average() = 0;
+  // Room for the average of a plan: for a session, as frames where the plan suits (AverageFrames)
+  // and `frames` allows it; or for who makes it elsewhere, always as values.
+  virtual outer_opt::AverageRoom room_for_average(const ReducePlan& plan, std::int64_t frame_values,
+                                                  bool frames) = 0;
+  virtual std::span<float> values_for_average(std::int64_t values) = 0;
+  // All of what was given last; in frames it is bytes and no values. For digests, and to be
+  // forgotten.
+  virtual std::span<float> average_memory() = 0;
+  // Hands the values [first, first + count) of the average to `use`, run after run in order.
+  using Use = outer_opt::AverageFrames::Use;
+  virtual void visit_average(const outer_opt::ValueRange& range, const Use& use) const = 0;
+  void read_average(std::int64_t first, std::span<float> out) const;
   // Whether the average of a reduce lies there, so that its digest can be compared with what was
   // voted for.
   virtual bool average_is_here() const = 0;
@@ -55,21 +69,29 @@ class HostVectors final : public OuterVectors {
   Result<outer_opt::VectorStatistics> take_contribution(
       const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
       const outer_opt::Fragment& fragment) override;
-  Status step(OuterAlgorithm& algorithm, const CommitRound& commit,
+  Status step(OuterAlgorithm& algorithm, const outer_opt::StepTerms& terms,
               const outer_opt::Fragment& fragment, OuterState& state) override;
   Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
                LocalParameters& local) override;
   Status read(std::int64_t first, std::span<float> contribution, std::span<float> average) override;
   std::span<float> contribution() override { return contribution_; }
-  std::span<float> average() override { return average_; }
+  outer_opt::AverageRoom room_for_average(const ReducePlan& plan, std::int64_t frame_values,
+                                          bool frames) override;
+  std::span<float> values_for_average(std::int64_t values) override;
+  std::span<float> average_memory() override { return std::span(memory_).first(used_); }
+  void visit_average(const outer_opt::ValueRange& range, const Use& use) const override;
   bool average_is_here() const override { return true; }
   Status bring_average(std::int64_t) override { return {}; }
 
  private:
-  // Between two reduces the average's room takes the local parameters. So does the contribution's
-  // in adopt(): what it held counts in the average that is adopted, and the next boundary comes
-  // later. Memory that is there already costs no page faults.
-  std::vector<float> contribution_, average_;
+  std::span<float> use_memory(std::size_t floats);
+  std::span<const std::byte> frame_bytes() const;
+
+  std::vector<float> contribution_;
+  // The average: values, or frames, of which the last one is filled up with zeros.
+  std::vector<float> memory_;
+  std::size_t used_ = 0;
+  std::optional<outer_opt::AverageFrames> frames_;
 };
 
 }  // namespace shoal::replica

@@ -6,6 +6,7 @@
 
 #include "outer_opt/core/round/round.h"
 #include "replica/core/local_parameters.h"
+#include "replica/core/outer_algorithm.h"
 
 namespace shoal::replica {
 
@@ -19,12 +20,24 @@ class VectorParameters final : public LocalParameters {
     std::copy(values.begin(), values.end(), out.begin());
   }
   void write_parameters(std::span<const float> in) override { values.assign(in.begin(), in.end()); }
+  // In two runs.
+  void visit_parameters(const Visit& visit) const override {
+    visit(0, std::span(values).first(cut()));
+    visit(static_cast<std::int64_t>(cut()), std::span(values).subspan(cut()));
+  }
+  void change_parameters(const Change& change) override {
+    change(0, std::span(values).first(cut()));
+    change(static_cast<std::int64_t>(cut()), std::span(values).subspan(cut()));
+  }
   void read_gradient(std::span<float> out) const override {
     std::copy(gradient.begin(), gradient.end(), out.begin());
   }
   void clear_gradient() override { gradient.assign(gradient.size(), 0.0f); }
 
   std::vector<float> values, gradient;
+
+ private:
+  std::size_t cut() const { return values.size() / 2; }
 };
 
 inline RoundKey key_of(RoundNumber round) { return {JobId(1), 0, round}; }
@@ -56,6 +69,19 @@ inline CommitRound commit_of(RoundNumber round, double outer_lr) {
   commit.key = key_of(round);
   commit.outer_lr = outer_lr;
   return commit;
+}
+
+// The outer step of all runs of the fragment; `average` is packed.
+inline void take_step(OuterAlgorithm& algorithm, const CommitRound& commit,
+                      const outer_opt::Fragment& fragment, std::span<const float> average,
+                      OuterState& state) {
+  const outer_opt::StepTerms terms = step_terms(commit, 0, algorithm.norm_of(average));
+  algorithm.begin_step(state);
+  for (const outer_opt::ValueRange& range : fragment) {
+    const auto count = static_cast<std::size_t>(range.count);
+    algorithm.step(terms, range, average.first(count), state);
+    average = average.subspan(count);
+  }
 }
 
 }  // namespace shoal::replica

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "outer_opt/core/joining/joining_test_util.h"
 #include "replica/core/replica_test_util.h"
 
 namespace shoal::replica {
@@ -45,9 +46,10 @@ class StateCopyTest : public testing::Test {
     std::vector<float> average(kValues);
     for (float& value : average) value = 0.1f * drawn();
     CommitRound commit = commit_of(key_.round, 0.7);
-    algorithm_->step(commit, whole(), average, state_);
+    take_step(*algorithm_, commit, whole(), average, state_);
     if (serves_.keeps_averages(now_)) {
-      serves_.averages().add({key_.round, 0, 0.7}, whole(), CodecKind::kFp32, {}, average);
+      serves_.averages().add({key_.round, 0, 0.7}, whole(), CodecKind::kFp32, {},
+                             outer_opt::read_from(average));
     }
     publish();
   }

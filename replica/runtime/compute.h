@@ -74,6 +74,11 @@ class Compute : public LocalParameters {
   virtual outer_opt::StageSizes sizes() const = 0;
   virtual std::vector<outer_opt::DecayRange> decay_ranges() const = 0;
   virtual Digest data() const = 0;  // of the training data; zero: this stage reads none
+  // The tensors of a model that the spec does not describe, for LoadProgress; else none.
+  virtual std::vector<TensorShape> tensors() const { return {}; }
+  // The sequences of the seeded order that this replica trains on next, a round's: what it may fetch
+  // before it is asked for them. Nobody else trains on them.
+  virtual void will_train(const std::vector<DataLease>& leases) { (void)leases; }
   // The job's initial parameters. With model.init they are read, which may fail: from a folder
   // beneath a data root, or from `checkpoint`, the files of the one that it names (else empty).
   virtual MaybeFailure seed(const std::filesystem::path& checkpoint) = 0;

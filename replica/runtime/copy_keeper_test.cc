@@ -4,6 +4,7 @@
 
 #include "base/prng.h"
 #include "job/job_options_test_util.h"
+#include "outer_opt/core/joining/joining_test_util.h"
 #include "outer_opt/transport/state_join.h"
 #include "replica/core/replica_test_util.h"
 #include "threads/mutex.h"
@@ -42,9 +43,10 @@ class Stage {
     ++key_.round;
     std::vector<float> average(kValues);
     for (float& value : average) value = 0.1f * drawn();
-    algorithm_->step(commit_of(key_.round, 0.7), {{0, kValues}}, average, state_);
+    take_step(*algorithm_, commit_of(key_.round, 0.7), {{0, kValues}}, average, state_);
     if (serves_.keeps_averages(Instant{1})) {
-      serves_.averages().add({key_.round, 0, 0.7}, {{0, kValues}}, CodecKind::kFp32, {}, average);
+      serves_.averages().add({key_.round, 0, 0.7}, {{0, kValues}}, CodecKind::kFp32, {},
+                             outer_opt::read_from(average));
     }
     publish_locked();
   }

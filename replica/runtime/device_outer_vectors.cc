@@ -9,9 +9,9 @@ Result<outer_opt::VectorStatistics> DeviceOuterVectors::take_contribution(
   return vectors_->take_pseudo_gradient(compute_.parameters_in_place(), fragment);
 }
 
-Status DeviceOuterVectors::step(OuterAlgorithm&, const CommitRound& commit,
+Status DeviceOuterVectors::step(OuterAlgorithm&, const outer_opt::StepTerms& terms,
                                 const outer_opt::Fragment& fragment, OuterState& state) {
-  return vectors_->step({commit.outer_lr, momentum_}, fragment, state.momentum, state.anchor);
+  return vectors_->step({terms.outer_lr, momentum_}, fragment, state.momentum, state.anchor);
 }
 
 Status DeviceOuterVectors::adopt(const outer_opt::Fragment& fragment, double blend,

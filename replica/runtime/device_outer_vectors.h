@@ -23,7 +23,7 @@ class DeviceOuterVectors final : public OuterVectors {
   Result<outer_opt::VectorStatistics> take_contribution(
       const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
       const outer_opt::Fragment& fragment) override;
-  Status step(OuterAlgorithm& algorithm, const CommitRound& commit,
+  Status step(OuterAlgorithm& algorithm, const outer_opt::StepTerms& terms,
               const outer_opt::Fragment& fragment, OuterState& state) override;
   Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
                LocalParameters& local) override;
@@ -32,7 +32,18 @@ class DeviceOuterVectors final : public OuterVectors {
     return vectors_->read(first, contribution, average);
   }
   std::span<float> contribution() override { return contribution_; }
-  std::span<float> average() override { return average_; }
+  outer_opt::AverageRoom room_for_average(const ReducePlan& plan, std::int64_t, bool) override {
+    return values_for_average(plan.value_count);
+  }
+  std::span<float> values_for_average(std::int64_t values) override {
+    average_.resize(static_cast<std::size_t>(values));
+    return average_;
+  }
+  std::span<float> average_memory() override { return average_; }
+  void visit_average(const outer_opt::ValueRange& range, const Use& use) const override {
+    use(range.first, std::span(average_).subspan(static_cast<std::size_t>(range.first),
+                                                 static_cast<std::size_t>(range.count)));
+  }
   bool average_is_here() const override { return false; }
   Status bring_average(std::int64_t values) override;
 

@@ -43,6 +43,7 @@ MaybeFailure LocalTraining::open(const OpenRound& round) {
   if (stalled_since_) trained_.stall_s += std::max(0.0, since(*stalled_since_) - other_work_s_);
   stalled_since_.reset();
   key_ = round.key;
+  context_.compute.will_train(round.leases);
   cursor_.open(round);
   speed_.go_on(Clock::now());
   // After an abort that waits what there is stands.

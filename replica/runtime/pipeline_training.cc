@@ -63,6 +63,7 @@ MaybeFailure PipelineTraining::open(const OpenRound& round) {
   stalled_since_.reset();
   key_ = round.key;
   progress_.key = round.key;
+  context_.compute.will_train(round.leases);
   runtime_->open(round);
   return std::nullopt;
 }

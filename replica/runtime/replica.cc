@@ -161,6 +161,7 @@ MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
       [this, plan, contributes = action.contributes](std::uint64_t number, std::stop_token stop) {
         context_.queue.push(ReduceEnded{number, plan.attempt, reduce(plan, contributes, stop)});
       });
+  if (!training_->goes_on()) loop_->read_base();
   return std::nullopt;
 }
 
@@ -191,7 +192,8 @@ outer_opt::ReduceResult Replica::reduce_on_host(const ReducePlan& plan, bool con
     if (auto error = fetch_momentum(plan, stop)) return {false, {}, std::move(*error)};
   }
   const outer_opt::ReduceInput own = loop_->input(plan, contributes);
-  outer_opt::ReduceResult result = context_.node.reduce(plan, id_, own, loop_->average(plan), stop);
+  outer_opt::ReduceResult result =
+      context_.node.reduce(plan, id_, own, loop_->room(plan, plan.frame_values), stop);
   if (result.ok) loop_->reduced();
   return result;
 }
@@ -232,7 +234,7 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
 void Replica::rest() {
   if (spec_.sync.algorithm() == SyncAlgorithm::kDdp) return;
   forget_values(loop_->vectors().contribution());
-  forget_values(loop_->vectors().average());
+  forget_values(loop_->vectors().average_memory());
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Say& action) {

@@ -60,6 +60,9 @@ MaybeFailure Replica::make_compute() {
 
 MaybeFailure Replica::load() {
   if (auto failure = make_compute()) return failure;
+  if (auto tensors = compute_->tensors(); !tensors.empty()) {
+    context_.say(LoadProgress{.replica = id_, .tensors = std::move(tensors)});
+  }
   loading_ = std::make_unique<Loading>();
   loading_->algorithm = make_outer_algorithm(spec_, compute_->decay_ranges());
   loading_->state =

@@ -2,6 +2,7 @@
 #include "outer_opt/core/joining/average_log.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/check.h"
@@ -20,14 +21,15 @@ std::size_t size_of(const std::vector<AverageSegment>& segments) {
 }
 
 std::vector<AverageSegment> encode_segments(CodecKind codec, const OwnedRuns& owned,
-                                            std::span<const float> average) {
+                                            const ReadAverage& average) {
   std::vector<AverageSegment> segments;
+  std::array<float, kSegmentValues> scratch;
   for (const ValueRange& run : owned) {
     for (std::int64_t done = 0; done < run.count; done += kSegmentValues) {
       const std::int64_t first = run.first + done;
       const std::int64_t count = std::min(kSegmentValues, run.count - done);
-      const auto values =
-          average.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count));
+      const auto values = std::span(scratch).first(static_cast<std::size_t>(count));
+      average(first, values);
       segments.push_back({first, count, encode_exactly(codec, values)});
     }
   }
@@ -52,9 +54,8 @@ ValueRange packed_range(const Fragment& fragment, const ValueRange& run) {
 }
 
 void AverageLog::add(const StepTerms& terms, const Fragment& fragment, CodecKind codec,
-                     const OwnedRuns& owned, std::span<const float> average) {
-  SHOAL_CHECK(std::ssize(average) == value_count(fragment), "an average of another fragment");
-  const OwnedRuns whole = {{0, std::ssize(average)}};
+                     const OwnedRuns& owned, const ReadAverage& average) {
+  const OwnedRuns whole = {{0, value_count(fragment)}};
   Round round{terms, fragment, codec,
               encode_segments(codec, owned.empty() ? whole : owned, average)};
   round.bytes = size_of(round.segments);

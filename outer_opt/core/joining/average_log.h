@@ -1,12 +1,13 @@
 // The averages of the newest rounds at a source, encoded as they traveled, so that the runs of a
 // joiner follow the rounds at the price of the averages alone. The oldest go first when they are
-// more bytes than the limit: what a joiner has of before them it fetches anew.
+// more bytes than the limit: a joiner fetches again what it has from before them.
 //
 // Pure. Not thread-safe.
 #pragma once
 
 #include <cstddef>
 #include <deque>
+#include <functional>
 #include <optional>
 
 #include "outer_opt/core/joining/state_messages.h"
@@ -16,14 +17,18 @@ namespace shoal::outer_opt {
 // Values of a packed fragment that one member owned: the blocks of a codec count from its first.
 using OwnedRuns = std::vector<ValueRange>;
 
+// Fills `out` with the values of a packed average from `first` on.
+using ReadAverage = std::function<void(std::int64_t first, std::span<float> out)>;
+
 class AverageLog {
  public:
   explicit AverageLog(std::size_t limit_bytes) : limit_(limit_bytes) {}
 
-  // The average of a committed round; `average` is packed. `owned` cover it in order, or are empty:
-  // then nobody knows, and it is one run. A round that does not follow the newest one begins anew.
+  // The average of a committed round, packed, read by segments. `owned` cover it in order, or are
+  // empty: then the owners are unknown, and it is one run. A round that does not follow the newest
+  // one starts a new log.
   void add(const StepTerms& terms, const Fragment& fragment, CodecKind codec,
-           const OwnedRuns& owned, std::span<const float> average);
+           const OwnedRuns& owned, const ReadAverage& average);
   // A round that changed nothing.
   void add_empty(RoundNumber round);
   void clear();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "outer_opt/core/joining/joining_test_util.h"
+
 namespace shoal::outer_opt {
 namespace {
 
@@ -29,7 +31,7 @@ std::vector<float> decoded(const AverageSlice& slice) {
 TEST(AverageLog, GivesTheSegmentsThatHaveARunOfTheFragment) {
   AverageLog log(1 << 20);
   const Fragment fragment = {{100, 10'000}, {20'000, 30'000}};
-  log.add(terms_of(5, 2), fragment, CodecKind::kFp32, {}, ramp(40'000));
+  log.add(terms_of(5, 2), fragment, CodecKind::kFp32, {}, read_from(ramp(40'000)));
   const std::vector<AverageSlice> slices = log.after(4, {15'000, 10'000}, 1);
   ASSERT_EQ(slices.size(), 1u);
   EXPECT_EQ(slices[0].terms, terms_of(5, 2));
@@ -46,7 +48,7 @@ TEST(AverageLog, KeepsTheNewestRoundsWithinItsLimit) {
   AverageLog log(3 * 4'000);
   const Fragment whole = {{0, 1'000}};
   for (RoundNumber round = 1; round <= 5; ++round) {
-    log.add(terms_of(round), whole, CodecKind::kFp32, {}, ramp(1'000));
+    log.add(terms_of(round), whole, CodecKind::kFp32, {}, read_from(ramp(1'000)));
     EXPECT_LE(log.bytes(), 12'000u);
   }
   EXPECT_FALSE(log.follows(1));
@@ -60,8 +62,8 @@ TEST(AverageLog, KeepsTheNewestRoundsWithinItsLimit) {
 TEST(AverageLog, BeginsAnewAfterAGap) {
   AverageLog log(1 << 20);
   const Fragment whole = {{0, 10}};
-  log.add(terms_of(1), whole, CodecKind::kFp32, {}, ramp(10));
-  log.add(terms_of(3), whole, CodecKind::kFp32, {}, ramp(10));
+  log.add(terms_of(1), whole, CodecKind::kFp32, {}, read_from(ramp(10)));
+  log.add(terms_of(3), whole, CodecKind::kFp32, {}, read_from(ramp(10)));
   EXPECT_FALSE(log.follows(0));
   EXPECT_TRUE(log.follows(2));
   log.add_empty(4);

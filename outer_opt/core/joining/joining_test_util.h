@@ -29,6 +29,12 @@ struct StageSetup {
   std::uint64_t seed = 1;
 };
 
+inline ReadAverage read_from(std::vector<float> average) {
+  return [average = std::move(average)](std::int64_t first, std::span<float> out) {
+    std::copy_n(average.begin() + first, out.size(), out.begin());
+  };
+}
+
 inline constexpr OuterSpec kTestOuter{0.7, 0.9};
 
 inline void take_test_step(const StepTerms& terms, std::span<const float> average,
@@ -70,7 +76,7 @@ class TestStage {
                   state_.anchor);
     for (StateSource* source : sources) {
       if (source->keeps_averages(now)) {
-        source->averages().add(terms, fragment, setup_.codec, owned, average);
+        source->averages().add(terms, fragment, setup_.codec, owned, read_from(average));
       }
     }
     publish(sources);

@@ -56,7 +56,7 @@ struct StateAsk {
 enum class StateRefusal {
   kNone,
   kNotHere,  // another replica, another epoch or no state yet
-  kGone,     // what was asked for is not kept any more: the run is to be fetched anew
+  kGone,     // what was asked for is not kept any more: the run must be fetched again
   kNotYet,   // nothing newer than key.round is known here
   kNever,    // kMoments: this source has a copy of the outer state only
 };

@@ -110,7 +110,7 @@ TEST_F(StateSourceTest, SharesOneCopyOfTheMoments) {
   const std::array pieces = {digest_of(std::span<const float>(front)),
                              digest_of(std::span<const float>(back))};
   EXPECT_EQ(answer(moments).digests, std::vector{digest_of_moments(pieces)});
-  moments.piece = 2;  // is not reckoned for everybody
+  moments.piece = 2;  // differs between replicas
   EXPECT_TRUE(answer(moments).digests.empty());
   moments.adam_step = 7;
   EXPECT_EQ(answer(moments).refusal, StateRefusal::kGone);

@@ -47,7 +47,7 @@ TEST(RouterLease, WhatWasTrainedIsNotDrawnAgain) {
   EXPECT_EQ(lease.left(), (LeaseRuns{{2, 2}, {6, 2}, {20, 4}}));
   lease.committed();
   lease.open(order({{0, 2}}));
-  EXPECT_EQ(lease.draw(10, 0), 0) << "given back by somebody, and leased anew";
+  EXPECT_EQ(lease.draw(10, 0), 0) << "given back by somebody, and leased again";
 }
 
 }  // namespace

@@ -58,17 +58,21 @@ Status ButterflySession::check(const ReducePlan& plan, ReplicaId self, std::int6
 
 ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
                                    std::int64_t frame_values, const ReduceInput& input,
-                                   std::span<float> average)
+                                   AverageRoom average)
     : ButterflySession(plan, self, frame_values, input, average, Keep::kWhatIsEncoded) {}
 
 ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
                                    std::int64_t frame_values, const ReduceInput& input,
-                                   std::span<float> average, Keep keep)
-    : ReduceSession(plan, self, frame_values, average),
+                                   AverageRoom average, Keep keep)
+    : ReduceSession(plan, self, frame_values, average.values),
       pseudo_gradient_(input.pseudo_gradient),
       momentum_(input.momentum),
-      clip_center_(input.clip_center) {
-  SHOAL_CHECK(check(plan, self, frame_values, input, average.size()).ok());
+      clip_center_(input.clip_center),
+      room_(average) {
+  SHOAL_CHECK(check(plan, self, frame_values, input,
+                    average.keeps_frames() ? static_cast<std::size_t>(plan.value_count)
+                                           : average.values.size())
+                  .ok());
   std::int64_t chunks = 0;
   for (int i = 0; i < members(); ++i) {
     if (contributes(i)) order_.push_back(i);
@@ -82,13 +86,28 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
   checksums_.resize(static_cast<std::size_t>(chunks));
   averages_due_ = is_reducer(self_) ? 0 : chunks - chunks_of(self_);
   if (robust()) kept_.resize(plan_.members.size() * plan_.members[self_].part_count);
-  if (plan_.codec != CodecKind::kFp32 || keep == Keep::kAll) {
+  if (average.keeps_frames()) {
+    keep_frames();
+  } else if (plan_.codec != CodecKind::kFp32 || keep == Keep::kAll) {
     const Codec& c = codec(plan_.codec);
     const std::int64_t full = chunks_.empty() ? 0 : chunks_of(self_) - 1;
     const std::int64_t rest = plan_.members[self_].part_count - full * frame_values_;
-    encoded_.resize(static_cast<std::size_t>(full) * c.encoded_size(frame_values_) +
-                    c.encoded_size(static_cast<std::size_t>(rest)));
+    own_frames_.resize(static_cast<std::size_t>(full) * c.encoded_size(frame_values_) +
+                       c.encoded_size(static_cast<std::size_t>(rest)));
+    encoded_ = own_frames_;
   }
+}
+
+// A sum begins with zeros in each chunk, so the room needs none.
+void ButterflySession::keep_frames() {
+  const ReduceMember& own = plan_.members[self_];
+  SHOAL_CHECK(!own.reducer, "a reducer keeps values");
+  frames_.emplace(plan_, frame_values_);
+  encoded_ = frames_->part(room_.frames, static_cast<std::size_t>(self_));
+  const auto count = static_cast<std::size_t>(own.part_count);
+  sums_ = std::make_unique_for_overwrite<float[]>(count);
+  average_ = {sums_.get(), count};
+  origin_ = own.part_first;
 }
 
 std::int64_t ButterflySession::chunks_of(int member) const {
@@ -128,15 +147,13 @@ std::span<const std::byte> ButterflySession::resident(const FrameRef& frame) con
 std::span<const std::byte> ButterflySession::encoded_at(std::int64_t chunk,
                                                         std::int64_t count) const {
   const Codec& c = codec(plan_.codec);
-  return std::span(encoded_).subspan(
-      static_cast<std::size_t>(chunk) * c.encoded_size(frame_values_),
-      c.encoded_size(static_cast<std::size_t>(count)));
+  return encoded_.subspan(static_cast<std::size_t>(chunk) * c.encoded_size(frame_values_),
+                          c.encoded_size(static_cast<std::size_t>(count)));
 }
 
 std::span<std::byte> ButterflySession::encoded_at(std::int64_t chunk, std::int64_t count) {
   const auto kept = std::as_const(*this).encoded_at(chunk, count);
-  return std::span(encoded_).subspan(static_cast<std::size_t>(kept.data() - encoded_.data()),
-                                     kept.size());
+  return encoded_.subspan(static_cast<std::size_t>(kept.data() - encoded_.data()), kept.size());
 }
 
 void ButterflySession::encode(const FrameRef& frame, std::span<std::byte> out) const {
@@ -287,11 +304,34 @@ void ButterflySession::settle(const Work& work, const WorkResult& result) {
 WorkResult ButterflySession::run(const Work& work, Pieces payload) {
   WorkResult result;
   if (work.kind == FrameKind::kAverage) {
-    result.status = decode_average(work, payload, result);
+    result.status =
+        frames_ ? keep_frame(work, payload, result) : decode_average(work, payload, result);
   } else {
     result.status = robust() ? keep_terms(work, payload, result) : sum_terms(work, payload, result);
   }
   return result;
+}
+
+// The bytes stay, and are read for their checksum. Works on frames of their own may run in
+// parallel.
+Status ButterflySession::keep_frame(const Work& work, Pieces payload, WorkResult& result) {
+  const Codec& c = codec(plan_.codec);
+  std::array<float, kRunValues> scratch;
+  std::span<std::byte> place =
+      frames_->part(room_.frames, static_cast<std::size_t>(work.part))
+          .subspan(static_cast<std::size_t>(work.chunk) * c.encoded_size(frame_values_));
+  RunningChecksum decoded;
+  const Status status = read_payload(c, *work.header, payload, [&](const ValueRun& run) {
+    const std::span<float> values = std::span(scratch).first(run.count);
+    Status s = c.decode(run.bytes, values);
+    decoded.add(std::as_bytes(values));
+    std::ranges::copy(run.bytes, place.begin());
+    place = place.subspan(run.bytes.size());
+    return s;
+  });
+  result.payload_checksum = work.header->checksum;
+  result.values_checksum = decoded.value();
+  return status;
 }
 
 Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult& result) {

@@ -12,10 +12,11 @@
 // With plan.codes_own the owner's contribution is encoded and decoded like everybody else's, and an
 // average has the same bits in every member: audits compare that (round/audit.h).
 //
-// The contributions are summed in place in `average`; beside that a session holds the encoding of
-// its own averaged part (not with fp32). With an aggregator other than the mean (aggregate.h) the
-// owner keeps all contributions to its part, as many values as the whole vector has, and a chunk is
-// averaged when the last one is there.
+// The contributions are summed in place where the average is kept as values; beside that a session
+// holds the encoding of its own averaged part (not with fp32). Where frames are kept, that encoding
+// is theirs, and the sums of the own part are the session's. With an aggregator other than the mean
+// (aggregate.h) the owner keeps all contributions to its part, as many values as the whole vector
+// has, and a chunk is averaged when the last one is there.
 //
 // With param_server some members are reducers: they own parts, have no weight, dial nobody, and no
 // average is sent to them; so they need room for their own part only, and have no digest to vote
@@ -32,10 +33,12 @@
 // breaks the attempt unless everything it owed us has arrived.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "outer_opt/core/codec/codec_pieces.h"
+#include "outer_opt/core/reduce/average_frames.h"
 #include "outer_opt/core/reduce/reduce_session.h"
 
 namespace shoal::outer_opt {
@@ -48,7 +51,7 @@ class ButterflySession : public ReduceSession {
 
   // check() must hold. The spans outlive the session.
   ButterflySession(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
-                   const ReduceInput& input, std::span<float> average);
+                   const ReduceInput& input, AverageRoom average);
 
   // Every member but a reducer dials the owners of parts.
   bool dials(int from, int to) const override {
@@ -69,7 +72,7 @@ class ButterflySession : public ReduceSession {
   // arithmetic itself and keeps the payload of its own averaged part here, fp32's too.
   enum class Keep { kWhatIsEncoded, kAll };
   ButterflySession(const ReducePlan& plan, ReplicaId self, std::int64_t frame_values,
-                   const ReduceInput& input, std::span<float> average, Keep keep);
+                   const ReduceInput& input, AverageRoom average, Keep keep);
   std::span<std::byte> encoded_at(std::int64_t chunk, std::int64_t count);
   std::span<const std::byte> encoded_at(std::int64_t chunk, std::int64_t count) const;
 
@@ -110,6 +113,8 @@ class ButterflySession : public ReduceSession {
                  SquareSum& squares) const;
   void pull_back(const Work& work, const ValueRun& run, std::span<float> sum) const;
   double clipped_of(int member) const;
+  void keep_frames();
+  Status keep_frame(const Work& work, Pieces payload, WorkResult& result);
   std::span<std::byte> own_payload(const Work& work);
   Status keep_terms(const Work& work, Pieces payload, WorkResult& result);
   void aggregate_kept(const Work& work);
@@ -128,8 +133,12 @@ class ButterflySession : public ReduceSession {
   std::vector<double> squares_;  // of each of them, by member
   std::int64_t chunks_ready_ = 0;
   std::int64_t averages_done_ = 0, averages_due_ = 0;
-  std::int64_t local_from_ = 0;              // own chunks before this one have no local work
-  std::vector<std::byte> encoded_;           // own averaged part; empty with fp32
+  std::int64_t local_from_ = 0;        // own chunks before this one have no local work
+  std::unique_ptr<float[]> sums_;      // of the own part, where frames are kept
+  std::vector<std::byte> own_frames_;  // of the own part, where values are kept; not with fp32
+  std::span<std::byte> encoded_;       // own averaged part, wherever it lies
+  const AverageRoom room_;
+  std::optional<AverageFrames> frames_;      // that are kept
   std::vector<float> kept_;                  // robust: of every member, its part of the own part
   std::vector<std::int64_t> checksum_base_;  // per part, index of its first chunk in checksums_
 };

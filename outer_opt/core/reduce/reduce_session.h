@@ -162,8 +162,8 @@ class ReduceSession {
   const ReducePlan plan_;
   const int self_;
   const std::int64_t frame_values_;
-  const std::span<float> average_;
-  const std::int64_t origin_;             // the value that average_ begins with
+  std::span<float> average_;              // or of the own part only
+  std::int64_t origin_;                   // the value that average_ begins with
   const std::vector<double> share_;       // weight / largest weight, per member
   std::vector<std::uint64_t> checksums_;  // of the values of each averaged chunk, parts in order
 

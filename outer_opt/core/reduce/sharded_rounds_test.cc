@@ -84,7 +84,7 @@ struct ShardedCluster {
     apply_step(step, anchor);
     holders.clear();
     for (auto& [replica, shards] : held) {
-      shards.follow(plan.owner_step->outer, step);
+      shards.follow(plan.owner_step->outer, {0, std::ssize(step)}, step);
       for (const ValueRange& r : shards.ranges()) {
         holders.push_back({replica, "host:1", r.first, r.count});
       }

@@ -74,6 +74,16 @@ std::int64_t value_count(const Fragment& fragment) {
   return count;
 }
 
+Fragment part_in(const ValueRange& run, const Fragment& fragment) {
+  Fragment inside;
+  for (const ValueRange& range : fragment) {
+    const std::int64_t first = std::max(range.first, run.first);
+    const std::int64_t end = std::min(range.first + range.count, run.first + run.count);
+    if (first < end) inside.push_back({first - run.first, end - first});
+  }
+  return inside;
+}
+
 void gather(const Fragment& fragment, std::span<const float> from, std::span<float> to) {
   SHOAL_CHECK(static_cast<std::int64_t>(to.size()) == value_count(fragment));
   auto out = to.begin();

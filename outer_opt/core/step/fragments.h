@@ -43,6 +43,8 @@ Steps overlap_at(const JobSpec& spec, Steps to_step);
 // Fragment 1, 2, …, P of a stage; together they are its vector. One fragment: [the whole].
 std::vector<Fragment> cut_fragments(const StageSizes& sizes, std::int64_t fragments);
 std::int64_t value_count(const Fragment& fragment);
+// What of the fragment lies in the run, counted from the run's first value.
+Fragment part_in(const ValueRange& run, const Fragment& fragment);
 
 // What is in the fragment, packed: to.size() == value_count(fragment).
 void gather(const Fragment& fragment, std::span<const float> from, std::span<float> to);

@@ -98,6 +98,14 @@ TEST(Fragments, TheOuterStepTouchesItsFragmentOnly) {
   EXPECT_EQ(packed, (std::vector<float>{1, 2, 3}));
 }
 
+TEST(Fragments, APartCountsFromTheFirstValueOfItsRun) {
+  const Fragment fragment{{1, 4}, {8, 2}};
+  EXPECT_EQ(part_in({0, 20}, fragment), fragment);
+  EXPECT_EQ(part_in({3, 6}, fragment), (Fragment{{0, 2}, {5, 1}}));
+  EXPECT_EQ(part_in({5, 3}, fragment), Fragment());
+  EXPECT_EQ(part_in({2, 1}, fragment), (Fragment{{0, 1}}));
+}
+
 TEST(Fragments, AdoptingBlendsItsFragmentOnly) {
   const Fragment fragment{{0, 1}, {2, 1}};
   const std::vector<float> anchor{8, 8, 8};

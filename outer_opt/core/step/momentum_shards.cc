@@ -123,10 +123,15 @@ std::span<float> MomentumShards::at(const ValueRange& range) {
                static_cast<std::size_t>(range.count));
 }
 
-void MomentumShards::follow(const OuterSpec& outer, std::span<const float> step) {
-  for (std::size_t i = 0; i < ranges_.size(); ++i) {
-    follow_step(outer, step.subspan(static_cast<std::size_t>(ranges_[i].first), values_[i].size()),
-                values_[i]);
+void MomentumShards::follow(const OuterSpec& outer, const ValueRange& run,
+                            std::span<const float> step) {
+  for (const ValueRange& range : ranges_) {
+    const ValueRange held = common(range, run);
+    if (held.count == 0) continue;
+    follow_step(outer,
+                step.subspan(static_cast<std::size_t>(held.first - run.first),
+                             static_cast<std::size_t>(held.count)),
+                at(held));
   }
 }
 

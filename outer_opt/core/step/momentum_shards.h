@@ -51,8 +51,8 @@ class MomentumShards {
   std::span<const float> at(const ValueRange& range) const;
   std::span<float> at(const ValueRange& range);
 
-  // After the commit of a round; `step` is the whole vector.
-  void follow(const OuterSpec& outer, std::span<const float> step);
+  // After the commit of a round, what is held of the run; `step` is the run's.
+  void follow(const OuterSpec& outer, const ValueRange& run, std::span<const float> step);
 
  private:
   std::size_t index_of(const ValueRange& range) const;  // ranges_.size(): not held

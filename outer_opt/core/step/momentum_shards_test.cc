@@ -141,9 +141,20 @@ TEST(MomentumShards, FollowEachInItsPlace) {
   const OuterSpec outer{0.5, 0.5};
   MomentumShards shards(Ranges{{0, 1}, {2, 1}});
   shards.at({0, 1})[0] = 2;
-  shards.follow(outer, std::vector<float>{3.25, 99, -6});  // the numbers of the first test
+  shards.follow(outer, {0, 3}, std::vector<float>{3.25, 99, -6});  // the numbers of the first test
   EXPECT_EQ(shards.at({0, 1})[0], 5);
   EXPECT_EQ(shards.at({2, 1})[0], -8);
+}
+
+TEST(MomentumShards, FollowRunByRun) {
+  const OuterSpec outer{0.5, 0.5};
+  MomentumShards shards(Ranges{{1, 2}});
+  shards.at({1, 2})[0] = 2;
+  shards.follow(outer, {2, 2}, std::vector<float>{-6, 99});
+  shards.follow(outer, {0, 2}, std::vector<float>{99, 3.25});
+  shards.follow(outer, {3, 9}, std::vector<float>(9, 99.0f));
+  EXPECT_EQ(shards.at({1, 2})[0], 5);
+  EXPECT_EQ(shards.at({1, 2})[1], -8);
 }
 
 // Nothing is to be fetched only if everybody counts on the same ranges that are here.

@@ -14,7 +14,7 @@ void Trainer::flip_memory() {
   for (std::vector<float>* moments : {&state.momentum, &state.adam_m, &state.adam_v}) {
     if (!moments->empty()) targets.push_back(*moments);
   }
-  if (r.has_average) targets.push_back(r.loop->vectors().average());
+  if (r.has_average) targets.push_back(r.loop->vectors().average_memory());
   sim_.taint(r.id);
   flip_bit(targets[prng_.below(targets.size())], prng_.next());
 }

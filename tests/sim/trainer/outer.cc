@@ -64,8 +64,8 @@ void Trainer::show_outer_step(const CommitRound& commit, const replica::OuterSta
   const Replica& r = *replica_;
   const std::int32_t number = r.loop->averaged_fragment();
   const Fragment& fragment = values_of(number);
-  const std::span<const float> average =
-      r.loop->vectors().average().first(static_cast<std::size_t>(outer_opt::value_count(fragment)));
+  std::vector<float> average(static_cast<std::size_t>(outer_opt::value_count(fragment)));
+  r.loop->vectors().read_average(0, average);
   if (r.session && r.session->plan.owner_step) {
     sim_.observe(&Checker::momentum_followed,
                  MomentumFollowed{r.id, r.assign.stage, r.session->plan, average, before.anchor,

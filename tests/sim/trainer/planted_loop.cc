@@ -16,7 +16,12 @@ bool PlantedLoop::seldom(Bug bug) {
 }
 
 void PlantedLoop::corrupt_average() {
-  if (seldom(Bug::kCorruptAverage)) vectors().average()[0] += 1.0f;
+  if (!seldom(Bug::kCorruptAverage)) return;
+  std::vector<float> average(
+      static_cast<std::size_t>(outer_opt::value_count(values_of(averaged_fragment()))));
+  vectors().read_average(0, average);
+  average[0] += 1.0f;
+  std::ranges::copy(average, vectors().values_for_average(std::ssize(average)).begin());
 }
 
 bool PlantedLoop::settle_early(const outer_opt::ReduceInput& input) {
@@ -48,8 +53,8 @@ void PlantedLoop::leak_momentum() {
   outer_opt::adopt(values_of(averaged_fragment()), 0, right, momentum);
 }
 
-void PlantedLoop::take_step(const CommitRound& commit) {
-  CommitRound told = commit;
+void PlantedLoop::take_step(const outer_opt::StepTerms& terms) {
+  outer_opt::StepTerms told = terms;
   if (!state().momentum.empty() && seldom(Bug::kSkipMomentum)) skip_momentum();
   if (told.decay < 1 && seldom(Bug::kMissedRenewal)) told.decay = 1;
   OuterLoop::take_step(told);

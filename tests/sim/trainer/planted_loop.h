@@ -22,7 +22,7 @@ class PlantedLoop final : public replica::OuterLoop {
 
  protected:
   double share_in(const ReducePlan& plan) const override;
-  void take_step(const CommitRound& commit) override;
+  void take_step(const outer_opt::StepTerms& terms) override;
   void move_with_anchor() override;
   void take_back(std::span<float> local) override;
   void correct(std::span<float> local) override;

@@ -117,14 +117,16 @@ Status Trainer::make_machine(Session& session, const ReducePlan& plan) {
   const ReplicaId me = replica_->id;
   const ReduceMember& own = plan.members[static_cast<std::size_t>(index_of(plan, me))];
   if (own.reducer) session.part.resize(static_cast<std::size_t>(own.part_count));
-  const auto own_average = [&] {
-    return plan.audited.empty() ? replica_->loop->average(plan) : replica_->loop->audit_average();
-  };
-  session.average = own.reducer ? std::span(session.part) : own_average();
   const bool sparse = plan.codec == CodecKind::kSparse2;
-  auto machine = make_session(
-      plan, me, sparse ? kSparseFrameValues : kFrameValues,
-      {session.mine, session.encoded, session.momentum, session.clip_center}, session.average);
+  const std::int64_t frame_values = sparse ? kSparseFrameValues : kFrameValues;
+  const auto own_average = [&] {
+    return plan.audited.empty() ? replica_->loop->room(plan, frame_values)
+                                : outer_opt::AverageRoom(replica_->loop->audit_average());
+  };
+  auto machine =
+      make_session(plan, me, frame_values,
+                   {session.mine, session.encoded, session.momentum, session.clip_center},
+                   own.reducer ? outer_opt::AverageRoom(session.part) : own_average());
   if (!machine.ok()) return machine.error();
   session.machine = std::move(machine).value();
   session.inbox.resize(plan.members.size());
@@ -276,8 +278,10 @@ void Trainer::reduce_done(Session& session) {
   r.has_average = true;
   r.loop->reduced();
   r.loop->settle_early({session.mine, session.encoded});
+  std::vector<float> average(static_cast<std::size_t>(session.plan.value_count));
+  r.loop->vectors().read_average(0, average);
   sim_.observe(&Checker::averaged, Averaged{r.id, r.assign.stage, session.plan.key,
-                                            session.plan.attempt, digest, session.average});
+                                            session.plan.attempt, digest, average});
   const ReduceStats stats{Bytes(session.sent), Bytes(session.received),
                           (sim_.now() - session.started).seconds()};
   Actions actions;

@@ -55,7 +55,7 @@ void StageDriver::call(const Call& what) {
 }
 
 void StageDriver::act_all() {
-  const auto alive = shared_from_this();  // the owner may let go of it on the way
+  const auto alive = shared_from_this();  // the owner may drop it on the way
   acting_ = true;
   while (!todo_.empty() && !closed_) {
     const SessionAction action = std::move(todo_.front());

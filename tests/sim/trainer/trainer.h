@@ -111,7 +111,6 @@ class Trainer final : public PeerEnd, public StageOwner {
     std::vector<float> momentum;     // of the own part, when sharded
     std::vector<float> clip_center;  // in a group
     std::vector<float> part;         // of a reducer, which has no loop: the average of its part
-    std::span<float> average;
     std::unique_ptr<outer_opt::ReduceSession> machine;
     std::vector<std::deque<PeerFrame>> inbox;
     std::int64_t sent = 0, received = 0;
