@@ -48,7 +48,7 @@ bool is_left_out(const std::vector<std::string>& patterns, const fs::path& path)
 
 Result<std::vector<std::string>> code_files(const std::string& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) return refused(folder + " is no folder", "");
+  if (!fs::is_directory(folder, error)) return refused(folder + " is not a folder", "");
   const auto patterns = patterns_of(folder);
   std::vector<std::string> files;
   for (fs::recursive_directory_iterator it(folder, error), end; !error && it != end;
@@ -57,7 +57,7 @@ Result<std::vector<std::string>> code_files(const std::string& folder) {
     if (is_left_out(patterns, path)) {
       it.disable_recursion_pending();
     } else if (it->is_symlink() || !(it->is_regular_file() || it->is_directory())) {
-      return refused(path.generic_string() + " is a link or no regular file",
+      return refused(path.generic_string() + " is a link or not a regular file",
                      "put a copy in its place, or name it in " + folder + "/" + kIgnoreFile);
     } else if (it->is_regular_file()) {
       files.push_back(path.generic_string());

@@ -73,7 +73,7 @@ TEST_F(CodeFolder, LinksAreNamed) {
 
 TEST_F(CodeFolder, AFolderWithoutFilesIsRefused) {
   EXPECT_THAT(refused(root_), HasSubstr("holds no files"));
-  EXPECT_THAT(refused(root_ + "/none"), HasSubstr("is no folder"));
+  EXPECT_THAT(refused(root_ + "/none"), HasSubstr("is not a folder"));
   EXPECT_THAT(refused(root_ + "/none"), HasSubstr("--code"));
 }
 

@@ -49,7 +49,7 @@ TEST_F(ContextsTest, AreKeptForTheirOwnerOnly) {
 }
 
 TEST_F(ContextsTest, TheClusterOfUpTakesItsAddressOver) {
-  const SavedContext old{"127.0.0.1", kUp.addr, "secret of a cluster that is no more", "", ""};
+  const SavedContext old{"127.0.0.1", kUp.addr, "secret of a cluster that is gone", "", ""};
   Contexts contexts{old.name, {kTeam, old}};
   contexts.put_first(kUp);
   EXPECT_EQ(*contexts.at(kUp.addr), kUp);

@@ -18,9 +18,9 @@ bool EventReader::feed(std::string_view bytes) {
 
 bool EventReader::take(std::string_view line) {
   if (line.empty()) {
-    const bool go_on = data_.empty() || sink_(id_, data_);
+    const bool more = data_.empty() || sink_(id_, data_);
     data_.clear();
-    return go_on;
+    return more;
   }
   const std::size_t colon = line.find(':');
   const std::string_view field = line.substr(0, colon);

@@ -16,7 +16,7 @@ void take_tokenizer(CLI::App& command, std::string& file) {
 
 void take_texts(CLI::App& command, std::vector<std::string>& files, std::string& field) {
   command.add_option("FILES", files, "text, or JSON lines with --field")->required();
-  command.add_option("--field", field, "of JSON lines: which field is the text");
+  command.add_option("--field", field, "the field of each JSON line that holds the text");
 }
 
 void take_threads(CLI::App& command, int& threads) {
@@ -28,14 +28,17 @@ void take_threads(CLI::App& command, int& threads) {
 void add_train_flags(CLI::App& command, TrainTokenizerOptions& options) {
   take_texts(command, options.files, options.field);
   command.add_option("-o,--output", options.output, "the tokenizer.json")->required();
-  command.add_option("--vocab", options.vocabulary, "how many tokens, bytes and special ones too")
+  command
+      .add_option("--vocab", options.vocabulary,
+                  "size of the vocabulary, with bytes and special tokens")
       ->required();
   command
       .add_option("--special", options.special,
-                  "a token that is no text, any number of times [<|endoftext|>]")
+                  "a special token, any number of times [<|endoftext|>]")
       ->allow_extra_args(false);
   command.add_option("--min-frequency", options.min_frequency, "rarer pairs are not merged [2]");
-  command.add_option("--bytes", options.bytes_max, "read so much of each file: 1GB [all]")
+  command
+      .add_option("--bytes", options.bytes_max, "read at most this much of each file: 1GB [all]")
       ->transform(CLI::AsSizeValue(true));
   take_threads(command, options.threads);
 }
@@ -58,22 +61,23 @@ void add_prepare_flags(CLI::App& command, PrepareDatasetOptions& options) {
   command.add_option("-o,--output", options.output, "a new folder")->required();
   command.add_option("--end-of-text", options.end_of_text,
                      "the token after each document [the tokenizer's]");
-  command.add_option("--shard-size", options.shard_bytes, "most bytes of a shard [256MB]")
+  command.add_option("--shard-size", options.shard_bytes, "largest size of a shard [256MB]")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(std::uint64_t{1} << 10, std::uint64_t{1} << 40));
   take_threads(command, options.threads);
 }
 
 void add_dataset_flags(CLI::App& command, DatasetOptions& options) {
-  command.add_option("NAME", options.name, "a new name")->required();
+  command.add_option("NAME", options.name, "name of the new dataset")->required();
   command
       .add_option("FILES", options.files,
                   "its shards, in this order: files; URLs (https, s3) whose content stays there; "
                   "or one folder of `shoal dataset prepare`")
       ->required();
   command
-      .add_option("--tokens", options.tokens,
-                  "how they lie in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
+      .add_option(
+          "--tokens", options.tokens,
+          "form of the tokens in the files: bytes (text), uint16, uint32 [.txt, .md: bytes]")
       ->check(CLI::IsMember({"bytes", "uint16", "uint32"}));
   command
       .add_option("--tokenizer", options.tokenizer,
@@ -94,7 +98,7 @@ void add_export_flags(CLI::App& command, ExportOptions& options) {
   command.add_option("-o,--output", options.output, "a new folder")->required();
   command.add_option("--dtype", options.dtype, "bf16 or fp32 [bf16]")
       ->check(CLI::IsMember({"bf16", "fp32"}));
-  command.add_option("--shard-size", options.shard_size, "most bytes of a file [5GB]")
+  command.add_option("--shard-size", options.shard_size, "largest size of a file [5GB]")
       ->check([](const std::string& text) {
         std::string copy = text;
         return CLI::AsSizeValue(true)(copy);

@@ -145,7 +145,9 @@ Result<JobFile> JobFile::parse(const std::string& text, const std::string& shown
   auto spec =
       file.is_json_ ? read_json(text, shown_name) : read_toml(text, shown_name, file.places_);
   if (!spec) return spec.error();
-  if (!spec->is_object()) return Error{Code::kValidation, shown_name + " contains no job", "", ""};
+  if (!spec->is_object())
+    return Error{Code::kValidation, shown_name + " contains no job", "",
+                 "a job is one JSON object, with the tables of a TOML file as its fields"};
   file.spec_ = std::move(*spec);
   if (auto applied = file.apply(changes); !applied) return applied.error();
   return file;

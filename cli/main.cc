@@ -15,6 +15,7 @@
 #include "cli/format.h"
 #include "cli/terminal.h"
 #include "cli/up_command.h"
+#include "job/job_spec.h"
 
 namespace shoal::cli {
 namespace {
@@ -125,12 +126,12 @@ class Tree {
                    "may read]")
         ->allow_extra_args(false);
     up->add_option("--threads", up_.threads, "threads per agent [cores / agents]");
-    up->add_option("--speeds", up_.speeds, "unequal agents: a share of full speed each, 1,0.5,0.25")
+    up->add_option("--speeds", up_.speeds, "agents' shares of full speed, such as 1,0.5,0.25")
         ->delimiter(',');
     up->add_option("--trainer-root", up_.trainer_root,
-                   "Folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
+                   "folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
     up->add_option("--python", up_.python,
-                   "Interpreter that runs these, and code that you upload (job submit --code) "
+                   "interpreter that runs these, and code that you upload (job submit --code) "
                    "[python3]");
     up->add_option("--emulate-link", up_.emulated_link,
                    "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
@@ -167,16 +168,16 @@ class Tree {
     CLI::App* clone = leaf(job, "clone", "start a new job from the text of another one",
                            [this] { return job_clone(common_.context(), again_); });
     clone->add_option("JOB", again_.job, "name or id")->required();
-    take_changes(clone, again_.changes, "of the new job [JOB-2, or the next that is free]");
+    take_changes(clone, again_.changes, "name of the new job [JOB-2, or the next that is free]");
     CLI::App* restart =
-        leaf(job, "restart", "start a new job from the text and a checkpoint of one that has ended",
+        leaf(job, "restart", "start a new job from the text and a checkpoint of an ended one",
              [this] { return job_restart(common_.context(), again_); });
     restart->add_option("JOB", again_.job, "name or id")->required();
     restart->add_option("--from", again_.from, "a checkpoint, or another job [JOB's newest]");
     restart->add_flag("--weights-only", again_.weights_only,
                       "begin at step 0 with its weights; else the job continues it");
-    take_changes(restart, again_.changes, "of the new job [that of JOB]");
-    take_name(leaf(job, "rm", "remove one that has ended, with its checkpoints and its history",
+    take_changes(restart, again_.changes, "name of the new job [that of JOB]");
+    take_name(leaf(job, "rm", "remove a job that has ended, with its checkpoints and its history",
                    [this] { return job_rm(common_.context(), name_); }),
               "JOB");
   }
@@ -184,10 +185,10 @@ class Tree {
   void add_jobs() {
     CLI::App* job = group("job", "submit and follow training jobs");
     add_submit_options(leaf(job, "validate",
-                            "check a job file against the coordinator, start nothing",
+                            "check a job file with the coordinator, without starting it",
                             [this] { return job_validate(common_.context(), submit_); }));
     add_submit_options(leaf(job, "plan",
-                            "where a job would be placed now, and how fast it would be",
+                            "show where a job would be placed now, and how fast it would be",
                             [this] { return job_plan(common_.context(), submit_); }));
     CLI::App* submit = leaf(job, "submit", "start a job",
                             [this] { return job_submit(common_.context(), submit_); });
@@ -197,13 +198,14 @@ class Tree {
     submit->add_option("--timeout", submit_.timeout_s, "seconds to wait with --wait")
         ->check(number_within(0, kNumberMax))
         ->needs(wait);
-    leaf(job, "ls", "all jobs", [this] { return job_ls(common_.context()); });
-    take_name(leaf(job, "get", "one job", [this] { return job_get(common_.context(), name_); }),
-              "JOB");
-    take_name(leaf(job, "spec", "what was submitted, as it was written",
+    leaf(job, "ls", "list all jobs", [this] { return job_ls(common_.context()); });
+    take_name(
+        leaf(job, "get", "show one job", [this] { return job_get(common_.context(), name_); }),
+        "JOB");
+    take_name(leaf(job, "spec", "print what was submitted, as it was written",
                    [this] { return job_spec(common_.context(), name_); }),
               "JOB");
-    take_name(leaf(job, "topology", "its replicas by stage, and the traffic of its links",
+    take_name(leaf(job, "topology", "show its replicas by stage, and the traffic of its links",
                    [this] { return job_topology(common_.context(), name_); }),
               "JOB");
     CLI::App* watch = leaf(job, "watch", "follow a job to its end; Ctrl-C detaches", [this] {
@@ -213,11 +215,14 @@ class Tree {
     watch->add_option("--timeout", submit_.timeout_s, "stop watching after this many seconds")
         ->check(number_within(0, kNumberMax));
     CLI::App* set = leaf(job, "set", "change a running job",
-                         [this] { return job_set(common_.context(), name_, outer_lr_); });
+                         [this] { return job_set(common_.context(), name_, changes_); });
     take_name(set, "JOB");
-    set->add_option("--outer-lr", outer_lr_, "the new outer learning rate, from the next freeze on")
-        ->required()
+    set->add_option("--outer-lr", changes_.outer_lr,
+                    "the new outer learning rate, from the next freeze on")
         ->check(number_within(0, kNumberMax));
+    set->add_option("--priority", changes_.priority,
+                    "1 to 99, the higher one gets devices first; above 50 for operators only")
+        ->check(CLI::Range(kPriorityMin, kPriorityMax));
     take_name(
         leaf(job, "cancel", "end a job", [this] { return job_cancel(common_.context(), name_); }),
         "JOB");
@@ -240,13 +245,13 @@ class Tree {
 
   void add_lists() {
     CLI::App* agent = group("agent", "the hosts that train");
-    CLI::App* agents =
-        leaf(agent, "ls", "all agents", [this] { return agent_ls(common_.context(), with_gone_); });
+    CLI::App* agents = leaf(agent, "ls", "list all agents",
+                            [this] { return agent_ls(common_.context(), with_gone_); });
     agents->add_flag("--gone", with_gone_, "include agents that are gone");
-    take_name(
-        leaf(agent, "get", "one agent", [this] { return agent_get(common_.context(), name_); }),
-        "AGENT");
-    leaf(agent, "doctor", "what cannot be reached, from where, and what to open",
+    take_name(leaf(agent, "get", "show one agent",
+                   [this] { return agent_get(common_.context(), name_); }),
+              "AGENT");
+    leaf(agent, "doctor", "show what cannot be reached, from where, and what to open",
          [this] { return agent_doctor(common_.context()); });
     const auto verb = [&](const char* word, const char* help) {
       const auto act = [this, word] {
@@ -257,10 +262,10 @@ class Tree {
     take_name(verb("cordon", "give it no new replicas"), "AGENT");
     add_wait(verb("drain", "give it no new replicas and release those it has"), "AGENT",
              "until it holds no replica");
-    take_name(
-        verb("uncordon", "put it back to work; also ends a quarantine and forgets refused memory"),
-        "AGENT");
-    take_name(leaf(agent, "rm", "forget one that is gone",
+    take_name(verb("uncordon",
+                   "put it back into service; also ends a quarantine and forgets refused memory"),
+              "AGENT");
+    take_name(leaf(agent, "rm", "forget an agent that is gone",
                    [this] { return agent_rm(common_.context(), name_); }),
               "AGENT");
     take_name(leaf(agent, "revoke", "end its session and refuse its certificate from now on",
@@ -276,17 +281,17 @@ class Tree {
         ->check(CLI::Range(1, 100'000));
     events->add_option("--level", events_.level, "least severity to show: info, warning, error")
         ->check(CLI::IsMember({"info", "warning", "error"}));
-    events->add_option("--job", events_.job, "only of this job: name or id");
-    events->add_option("--agent", events_.agent, "only of this agent: name or id");
+    events->add_option("--job", events_.job, "only events of this job: name or id");
+    events->add_option("--agent", events_.agent, "only events of this agent: name or id");
   }
 
   void add_rounds() {
     CLI::App* round = group("round", "the outer steps of a job");
-    take_name(leaf(round, "ls", "all rounds of a job",
+    take_name(leaf(round, "ls", "list all rounds of a job",
                    [this] { return round_ls(common_.context(), name_); }),
               "JOB");
     CLI::App* get =
-        leaf(round, "get", "one round: what it waits for, and what each member contributed",
+        leaf(round, "get", "show one round: what it waits for, and what each member contributed",
              [this] { return round_get(common_.context(), name_, round_); });
     take_name(get, "JOB");
     get->add_option("ROUND", round_, "its number [the newest]");
@@ -294,7 +299,7 @@ class Tree {
 
   void add_machines() {
     CLI::App* token = group("token", "tokens for hosts that join, and for people");
-    CLI::App* create = leaf(token, "create", "make one; it is shown once",
+    CLI::App* create = leaf(token, "create", "make a token; it is shown once",
                             [this] { return token_create(common_.context(), token_); });
     auto* join = create->add_flag("--join", token_.join, "a token with which hosts join");
     create->add_option("--uses", token_.uses, "how many hosts may join with it [1]")
@@ -308,14 +313,14 @@ class Tree {
         ->excludes(join);
     create->add_option("--ttl", token_.ttl,
                        "how long it is valid: 30m, 1h, 2d [1h to join, else 30d]");
-    leaf(token, "ls", "all of them, without their secrets",
+    leaf(token, "ls", "list all tokens, without their secrets",
          [this] { return token_ls(common_.context()); });
-    leaf(token, "rm", "revoke one: no host can join and nobody can log in with it",
+    leaf(token, "rm", "revoke a token: no host can join and nobody can log in with it",
          [this] { return token_rm(common_.context(), name_); })
         ->add_option("TOKEN", name_, "id (join_3, tok_3)")
         ->required();
     CLI::App* ca = group("ca", "the certificate authorities that the cluster trusts");
-    leaf(ca, "ls", "the CAs, and how many agents have a certificate of each",
+    leaf(ca, "ls", "list the CAs, and how many agents have a certificate of each",
          [this] { return ca_ls(common_.context()); });
     leaf(ca, "rotate", "replace the CA; the old one is trusted for two more weeks",
          [this] { return ca_rotate(common_.context()); });
@@ -328,7 +333,7 @@ class Tree {
           return cli::login(login_, common_.json);
         });
     login->add_option("ADDR", login_.addr, "coordinator, https://host:port")->required();
-    login->add_option("--name", login_.name, "of the context [the host's]");
+    login->add_option("--name", login_.name, "name of the context [the host's]");
     leaf(&app_, "link", "print a link that logs a browser in once",
          [this] { return cli::link(common_.context()); });
     leaf(&app_, "audit", "who changed what",
@@ -336,11 +341,11 @@ class Tree {
         ->add_option("--last", last_, "how many of the newest [50]")
         ->check(CLI::Range(1, 100'000));
     CLI::App* context = group("context", "the coordinators that the commands know");
-    leaf(context, "ls", "list them", [this] { return context_ls(common_.json); });
-    leaf(context, "use", "use this one from now on", [this] { return context_use(name_); })
+    leaf(context, "ls", "list all contexts", [this] { return context_ls(common_.json); });
+    leaf(context, "use", "use this context from now on", [this] { return context_use(name_); })
         ->add_option("CONTEXT", name_, "its name")
         ->required();
-    leaf(context, "rm", "forget one, and its token", [this] { return context_rm(name_); })
+    leaf(context, "rm", "forget a context, and its token", [this] { return context_rm(name_); })
         ->add_option("CONTEXT", name_, "its name")
         ->required();
   }
@@ -348,8 +353,8 @@ class Tree {
   void add_logs() {
     CLI::App* command = leaf(&app_, "logs", "what agents and trainers print",
                              [this] { return cli::logs(common_.context(), logs_); });
-    auto* job = command->add_option("JOB", logs_.job, "of the replicas of this job: name or id");
-    auto* agent = command->add_option("--agent", logs_.agent, "of this agent: name or id");
+    auto* job = command->add_option("JOB", logs_.job, "lines of this job's replicas: name or id");
+    auto* agent = command->add_option("--agent", logs_.agent, "lines of this agent: name or id");
     job->excludes(agent);
     command->add_flag("-f,--follow", logs_.follow, "keep printing new lines");
     command->add_option("--tail", logs_.tail, "how many of the newest lines [200]")
@@ -366,36 +371,37 @@ class Tree {
     add_dataset_flags(*leaf(dataset, "add", "upload files as a dataset; continues where it stopped",
                             [this] { return dataset_add(common_.context(), dataset_); }),
                       dataset_);
-    leaf(dataset, "ls", "all datasets", [this] { return dataset_ls(common_.context()); });
+    leaf(dataset, "ls", "list all datasets", [this] { return dataset_ls(common_.context()); });
     const auto of_one = [&](const char* verb, const char* what,
                             Result<int> (*run)(const Context&, const std::string&)) {
       leaf(dataset, verb, what, [this, run] { return run(common_.context(), name_); })
           ->add_option("NAME", name_, "its name")
           ->required();
     };
-    of_one("get", "one, with its shards", dataset_get);
+    of_one("get", "show one dataset, with its shards", dataset_get);
     of_one("verify", "read the stored files again and compare their SHA-256", dataset_verify);
-    of_one("rm", "remove one, and its files that nothing else uses", dataset_rm);
-    add_prepare_flags(*leaf(dataset, "prepare", "make shards of tokens of files of text",
+    of_one("rm", "remove a dataset, and its files that nothing else uses", dataset_rm);
+    add_prepare_flags(*leaf(dataset, "prepare", "turn files of text into shards of tokens",
                             [this] { return dataset_prepare(prepare_, common_.json); }),
                       prepare_);
   }
 
   void add_files() {
     CLI::App* file = group("file", "what was uploaded for datasets and as code of jobs");
-    leaf(file, "ls", "all files, with what uses them", [this] {
+    leaf(file, "ls", "list all files, with what uses them", [this] {
       return file_ls(common_.context(), files_.unused);
-    })->add_flag("--unused", files_.unused, "those alone that nothing uses");
+    })->add_flag("--unused", files_.unused, "only files that nothing uses");
     CLI::App* rm = leaf(file, "rm", "remove files; refused for one that is in use",
                         [this] { return file_rm(common_.context(), files_); });
     rm->add_option("SHA256", files_.files, "the files: their SHA-256, or its first digits");
-    rm->add_flag("--unused", files_.unused,
-                 "instead: all of your own that nothing uses, an hour after their upload");
+    rm->add_flag(
+        "--unused", files_.unused,
+        "all your files that nothing uses and that are older than an hour, instead of SHA256");
   }
 
   void add_checkpoints() {
     CLI::App* checkpoint = group("checkpoint", "saved models");
-    leaf(checkpoint, "ls", "all checkpoints, or those of a job", [this] {
+    leaf(checkpoint, "ls", "list all checkpoints, or those of a job", [this] {
       return checkpoint_ls(common_.context(), name_);
     })->add_option("JOB", name_, "name or id [all jobs]");
     const auto take_checkpoint = [this](CLI::App* command) {
@@ -408,13 +414,13 @@ class Tree {
                          [this] { return checkpoint_unpin(common_.context(), name_); }));
     take_checkpoint(leaf(checkpoint, "rm", "delete it; says what that would break", [this] {
       return checkpoint_rm(common_.context(), name_, force_);
-    }))->add_flag("--force", force_, "although somebody needs it");
-    leaf(checkpoint, "verify", "read its files again: are they what was recorded",
+    }))->add_flag("--force", force_, "even if it is needed");
+    leaf(checkpoint, "verify", "read its files again and compare their SHA-256",
          [this] { return checkpoint_verify(common_.context(), name_); })
         ->add_option("CHECKPOINT|JOB", name_, "id of a checkpoint, or a job: its newest one")
         ->required();
     CLI::App* download =
-        leaf(checkpoint, "download", "fetch one, verified; continues where it was interrupted",
+        leaf(checkpoint, "download", "fetch and verify files; continues where it was interrupted",
              [this] { return checkpoint_download(common_.context(), name_, folder_); });
     download->add_option("CHECKPOINT|JOB", name_, "id of a checkpoint, or a job: its newest one")
         ->required();
@@ -462,7 +468,7 @@ class Tree {
     add_decode_flags(*leaf(tokenizer, "decode", "print the text of tokens",
                            [this] { return tokenizer_decode(encode_, common_.json); }),
                      encode_);
-    leaf(tokenizer, "info", "what a tokenizer is",
+    leaf(tokenizer, "info", "describe a tokenizer",
          [this] { return tokenizer_info(name_, common_.json); })
         ->add_option("FILE", name_, "tokenizer.json, or a model of SentencePiece")
         ->required();
@@ -471,13 +477,14 @@ class Tree {
   void add_admin() {
     CLI::App* admin =
         group("admin", "care for a coordinator: its space, and its files on this host");
-    leaf(admin, "space", "what takes its space, by kind and by job",
+    leaf(admin, "space", "show what takes its space, by kind and by job",
          [this] { return admin_space(common_.context()); });
     CLI::App* backup =
         leaf(admin, "backup", "copy its folder, which may be in use: database, checkpoints, CA",
              [this] { return admin_backup(backup_, common_.json); });
     backup->add_option("--data-dir", backup_.data_dir,
-                       "the coordinator's folder [~/.local/share/shoal/coordinator]");
+                       "the coordinator's folder (or SHOAL_COORDINATOR_DATA_DIR) "
+                       "[~/.local/share/shoal/coordinator]");
     backup->add_option("--to", backup_.to, "a new folder for the copy")->required();
     CLI::App* check = leaf(admin, "restore-check",
                            "check a copy: would a coordinator start on it, is every file whole",
@@ -588,7 +595,7 @@ class Tree {
   PrepareDatasetOptions prepare_;
   std::string name_, folder_, round_;
   bool with_gone_ = false, force_ = false;
-  double outer_lr_ = 0;
+  JobChanges changes_;
   WaitOptions wait_;
 };
 

@@ -94,7 +94,7 @@ Result<ProcessRef> launch(const Launch& what) {
   if (failure != 0) {
     if (pid > 0) waitpid(pid, nullptr, 0);
     return Error{Code::kInternal, what.command[0] + " does not start: " + std::strerror(failure),
-                 "", "build it with `./dev build`"};
+                 "", "install it beside shoal, or build it with `./dev build`"};
   }
   return ProcessRef{what.name, pid, stat_of(pid).start, what.log};
 }

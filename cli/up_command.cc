@@ -41,7 +41,8 @@ Status check_port_is_free(const HostPort& address, const std::string& flag) {
   addrinfo* found = nullptr;
   const std::string port = std::to_string(address.port);
   if (getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found) != 0) {
-    return Error{Code::kInvalidArgument, "unknown host '" + address.host + "'", flag, ""};
+    return Error{Code::kInvalidArgument, "unknown host '" + address.host + "'", flag,
+                 "give an address of this host, such as 127.0.0.1"};
   }
   const int fd = socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, found->ai_protocol);
   const int on = 1;
@@ -115,8 +116,8 @@ Api admin_api(const UpState& state) {
   return Api(state.addresses.http, {}, std::move(credentials));
 }
 
-// The commands find the cluster's token by its address. Contexts of clusters that are no more go.
-// Without a home folder there is nowhere to keep one.
+// The commands find the cluster's token by its address. Contexts of clusters that are gone are
+// removed. Without a home folder there is nowhere to keep one.
 void keep_context(const UpState& state) {
   const auto file = contexts_file();
   const Status kept =

@@ -84,7 +84,9 @@ std::optional<int> run_maintenance(int argc, const char* const* argv) {
   std::string data_dir = default_data_dir(), to, folder;
   bool json = false;
   CLI::App* copy = app.add_subcommand("backup", "copy a folder that may be in use");
-  copy->add_option("--data-dir", data_dir, "the coordinator's folder")->capture_default_str();
+  copy->add_option("--data-dir", data_dir, "the coordinator's folder")
+      ->envname("SHOAL_COORDINATOR_DATA_DIR")
+      ->capture_default_str();
   copy->add_option("--to", to, "a new folder for the copy")->required();
   copy->add_flag("--json", json, "the answer as JSON");
   CLI::App* look = app.add_subcommand("restore-check", "would a coordinator start on this copy");

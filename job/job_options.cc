@@ -369,6 +369,7 @@ void check_swarm(const JobOptions& options, FieldChecker& checker) {
                    "true");
   }
   check_schedule(options, checker);
+  checker.within("/swarm/priority", swarm.priority, kPriorityMin, kPriorityMax);
   if (options.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);
   checker.within("/swarm/min_replicas", swarm.min_replicas, 1, kMaxReplicas);
   checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&

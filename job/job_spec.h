@@ -144,7 +144,7 @@ struct TrainSpec {
   Precision precision = Precision::kFp32;
   std::uint64_t seed = 1;
   // "ckpt_7": a stored checkpoint of any job of the same model and cut, with which this job begins:
-  // its round, step, outer momentum, moments and place in the data. Empty: it begins anew.
+  // its round, step, outer momentum, moments and place in the data. Empty: it begins at step 0.
   std::string continue_from;
   bool operator==(const TrainSpec&) const = default;
 };
@@ -160,6 +160,10 @@ constexpr auto fields_of(Of<TrainSpec>) {
 }
 static_assert(lists_every_field<TrainSpec>());
 
+// Of swarm.priority: the higher one gets devices first. What a submitter may ask for ends at the
+// default.
+inline constexpr std::int64_t kPriorityMin = 1, kPriorityDefault = 50, kPriorityMax = 99;
+
 struct SwarmSpec {
   std::int64_t stages = 1;        // 0: "auto", the planner chooses
   std::int64_t min_replicas = 1;  // per stage; below it the job is stalled
@@ -167,13 +171,15 @@ struct SwarmSpec {
   ActivationCodec activations = ActivationCodec::kBf16;
   Recompute recompute = Recompute::kKeep;
   PipelineSchedule schedule = PipelineSchedule::kFlush;
+  std::int64_t priority = kPriorityDefault;  // that the job begins with; then JobRecord::priority
   bool operator==(const SwarmSpec&) const = default;
 };
 constexpr auto fields_of(Of<SwarmSpec>) {
   using T = SwarmSpec;
   return fields(field<&T::stages>("stages"), field<&T::min_replicas>("min_replicas"),
                 field<&T::max_replicas>("max_replicas"), field<&T::activations>("activations"),
-                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"));
+                field<&T::recompute>("recompute"), field<&T::schedule>("schedule"),
+                field<&T::priority>("priority"));
 }
 static_assert(lists_every_field<SwarmSpec>());
 

@@ -9,7 +9,7 @@ before=$(cat dist/.sources.sha256 2>/dev/null || true)
 ./build.sh
 npx vitest run
 if [[ $before != "$(cat dist/.sources.sha256)" ]]; then
-  echo "note: web/dist was stale and has been built anew; build the coordinator again and commit it" >&2
+  echo "note: web/dist was stale and has been rebuilt; build the coordinator again and commit it" >&2
 fi
 if [[ ${1:-} == --browser || ${1:-} == --e2e ]]; then
   node e2e/hostile.mjs

@@ -1,4 +1,4 @@
-// One agent, and taking it out of work and back.
+// One agent: shows it, takes it out of service and puts it back.
 #include <ctime>
 #include <utility>
 
@@ -123,7 +123,7 @@ Result<Json> wait_until_drained(const Context& context, Json agent, double timeo
     }
     if (text_at(agent, "state") == "gone") return agent;
     if (text_at(agent, "state") != "draining") {
-      return Error{Code::kConflict, "agent " + name + " was put back to work", "", ""};
+      return Error{Code::kConflict, "agent " + name + " was put back into service", "", ""};
     }
   }
   return agent;

@@ -107,7 +107,7 @@ TEST_F(DownloadTest, AnotherContentIsNotKept) {
   EXPECT_EQ(refused.error().code, Code::kDataLoss);
   EXPECT_THAT(refused.error().message, HasSubstr("state/model.bin"));
   EXPECT_FALSE(fs::exists(fs::path(folder_) / "state/model.bin"));
-  EXPECT_FALSE(fs::exists(fs::path(folder_) / "state/model.bin.part")) << "begins anew next time";
+  EXPECT_FALSE(fs::exists(fs::path(folder_) / "state/model.bin.part")) << "starts over next time";
 }
 
 TEST_F(DownloadTest, NothingLandsOutsideTheFolder) {

@@ -2,6 +2,8 @@
 // API's own objects) and returns the exit code; an Error is shown and mapped by main.cc.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,7 +46,12 @@ struct WaitOptions {
 // With wait: until it is paused, or trains again; or has ended.
 Result<int> job_pause(const Context& context, const std::string& job, const WaitOptions& options);
 Result<int> job_resume(const Context& context, const std::string& job, const WaitOptions& options);
-Result<int> job_set(const Context& context, const std::string& job, double outer_lr);
+// What is not given stays.
+struct JobChanges {
+  std::optional<double> outer_lr;
+  std::optional<std::int64_t> priority;
+};
+Result<int> job_set(const Context& context, const std::string& job, const JobChanges& changes);
 // A new job from the text of an old one.
 struct AgainOptions {
   std::string job;
@@ -93,7 +100,7 @@ Result<int> checkpoint_pin(const Context& context, const std::string& checkpoint
 Result<int> checkpoint_unpin(const Context& context, const std::string& checkpoint);
 // kExitFailure: a file is not what was recorded.
 Result<int> checkpoint_verify(const Context& context, const std::string& checkpoint_or_job);
-// `force`: although somebody needs it.
+// `force`: even if it is needed.
 Result<int> checkpoint_rm(const Context& context, const std::string& checkpoint, bool force);
 // Into `folder`; files that are there with the right hash are kept, started ones are continued.
 Result<int> checkpoint_download(const Context& context, const std::string& checkpoint_or_job,
@@ -118,7 +125,7 @@ Result<int> dataset_get(const Context& context, const std::string& name);  // wi
 Result<int> dataset_verify(const Context& context, const std::string& name);
 Result<int> dataset_rm(const Context& context, const std::string& name);
 
-// Uploaded files: shards, manifests, code of jobs. `unused`: those alone that nothing uses.
+// Uploaded files: shards, manifests, code of jobs. `unused`: only files that nothing uses.
 Result<int> file_ls(const Context& context, bool unused);
 
 struct FileRemoval {

@@ -71,7 +71,8 @@ Result<NamedTokenizer> read_tokenizer(const Source& source) {
   auto content = tokenizer::read_tokenizer_file(source.tokenizer);
   if (!content) return content.error();
   if (content->size() > data::kManifestBytesMax) {
-    return Error{Code::kValidation, source.tokenizer + " is longer than 64 MiB", "--tokenizer", ""};
+    return Error{Code::kValidation, source.tokenizer + " is longer than 64 MiB", "--tokenizer",
+                 "name the tokenizer.json of the tokens"};
   }
   auto parsed = tokenizer::parse_tokenizer(*content, source.tokenizer);
   if (!parsed) return parsed.error();
@@ -148,8 +149,8 @@ void add_row(Table& table, const Json& dataset) {
 Result<int> dataset_add(const Context& context, const DatasetOptions& options) {
   catch_interrupts();
   if (!is_dataset_name(options.name)) {
-    return Error{Code::kValidation, "'" + options.name + "' is no name of a dataset", "NAME",
-                 "use at most 63 lower-case letters, digits, '.', '_' and '-'"};
+    return Error{Code::kValidation, "'" + options.name + "' is not a valid name for a dataset",
+                 "NAME", "use at most 63 lower-case letters, digits, '.', '_' and '-'"};
   }
   const auto ready = read_source(options);
   if (!ready) return ready.error();

@@ -137,6 +137,25 @@ TEST_F(DatasetTest, RefusesWhatIsNoShard) {
   EXPECT_THAT(refusal({folder_}, "bytes"), HasSubstr("is no file"));
 }
 
+// Another program writes it while it is hashed.
+TEST_F(DatasetTest, AFileThatChangesWhileItIsReadIsRefused) {
+  const std::string text(std::size_t{3} << 20, 'a');
+  const auto refusal_when = [&](const std::function<void(const std::string&)>& change) {
+    const std::string path = write("web.txt", text);
+    const auto shards =
+        read_shards(RemoteFiles(""), {path}, Tokenizer::kBytes,
+                    [&](const std::string&, std::int64_t, std::int64_t) { change(path); });
+    return shards.ok() ? "" : to_string(shards.error());
+  };
+  EXPECT_EQ(refusal_when([](const std::string&) {}), "");
+  EXPECT_THAT(refusal_when([](const std::string& path) { fs::resize_file(path, 1'000); }),
+              HasSubstr("web.txt cannot be read at byte 1048576 (did it change meanwhile? add it"));
+  EXPECT_THAT(refusal_when([](const std::string& path) {
+                std::ofstream(path, std::ios::app | std::ios::binary) << "more";
+              }),
+              HasSubstr("web.txt has grown while it was read (add it when it is complete)"));
+}
+
 TEST_F(DatasetTest, FilesOfOneNameAreToldApartByTheirPaths) {
   fs::create_directories(folder_ + "/one");
   fs::create_directories(folder_ + "/two");
@@ -151,11 +170,13 @@ class ShardServer {
   std::string url() const { return server_.address() + "/data/web-0.bin?signature=secret"; }
   std::string content_;
   bool says_length_ = true;
+  int status_ = 200;
   std::size_t promises_ = 0;  // bytes beyond the content that HEAD names
 
  private:
   std::string answer(const std::string& request) {
     const std::size_t length = content_.size() + promises_;
+    if (status_ != 200) return http_answer(status_, "");
     if (request.starts_with("HEAD")) {
       return "HTTP/1.1 200 x\r\n" +
              (says_length_ ? "Content-Length: " + std::to_string(length) + "\r\n" : "") +
@@ -186,13 +207,19 @@ TEST_F(DatasetTest, AServerThatCannotBeReadFromIsRefusedByName) {
   EXPECT_THAT(lied, ::testing::Not(HasSubstr("secret")));
   there.says_length_ = false;
   EXPECT_THAT(refusal({there.url()}, "bytes"), HasSubstr("does not say its length"));
+  there.status_ = 404;
+  EXPECT_THAT(refusal({there.url()}, "bytes"),
+              HasSubstr("/data/web-0.bin answered with status 404 (check the name"));
+  there.status_ = 403;
+  EXPECT_THAT(refusal({there.url()}, "bytes"), HasSubstr("status 403 (let this key or address"));
   EXPECT_TRUE(received_.empty());
 }
 
 TEST_F(DatasetTest, ABucketNeedsAKeyAndARealName) {
   ::unsetenv("AWS_ACCESS_KEY_ID");
   EXPECT_THAT(refusal({"s3://data/web-0.bin"}, "bytes"), HasSubstr("--credentials"));
-  EXPECT_THAT(refusal({"s3://D/web-0.bin"}, "bytes"), HasSubstr("is no name of a bucket"));
+  EXPECT_THAT(refusal({"s3://D/web-0.bin"}, "bytes"),
+              HasSubstr("is not a valid name for a bucket"));
 }
 
 const std::string kTokenizer = SHOAL_TOKENIZER_GOLDENS "/qwen2.json";  // of 702 tokens

@@ -65,6 +65,12 @@ Result<Json> send_with_code(const Context& context, const JobFile& file, const P
   return dry_run ? checked : post(false);
 }
 
+// Another job has the devices that it waits for, or gets those that it still has.
+bool waits_for_priority(const Json& job) {
+  const std::string reason = text_at(job, "status/reason");
+  return reason == "higher_priority" || reason == "preempted";
+}
+
 }  // namespace
 
 Result<Json> send_job(const Context& context, const JobFile& file, bool dry_run) {
@@ -128,12 +134,14 @@ Result<int> job_ls(const Context& context) {
   auto jobs = context.api.list("/jobs");
   if (!jobs) return jobs.error();
   if (context.json) return print(jobs->dump(2) + "\n"), kExitOk;
-  Table table({"NAME", "PHASE", ">ROUND", ">STEP", ">TRAIN", ">VALIDATION", "CREATED", "ID"});
+  Table table(
+      {"NAME", "PHASE", ">PRIORITY", ">ROUND", ">STEP", ">TRAIN", ">VALIDATION", "CREATED", "ID"});
   const double now = now_unix_s();
   for (const Json& job : jobs->at("items")) {
     const JobProgress progress = read_progress(job);
     table.add({progress.name,
                {progress.phase, color_of_state(progress.phase)},
+               text_at(job, "status/priority"),
                rounds_cell(progress),
                fixed(progress.step, 0) + "/" + fixed(progress.steps, 0),
                loss_cell(progress.train_loss),
@@ -143,6 +151,9 @@ Result<int> job_ls(const Context& context) {
   }
   if (table.empty()) say("No jobs yet. Start one with: shoal job submit examples/kjv.toml");
   print(table.render(terminal().stdout_color));
+  for (const Json& job : jobs->at("items")) {
+    if (waits_for_priority(job)) say(text_at(job, "name") + ": " + text_at(job, "status/detail"));
+  }
   return kExitOk;
 }
 
@@ -175,14 +186,23 @@ Result<int> job_watch(const Context& context, const std::string& job, double tim
   return outcome_of(*end);
 }
 
-Result<int> job_set(const Context& context, const std::string& job, double outer_lr) {
-  Json change;
-  change["outer_lr"] = outer_lr;
+Result<int> job_set(const Context& context, const std::string& job, const JobChanges& changes) {
+  if (!changes.outer_lr && !changes.priority) {
+    return Error{Code::kInvalidArgument, "nothing is to be changed", "",
+                 "give --outer-lr X, --priority N, or both"};
+  }
+  Json change = Json::object();
+  if (changes.outer_lr) change["outer_lr"] = *changes.outer_lr;
+  if (changes.priority) change["priority"] = *changes.priority;
   auto changed = context.api.patch("/jobs/" + url_escape(job), change);
   if (!changed) return changed.error();
   if (context.json) return print(changed->dump(2) + "\n"), kExitOk;
-  say("Job " + text_at(*changed, "name", job) + ": outer learning rate " +
-      text_at(*changed, "status/outer_lr") + " from the next round that is frozen.");
+  const std::string name = "Job " + text_at(*changed, "name", job);
+  if (changes.outer_lr) {
+    say(name + ": outer learning rate " + text_at(*changed, "status/outer_lr") +
+        " from the next round that is frozen.");
+  }
+  if (changes.priority) say(name + ": priority " + text_at(*changed, "status/priority") + ".");
   return kExitOk;
 }
 

@@ -176,6 +176,7 @@ void add_progress(Lines& lines, const Json& job, const JobProgress& progress, do
   lines.add("round", fixed(progress.round, 0) +
                          (progress.rounds ? " of " + fixed(*progress.rounds, 0) : ""));
   lines.add("outer lr", text_at(job, "status/outer_lr"));
+  lines.add("priority", text_at(job, "status/priority"));
   lines.add("inner step", fixed(progress.step, 0) + " of " + fixed(progress.steps, 0));
   lines.add("tokens", human_count(progress.tokens));
   if (progress.tokens_per_s) lines.add("speed", human_count(*progress.tokens_per_s) + " tokens/s");

@@ -31,7 +31,7 @@ Json agent(int id, const char* gone_reason = nullptr) {
   return json;
 }
 
-TEST(JobText, ALostAgentIsSaid) {
+TEST(JobText, ALostAgentIsShown) {
   JobAround around;
   around.agents = Json::array({agent(1), agent(2), agent(3, "lost")});
   around.replicas =
@@ -50,15 +50,15 @@ TEST(JobText, ALostAgentIsSaid) {
   EXPECT_THAT(over, Not(HasSubstr("last warning")));
 }
 
-TEST(JobText, WhoLeftInOrderIsNotLost) {
+TEST(JobText, AnAgentThatLeftIsNotLost) {
   JobAround around;
   around.agents = Json::array({agent(1, "left"), agent(2, "lost")});
   around.replicas =
       Json::array({replica("rep_1", 1, 0, "failed"), replica("rep_2", 2, 0, "released")});
-  EXPECT_EQ(lost_text(around, kNow), "") << "agent-2 was let go before it was lost";
+  EXPECT_EQ(lost_text(around, kNow), "") << "agent-2 was released before it was lost";
 }
 
-TEST(JobText, OfAStageThatHangsOnOneAgentItsNameIsSaid) {
+TEST(JobText, AStageThatDependsOnOneAgentNamesIt) {
   JobAround around;
   around.agents = Json::array({agent(1), agent(2), agent(3)});
   around.replicas =
@@ -72,7 +72,7 @@ TEST(JobText, OfAStageThatHangsOnOneAgentItsNameIsSaid) {
   EXPECT_THAT(replicas_text(job_in("training"), around), Not(HasSubstr("alone")));
 }
 
-TEST(JobText, OneStageHangsOnNobodyAndLoadersAreCounted) {
+TEST(JobText, ASingleStageNamesNoAgentAndCountsLoaders) {
   JobAround around;
   around.agents = Json::array({agent(1)});
   around.replicas =
@@ -95,7 +95,7 @@ TEST(JobText, AFailedJobNamesWhatCameBeforeItsFailure) {
               HasSubstr("last warning      10 s ago: job -> failed"));
 }
 
-TEST(JobText, ARollbackIsSaidWithItsRound) {
+TEST(JobText, ARollbackIsShownWithItsRound) {
   JobAround around;
   around.warnings = Json::array(
       {Json{{"kind", "replica_failed"}, {"at", "2026-01-01T00:00:59Z"}, {"message", "x"}},
@@ -107,7 +107,7 @@ TEST(JobText, ARollbackIsSaidWithItsRound) {
   EXPECT_THAT(job_text(job_in("training", 0), around, kNow, false), Not(HasSubstr("rolled back")));
 }
 
-TEST(JobText, ARestoreFromABackupIsNoNumberOfRollbacks) {
+TEST(JobText, ARestoreFromABackupDoesNotCountAsRollbacks) {
   Json job = job_in("training", 0);
   job["status"]["epoch"] = 1'795'716'067'464;
   JobAround around;
@@ -119,7 +119,7 @@ TEST(JobText, ARestoreFromABackupIsNoNumberOfRollbacks) {
       HasSubstr("rolled back       after a restore from a backup; 20 s ago: continuing from"));
 }
 
-TEST(JobText, WhatItsProgramLogsIsThereWithItsNewestValues) {
+TEST(JobText, TheNewestValuesOfItsProgramAreShown) {
   JobAround around;
   const auto series = [](const std::string& name, Json newest) {
     return Json{{"name", name}, {"newest", std::move(newest)}};
@@ -141,7 +141,7 @@ TEST(JobText, AgentsThatDoNotRunItsProgramAreNamed) {
   EXPECT_THAT(job_text(job, {}, kNow, false), HasSubstr("not run by        agent-2, agent-3\n"));
 }
 
-TEST(JobText, AsksForWhatTheJobDoesNotSay) {
+TEST(JobText, AsksForWhatTheJobObjectLacks) {
   std::vector<std::string> asked;
   ScriptedServer server([&](const std::string& request) {
     asked.push_back(request.substr(4, request.find(" HTTP") - 4));

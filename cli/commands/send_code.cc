@@ -36,7 +36,7 @@ Status name_code(const PackedCode& code, const std::string& folder, JobFile& fil
       !entry.empty() && std::filesystem::is_regular_file(folder + "/" + entry, missing);
   if (!entry.empty() && !there) {
     return Error{Code::kValidation,
-                 "the job's trainer.entry, " + entry + ", is no file in " + folder, kOrigin,
+                 "the job's trainer.entry, " + entry + ", is not a file in " + folder, kOrigin,
                  "name the folder of the program, and in trainer.entry its path in it"};
   }
   return file.apply_set("trainer.code=\"" + code.name + "\"", kOrigin);

@@ -57,7 +57,7 @@ TEST_F(SendCode, TheEntryMustBeInTheFolder) {
   JobFile file = job("main.py");
   const Status named = name_code(*code, folder_, file);
   ASSERT_FALSE(named.ok());
-  EXPECT_THAT(named.error().message, HasSubstr("main.py, is no file in " + folder_));
+  EXPECT_THAT(named.error().message, HasSubstr("main.py, is not a file in " + folder_));
 }
 
 TEST_F(SendCode, WhatCannotBeSentIsNamed) {

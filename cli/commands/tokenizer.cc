@@ -100,7 +100,7 @@ Result<std::vector<TokenId>> tokens_of(const std::string& text, std::int64_t voc
     const char* end = word.data() + word.size();
     const auto [stop, failure] = std::from_chars(word.data(), end, token);
     if (failure != std::errc() || stop != end || token >= vocabulary) {
-      return Error{Code::kValidation, "'" + word + "' is no token of this tokenizer", "TOKENS",
+      return Error{Code::kValidation, "'" + word + "' is not a token of this tokenizer", "TOKENS",
                    "give numbers from 0 to " + std::to_string(vocabulary - 1)};
     }
     tokens.push_back(token);
@@ -152,7 +152,7 @@ Result<int> tokenizer_train(const TrainTokenizerOptions& options, bool json) {
   say(std::to_string(vocabulary) + " tokens, learned from " +
       plural(static_cast<std::int64_t>(words->size()), "different word"));
   if (vocabulary < training.vocabulary) {
-    say("No further pair stands there " + std::to_string(training.min_frequency) +
+    say("No further pair occurs " + std::to_string(training.min_frequency) +
         " times: give more text, or a lower --min-frequency.");
   }
   return 0;

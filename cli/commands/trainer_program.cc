@@ -36,7 +36,7 @@ Result<std::string> local_checkpoint(const Context& context, const std::string& 
   auto found = find_checkpoint(context.api, checkpoint);
   if (!found) {
     Error error = found.error();
-    if (error.code == Code::kNotFound) error.message += ", nor such a folder here";
+    if (error.code == Code::kNotFound) error.message += ", and no folder of that name here";
     return error;
   }
   auto cache = cache_folder(*found, field);
@@ -53,7 +53,7 @@ Error become(std::vector<std::string> command) {
   arguments.push_back(nullptr);
   execv(command[0].c_str(), arguments.data());
   return {Code::kInternal, command[0] + " does not start: " + std::strerror(errno), "",
-          "build it with `./dev build`"};
+          "install it beside shoal, or build it with `./dev build`"};
 }
 
 }  // namespace shoal::cli

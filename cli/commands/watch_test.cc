@@ -53,7 +53,7 @@ TEST(Watch, AsksForWarningsBesideTheJob) {
   EXPECT_EQ(outcome_of(*end), kExitOk);
 }
 
-TEST(Watch, AStageThatHangsOnOneAgentIsSaidOnce) {
+TEST(Watch, AStageThatDependsOnOneAgentIsNamedOnce) {
   int jobs = 0;
   ScriptedServer server([&](const std::string& request) {
     if (request.find("/topology") != std::string::npos) {

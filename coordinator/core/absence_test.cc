@@ -142,7 +142,7 @@ TEST(Absence, WaitsAsLongAsTheWorkAtStakeTookBeforeItRollsBack) {
     rig.commit(round);
   }
   rig.cut(seconds(20));
-  const ConnectionId c = rig.join("c");  // somebody who could begin anew
+  const ConnectionId c = rig.join("c");  // somebody who could start over
   rig.cut_all_but(c, seconds(230));
   EXPECT_EQ(rig.count(event_kind::kJobRolledBack), 0);
   EXPECT_NE(rig.job(rig.id).detail.find("round 3 is held by"), std::string::npos)

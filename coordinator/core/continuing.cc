@@ -18,6 +18,7 @@ class Comparison {
 
   std::vector<FieldError> refused() {
     compare_models();
+    same("/trainer/kind", to_string(from_.trainer.kind), spec_.trainer.kind == from_.trainer.kind);
     same("/data", "the data of its job", spec_.data == from_.data);
     same("/train/seed", std::to_string(from_.train.seed), spec_.train.seed == from_.train.seed);
     same("/train/optimizer", to_string(from_.train.optimizer),
@@ -95,8 +96,17 @@ std::string stand_at_continued(const State& state, JobRecord& job) {
   job.data = from.data;
   job.lease_unit = from.lease_unit;
   stand_at(job, checkpoint);
+  job.begun_step = job.committed_step;
+  job.begun_tokens = job.committed_tokens;
   return "; it continues " + to_string(checkpoint->id) + " of job " + from.spec.name +
          " after round " + std::to_string(job.committed_round);
+}
+
+std::string lost_beginning(const JobRecord& job) {
+  if (job.spec.train.continue_from.empty() || job.committed_round > 0) return {};
+  return job.spec.train.continue_from +
+         ", which it continues, cannot be loaded, and none of its own is stored; continue another "
+         "one: shoal job restart JOB --from ckpt_N";
 }
 
 }  // namespace shoal::coordinator

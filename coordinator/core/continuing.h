@@ -18,4 +18,8 @@ std::vector<FieldError> refused_continuation(const State& state, const JobSpec& 
 // A new job whose spec was not refused stands at its checkpoint. Returns the words of the event.
 std::string stand_at_continued(const State& state, JobRecord& job);
 
+// Why it cannot train on: what it continues cannot be loaded, and nothing of its own is stored.
+// Empty for any other job. From the initial parameters it would be another job.
+std::string lost_beginning(const JobRecord& job);
+
 }  // namespace shoal::coordinator

@@ -1,11 +1,14 @@
 // Jobs that continue a checkpoint of another job.
 #include "coordinator/core/continuing.h"
 
+#include <functional>
 #include <iterator>
+#include <set>
 
 #include <gmock/gmock.h>
 
 #include "coordinator/core/coordinator_test_util.h"
+#include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 
 namespace shoal::coordinator {
@@ -59,6 +62,8 @@ TEST(Continuing, TheJobStandsWhereTheCheckpointDoes) {
   EXPECT_EQ(job.committed_round, 2);
   EXPECT_EQ(job.committed_step, rig.cut.step);
   EXPECT_EQ(job.committed_tokens, rig.cut.tokens);
+  EXPECT_EQ(job.begun_step, rig.cut.step);
+  EXPECT_EQ(job.begun_tokens, rig.cut.tokens);
   EXPECT_GT(job.next_sequence, 0);
   EXPECT_EQ(job.next_sequence, rig.cut.next_sequence);
   EXPECT_EQ(job.returned, rig.cut.returned);
@@ -106,6 +111,86 @@ TEST(Continuing, WhatAJobContinuesIsKept) {
   EXPECT_FALSE(rig.state().checkpoints.contains(rig.checkpoint));
 }
 
+// Two stages that have stored their first round, and are cancelled then.
+struct ContinuedPipeline : Piped {
+  ContinuedPipeline() {
+    commit(1), evaluate(1);
+    checkpoint = store(id);
+    stored = state().checkpoints.at(checkpoint);
+    cut = last<Assign>(a)->cut;
+    input(CancelJob{RequestId{9}, id});
+  }
+  Result<JobId> go_on(const std::function<void(JobSpec&)>& change = {}) {
+    JobSpec next = job(id).spec;
+    next.name = "new";
+    next.train.continue_from = to_string(checkpoint);
+    if (change) change(next);
+    const Result<JobId> submitted = submit(next);
+    wait(seconds(3));  // for devices
+    return submitted;
+  }
+  CheckpointId checkpoint;
+  CheckpointRecord stored;
+  std::vector<UnitRange> cut;
+};
+
+TEST(Continuing, EachStageOfAPipelineHasItsPart) {
+  ContinuedPipeline rig;
+  const Result<JobId> next = rig.go_on();
+  ASSERT_TRUE(next.ok());
+  ASSERT_EQ(rig.job(*next).stages.size(), 2u);
+  EXPECT_EQ(rig.job(*next).committed_round, 1);
+  std::set<StageIndex> stages;
+  for (const auto agent : {rig.a, rig.b}) {
+    const auto assign = rig.last<Assign>(agent);
+    ASSERT_TRUE(assign.has_value());
+    EXPECT_EQ(assign->job, *next);
+    EXPECT_EQ(assign->source.kind, SourceKind::kCheckpoint);
+    EXPECT_EQ(assign->source.checkpoint, rig.checkpoint);
+    EXPECT_EQ(assign->source.key, (RoundKey{*next, 0, 1}));
+    const auto& part = rig.stored.parts.at(static_cast<std::size_t>(assign->stage));
+    EXPECT_EQ(assign->source.anchor, part.anchor);
+    EXPECT_EQ(assign->source.momentum, part.momentum);
+    EXPECT_EQ(assign->cut, rig.cut);
+    stages.insert(assign->stage);
+  }
+  EXPECT_EQ(stages, (std::set<StageIndex>{0, 1}));
+  rig.load_what_is_told(rig.a), rig.load_what_is_told(rig.b);
+  rig.wait(seconds(3));
+  EXPECT_EQ(rig.job(*next).phase, JobPhase::kTraining);
+  EXPECT_TRUE(rig.state().rounds.contains({*next, 0, 2}));
+  EXPECT_GE(rig.job(*next).next_sequence, rig.stored.next_sequence);
+}
+
+TEST(Continuing, APipelineIsNotCutAnew) {
+  ContinuedPipeline rig;
+  EXPECT_FALSE(rig.go_on([](JobSpec& spec) { spec.swarm.stages = 1; }).ok());
+  ASSERT_FALSE(rig.replies.back().fields.empty());
+  EXPECT_EQ(rig.replies.back().fields[0].pointer, "/swarm/stages");
+  const Result<JobId> as_it_is = rig.go_on([](JobSpec& spec) { spec.swarm.stages = 0; });
+  ASSERT_TRUE(as_it_is.ok());
+  EXPECT_EQ(rig.job(*as_it_is).stages.size(), 2u);
+}
+
+// It would begin with the seed otherwise, and nobody asked for that.
+TEST(Continuing, WhatCannotBeLoadedEndsTheJob) {
+  Continued rig;
+  const JobId id = *rig.submit(rig.next());
+  for (int seconds_passed = 0; seconds_passed < 300 && !is_terminal(rig.job(id).phase);
+       ++seconds_passed) {
+    for (const auto agent : {rig.a, rig.b, rig.c, rig.d}) rig.say(agent, Heartbeat{});
+    for (const auto agent : {rig.c, rig.d}) {
+      const Assign assign = *rig.last<Assign>(agent);
+      ASSERT_EQ(assign.source.kind, SourceKind::kCheckpoint);
+      rig.say(agent, ReplicaFailed{assign.replica, ReplicaFailure::kDigestMismatch, "damaged"});
+    }
+    rig.wait(seconds(1));
+  }
+  EXPECT_EQ(rig.job(id).phase, JobPhase::kFailed);
+  EXPECT_THAT(rig.job(id).detail, HasSubstr(to_string(rig.checkpoint)));
+  EXPECT_THAT(rig.job(id).detail, HasSubstr("--from"));
+}
+
 TEST(Continuing, WhatMustBeTheSameIsNamed) {
   const auto refused = [](const auto& change) {
     Continued rig;
@@ -120,6 +205,9 @@ TEST(Continuing, WhatMustBeTheSameIsNamed) {
   const FieldError model = refused([](JobSpec& s) { s.model.layers = 7; });
   EXPECT_EQ(model.pointer, "/model");
   EXPECT_THAT(model.detail, HasSubstr("model.layers is 7 in the job"));
+  const FieldError kind = refused(
+      [](JobSpec& s) { s.trainer.kind = TrainerKind::kPython, s.trainer.entry = "train.py"; });
+  EXPECT_EQ(kind.pointer, "/trainer/kind") << "whose checkpoints have other files";
   EXPECT_EQ(refused([](JobSpec& s) { s.data.val_fraction = 0.2; }).pointer, "/data");
   EXPECT_EQ(refused([](JobSpec& s) { s.train.seed = 9; }).pointer, "/train/seed");
   EXPECT_EQ(refused([](JobSpec& s) { s.train.optimizer = Optimizer::kMuon; }).pointer,

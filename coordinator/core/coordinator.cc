@@ -15,6 +15,7 @@
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/program_models.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/attempts.h"
@@ -46,9 +47,10 @@ ReplicaId replica_of(const FromAgent& message) {
 bool changes_nothing(const Input& input) {
   if (std::holds_alternative<CheckpointMoved>(input)) return true;
   const auto* said = std::get_if<AgentSaid>(&input);
+  const auto* load = said == nullptr ? nullptr : std::get_if<LoadProgress>(&said->message);
+  if (load != nullptr) return load->tensors.empty();
   return said != nullptr && (std::holds_alternative<Heartbeat>(said->message) ||
                              std::holds_alternative<Progress>(said->message) ||
-                             std::holds_alternative<LoadProgress>(said->message) ||
                              std::holds_alternative<PipelineStats>(said->message));
 }
 
@@ -58,7 +60,7 @@ void dispatch(Transaction& tx, AgentId agent, const FromAgent& message) {
           [](const Heartbeat&) {},
           [](const Progress&) {},
           [](const PipelineStats&) {},
-          [](const LoadProgress&) {},
+          [&](const LoadProgress& body) { on_model_told(tx, body); },
           [&](const DeviceMeasured& body) { on_device_measured(tx, agent, body); },
           [&](const Loaded& body) { on_loaded(tx, body); },
           [&](const ReplicaFailed& body) { on_replica_failed(tx, body); },

@@ -98,6 +98,7 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   record.id = JobId(tx.counters().next_job++);
   record.spec = spec;
   record.outer_lr = spec.sync.outer().lr;
+  record.priority = spec.swarm.priority;
   record.created_at = tx.now();
   record.owner = command.owner;
   record.lease_unit = command.lease_unit;
@@ -113,24 +114,28 @@ JobId accept(Transaction& tx, const SubmitJob& command, const JobSpec& spec) {
   return id;
 }
 
-// The same rules as for the field of a spec.
-std::vector<FieldError> refused_outer_lr(const JobSpec& spec, double outer_lr) {
-  if (spec.sync.algorithm() == SyncAlgorithm::kNone) {
+// The same rules as for the fields of a spec.
+std::vector<FieldError> refused_change(const JobSpec& spec, const ChangeJob& command) {
+  if (command.outer_lr && spec.sync.algorithm() == SyncAlgorithm::kNone) {
     return {{"/outer_lr", "cannot be set with sync.algorithm = 'none', which has no outer step"}};
   }
   JobOptions changed = options_of(spec);
-  changed.sync.outer.lr = outer_lr;
+  if (command.outer_lr) changed.sync.outer.lr = *command.outer_lr;
+  if (command.priority) changed.swarm.priority = *command.priority;
+  std::vector<FieldError> refused;
   for (const FieldError& broken : validate(changed)) {
-    if (broken.pointer == "/sync/outer/lr") return {{"/outer_lr", broken.detail}};
+    if (broken.pointer == "/sync/outer/lr") refused.push_back({"/outer_lr", broken.detail});
+    if (broken.pointer == "/swarm/priority") refused.push_back({"/priority", broken.detail});
   }
-  return {};
+  return refused;
 }
 
 // Null, and answered: there is no such job, or it has ended.
 const JobRecord* live_job(Transaction& tx, RequestId request, JobId id, const char* hint) {
   const JobRecord* job = tx.state().jobs.find(id);
   if (job == nullptr) {
-    tx.reply(request, Error{Code::kNotFound, "there is no " + to_string(id), "job", ""});
+    tx.reply(request, Error{Code::kNotFound, "there is no " + to_string(id), "job",
+                            "`shoal job ls` lists the jobs"});
     return nullptr;
   }
   if (!is_terminal(job->phase)) return job;
@@ -140,20 +145,13 @@ const JobRecord* live_job(Transaction& tx, RequestId request, JobId id, const ch
   return nullptr;
 }
 
-// Nothing of it is under way that a checkpoint does not have already.
-bool pauses_at_once(const State& state, const JobRecord& job) {
-  const bool begins = job.phase == JobPhase::kQueued || job.phase == JobPhase::kGathering ||
-                      job.phase == JobPhase::kWarming;
-  return job.committed_round == 0 || (begins && checkpoint_of_committed(state, job) != nullptr);
-}
-
 void say_changed(Transaction& tx, JobId id, const std::string& what) {
   tx.event(Severity::kInfo, event_kind::kJobChanged, {.job = id}, what);
 }
 
-// A replica that trains behind its boundary is ahead of an order that begins there: it is let go.
+// A replica that trains behind its boundary is ahead of an order that begins there: it is released.
 bool goes_on_at_once(const JobRecord& job) {
-  return job.phase == JobPhase::kFinalizing && !is_trained(job) &&
+  return job.phase == JobPhase::kFinalizing && !is_trained(job) && !is_to_let_go(job) &&
          job.spec.sync.overlap_steps() == Steps(0);
 }
 
@@ -184,8 +182,8 @@ void on_submit(Transaction& tx, const SubmitJob& command) {
 void on_cancel(Transaction& tx, const CancelJob& command) {
   const JobRecord* job = tx.state().jobs.find(command.job);
   if (job == nullptr) {
-    return tx.reply(command.request,
-                    Error{Code::kNotFound, "there is no " + to_string(command.job), "job", ""});
+    return tx.reply(command.request, Error{Code::kNotFound, "there is no " + to_string(command.job),
+                                           "job", "`shoal job ls` lists the jobs"});
   }
   if (is_terminal(job->phase) && job->phase != JobPhase::kCancelled) {
     return tx.reply(
@@ -226,7 +224,7 @@ void on_resume(Transaction& tx, const ResumeJob& command) {
     tx.job(command.job).desired = JobDesired::kRun;
     if (job->phase == JobPhase::kPaused) {
       queue_again(tx, command.job);
-    } else if (job->phase == JobPhase::kTraining) {
+    } else if (job->phase == JobPhase::kTraining && !is_to_let_go(*job)) {
       set_reason(tx, command.job, JobReason::kRunning);
     } else if (goes_on_at_once(*job)) {
       transition(tx, command.job, JobPhase::kTraining, JobReason::kRunning);
@@ -239,17 +237,23 @@ void on_change(Transaction& tx, const ChangeJob& command) {
   const JobRecord* job =
       live_job(tx, command.request, command.job, "only a job that runs can be changed");
   if (job == nullptr) return;
-  auto fields = refused_outer_lr(job->spec, command.outer_lr);
+  auto fields = refused_change(job->spec, command);
   if (!fields.empty()) {
     const Error error{Code::kValidation, "the change is not accepted", fields.front().pointer, ""};
     return tx.reply(command.request, error, std::move(fields));
   }
-  if (job->outer_lr != command.outer_lr) {
+  if (command.outer_lr && job->outer_lr != *command.outer_lr) {
     const double before = job->outer_lr;
-    tx.job(command.job).outer_lr = command.outer_lr;
+    tx.job(command.job).outer_lr = *command.outer_lr;
     say_changed(tx, command.job,
                 "outer learning rate " + short_text(before) + " -> " +
-                    short_text(command.outer_lr) + " from the next round that is frozen");
+                    short_text(*command.outer_lr) + " from the next round that is frozen");
+  }
+  if (command.priority && job->priority != *command.priority) {
+    const std::int64_t before = job->priority;
+    tx.job(command.job).priority = *command.priority;
+    say_changed(tx, command.job,
+                "priority " + std::to_string(before) + " -> " + std::to_string(*command.priority));
   }
   tx.reply(command.request, command.job);
 }

@@ -1,6 +1,7 @@
 // What people ask of jobs, and what they are answered.
 #include "coordinator/core/job_commands.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include <gmock/gmock.h>
@@ -227,6 +228,35 @@ TEST(OuterRate, IsRefusedByTheRulesOfTheSpec) {
   rig.input(CancelJob{RequestId{8}, rig.id});
   rig.input(ChangeJob{RequestId{9}, rig.id, 0.5});
   EXPECT_EQ(rig.replies.back().result.error().code, Code::kConflict);
+}
+
+TEST(Priority, IsTheSpecsUntilItIsChanged) {
+  JobSpec spec = job_of_steps();
+  spec.swarm.priority = 30;
+  StepPair rig(spec);
+  EXPECT_EQ(rig.job(rig.id).priority, 30);
+  rig.input(ChangeJob{.request = RequestId{9}, .job = rig.id, .priority = 70});
+  EXPECT_TRUE(rig.replies.back().result.ok());
+  EXPECT_EQ(rig.job(rig.id).priority, 70);
+  EXPECT_EQ(rig.job(rig.id).outer_lr, OuterSpec{}.lr) << "what is not given stays";
+  EXPECT_EQ(rig.job(rig.id).spec.swarm.priority, 30) << "what was asked for";
+  rig.restart();
+  EXPECT_EQ(rig.job(rig.id).priority, 70);
+}
+
+TEST(Priority, IsRefusedByTheRulesOfTheSpec) {
+  StepPair rig(job_of_steps());
+  for (const std::int64_t priority : {0, -1, 100}) {
+    rig.input(ChangeJob{.request = RequestId{9}, .job = rig.id, .priority = priority});
+    EXPECT_EQ(rig.replies.back().result.error().code, Code::kValidation) << priority;
+    EXPECT_EQ(rig.replies.back().fields.front().pointer, "/priority");
+  }
+  JobSpec spec = default_spec(SyncAlgorithm::kNone);
+  spec.swarm.priority = 100;
+  const auto refused = validate(options_of(spec));
+  EXPECT_TRUE(std::ranges::any_of(refused, [](const FieldError& field) {
+    return field.pointer == "/swarm/priority";
+  })) << "with none, too";
 }
 
 TEST(OuterRate, AnAlgorithmWithoutOneSaysSo) {

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "coordinator/core/absence.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
+#include "coordinator/core/continuing.h"
+#include "coordinator/core/priority.h"
 #include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
@@ -75,7 +77,9 @@ void explain_waiting(Transaction& tx, JobId id, const PlacementDecision& decisio
                            : decision.reason == PlacementReason::kNoDeviceFits
                                ? JobReason::kNoDeviceFits
                                : JobReason::kWaitingForReplicas;
-  set_reason(tx, id, reason, explain(decision));
+  const bool all_taken = reason == JobReason::kWaitingForReplicas && decision.withheld == 0;
+  if (all_taken && explain_priority(tx, id, decision.missing)) return;
+  set_reason(tx, id, reason, explain(decision) + who_yields(tx.state(), id));
 }
 
 // Live replicas by stage, loading ones included.
@@ -121,13 +125,13 @@ bool waits_for_late_devices(Transaction& tx, JobId id, const PlacementInput& inp
   return true;
 }
 
-// The devices that are free now belong to the plan of a pipeline that was submitted before. It
-// waits for late ones, or until it may plan again, and then takes them or finds them too few.
+// The devices that are free now belong to the plan of a pipeline that comes before. It waits for
+// late ones, or until it may plan again, and then takes them or finds them too few.
 bool waits_for_earlier_pipeline(Transaction& tx, JobId id, const PlacementInput& input) {
   if (!input.live.empty()) return false;
   for (const auto& [earlier, timers] : tx.state().timers) {
-    if (id <= earlier) break;
     const JobRecord& job = job_of(tx, earlier);
+    if (!comes_before(job, job_of(tx, id))) continue;
     if (job.phase != JobPhase::kQueued || job.spec.swarm.stages == 1) continue;
     if (!timers.gathered_at || !job.stages.empty()) continue;
     const Instant ready = *timers.gathered_at + tx.options().gather_window;
@@ -148,7 +152,7 @@ void assign(Transaction& tx, JobId id, const std::vector<Place>& places) {
     const bool pending = checkpoint_of_committed_pending(tx.state(), job_of(tx, id));
     if (nobody && !pending) {
       if (waits_for_absent(tx, id, place.stage)) continue;
-      return roll_back(tx, id);  // and placed anew
+      return roll_back(tx, id);  // and placed again
     }
     // Else somebody is about to become a source, or to fail; or the cut is about to be stored.
   }
@@ -213,16 +217,17 @@ bool has_trained(const Transaction& tx, JobId id) {
 // before it can be stored.
 std::optional<StageIndex> to_restore_for_pause(const Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
-  if (job.desired != JobDesired::kPause || job.phase != JobPhase::kStalled) return std::nullopt;
+  if (!is_to_let_go(job) || job.phase != JobPhase::kStalled) return std::nullopt;
   const auto lost = lost_stage(tx, id);
   return lost && is_copied(tx, id, *lost) ? lost : std::nullopt;
 }
 
 void place(Transaction& tx, JobId id) {
   const JobPhase phase = job_of(tx, id).phase;
-  const bool runs = job_of(tx, id).desired == JobDesired::kRun && phase != JobPhase::kFinalizing;
+  const bool runs = !is_to_let_go(job_of(tx, id)) && phase != JobPhase::kFinalizing;
   const std::optional<StageIndex> only = to_restore_for_pause(tx, id);
   if ((!runs && !only) || !may_plan(tx, id)) return;
+  if (!only && is_withheld(tx, id)) return;
   const PlacementInput input = placement_input(tx, job_of(tx, id));
   PlacementDecision decision = decide_placement(input);
   if (only) std::erase_if(decision.places, [&](const Place& p) { return p.stage != *only; });
@@ -294,7 +299,7 @@ void gather(Transaction& tx, JobId id) {
                               std::to_string(spec.swarm.min_replicas) +
                               " replicas (swarm.min_replicas)";
     if (explain_refusal(tx, id, count)) return;
-    return set_reason(tx, id, JobReason::kWaitingForReplicas, count);
+    return set_reason(tx, id, JobReason::kWaitingForReplicas, count + who_yields(tx.state(), id));
   }
   if (!timers.gathered_at) timers.gathered_at = tx.now();
   const Instant ready = *timers.gathered_at + tx.options().gather_window;
@@ -340,8 +345,8 @@ void train(Transaction& tx, JobId id) {
     return transition(tx, id, JobPhase::kFinalizing, JobReason::kFinalCheckpoint);
   }
   const RoundRecord* round = current_round(tx.state(), job);
-  if (round == nullptr && job.desired == JobDesired::kPause) {
-    return transition(tx, id, JobPhase::kFinalizing, JobReason::kPausing);
+  if (round == nullptr && is_to_let_go(job)) {
+    return transition(tx, id, JobPhase::kFinalizing, why_let_go(job));
   }
   const bool reducing = round != nullptr && round->state != RoundState::kOpen;
   if (reducing) return check_round(tx, id);  // to its end, which may be an abort
@@ -392,14 +397,14 @@ void wait_for_device(Transaction& tx, JobId id, StageIndex stage) {
 
 void stall_without(Transaction& tx, JobId id, StageIndex stage) {
   const JobRecord& job = job_of(tx, id);
-  const bool pauses = job.desired == JobDesired::kPause;
+  const bool pauses = is_to_let_go(job);
   const bool pending = checkpoint_of_committed_pending(tx.state(), job);
   if (!pending && is_copied(tx, id, stage)) return wait_for_device(tx, id, stage);
   tx.volatile_state().timers[id].copied_at.reset();
   if (!pending && waits_for_absent(tx, id, stage)) return;
   if (!pending && !pauses && waited_in_vain(tx, id)) return roll_back(tx, id);
   const bool may_arrive = pending || may_have_loaded(tx, id, stage);
-  if (pauses && !may_arrive) pause_job(tx, id);
+  if (pauses && !may_arrive) give_devices_up(tx, id);
   if (pauses) return;
   if (is_loading(tx, id, stage)) return set_reason(tx, id, JobReason::kRestoring);
   explain_shortage(tx, id, {stage, 0});
@@ -411,7 +416,7 @@ void stall(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (const auto lost = lost_stage(tx, id)) return stall_without(tx, id, *lost);
   tx.volatile_state().timers[id].copied_at.reset();
-  const bool pauses = job.desired == JobDesired::kPause;
+  const bool pauses = is_to_let_go(job);
   const StageCover weakest = weakest_stage(tx.state(), job);
   if (waits_for_others(tx, id)) return;
   end_waiting(tx, id);
@@ -419,7 +424,7 @@ void stall(Transaction& tx, JobId id) {
     return transition(tx, id, JobPhase::kFinalizing, JobReason::kFinalCheckpoint);
   }
   // Its round cannot be finished: what was committed is what there is to keep.
-  if (pauses) return transition(tx, id, JobPhase::kFinalizing, JobReason::kPausing);
+  if (pauses) return transition(tx, id, JobPhase::kFinalizing, why_let_go(job));
   if (weakest.in_sync >= job.spec.swarm.min_replicas) {
     return transition(tx, id, JobPhase::kTraining, JobReason::kRunning);
   }
@@ -446,8 +451,7 @@ void end_finalizing(Transaction& tx, JobId id) {
   if (is_trained(job_of(tx, id))) {
     return finish_job(tx, id, JobPhase::kCompleted, JobReason::kFinished);
   }
-  pause_job(tx, id);
-  if (job_of(tx, id).desired == JobDesired::kRun) queue_again(tx, id);
+  give_devices_up(tx, id);
 }
 
 // A trained job waits for its final checkpoint, a pausing one for any checkpoint of its committed
@@ -487,10 +491,10 @@ void end_waiting_for_who_is_back(Transaction& tx, JobId id) {
 void pause_before_training(Transaction& tx, JobId id) {
   const StageCover weakest = weakest_stage(tx.state(), job_of(tx, id));
   if (weakest.in_sync > 0) {
-    return transition(tx, id, JobPhase::kFinalizing, JobReason::kPausing);
+    return transition(tx, id, JobPhase::kFinalizing, why_let_go(job_of(tx, id)));
   }
   if (may_have_loaded(tx, id, weakest.stage)) return;
-  if (!waits_for_absent(tx, id, weakest.stage)) pause_job(tx, id);
+  if (!waits_for_absent(tx, id, weakest.stage)) give_devices_up(tx, id);
 }
 
 bool is_beginning(JobPhase phase) {
@@ -499,6 +503,10 @@ bool is_beginning(JobPhase phase) {
 
 bool give_up(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
+  if (const std::string lost = lost_beginning(job); !lost.empty()) {
+    finish_job(tx, id, JobPhase::kFailed, JobReason::kTooManyFailures, lost);
+    return true;
+  }
   if (job.failures_in_row <= tx.options().failures_in_row_max) return false;
   finish_job(tx, id, JobPhase::kFailed, JobReason::kTooManyFailures,
              std::to_string(job.failures_in_row) + " failures since the last committed round");
@@ -507,7 +515,7 @@ bool give_up(Transaction& tx, JobId id) {
 
 void advance_phase(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
-  if (job.desired == JobDesired::kPause && is_beginning(job.phase)) {
+  if (is_to_let_go(job) && is_beginning(job.phase)) {
     return pause_before_training(tx, id);
   }
   switch (job_of(tx, id).phase) {
@@ -560,13 +568,26 @@ void advance(Transaction& tx, JobId id) {
   SHOAL_CHECK(false, "a job does not come to rest");
 }
 
+// Every live job once. True: devices came free for a job that had its turn already.
+bool advance_all(Transaction& tx) {
+  bool let_go = false;
+  for (const JobId id : jobs_in_order(tx.state())) {
+    if (is_terminal(job_of(tx, id).phase)) continue;
+    const bool yielded = job_of(tx, id).yields_to != JobId();
+    follow_claim(tx, id);
+    advance(tx, id);
+    if (is_terminal(job_of(tx, id).phase)) continue;
+    claim_devices(tx, id);
+    let_go |= yielded && job_of(tx, id).phase == JobPhase::kQueued;
+  }
+  return let_go;
+}
+
 }  // namespace
 
 void advance_jobs(Transaction& tx) {
-  std::vector<JobId> live;
-  for (const auto& [id, timers] : tx.state().timers) live.push_back(id);
-  for (const JobId id : live) {
-    if (!is_terminal(job_of(tx, id).phase)) advance(tx, id);
+  // A job decides on its claim once a second, so each further look follows on another claim.
+  for (std::size_t more = tx.state().timers.size(); advance_all(tx) && more > 0; --more) {
   }
 }
 

@@ -1,5 +1,5 @@
-// Pause and resume: what is finished first, what is kept, who is let go, and from where a job goes
-// on. Played by hand; whole clusters that pause are in tests/scenarios and the campaigns.
+// Pause and resume: what is finished first, what is kept, who is released, and from where a job
+// goes on. Played by hand; whole clusters that pause are in tests/scenarios and the campaigns.
 #include <gmock/gmock.h>
 
 #include "coordinator/core/pause_test_util.h"
@@ -253,7 +253,7 @@ TEST(Resume, WhileItFinalizesTrainsOn) {
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.a)->body.key, rig.key(3));
   EXPECT_EQ(rig.last<ToReplica<OpenRound>>(rig.b)->body.from_step, Steps(20));
   EXPECT_FALSE(rig.last<Release>(rig.a));
-  rig.store(rig.id);  // what was asked for arrives all the same
+  rig.store(rig.id);  // what was asked for arrives nevertheless
   rig.commit(3);
   EXPECT_EQ(rig.job(rig.id).committed_step, Steps(30));
 }

@@ -35,7 +35,7 @@ std::string name_of(const CheckpointRecord* cut) {
   return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
 }
 
-// Its rounds are history: what follows the cut is numbered anew.
+// Its rounds are history: what follows the cut is numbered from there again.
 void begin_epoch(Transaction& tx, JobId id) {
   end_round(tx, id);
   end_waiting(tx, id);
@@ -102,8 +102,21 @@ void pause_job(Transaction& tx, JobId id) {
   if (lost) say_rolled_back(tx, id, committed, cut, asked);
   forget_refusals(tx, id);  // its devices may be others by then
   tx.volatile_state().timers[id] = {};
-  transition(tx, id, JobPhase::kPaused, JobReason::kPausedByUser,
+  const bool yields = job.yields_to != JobId() && job.desired != JobDesired::kPause;
+  tx.job(id).yields_to = JobId();
+  transition(tx, id, JobPhase::kPaused, yields ? JobReason::kPreempted : JobReason::kPausedByUser,
              "it continues from " + name_of(cut));
+}
+
+bool pauses_at_once(const State& state, const JobRecord& job) {
+  const bool begins = job.phase == JobPhase::kQueued || job.phase == JobPhase::kGathering ||
+                      job.phase == JobPhase::kWarming;
+  return job.committed_round == 0 || (begins && checkpoint_of_committed(state, job) != nullptr);
+}
+
+void give_devices_up(Transaction& tx, JobId id) {
+  pause_job(tx, id);
+  if (tx.state().jobs.at(id).desired == JobDesired::kRun) queue_again(tx, id);
 }
 
 void queue_again(Transaction& tx, JobId id) {
@@ -119,6 +132,7 @@ void finish_job(Transaction& tx, JobId id, JobPhase phase, JobReason reason, std
   release_all(tx, id, release);
   forget_claims(tx, id, release);
   end_round(tx, id);
+  tx.job(id).yields_to = JobId();
   transition(tx, id, phase, reason, std::move(detail));
   tx.volatile_state().timers.erase(id);
   look_through_soon(tx);

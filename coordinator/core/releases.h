@@ -23,6 +23,12 @@ void go_forward(Transaction& tx, JobId id);
 // unfinished round is given up, which begins a new epoch.
 void pause_job(Transaction& tx, JobId id);
 
+// Nothing of it is under way that a checkpoint does not have already.
+bool pauses_at_once(const State& state, const JobRecord& job);
+
+// As pause_job(); a job that is to run is queued again at once.
+void give_devices_up(Transaction& tx, JobId id);
+
 // A paused job waits for devices again, with a clean slate of failures.
 void queue_again(Transaction& tx, JobId id);
 

@@ -58,8 +58,8 @@ void remove(Transaction& tx, const RemoveJob& command) {
 void on_remove_job(Transaction& tx, const RemoveJob& command) {
   const JobRecord* job = tx.state().jobs.find(command.job);
   if (job == nullptr || job->removed_at.ns != 0) {
-    return tx.reply(command.request,
-                    Error{Code::kNotFound, "there is no " + to_string(command.job), kField, ""});
+    return tx.reply(command.request, Error{Code::kNotFound, "there is no " + to_string(command.job),
+                                           kField, "`shoal job ls` lists the jobs"});
   }
   if (!is_terminal(job->phase)) {
     return tx.reply(command.request,

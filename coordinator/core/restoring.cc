@@ -354,7 +354,7 @@ void go_on_without(Transaction& tx, JobId id, const std::vector<Claim>& claims) 
     tell(tx, id, job.committed_round,
          "it knew round " + std::to_string(known) + ", " + why + "; continuing from " + from);
   }
-  if (job.desired == JobDesired::kPause && job.phase != JobPhase::kPaused) pause_job(tx, id);
+  if (is_to_let_go(job) && job.phase != JobPhase::kPaused) give_devices_up(tx, id);
 }
 
 bool is_newer(const CheckpointRecord* cut, const RoundKey& key) {
@@ -397,6 +397,7 @@ void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
     record.spec.name += "-" + std::to_string(held.job.n);  // submitted again meanwhile
   }
   record.outer_lr = held.spec.sync.outer().lr;
+  record.priority = held.spec.swarm.priority;
   record.created_at = tx.now();
   const JobId id = tx.add(std::move(record)).id;
   tx.volatile_state().timers.put(id, {});

@@ -148,7 +148,8 @@ class Cluster {
   virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
   virtual void pause(JobId job, std::function<void(Answer)> done) = 0;
   virtual void resume(JobId job, std::function<void(Answer)> done) = 0;
-  virtual void change(JobId job, double outer_lr, std::function<void(Answer)> done) = 0;
+  // `command` is without its request.
+  virtual void change(ChangeJob command, std::function<void(Answer)> done) = 0;
 
   // An ended one. `aside`: those of its checkpoints that were set aside, as a Reader has them.
   virtual void remove_job(JobId job, std::vector<CheckpointRecord> aside,

@@ -118,9 +118,10 @@ void add_span(CLI::App& app, const std::string& flag, Duration& value, const std
 void describe_space(CLI::App& app, Options& options, HistoryRules& history) {
   add_gib(app, "--copies-max-gib", options.copies_max, 1e5,
           "Memory of each agent for copies of other stages (checkpoint.buddies); 0: none");
-  add_gib(app, "--checkpoints-max-gib", options.checkpoints_max, 1e9,
-          "Disk that the checkpoints of all jobs may take; what nobody needs goes first; 0: no "
-          "limit");
+  add_gib(
+      app, "--checkpoints-max-gib", options.checkpoints_max, 1e9,
+      "Disk that the checkpoints of all jobs may take; those not needed are deleted first; 0: no "
+      "limit");
   add_span(app, "--keep-ended", options.keep_ended, "0",
            "How long an ended job keeps checkpoints beside its final and newest one: 12h, 30d; 0: "
            "for ever");
@@ -258,6 +259,9 @@ void describe(CLI::App& app, Config& config, std::vector<std::string>& roots,
       "job rolls back to that");
   add_seconds(app, "--gather-window-s", config.core.gather_window,
               "How long a job waits for late agents once it could start");
+  add_seconds(
+      app, "--preempt-after-s", config.core.preempt_after,
+      "How long a job lacks min_replicas before it takes devices of jobs of lower priority");
   describe_quotas(app, quotas);
   describe_files(app, config);
   describe_limits(app, config.core);
@@ -279,7 +283,8 @@ std::string flag_of(const std::string& pointer) {
       {"/heartbeat_every", "--heartbeat-s"},
       {"/lease", "--lease-s"},
       {"/rollback_wait_max", "--rollback-wait-s"},
-      {"/gather_window", "--gather-window-s"}};
+      {"/gather_window", "--gather-window-s"},
+      {"/preempt_after", "--preempt-after-s"}};
   for (const LimitFlag& limit : kLimitFlags) {
     if (pointer == limit.pointer) return limit.flag;
   }

@@ -142,7 +142,7 @@ TEST_F(ImpatientLogQueryBrokerTest, AnAgentThatIsSilentIsGivenUp) {
   auto page = ask_until_known(AgentId(2));
   const v1::LogQuestion late = logs.hear();
   EXPECT_EQ(page.get().error().code, Code::kDeadlineExceeded);
-  logs.say(late.id(), kPage);  // nobody waits for it; the next question is answered all the same
+  logs.say(late.id(), kPage);  // nobody waits for it; the next question is answered nevertheless
   auto next = ask(AgentId(2));
   logs.say(logs.hear().id(), LogPage{});
   EXPECT_EQ(*next.get(), LogPage{});

@@ -271,8 +271,11 @@ void Runtime::resume(JobId job, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(ResumeJob{id, job}); });
 }
 
-void Runtime::change(JobId job, double outer_lr, std::function<void(Answer)> done) {
-  request(std::move(done), [&](RequestId id) { return Input(ChangeJob{id, job, outer_lr}); });
+void Runtime::change(ChangeJob command, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) {
+    command.request = id;
+    return Input(command);
+  });
 }
 
 void Runtime::remove_job(JobId job, std::vector<CheckpointRecord> aside,

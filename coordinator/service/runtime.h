@@ -61,7 +61,7 @@ class Runtime final : public Cluster, public InputPort {
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void pause(JobId job, std::function<void(Answer)> done) override;
   void resume(JobId job, std::function<void(Answer)> done) override;
-  void change(JobId job, double outer_lr, std::function<void(Answer)> done) override;
+  void change(ChangeJob command, std::function<void(Answer)> done) override;
   void remove_job(JobId job, std::vector<CheckpointRecord> aside,
                   std::function<void(Answer)> done) override;
   void command_checkpoint(CommandCheckpoint command, std::function<void(Answer)> done) override;

@@ -29,7 +29,7 @@ Digest read_digest(const Json& json) {
   const auto text = json.get<std::string>();
   if (text.empty()) return {};
   const auto digest = parse_digest(text);
-  if (!digest) refuse_json("no digest: " + text);
+  if (!digest) refuse_json("not a digest: " + text);
   return *digest;
 }
 

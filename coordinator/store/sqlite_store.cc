@@ -36,8 +36,9 @@ Status refuse_emptied(const std::string& folder) {
   const bool empty = std::filesystem::is_regular_file(path, unseen) && file_size(path) < kPageMin;
   if (!empty || !std::filesystem::exists(folder + "/telemetry.db", unseen)) return {};
   if (file_size(path + "-wal") > 0) return {};  // where everything still is
-  return Error{Code::kDataLoss, "the file is empty, although the folder was in use", path,
-               "restore it from a backup (docs/backup.md), or delete it to begin anew"};
+  return Error{
+      Code::kDataLoss, "the file is empty, although the folder was in use", path,
+      "restore it from a backup (docs/backup.md), or delete it to start with an empty one"};
 }
 
 // Pages that SQLite cannot read are found before anything is told from the others, as long as that

@@ -229,7 +229,7 @@ TEST_F(SqliteStoreTest, AFileThatWasEmptiedIsNotTakenForANewOne) {
   const auto opened = Store::open(folder_.path());
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code, Code::kDataLoss);
-  EXPECT_THAT(opened.error().remedy, HasSubstr("delete it to begin anew"));
+  EXPECT_THAT(opened.error().remedy, HasSubstr("delete it to start with an empty one"));
   std::filesystem::remove(folder_.path() + "/state.db");
   EXPECT_TRUE(Store::open(folder_.path()).ok());
 }

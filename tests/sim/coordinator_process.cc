@@ -164,6 +164,7 @@ void CoordinatorProcess::submit(const JobSpec& spec) {
   sim_.observe(&Checker::submitted, spec);
   JobSpec told = spec;
   if (sim_.misbehave(Bug::kMinReplicasIgnored)) told.swarm.min_replicas = 1;
+  if (sim_.misbehave(Bug::kPriorityIgnored)) told.swarm.priority = kPriorityDefault;
   SubmitJob command{RequestId{++requests_}, told, false};
   command.lease_unit = lease_unit_of(spec);
   input(command);

@@ -24,7 +24,7 @@ enum class Fault {
   kTrainerCrash,
   kCoordinatorCrash,     // at any moment
   kCrashBetweenEffects,  // the coordinator dies between two effects of one step
-  kAgentPause,           // SIGSTOP, later SIGCONT, old beliefs
+  kAgentPause,           // SIGSTOP, later SIGCONT, with its old state
   kTrainerPause,
   kPartitionCoordinator,  // an agent and the coordinator, both ways
   kPartitionOneWay,       // only one direction is lost
@@ -38,7 +38,7 @@ enum class Fault {
   kUserCancel,
   kAgentDrain,    // SIGTERM: it leaves in order, and comes back later
   kReplicaError,  // a trainer gives up its replica (out of memory, …) and lives on
-  // The operator takes an agent out of work, and puts it back later.
+                  // The operator takes an agent out of service, and puts it back later.
   kOperatorCordon,
   kOperatorDrain,
   // A device has less memory than its agent said: a replica runs out, and any as large later.

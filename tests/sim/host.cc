@@ -277,7 +277,7 @@ CheckpointFiles Host::on_the_way(CheckpointFiles files, const char* where) {
 
 void Host::fetch(const FetchCheckpoint& effect) {
   process_.after(sim_.options.upload_time, [this, effect] {
-    const CheckpointFiles* files = coordinator_.files(effect.part);
+    const CheckpointFiles* files = coordinator_.files({effect.part.checkpoint, effect.part.stage});
     const bool reachable = coordinator_.answers() && !network_.blocked(index_);
     if (!reachable || files == nullptr) {
       const Code code = reachable ? Code::kNotFound : Code::kUnavailable;

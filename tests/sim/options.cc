@@ -106,6 +106,14 @@ void draw_retention(SimOptions& o, Prng prng) {
   if (prng.chance(0.3)) o.coordinator.keep_ended = between(prng, seconds(1), seconds(60));
 }
 
+// A backup that is put back may know neither the first job nor its checkpoint.
+void draw_more(SimOptions& o, Prng prng) {
+  const bool restores =
+      o.mean_of(Fault::kRestoreUnderAgents).ns > 0 || o.mean_of(Fault::kRestoreAlone).ns > 0;
+  const std::int64_t rounds = prng.range(2, 20);
+  if (prng.chance(0.3) && !restores) o.more_rounds = rounds;
+}
+
 // From a generator of their own, so that the other draws stay alike.
 void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   const auto draw = [&](Fault fault, double exists, Duration mean) {
@@ -272,6 +280,21 @@ void draw_groups(JobOptions& job, Prng prng) {
   if (sync.algorithm == SyncAlgorithm::kDiloco) sync.outer.momentum = 0.5;
 }
 
+// In half of the runs with several jobs each has a priority of its own, and wants so much at times
+// that not all can run together. Drawn from Prngs of their own, so that the other draws stay alike.
+void draw_priority(const SimOptions& o, JobOptions& job, int index) {
+  Prng run(mix_seed(o.seed, 0x9210a1)), own(mix_seed(o.seed, 0x9210b000 + index));
+  if (o.jobs < 2 || !run.chance(0.5)) return;
+  const auto turn = run.range(0, o.jobs - 1);
+  job.swarm.priority = 20 + 25 * ((index + turn) % o.jobs);
+  const std::int64_t most = std::min(3, o.hosts * o.devices_per_host - 1);
+  const bool can = job.swarm.stages == 1 && job.sync.algorithm != SyncAlgorithm::kNone &&
+                   job.swarm.min_replicas < most;
+  if (!can || !own.chance(0.6)) return;
+  job.swarm.min_replicas = own.range(job.swarm.min_replicas + 1, most);
+  job.swarm.max_replicas = std::max(job.swarm.max_replicas, job.swarm.min_replicas);
+}
+
 // More than half of the jobs keep the butterfly.
 void draw_reduce(JobOptions& job, Prng& prng) {
   SyncOptions& sync = job.sync;
@@ -327,6 +350,9 @@ SimOptions draw_options(std::uint64_t seed, FaultSet set) {
   draw_retention(o, Prng(mix_seed(seed, 0x2e7e47)));
   draw_later_faults(o, Prng(mix_seed(seed, 0xfa2717)), set);
   draw_ambushes(o, Prng(mix_seed(seed, 0xa3b05)));
+  draw_more(o, Prng(mix_seed(seed, 0x3023)));
+  Prng claims(mix_seed(seed, 0xc1a135));
+  o.coordinator.preempt_after = between(claims, seconds(0), seconds(12));
   return o;
 }
 
@@ -404,6 +430,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
   draw_audit(job, Prng(mix_seed(o.seed, 0xa0d170 + static_cast<std::uint64_t>(index))));
   draw_buddies(job, Prng(mix_seed(o.seed, 0xb0dd1e + static_cast<std::uint64_t>(index))));
+  draw_priority(o, job, index);
   SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
   return spec_of(job);
 }

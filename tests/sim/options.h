@@ -22,6 +22,7 @@ struct SimOptions {
   int devices_per_host = 1;
   int reducers = 0;  // further hosts, after the others, that only average
   int jobs = 1;
+  std::int64_t more_rounds = 0;    // of a job that continues the first one; 0: there is none
   std::int64_t values = 32;        // parameters of the model
   Duration safety = seconds(240);  // how long faults strike
 

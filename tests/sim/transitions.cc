@@ -81,6 +81,7 @@ constexpr const char* kExpected[] = {
     "eager step taken",
     "eager step unknown",
     "event checkpoints_over_budget",
+    "event job_preempted",
     "event replica_absent",
     "job finalizing completed",
     "job finalizing paused",

@@ -11,6 +11,25 @@ namespace shoal::sim {
 
 namespace {
 constexpr std::int64_t kEventBudget = 3'000'000;
+constexpr int kLooksMax = 1'000;  // of a user who waits for a job
+
+const coordinator::JobRecord* job_named(const Tables& tables, const std::string& name) {
+  for (const auto& [id, job] : tables.jobs) {
+    if (job.spec.name == name) return &job;
+  }
+  return nullptr;
+}
+
+const coordinator::CheckpointRecord* newest_stored(const Tables& tables, JobId job) {
+  const coordinator::CheckpointRecord* newest = nullptr;
+  for (const auto& [id, checkpoint] : tables.checkpoints) {
+    const bool stored = checkpoint.state == coordinator::CheckpointState::kStored;
+    if (checkpoint.key.job != job || !stored) continue;
+    if (newest == nullptr || newest->key < checkpoint.key) newest = &checkpoint;
+  }
+  return newest;
+}
+
 }  // namespace
 
 World::World(const SimOptions& options, Bug bug, bool print_trace)
@@ -141,7 +160,30 @@ void World::schedule_users() {
     const Instant at = kStart + (i == 0 ? seconds(1) : Duration{prng_.range(0, span)});
     sim_.queue.at(at, [this, spec] { submit(spec); });
     in_groups_ |= outer_opt::averages_in_groups(spec.sync);
+    if (i > 0 || sim_.options.more_rounds == 0) continue;
+    continued_ = spec;
+    sim_.queue.at(at + seconds(2), [this] { ask_for_more(kLooksMax); });
   }
+}
+
+// A user who looks every few seconds has a completed job continued by another one, unless nothing
+// of it is kept.
+void World::ask_for_more(int looks) {
+  const auto* job = job_named(tables(), continued_->name);
+  JobSpec more = *continued_;
+  more.name += "-more";
+  const bool over = job != nullptr && is_terminal(job->phase);
+  const bool completed = over && job->phase == coordinator::JobPhase::kCompleted;
+  const auto* cut = completed ? newest_stored(tables(), job->id) : nullptr;
+  const bool in_vain = (over && cut == nullptr) || looks == 0;
+  if (in_vain || job_named(tables(), more.name) != nullptr) return continued_.reset();
+  if (over && coordinator_.answers()) {
+    const Steps further(sim_.options.more_rounds * more.sync.every().count());
+    more.train.continue_from = to_string(cut->id);
+    more.train.steps = cut->step + further;
+    coordinator_.submit(more);
+  }
+  sim_.queue.after(seconds(3), [this, looks] { ask_for_more(looks - 1); });
 }
 
 // A user tries again while the coordinator is away.
@@ -228,6 +270,10 @@ void World::replace_frozen() {
     if (is_terminal(job.phase)) continue;
     needed += job.spec.swarm.min_replicas * job.spec.swarm.stages;
   }
+  const auto* first = continued_ ? job_named(tables(), continued_->name) : nullptr;
+  if (first != nullptr && is_terminal(first->phase)) {  // another one takes its place
+    needed += first->spec.swarm.min_replicas * first->spec.swarm.stages;
+  }
   if (devices >= needed) return;
   for (auto& host : hosts_) {
     if (!host->frozen()) continue;
@@ -268,7 +314,7 @@ void World::run_phases() {
   recovery_ = sim_.now() - healed;
   sim_.observe(&Checker::progress_due, tables());
   if (sim_.broken) return;
-  const auto over = [this] { return all_jobs_over(); };
+  const auto over = [this] { return all_jobs_over() && !continued_; };
   run_until(over, sim_.options.completion_limit());
   if (sim_.broken) return;
   sim_.observe(&Checker::completion_due, tables());

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,7 @@ class World final : public Census {
   bool step_until(Instant end);  // false: a broken invariant
   void schedule_users();
   void submit(const JobSpec& spec);
+  void ask_for_more(int looks);
   void heal();
   void heal_hosts();
   Instant out_since(const Host& host) const;
@@ -74,7 +76,8 @@ class World final : public Census {
   std::unique_ptr<Host> twin_;
   Prng prng_;
   Duration restart_delay_ = seconds(2), recovery_;
-  bool in_groups_ = false;  // a job averages in groups
+  bool in_groups_ = false;            // a job averages in groups
+  std::optional<JobSpec> continued_;  // the job that is to be continued, until it is
 };
 
 }  // namespace shoal::sim

@@ -121,7 +121,7 @@ async function endsInTheMiddle(browser, alone) {
   people.sessions.clear();
   await until(`${name}: it ends again`, 9000, says(page, 'Your login has ended'));
   await logIn(page, 'ben');
-  await until(`${name}: somebody else begins anew`, 4000, async () => !['', '# half a job'].includes(await editor.inputValue()));
+  await until(`${name}: somebody else starts over`, 4000, async () => !['', '# half a job'].includes(await editor.inputValue()));
   check(`${name}: without an error`, errors.length === 0, errors.join('; '));
   await context.close();
   fixture.stop();
@@ -186,8 +186,8 @@ async function tokens(browser) {
   const fixture = await startFixture(kSmall), { people } = fixture.world;
   const page = await openAs(browser, fixture, 'admin', '/tokens');
   await until('an admin sees the tokens', 4000, says(page, 'prometheus'));
-  check('but not those that work no more', !(await text(page)).includes('thrown'));
-  await page.getByLabel('also 2 tokens that work no more').check();
+  check('but not those that no longer work', !(await text(page)).includes('thrown'));
+  await page.getByLabel('also 2 tokens that no longer work').check();
   await until('unless asked', 2000, says(page, 'thrown'));
   await page.getByLabel('Name of the person').fill('new person');
   await page.getByRole('button', { name: 'Make the token' }).click();

@@ -105,7 +105,7 @@ async function checkDrain(browser) {
   await page.getByRole('button', { name: 'Drain', exact: true }).click();
   await eventually('a drained agent has no replica after the next commit', 30_000, async () => (await text(page)).includes('None: it is free'));
   if (shots) await page.screenshot({ path: join(shots, 'drained.png'), fullPage: true });
-  await page.getByRole('button', { name: 'Put it back to work' }).click();
+  await page.getByRole('button', { name: 'Put it back into service' }).click();
   await eventually('put back, it gets one again', 30_000, async () => /rep_\d+/.test(await page.locator('main table').nth(1).innerText()));
   await page.context().close();
 }

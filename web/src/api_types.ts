@@ -105,6 +105,7 @@ export interface JobSpec {
     activations: 'fp32' | 'bf16' | 'int8';
     recompute: 'keep' | 'recompute';
     schedule: 'flush' | '1f1b' | '2bw';
+    priority: number;
   };
   checkpoint: {
     [key: string]: SpecValue;
@@ -139,7 +140,7 @@ export interface JobProgress {
 export interface JobStatus {
   phase: 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'finalizing' | 'paused' | 'completed' | 'cancelled' | 'failed';
   desired: 'run' | 'pause' | 'cancel';
-  reason: 'none' | 'no_agents' | 'no_device_fits' | 'waiting_for_replicas' | 'loading' | 'running' | 'reconnecting' | 'below_min_replicas' | 'last_replica_lost' | 'waiting_for_absent' | 'restoring' | 'final_checkpoint' | 'pausing' | 'paused_by_user' | 'checkpoint_failing' | 'finished' | 'cancelled_by_user' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'too_many_failures';
+  reason: 'none' | 'no_agents' | 'no_device_fits' | 'waiting_for_replicas' | 'loading' | 'running' | 'reconnecting' | 'below_min_replicas' | 'last_replica_lost' | 'waiting_for_absent' | 'restoring' | 'final_checkpoint' | 'pausing' | 'paused_by_user' | 'checkpoint_failing' | 'finished' | 'cancelled_by_user' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'too_many_failures' | 'preempted' | 'higher_priority';
   detail: string;
   progress: JobProgress;
   outer_lr: number;
@@ -165,6 +166,8 @@ export interface JobStatus {
   committed_at: string | null;
   finished_at: string | null;
   not_run_by?: string[];
+  priority?: number;
+  yields_to?: string | null;
 }
 
 export interface Job {

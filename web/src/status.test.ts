@@ -233,6 +233,24 @@ describe('an agent that is lost', () => {
   });
 });
 
+describe('a job that fails', () => {
+  const told = (seq: number, second: number, kind: string, job = 'job_1', severity: ClusterEvent['severity'] = 'warning'): ClusterEvent =>
+    ({ seq, at: at(second), severity, kind, job, agent: kind === 'job_phase' ? null : `agt_${seq}`, replica: null, round: null, message: `${kind} ${job}` });
+
+  it('is one failure with its replicas', () => {
+    const failed = told(5, 112, 'job_phase', 'job_1', 'error');
+    const replicas = [1, 2, 3, 4].map((seq) => told(seq, 108 + seq, 'replica_failed'));
+    expect(oneEach([failed, ...replicas])).toEqual([{ ...failed, at: at(109) }]);
+  });
+  it('does not take along what failed long before, in another job or with a lost agent', () => {
+    const events = [
+      told(6, 112, 'job_phase', 'job_1', 'error'), told(5, 111, 'replica_failed', 'job_2'), told(4, 110, 'replica_failed'),
+      { ...told(3, 109, 'agent_gone'), job: null, agent: 'agt_4' }, told(2, 20, 'replica_failed'), told(1, 10, 'job_phase'),
+    ];
+    expect(oneEach(events).map((one) => one.message)).toEqual(['job_phase job_1', 'replica_failed job_2', 'agent_gone job_1', 'replica_failed job_1', 'job_phase job_1']);
+  });
+});
+
 describe('the verdict on a new job', () => {
   const data = { checked: true, problem: null, remedy: null };
   it('is green only where nothing is noted', () => {

@@ -390,42 +390,52 @@ export function isFailure(event: ClusterEvent): boolean {
   return event.severity !== 'info' || kChecked.includes(event.kind);
 }
 
-// One agent that is lost is told by several events: its connection, each of its replicas, itself.
+// Several events tell of one failure. An agent that is lost: its connection, each of its replicas, itself. A job that
+// fails: each of its replicas, itself.
 const kOfTheAgent = ['agent_disconnected', 'agent_gone'];
-const kOfItsReplicas = ['replica_absent', 'replica_failed'];
+const kOfReplicas = ['replica_absent', 'replica_failed'];
 const kOneSpellMs = 60_000; // from the first of them to the last
 const kReplicaSlackMs = 5_000; // a replica may fail a little before its agent is missed
 
 interface Spell {
-  first: ClusterEvent;
-  said: ClusterEvent; // says it best: the newest about the agent itself
+  said: ClusterEvent; // says it best: the newest about the agent or the job itself
   from: number;
   to: number;
 }
 
-// The failures that the events tell of, newest first: one for each agent that was lost, however many events say so. The
-// time is that of the first, the words are those of the last one about the agent.
-export function oneEach(events: ClusterEvent[]): ClusterEvent[] {
-  const time = (event: ClusterEvent) => millis(event.at) ?? 0;
+const timeOf = (event: ClusterEvent) => millis(event.at) ?? 0;
+const failedJob = (event: ClusterEvent) => (event.kind === 'job_phase' && event.severity === 'error' ? event.job : null);
+const lostAgent = (event: ClusterEvent) => (kOfTheAgent.includes(event.kind) ? event.agent : null);
+
+// By the id of the agent or the job.
+function spellsIn(oldestFirst: ClusterEvent[]): Map<string, Spell[]> {
   const spells = new Map<string, Spell[]>();
-  const oldestFirst = [...events].sort((a, b) => a.seq - b.seq);
+  const add = (id: string, spell: Spell) => spells.set(id, [...(spells.get(id) ?? []), spell]);
   for (const event of oldestFirst) {
-    if (event.agent === null || !kOfTheAgent.includes(event.kind)) continue;
-    const known = spells.get(event.agent) ?? [], last = known[known.length - 1], at = time(event);
+    const at = timeOf(event), agent = lostAgent(event), job = failedJob(event);
+    const last = agent === null ? undefined : spells.get(agent)?.slice(-1)[0];
     if (last !== undefined && at - last.from < kOneSpellMs) Object.assign(last, { said: event, to: at });
-    else known.push({ first: event, said: event, from: at, to: at });
-    spells.set(event.agent, known);
+    else if (agent !== null) add(agent, { said: event, from: at, to: at });
+    else if (job !== null) add(job, { said: event, from: at - kOneSpellMs, to: at });
   }
-  const spellOf = (event: ClusterEvent) =>
-    event.agent === null ? undefined : spells.get(event.agent)?.find((one) => time(event) >= one.from - kReplicaSlackMs && time(event) <= one.to + kReplicaSlackMs);
+  return spells;
+}
+
+// The failures that the events tell of, newest first: one for each agent that was lost and each job that failed, however
+// many events say so. The time is that of the first event, the text that of the last one about the agent or the job.
+export function oneEach(events: ClusterEvent[]): ClusterEvent[] {
+  const oldestFirst = [...events].sort((a, b) => a.seq - b.seq);
+  const spells = spellsIn(oldestFirst);
+  const spellOf = (event: ClusterEvent, id: string | null) =>
+    id === null ? undefined : spells.get(id)?.find((one) => timeOf(event) >= one.from - kReplicaSlackMs && timeOf(event) <= one.to + kReplicaSlackMs);
   const told = new Set<Spell>();
   return oldestFirst
     .flatMap((event) => {
-      const spell = [...kOfTheAgent, ...kOfItsReplicas].includes(event.kind) ? spellOf(event) : undefined;
+      const spell = kOfReplicas.includes(event.kind) ? spellOf(event, event.agent) ?? spellOf(event, event.job) : spellOf(event, lostAgent(event) ?? failedJob(event));
       if (spell === undefined) return [event];
       if (told.has(spell)) return [];
       told.add(spell);
-      return [{ ...spell.said, at: spell.first.at }];
+      return [{ ...spell.said, at: event.at }];
     })
     .reverse();
 }

@@ -12,7 +12,7 @@ export async function loginStands(): Promise<boolean> {
 export const kStreamEvents = ['coordinator_started', 'agent_joined', 'agent_returned', 'agent_disconnected', 'agent_gone', 'agent_revoked', 'agent_forgotten',
   'agent_refused', 'agent_cordoned', 'agent_uncordoned', 'agent_draining', 'agent_drained', 'agent_quarantined',
   'agent_quarantine_ended', 'device_too_small', 'program_not_run',
-  'job_submitted', 'job_changed', 'job_phase', 'job_rolled_back', 'job_restored', 'job_removed', 'stage_restored_from_copy',
+  'job_submitted', 'job_changed', 'job_preempted', 'job_phase', 'job_rolled_back', 'job_restored', 'job_removed', 'stage_restored_from_copy',
   'replica_assigned', 'replica_moved', 'replica_serving', 'replica_absent', 'replica_returned', 'replica_failed',
   'join_slow', 'join_refused', 'source_refused',
   'round_frozen', 'round_attempt', 'round_committed', 'round_aborted', 'round_stragglers',

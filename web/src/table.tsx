@@ -30,7 +30,7 @@ interface RowProps<T> {
   columns: Column<T>[];
 }
 
-// Rendered anew for another record or other columns only: a table is scrolled and refreshed often.
+// Rendered again only for another record or other columns: a table is scrolled and refreshed often.
 class Cells<T> extends Component<RowProps<T>> {
   override shouldComponentUpdate(next: RowProps<T>) {
     return next.row !== this.props.row || next.columns !== this.props.columns;
@@ -90,7 +90,7 @@ const kAllRows = 40; // longer tables hold only the rows that are seen
 const kRowPx = 34; // of .scroll.long tr
 const kBeyond = 3; // rows kept above and below
 const kStepPx = 4 * kRowPx; // scrolled before other rows are made
-const kCellsPerFrame = 64; // made anew at a time: a frame that makes more comes late
+const kCellsPerFrame = 64; // made at a time: a frame that makes more comes late
 
 const kLooked = 200; // rows, evenly spread, among which the widest are sought
 
@@ -166,7 +166,7 @@ interface Span {
 }
 
 // Rows [first, last) a step nearer to the wanted ones: without those that are not wanted, or with at most `most` rows
-// more. Never both: then nodes that stay would be moved. After a jump it begins anew with those in sight.
+// more. Never both: then nodes that stay would be moved. After a jump it starts over with those in sight.
 export function toward(shown: Span, wanted: Span, most: number): Span {
   const kept = { first: Math.max(shown.first, wanted.first), last: Math.min(shown.last, wanted.last) };
   if (kept.first >= kept.last) {

@@ -66,7 +66,7 @@ void remove(Transaction& tx, const CommandCheckpoint& command) {
   auto breaks = what_breaks(tx.state(), tx.state().checkpoints.at(id));
   if (!breaks.empty() && !command.force) {
     const Error error{Code::kConflict, to_string(id) + " is needed", kField,
-                      "keep it, or remove it all the same with --force"};
+                      "keep it, or delete it anyway with --force"};
     return tx.reply(command.request, error, std::move(breaks));
   }
   const JobId job = tx.state().checkpoints.at(id).key.job;
@@ -92,8 +92,8 @@ void on_unknown(Transaction& tx, const CommandCheckpoint& command) {
     return tx.reply(command.request,
                     not_stored(stored, "`shoal checkpoint ls` lists those that are"));
   }
-  tx.reply(command.request,
-           Error{Code::kNotFound, to_string(stored.id) + " is not there any more", kField, ""});
+  tx.reply(command.request, Error{Code::kNotFound, to_string(stored.id) + " is gone", kField,
+                                  "`shoal checkpoint ls` lists those that are stored"});
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(CheckpointCommands, ForceRemovesWhatIsNeeded) {
   Asked rig;
   EXPECT_TRUE(rig.ask(rig.newer, CheckpointVerb::kRemove, true).result.ok());
   EXPECT_THAT(rig.deleted, ElementsAre(rig.newer));
-  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining) << "the job goes on";
+  EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining) << "the job continues";
 }
 
 TEST(CheckpointCommands, OneThatIsNotStoredIsNeitherPinnedNorRemoved) {
@@ -85,7 +85,7 @@ TEST(CheckpointCommands, OneThatIsNotStoredIsNeitherPinnedNorRemoved) {
   EXPECT_THAT(rig.refused(rig.ask(pending, CheckpointVerb::kRemove, true)), IsEmpty());
 }
 
-// The core does not keep damaged ones; their files take space all the same.
+// The core does not keep damaged ones; their files still take space.
 TEST(CheckpointCommands, OneThatWasSetAsideIsRemovedByItsRecord) {
   Asked rig;
   CheckpointRecord aside = rig.state().checkpoints.at(rig.older);

@@ -152,7 +152,7 @@ void say_stored_again(Transaction& tx, JobId id) {
   set_reason(tx, id,
              job.phase == JobPhase::kTraining ? JobReason::kRunning
              : is_trained(job)                ? JobReason::kFinalCheckpoint
-                                              : JobReason::kPausing);
+                                              : why_let_go(job));
 }
 
 // As fail_part(), of a part whose writer lives.

@@ -61,11 +61,12 @@ std::string reason_text(const Transaction& tx, DeletionReason reason) {
 void tell_budget(Transaction& tx, const RetentionDecision& decision) {
   bool& told = tx.volatile_state().over_budget;
   if (decision.over && !told) {
-    tx.event(Severity::kWarning, event_kind::kCheckpointsOverBudget, {},
-             "checkpoints take " + size_words(decision.kept) + " of " +
-                 size_words(tx.options().checkpoints_max) +
-                 " (--checkpoints-max-gib), and each of them is needed; jobs go on storing. Delete "
-                 "some with `shoal checkpoint rm`, or raise the budget");
+    tx.event(
+        Severity::kWarning, event_kind::kCheckpointsOverBudget, {},
+        "checkpoints take " + size_words(decision.kept) + " of " +
+            size_words(tx.options().checkpoints_max) +
+            " (--checkpoints-max-gib), and each of them is needed; jobs continue to store. Delete "
+            "some with `shoal checkpoint rm`, or raise the budget");
   }
   told = decision.over;
 }

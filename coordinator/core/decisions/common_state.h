@@ -1,12 +1,10 @@
-// What the replicas of a stage hold after an outer step, decided from what they say: all must hold
-// the same anchor and outer momentum, bit for bit.
+// Decides from the replicas' claims which state a stage holds after an outer step: all its replicas
+// must hold the same anchor and outer momentum, bit for bit.
 //
-// Most of them are right. Where as many say one thing as another, the digests themselves say
-// nothing; who is right can be proved by what the step was made of. A claim is proved when its
-// replica took the step from the anchor and the momentum that were recorded before it and added the
-// average that was committed: the step is arithmetic with one result. When nobody has a proof, or
-// proofs contradict each other, nobody can be told apart, and the stage must not continue from
-// either. Where nobody who is here has one, a claim of one who is not counts when it is proved.
+// The majority is right. In a tie the digests alone decide nothing, but a claim can be proved: its
+// replica took the step from the recorded anchor and momentum and added the committed average, and
+// the step is arithmetic with one result. When no claim is proved, or proved claims contradict each
+// other, the stage must not continue from any of them.
 #pragma once
 
 #include <vector>
@@ -23,19 +21,19 @@ struct StateClaim {
 };
 
 enum class StateVerdict {
-  kAgreed,    // all the same
-  kMajority,  // more than any other
-  kProved,    // of those that are said by as many, one is proved
-  kUndecided  // no state: all are to go
+  kAgreed,    // all claims are equal
+  kMajority,  // one state has more claims than any other
+  kProved,    // a tie, in which one state is proved
+  kUndecided  // no state: all replicas must be released
 };
 
 struct StateDecision {
   StateVerdict verdict = StateVerdict::kAgreed;
   Digest anchor, momentum;
-  std::vector<ReplicaId> odd;  // who holds something else, in the order of the claims
+  std::vector<ReplicaId> odd;  // those that hold another state, in the order of the claims
 };
 
-// Not of nobody.
+// `claims` must not be empty.
 StateDecision decide_state(const std::vector<StateClaim>& claims);
 
 }  // namespace shoal::coordinator

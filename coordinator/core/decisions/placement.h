@@ -1,5 +1,5 @@
-// Which free devices shall hold the next replicas of a job, of which stage, and which replicas
-// shall change their stage? Pure decisions: jobs.cc and replicas/placing.cc carry them out.
+// Decides which free devices get the next replicas of a job, of which stage, and which replicas
+// change their stage. Pure decisions: jobs.cc and replicas/placing.cc carry them out.
 //
 // One stage: every free device that fits, up to swarm.max_replicas, the fastest first. A pipeline
 // is cut when it starts: the planner of swarm/core places it over the free devices, all at once or
@@ -35,7 +35,7 @@ struct FreeDevice {
   bool refused = false;  // this agent failed to load this job for a reason that will not go away
   bool resting = false;  // backing off after a failure
   std::vector<StageIndex> holds;  // of this job
-  double availability = 1;  // of its agent (health_record.h): plans reckon with speed times this
+  double availability = 1;        // of its agent (health_record.h): plans use speed times this
 };
 
 // A replica that is there or on its way.

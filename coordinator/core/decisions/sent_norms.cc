@@ -34,7 +34,7 @@ Belief of_parts(const SentNormsInput& input, ReplicaId member, const std::vector
                 double limit, double& sum) {
   for (const Word& word : words) sum += word.squares;
   if (sum <= limit) return Belief::kSound;
-  double without = 0;  // summed anew: what is left of a sum after the largest is taken out is not
+  double without = 0;  // summed again: what is left of a sum after the largest is taken out is not
   for (const Word& word : words) {
     if (&word != &loudest(words)) without += word.squares;
   }

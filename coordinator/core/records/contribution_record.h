@@ -25,7 +25,7 @@ enum class ContributionState {
   kFollowed,   // weight 0: it had nothing trained; reject_reason says why
   kServed,     // a reducer, which has nothing of its own
   kLost,       // excluded from the attempt that committed
-  kMoved,      // let go before the freeze: its device serves another stage
+  kMoved,      // released before the freeze: its device serves another stage
 };
 constexpr auto enumerators_of(Of<ContributionState>) {
   using enum ContributionState;

@@ -22,6 +22,7 @@ inline constexpr const char* kDeviceTooSmall = "device_too_small";
 inline constexpr const char* kProgramNotRun = "program_not_run";
 inline constexpr const char* kJobSubmitted = "job_submitted";
 inline constexpr const char* kJobChanged = "job_changed";
+inline constexpr const char* kJobPreempted = "job_preempted";
 inline constexpr const char* kJobRemoved = "job_removed";
 inline constexpr const char* kJobPhase = "job_phase";
 inline constexpr const char* kJobRolledBack = "job_rolled_back";

@@ -71,6 +71,8 @@ enum class JobReason {
   kDataInvalid,
   kModelDoesNotFit,
   kTooManyFailures,
+  kPreempted,       // its round is finished, its checkpoint stored, for a job of higher priority
+  kHigherPriority,  // jobs of higher priority have the devices that it could take, or get them next
 };
 constexpr auto enumerators_of(Of<JobReason>) {
   using enum JobReason;
@@ -94,7 +96,9 @@ constexpr auto enumerators_of(Of<JobReason>) {
                                  {kDataMissing, "data_missing"},
                                  {kDataInvalid, "data_invalid"},
                                  {kModelDoesNotFit, "model_does_not_fit"},
-                                 {kTooManyFailures, "too_many_failures"}});
+                                 {kTooManyFailures, "too_many_failures"},
+                                 {kPreempted, "preempted"},
+                                 {kHigherPriority, "higher_priority"}});
 }
 
 // One stage of a job's model and what its replicas hold after the last commit.
@@ -129,6 +133,8 @@ struct JobRecord {
   Instant committed_at;
   Steps committed_step;  // inner steps covered by committed rounds
   Tokens committed_tokens;
+  Steps begun_step;  // what the checkpoint had that it continues; 0: it began anew
+  Tokens begun_tokens;
   std::vector<JobStage> stages;  // the plan, fixed for the life of the job; empty until it is made
   std::int64_t view = 0;         // number of the last PipelineView
   std::int64_t routers = 0;      // the most that one of its rounds had; 0 before the first
@@ -149,6 +155,8 @@ struct JobRecord {
   // Zero: it was not. What else is stored of a removed job goes; this record stays, so that nobody
   // who comes late with a replica or files of it brings it back (removal.h).
   Instant removed_at;
+  std::int64_t priority = kPriorityDefault;  // the operator's (core/priority.h)
+  JobId yields_to = {};  // it gives its devices up for this job after its round; zero: it does not
   bool operator==(const JobRecord&) const = default;
 };
 constexpr auto fields_of(Of<JobRecord>) {
@@ -161,6 +169,7 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::outer_lr>("outer_lr"), field<&T::epoch>("epoch"),
       field<&T::committed_round>("committed_round"), field<&T::committed_at>("committed_at"),
       field<&T::committed_step>("committed_step"), field<&T::committed_tokens>("committed_tokens"),
+      field<&T::begun_step>("begun_step"), field<&T::begun_tokens>("begun_tokens"),
       field<&T::stages>("stages"), field<&T::view>("view"), field<&T::routers>("routers"),
       field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
       field<&T::lease_unit>("lease_unit"), field<&T::data>("data"),
@@ -169,10 +178,15 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::validation_round>("validation_round"), field<&T::bytes_sent>("bytes_sent"),
       field<&T::failures_in_row>("failures_in_row"), field<&T::balance_at>("balance_at"),
       field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"),
-      field<&T::removed_at>("removed_at"));
+      field<&T::removed_at>("removed_at"), field<&T::priority>("priority"),
+      field<&T::yields_to>("yields_to"));
 }
 static_assert(lists_every_field<JobRecord>());
 
 bool is_terminal(JobPhase phase);  // completed, cancelled, failed
+// Its round is finished, its state stored and its devices let go: the operator pauses it, or it
+// yields to a job of higher priority.
+bool is_to_let_go(const JobRecord& job);
+JobReason why_let_go(const JobRecord& job);  // kPausing or kPreempted
 
 }  // namespace shoal::coordinator

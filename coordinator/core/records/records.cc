@@ -21,6 +21,14 @@ bool is_terminal(JobPhase phase) {
          phase == JobPhase::kFailed;
 }
 
+bool is_to_let_go(const JobRecord& job) {
+  return job.desired == JobDesired::kPause || job.yields_to != JobId();
+}
+
+JobReason why_let_go(const JobRecord& job) {
+  return job.desired == JobDesired::kPause ? JobReason::kPausing : JobReason::kPreempted;
+}
+
 bool is_terminal(ReplicaState state) {
   return state == ReplicaState::kReleased || state == ReplicaState::kFailed;
 }

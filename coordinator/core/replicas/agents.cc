@@ -44,7 +44,7 @@ void record_violation(Transaction& tx, AgentId id, RejectReason reason) {
   AgentRecord& agent = tx.agent(id);
   const bool before = is_quarantined(agent);
   const HealthRecord next = after_violation(agent.health_record, reason, tx.now(), tx.options());
-  if (before) return;  // its last rounds, before its replicas are let go
+  if (before) return;  // its last rounds, before its replicas are released
   agent.health_record = next;
   if (!is_quarantined(agent)) return;
   const Duration time = agent.health_record.quarantined_until - tx.now();

@@ -32,7 +32,7 @@ void uncordon(Transaction& tx, AgentId id) {
   tx.agent(id).cordoned = false;
   if (draining) transition(tx, id, AgentState::kIdle);
   refresh_agent(tx, id);
-  say(tx, id, event_kind::kAgentUncordoned, "is put back to work");
+  say(tx, id, event_kind::kAgentUncordoned, "is back in service");
 }
 
 bool works(const State& state, AgentId agent) {
@@ -96,7 +96,8 @@ void on_command_agent(Transaction& tx, const CommandAgent& command) {
   if (command.verb == AgentVerb::kForget) return on_forget_agent(tx, command);
   const AgentRecord* agent = tx.state().agents.find(command.agent);
   if (agent == nullptr) {
-    const Error error{Code::kNotFound, "there is no " + to_string(command.agent), "agent", ""};
+    const Error error{Code::kNotFound, "there is no " + to_string(command.agent), "agent",
+                      "`shoal agent ls` lists the agents"};
     return tx.reply(command.request, error);
   }
   if (command.verb == AgentVerb::kRevoked) {

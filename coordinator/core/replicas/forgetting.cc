@@ -56,7 +56,7 @@ std::optional<Error> why_not(const State& state, const AgentRecord& agent) {
     if (!stage) continue;
     return refused("agent " + agent.name + " may hold the newest state of stage " +
                        std::to_string(*stage) + " of job " + job.spec.name +
-                       ", and nobody within reach does",
+                       ", and no agent within reach does",
                    "bring it back, wait until the job continues without it, or cancel the job");
   }
   return std::nullopt;
@@ -84,7 +84,8 @@ void forget(Transaction& tx, AgentId id) {
 void on_forget_agent(Transaction& tx, const CommandAgent& command) {
   const AgentRecord* agent = tx.state().agents.find(command.agent);
   if (agent == nullptr) {
-    const Error error{Code::kNotFound, "there is no " + to_string(command.agent), "agent", ""};
+    const Error error{Code::kNotFound, "there is no " + to_string(command.agent), "agent",
+                      "`shoal agent ls` lists the agents"};
     return tx.reply(command.request, error);
   }
   if (auto error = why_not(tx.state(), *agent)) return tx.reply(command.request, *error);

@@ -33,17 +33,22 @@ bool is_claimed(const State& state, AgentId agent, std::int32_t device) {
   });
 }
 
+bool is_of(const std::vector<JobId>& jobs, const ReplicaRecord& replica) {
+  return std::ranges::find(jobs, replica.job) != jobs.end();
+}
+
 // What this job may still use of the device; none: it belongs to another one, or to a job of one
 // stage, which uses devices as a whole.
 std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
                                        const std::vector<Bytes>& memory, const AgentRecord& agent,
-                                       const Device& device) {
+                                       const Device& device, const std::vector<JobId>& gone) {
   if (is_claimed(state, agent.id, device.index)) return std::nullopt;
   FreeDevice free{.agent = agent.id, .device = device.index};
   free.memory = believed_memory(agent, device);
   free.gflops = device.gflops;
   for (const auto& [id, replica] : state.replicas) {
     if (replica.agent != agent.id || replica.device != device.index) continue;
+    if (is_of(gone, replica)) continue;
     if (replica.job != job.id || memory.size() < 2) return std::nullopt;
     free.holds.push_back(replica.stage);
     free.memory -= memory.at(static_cast<std::size_t>(replica.stage));
@@ -99,10 +104,12 @@ PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
 }
 
 // By all jobs of an owner; a device that holds several stages counts once.
-std::int64_t devices_held_by(const State& state, const std::string& owner) {
+std::int64_t devices_held_by(const State& state, const std::string& owner,
+                             const std::vector<JobId>& gone) {
   std::vector<std::pair<AgentId, std::int32_t>> held;
   for (const auto& [id, replica] : state.replicas) {
     const JobRecord* job = state.jobs.find(replica.job);
+    if (is_of(gone, replica)) continue;
     if (job != nullptr && job->owner == owner) held.emplace_back(replica.agent, replica.device);
   }
   std::sort(held.begin(), held.end());
@@ -159,7 +166,8 @@ std::string domain_of(const AgentRecord& agent) {
   return agent.host;
 }
 
-PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
+PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
+                               const std::vector<JobId>& gone) {
   const State& state = tx.state();
   PlacementInput input;
   input.spec = job.spec;
@@ -183,7 +191,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
         ++input.forbidden;
         continue;
       }
-      auto free = what_is_free(state, job, memory, agent, device);
+      auto free = what_is_free(state, job, memory, agent, device, gone);
       if (!free) continue;
       const Instant* rest = state.resting_until.find({id, device.index});
       free->domain = domain_of(agent);
@@ -200,7 +208,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job) {
   input.quota = tx.options().quotas.of_owner(job.owner);
   if (input.quota > 0) {
     const Bytes needed = memory.empty() ? Bytes() : *std::max_element(memory.begin(), memory.end());
-    keep_within_quota(input, devices_held_by(state, job.owner), needed);
+    keep_within_quota(input, devices_held_by(state, job.owner, gone), needed);
   }
   return input;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/state/transaction.h"
@@ -14,8 +15,9 @@ std::string domain_of(const AgentRecord& agent);
 // Share of its time that the agent was here; next to nothing while it is out of reach.
 double availability_of(const Transaction& tx, const AgentRecord& agent);
 
-// `job.id` zero: a job that was not submitted yet.
-PlacementInput placement_input(const Transaction& tx, const JobRecord& job);
+// `job.id` zero: a job that was not submitted yet. As if the jobs in `gone` held nothing.
+PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
+                               const std::vector<JobId>& gone = {});
 
 // What would be placed now. With one stage a job gathers what there is; here that is not enough.
 PlacementDecision plan_job(const Transaction& tx, const JobSpec& spec,
@@ -40,7 +42,7 @@ void tell_too_small(Transaction& tx, JobId job, const PlacementInput& input,
 // At once, when a stage is below min_replicas and no free device is there for it:
 void move_in_emergency(Transaction& tx, JobId job);
 // Every Options::rebalance_every, right after the outer step, when a new source is known. A replica
-// that shares its device and is of no use any more is let go after every round:
+// that shares its device and is of no use any more is released after every round:
 void move_for_balance(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

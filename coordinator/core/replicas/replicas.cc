@@ -11,6 +11,7 @@
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/joining.h"
+#include "coordinator/core/replicas/program_models.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/naming.h"
@@ -108,21 +109,14 @@ bool reads_weights(const JobRecord& job, const ReplicaRecord& replica) {
 }
 
 // What of the hosts differs, where that is known.
-std::string why_others(const JobRecord& job, const ReplicaRecord& replica, const Loaded& loaded) {
+std::string why_others(const State& state, const ReplicaRecord& replica, const Loaded& loaded) {
+  const JobRecord& job = state.jobs.at(replica.job);
   if (reads_weights(job, replica)) {
     return ": the folder at model.init is another one than where the first replica loaded it; put "
            "the same files on every host";
   }
   if (job.spec.trainer.kind != TrainerKind::kPython) return "";
-  const std::int64_t values = stage_of(job, replica.stage).value_count;
-  if (values != 0 && loaded.value_count != values) {
-    return ": the program's model has " + std::to_string(loaded.value_count) +
-           " trained values on this host, and " + std::to_string(values) +
-           " where it was loaded first; build it from the job and the code alone";
-  }
-  return ": the program builds another model on each host; seed every generator that takes part, "
-         "and "
-         "load the same files";
+  return why_other_values(state, replica, loaded.value_count);
 }
 
 // Replicas of a stage that read the data that the job trains on, or did when they were last heard
@@ -352,7 +346,7 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   if (!is_what_it_should_be(job, before, loaded)) {
     return fail_replica(
         tx, loaded.replica, ReplicaFailure::kDigestMismatch,
-        "it loaded other parameters than the committed ones" + why_others(job, before, loaded));
+        "it loaded other parameters than the committed ones" + why_others(tx.state(), before, loaded));
   }
   if (const std::string why = settle_data(tx, before, loaded.data); !why.empty()) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);

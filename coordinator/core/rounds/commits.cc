@@ -311,7 +311,7 @@ void take_back(Transaction& tx, const RoundKey& committed, const Tails& tails) {
 // Opens the next round, with the replicas that follow to it, unless the job ends or pauses here.
 void open_next(Transaction& tx, JobId id, const Tails& tails, std::vector<ReplicaId> followers) {
   const JobRecord& job = tx.state().jobs.at(id);
-  if (is_trained(job) || job.desired == JobDesired::kPause) {
+  if (is_trained(job) || is_to_let_go(job)) {
     return take_back(tx, {id, job.epoch, job.committed_round}, tails);
   }
   open_round(tx, id);

@@ -213,28 +213,6 @@ TEST(SameData, AProgramReadsOnEveryStage) {
   EXPECT_THAT(rig.replicas_.at(first).detail, HasSubstr("or cuts its model otherwise"));
 }
 
-TEST(SameModel, WhatAProgramBuildsOtherwiseOnAnotherHostIsSaid) {
-  for (const std::int64_t values : {900, 1000}) {
-    Rig rig;
-    JobSpec spec = small_job();
-    spec.swarm.min_replicas = 2;
-    spec.trainer = {TrainerKind::kPython, "train.py"};
-    rig.programs.beneath_root = true;
-    rig.adopt(spec);
-    const auto a = rig.join("a"), b = rig.join("b");
-    rig.wait(seconds(3));
-    rig.load(a);
-    const auto other = rig.last<Assign>(b);
-    ASSERT_TRUE(other.has_value());
-    rig.say(b, Loaded{other->replica, other->source.key, {9, 9}, {8, 8}, values, "b:1", {}});
-    const ReplicaRecord& failed = rig.replicas_.at(other->replica);
-    EXPECT_EQ(failed.failure, ReplicaFailure::kDigestMismatch);
-    EXPECT_THAT(failed.detail,
-                HasSubstr(values == 900 ? "has 900 trained values on this host, and 1000 where"
-                                        : "seed every generator"));
-  }
-}
-
 // Nothing was trained with it: the file on the first host was the wrong one.
 TEST(SameData, BeforeAnythingIsCommittedItIsForgottenWithItsLastReader) {
   Readers rig;

@@ -153,7 +153,7 @@ TEST(Quarantine, ThreeContributionsThatAreNotFinite) {
   rig.round(3, 1, 5);
   ASSERT_TRUE(is_quarantined(rig.record(3)));
   EXPECT_TRUE(rig.saw("agent_quarantined"));
-  EXPECT_EQ(live_replicas(rig.state(), JobId(1)).size(), 3u) << "let go with the commit";
+  EXPECT_EQ(live_replicas(rig.state(), JobId(1)).size(), 3u) << "released with the commit";
   rig.restart();
   EXPECT_TRUE(is_quarantined(rig.record(3))) << "it outlives the coordinator";
 }
@@ -296,7 +296,7 @@ TEST(UptimeOfAgents, LossesAndStaysAreKept) {
   rig.join("a", {2});
   EXPECT_EQ(agent.uptime.losses, 1) << "the same process is back";
   rig.join("a");
-  EXPECT_EQ(agent.uptime.losses, 2) << "it was started anew";
+  EXPECT_EQ(agent.uptime.losses, 2) << "it was restarted";
 }
 
 }  // namespace

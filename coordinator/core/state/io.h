@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -72,14 +73,15 @@ struct ResumeJob {
   RequestId request;
   JobId job;
 };
-// What an operator may change of a job that runs.
+// What may be changed of a job that has not ended; at least one is given.
 struct ChangeJob {
   RequestId request;
   JobId job;
-  double outer_lr = 0;
+  std::optional<double> outer_lr = {};
+  std::optional<std::int64_t> priority = {};
 };
-// kRevoked: its certificate counts no more, which is known elsewhere (service/machines/); here it
-// is an event.
+// kRevoked: its certificate is no longer accepted, which service/machines/ sees to; here it is an
+// event.
 enum class AgentVerb { kCordon, kUncordon, kDrain, kForget, kRevoked };
 // Answered like a job's command; a good answer carries no job.
 struct CommandAgent {
@@ -93,7 +95,7 @@ struct CommandCheckpoint {
   RequestId request;
   CheckpointRecord checkpoint;  // as the store has it; what the core knows of it comes first
   CheckpointVerb verb = CheckpointVerb::kPin;
-  bool force = false;  // kRemove: although somebody needs it
+  bool force = false;  // kRemove: even if it is needed
 };
 // An ended job, with its checkpoints and its history.
 struct RemoveJob {

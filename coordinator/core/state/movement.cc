@@ -50,6 +50,7 @@ void hear(Transaction& tx, ReplicaId replica, const FromAgent& message) {
   const State& state = tx.state();
   if (!is_live(state, replica)) return;
   if (const auto* load = std::get_if<LoadProgress>(&message)) {
+    if (!load->tensors.empty()) return;  // nothing has moved yet
     watch_load(tx, *load);
     Movement& movement = tx.volatile_state().loads[replica];
     if (load->done == movement.done) return;

@@ -67,7 +67,7 @@ TEST(RoundFacts, WhoWasToldToTrainHasData) {
     EXPECT_FALSE(has_assigned_data(part));
   }
   part.state = ContributionState::kRejected;
-  EXPECT_TRUE(has_assigned_data(part)) << "its report was refused, it trained all the same";
+  EXPECT_TRUE(has_assigned_data(part)) << "its report was refused, but it trained";
   part.reject_reason = RejectReason::kJoiner;
   EXPECT_FALSE(has_assigned_data(part));
   part = {.reducer = true};

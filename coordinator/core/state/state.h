@@ -7,6 +7,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,7 +44,7 @@ struct ReduceTimers {
 struct LoadRefusal {
   ReplicaFailure failure = ReplicaFailure::kInternal;
   std::string detail;
-  // Zero: not before its agent is started anew. What was said stands until it has loaded the job.
+  // Zero: not before its agent is restarted. The answer holds until it has loaded the job.
   Instant ask_again_at = {};
 };
 
@@ -61,12 +62,16 @@ struct Movement {
 
 // What a job waits for beyond its records.
 struct JobTimers {
-  std::optional<Instant> gathered_at;  // min_replicas were there for the first time
-  std::optional<Instant> returned_at;  // the first that was absent, of a job that waits
-  std::optional<Instant> asked_at;     // absent ones that may hear it, of a stalled job
-  std::optional<Instant> planned_at;   // a pipeline that waits for devices: the last plan
-  std::optional<Instant> copied_at;    // a copy stands in for a stage that nobody serves
-  RoundNumber balanced_round = 0;      // looked at after its outer step
+  std::optional<Instant> gathered_at;    // min_replicas were there for the first time
+  std::optional<Instant> returned_at;    // the first that was absent, of a job that waits
+  std::optional<Instant> asked_at;       // absent ones that may hear it, of a stalled job
+  std::optional<Instant> planned_at;     // a pipeline that waits for devices: the last plan
+  std::optional<Instant> short_since;    // fewer than min_replicas (core/priority.h)
+  std::optional<Instant> claimed_at;     // its claim was decided, and
+  std::optional<Instant> claim_good_at;  // found for the last time to give it what it lacks
+  bool claims = false;  // devices that are free, or that jobs of lower priority give up, are for it
+  std::optional<Instant> copied_at;  // a copy stands in for a stage that nobody serves
+  RoundNumber balanced_round = 0;    // looked at after its outer step
   FlatMap<std::pair<AgentId, std::int32_t>, Bytes>
       too_small;                                 // free devices it was told of, and their memory
   FlatMap<AgentId, AllowedPrograms> not_run_by;  // agents it was told of, and what they allow
@@ -131,6 +136,8 @@ struct VolatileState {
   FlatMap<ReplicaId, Duration> service;           // of pipelines, as they report
   FlatMap<ReplicaId, ComputeWatch> compute;       // of those that were heard
   FlatMap<ReplicaId, Movement> loads;             // that have moved
+  // What the models of programs are made of, as their replicas said; equal ones are shared.
+  FlatMap<ReplicaId, std::shared_ptr<const std::vector<TensorShape>>> tensors;
   FlatMap<ReplicaId, Joiner> joiners;
   FlatMap<ReplicaId, HostedCopies> copies;       // by the replica that keeps them
   FlatMap<ReplicaId, std::int32_t> copy_faults;  // by copy: loads from it that failed, in a row

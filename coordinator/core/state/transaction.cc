@@ -98,6 +98,7 @@ void Transaction::drop_replica(ReplicaId id) {
   state_.service.erase(id);
   state_.compute.erase(id);
   state_.loads.erase(id);
+  state_.tensors.erase(id);
   state_.joiners.erase(id);
 }
 

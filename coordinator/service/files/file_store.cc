@@ -117,7 +117,7 @@ Status FileStore::check_begin(const std::string& sha256, Bytes size,
   if (files_.size() >= kFilesMax) {
     return Error{Code::kResourceExhausted,
                  "there are " + std::to_string(kFilesMax) + " files, the most that are kept", "",
-                 "remove datasets that nobody uses"};
+                 "remove datasets that no job uses"};
   }
   Bytes kept;
   for (const auto& [hash, file] : files_) {
@@ -178,7 +178,7 @@ Result<FileRecord> FileStore::claim(const std::string& sha256,
   Upload& upload = uploads_[sha256];
   if (upload.busy) {
     return Error{Code::kConflict, "another piece of " + sha256 + " is being written", "",
-                 "ask how far it is, and go on there"};
+                 "ask how far it is, and continue there"};
   }
   if (!upload.receiver) close_oldest();
   upload.busy = true;
@@ -206,7 +206,7 @@ void FileStore::let_go(const std::string& sha256, std::unique_ptr<FileReceiver> 
   upload->second.receiver = std::move(receiver);
 }
 
-// `work` says whether the upload may go on; not when its content was another.
+// `work` says whether the upload may continue; not when its content was another.
 Result<StoredFile> FileStore::with_upload(
     const std::string& sha256,
     const std::function<Result<bool>(FileReceiver&, const FileRecord&)>& work) {
@@ -263,7 +263,7 @@ Result<StoredFile> FileStore::write(const std::string& sha256, Bytes from,
       return Error{Code::kConflict,
                    "the upload is at byte " + std::to_string(to.received().n) + ", not at " +
                        std::to_string(from.n),
-                   "from", "go on there"};
+                   "from", "continue there"};
     }
     if (from + count > record.size) {
       return Error{Code::kInvalidArgument,
@@ -431,7 +431,8 @@ Status FileStore::check_tokenizer(const std::string& dataset, const std::string&
     return Error{Code::kNotFound, where + " is not here", "manifest", "upload it first"};
   }
   if (file->record.size <= Bytes(data::kManifestBytesMax)) return {};
-  return Error{Code::kValidation, where + " is longer than 64 MiB", "manifest", ""};
+  return Error{Code::kValidation, where + " is longer than 64 MiB", "manifest",
+               "make a dataset of fewer, larger shards"};
 }
 
 Status FileStore::check_url(const std::string& dataset, const data::Shard& shard) const {
@@ -489,7 +490,7 @@ Result<DatasetRecord> FileStore::add_dataset(const std::string& name, const std:
   if (datasets().size() >= kDatasetsMax) {
     return Error{Code::kResourceExhausted,
                  "there are " + std::to_string(kDatasetsMax) + " datasets, the most that are kept",
-                 "name", "remove datasets that nobody uses"};
+                 "name", "remove datasets that no job uses"};
   }
   const DatasetRecord record{name, hash, owner, options_.clock()};
   if (Status s = commit({record}); !s.ok()) return s.error();

@@ -47,7 +47,7 @@ struct FileStoreOptions {
 
 struct StoredFile {
   FileRecord record;
-  Bytes received;  // all of it when complete; an upload goes on there
+  Bytes received;  // all of it when complete; an upload continues there
 };
 
 // What jobs that have not ended need: SHA-256 of a file or of a manifest -> name of a job.
@@ -72,7 +72,7 @@ class FileStore {
   Result<StoredFile> begin(const std::string& sha256, Bytes size, const std::string& owner);
   // Bytes from `from` on, at most kPieceMax. kNotFound: it was not announced. kConflict: the upload
   // is elsewhere, or another piece of it is being written. kValidation: the content has another
-  // hash; it begins anew.
+  // hash; the upload starts over.
   Result<StoredFile> write(const std::string& sha256, Bytes from, std::span<const std::byte> bytes);
 
   // ---- what is here

@@ -340,14 +340,18 @@ void MemoryCluster::desire(JobId job, JobDesired desired, const std::function<vo
   done({job, {}});
 }
 
-void MemoryCluster::change(JobId job, double outer_lr, std::function<void(Answer)> done) {
+void MemoryCluster::change(ChangeJob command, std::function<void(Answer)> done) {
   MutexLock lock(tables.mutex);
-  JobRecord& record = tables.jobs.at(job.n);
+  JobRecord& record = tables.jobs.at(command.job.n);
   const bool ended = is_terminal(record.phase);
-  if (!ended && outer_lr <= 10) record.outer_lr = outer_lr;
+  const bool good = command.outer_lr.value_or(1) <= 10;
+  if (!ended && good) {
+    record.outer_lr = command.outer_lr.value_or(record.outer_lr);
+    record.priority = command.priority.value_or(record.priority);
+  }
   lock.unlock();
   if (ended) return done({Error{Code::kConflict, "the job has ended", "", ""}, {}});
-  if (outer_lr <= 10) return done({job, {}});
+  if (good) return done({command.job, {}});
   done({Error{Code::kValidation, "1 field is not accepted", "", ""},
         {{"/outer_lr", "must be above 0 and at most 10"}}});
 }

@@ -261,7 +261,7 @@ bool Connection::admitted() {
   if (request_->method != "GET" &&
       !origin_allowed(origin_, host_, service_.options.public_origin)) {
     return refuse(
-        Problem::kOriginNotAllowed, "a page of \"" + origin_ + "\" may not change anything here",
+        Problem::kOriginNotAllowed, "a page from \"" + origin_ + "\" may not change anything here",
         "if that is the proxy in front of this coordinator, start it with --public-url " + origin_);
   }
   const Match match = match_route(route_table(), *request_);
@@ -292,13 +292,13 @@ bool Connection::within_share() {
   if (is_probe(request_->path)) return true;
   if (visit_.for_probes()) {
     respond(problem_response(Problem::kOverloaded, *request_,
-                             "this client, or all together, have as many connections as they may",
-                             {}, "end some; only probes are answered meanwhile"));
+                             "too many connections from this client, or in total", {},
+                             "close some; until then only probes are answered"));
     return false;
   }
   if (visit_.take_request(steady_ns())) return true;
-  respond(problem_response(Problem::kTooManyRequests, *request_,
-                           "this client has made as many requests as it may at once"));
+  respond(
+      problem_response(Problem::kTooManyRequests, *request_, "too many requests from this client"));
   return false;
 }
 
@@ -387,8 +387,8 @@ void Connection::respond(Response response) {
         "all " + std::to_string(service_.options.streams_max) + " event streams are in use");
   }
   if (response.stream && !visit_.take_stream()) {
-    response = problem_response(Problem::kOverloaded, *request_,
-                                "this client has as many event streams as it may");
+    response =
+        problem_response(Problem::kOverloaded, *request_, "too many event streams for this client");
   }
   note_refusal(service_.refusals(), route_, *request_, response, client());
   service_.metrics.request_done(verb_, route_ != nullptr ? route_->path : "unmatched",

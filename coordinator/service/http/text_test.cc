@@ -229,6 +229,42 @@ TEST(Views, BytesOfDataParallelAreThoseOfARing) {
   EXPECT_EQ(bytes_of_data_parallel(job), 0);
 }
 
+// 60 of the 100 steps were there when it began, taken by whatever number of replicas.
+TEST(Views, BytesOfDataParallelAreThoseOfTheJobItself) {
+  JobRecord job;
+  job.spec = testing::small_spec("x");
+  const std::int64_t tokens_per_step = job.spec.train.batch * job.spec.model.context;
+  job.spec.train.continue_from = "ckpt_7";
+  job.stages = {{.units = {0, 4}, .value_count = 1000, .anchor = {}, .momentum = {}}};
+  job.committed_step = Steps(100);
+  job.committed_tokens = Tokens((60 * 5 + 40 * 2) * tokens_per_step);
+  EXPECT_EQ(bytes_of_data_parallel(job), std::nullopt) << "stored by an older version";
+  job.begun_step = Steps(60);
+  job.begun_tokens = Tokens(60 * 5 * tokens_per_step);
+  EXPECT_EQ(bytes_of_data_parallel(job), 40 * 2 * 4000);
+  job.begun_step = job.committed_step, job.begun_tokens = job.committed_tokens;
+  EXPECT_EQ(bytes_of_data_parallel(job), std::nullopt) << "it has trained nothing yet";
+}
+
+// The other job ended with a fifth round of one step.
+TEST(Views, RoundsInAllAreThoseOfTheOtherJobAndTheRest) {
+  JobRecord job;
+  job.id = JobId(2);
+  job.spec = testing::small_spec("x");
+  job.spec.train.continue_from = "ckpt_7";
+  const std::int64_t every = job.spec.sync.every().count();
+  ASSERT_GT(every, 1);
+  job.spec.train.steps = Steps(9 * every);
+  job.begun_step = job.committed_step = Steps(4 * every + 1);
+  job.committed_round = 5;
+  const auto total = [&] {
+    return Json::parse(to_text(job_json(job, LiveView())))["status"]["progress"]["rounds_total"];
+  };
+  EXPECT_EQ(total(), 10);
+  job.committed_step = job.spec.train.steps, job.committed_round = 10;
+  EXPECT_EQ(total(), 10);
+}
+
 TEST(Views, UnknownNumbersAreNull) {
   JobRecord job;
   job.id = JobId(1);

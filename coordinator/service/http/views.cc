@@ -117,6 +117,16 @@ bool holds_nothing(JobPhase phase) {
   return is_terminal(phase) || phase == JobPhase::kPaused || phase == JobPhase::kQueued;
 }
 
+// A job that continues another one counts its rounds, whose last one may have been a short one, and
+// whose lengths may have been others.
+std::int64_t rounds_in_all(const JobRecord& job) {
+  const std::int64_t whole = round_count(job.spec);
+  if (whole == 0 || job.begun_step == Steps()) return whole;
+  JobSpec rest = job.spec;
+  rest.train.steps = std::max(Steps(), rest.train.steps - job.committed_step);
+  return job.committed_round + round_count(rest);
+}
+
 JobProgressAnswer progress_of(const JobRecord& job, const JobLive& live) {
   const std::int64_t step =
       std::min(std::max(job.committed_step.count(), live.step.count()),
@@ -124,7 +134,7 @@ JobProgressAnswer progress_of(const JobRecord& job, const JobLive& live) {
   return {.inner_step = step,
           .inner_steps_total = job.spec.train.steps.count(),
           .rounds_committed = job.committed_round,
-          .rounds_total = round_count(job.spec),
+          .rounds_total = rounds_in_all(job),
           .tokens = job.committed_tokens + live.tokens,
           .tokens_committed = job.committed_tokens,
           .tokens_per_second = known_if(live.replicas > 0, live.tokens_per_s),
@@ -165,7 +175,9 @@ JobStatusAnswer status_of(const JobRecord& job, const LiveView& view) {
           .started_at = job.started_at,
           .committed_at = job.committed_at,
           .finished_at = job.finished_at,
-          .not_run_by = not_run_by(job, view)};
+          .not_run_by = not_run_by(job, view),
+          .priority = job.priority,
+          .yields_to = known_if(job.yields_to != JobId(), job.yields_to)};
 }
 
 ContributionPhasesAnswer phases_of(const RoundRecord& round, const ContributionRecord& item) {
@@ -288,15 +300,18 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
 }
 
 // For a pipeline it depends on how many replicas each stage had in each round, which is not known
-// here; nor is what the job that this one continues had sent.
+// here. What the job had behind it when it began was sent by another one.
 std::optional<std::int64_t> bytes_of_data_parallel(const JobRecord& job) {
-  if (job.stages.size() > 1 || !job.spec.train.continue_from.empty()) return std::nullopt;
+  const bool continues = !job.spec.train.continue_from.empty();
+  const bool unknown = continues && job.begun_step == Steps();  // stored by an older version
+  if (job.stages.size() > 1 || unknown) return std::nullopt;
   const std::int64_t tokens_per_step = job.spec.train.batch * job.spec.model.context;
-  if (parameters_of(job) == 0 || job.committed_step.count() == 0 || tokens_per_step == 0)
-    return std::nullopt;
+  const Steps steps = job.committed_step - job.begun_step;
+  const Tokens tokens = job.committed_tokens - job.begun_tokens;
+  if (parameters_of(job) == 0 || steps.count() == 0 || tokens_per_step == 0) return std::nullopt;
   const double replica_steps =
-      static_cast<double>(job.committed_tokens.count()) / static_cast<double>(tokens_per_step);
-  const double beyond_first = replica_steps - static_cast<double>(job.committed_step.count());
+      static_cast<double>(tokens.count()) / static_cast<double>(tokens_per_step);
+  const double beyond_first = replica_steps - static_cast<double>(steps.count());
   return std::llround(8.0 * static_cast<double>(parameters_of(job)) * std::max(0.0, beyond_first));
 }
 

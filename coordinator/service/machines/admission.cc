@@ -100,7 +100,7 @@ Result<Caller> decide_caller(const Registry& registry, const identity::Certifica
   if (known == registry.machines.end()) return caller;
   if (known->second.key_hash != caller.key_hash) {
     if (why != nullptr) *why = RefusalReason::kRevoked;
-    return refused("another machine is " + to_string(caller.machine) +
+    return refused(to_string(caller.machine) + " is another machine" +
                        " since this cluster was restored from a backup",
                    "certificate");
   }

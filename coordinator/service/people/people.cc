@@ -292,7 +292,7 @@ Result<identity::ApiTokenRecord> People::revoke_token(identity::ApiTokenId token
     const MutexLock guard(mutex_);
     const auto found = tokens_.find(token);
     if (found == tokens_.end() || found->second.revoked) {
-      return Error{Code::kNotFound, "there is no token " + to_string(token) + " that works",
+      return Error{Code::kNotFound, "there is no token " + to_string(token) + " that is valid",
                    "token", "`shoal token ls` lists them"};
     }
     changed = found->second;

@@ -181,7 +181,7 @@ Result<std::vector<PresignedRequest>> CheckpointBucket::Upload::next(std::size_t
 Status CheckpointBucket::Upload::sent(std::size_t file, int part) {
   if (file >= objects_.size() || part < 0 || part > objects_[file].plan.count() ||
       !objects_[file].handed.contains(std::max(part, 1))) {
-    return Error{Code::kInvalidArgument, "nobody was to send this", "moved", ""};
+    return Error{Code::kInvalidArgument, "no upload of this part was asked for", "moved", ""};
   }
   Object& object = objects_[file];
   if (object.complete) return {};

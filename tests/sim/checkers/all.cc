@@ -28,6 +28,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_views,
                      make_drains,
                      make_pauses,
+                     make_precedence,
                      make_reducers,
                      make_replay,
                      make_persist_before_send,

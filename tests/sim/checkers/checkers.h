@@ -49,6 +49,7 @@ std::unique_ptr<Checker> make_lost_rounds(const Checker::Context& context);
 std::unique_ptr<Checker> make_histories(const Checker::Context& context);
 std::unique_ptr<Checker> make_recorded_momentum(const Checker::Context& context);
 std::unique_ptr<Checker> make_stored_checkpoints(const Checker::Context& context);
+std::unique_ptr<Checker> make_precedence(const Checker::Context& context);
 std::unique_ptr<Checker> make_kept_cuts(const Checker::Context& context);
 std::unique_ptr<Checker> make_honest_agents(const Checker::Context& context);
 std::unique_ptr<Checker> make_evaluation_slices(const Checker::Context& context);

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/continued.h"
 
 namespace shoal::sim {
 namespace {
@@ -32,6 +33,7 @@ class ConsistentCut final : public Checker {
 
   void durable(const Record& record, const Tables& tables) override {
     if (const auto* job = std::get_if<JobRecord>(&record)) {
+      if (const CheckpointRecord* cut = begins_with(*job, tables)) take_over(*cut, job->id);
       for (std::size_t stage = 0; stage < job->stages.size(); ++stage) {
         const RoundKey key{job->id, job->epoch, job->committed_round};
         check(to_string(job->id), key, stage, job->stages[stage].anchor);
@@ -53,6 +55,15 @@ class ConsistentCut final : public Checker {
   }
 
  private:
+  // What it has at the beginning was held by the replicas of another job.
+  void take_over(const CheckpointRecord& cut, JobId job) {
+    for (std::size_t index = 0; index < cut.parts.size(); ++index) {
+      const auto stage = static_cast<StageIndex>(index);
+      const auto held = rounds_.find({cut.key.job, stage, cut.parts[index].anchor});
+      if (held != rounds_.end()) rounds_[{job, stage, cut.parts[index].anchor}] = held->second;
+    }
+  }
+
   void check(const std::string& who, const RoundKey& key, std::size_t index, const Digest& anchor) {
     if (!anchor) return;  // the outer steps are under way
     const auto stage = static_cast<StageIndex>(index);

@@ -1,9 +1,12 @@
 // A rule never deletes what a job would go back to: whenever a stored checkpoint of a job that has
-// not ended is deleted, one that is as new, or newer, is stored.
+// not ended is deleted, one that is as new, or newer, is stored; and what a job continues that has
+// not ended is kept.
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/continued.h"
 
 namespace shoal::sim {
 namespace {
@@ -16,7 +19,7 @@ class KeptCuts final : public Checker {
   using Checker::Checker;
   const char* name() const override { return "kept_cuts"; }
 
-  void restored(const Tables&, bool) override { deleted_.clear(); }
+  void restored(const Tables&, bool) override { deleted_.clear(), gone_.clear(); }
 
   void durable(const Record& record, const Tables& before) override {
     const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
@@ -27,6 +30,7 @@ class KeptCuts final : public Checker {
     if (!stored) return;
     RoundKey& newest = deleted_[checkpoint->key.job];
     newest = std::max(newest, checkpoint->key);
+    gone_.insert(checkpoint->id);
   }
 
   // A batch has what was deleted before what took its place.
@@ -39,7 +43,12 @@ class KeptCuts final : public Checker {
                  ", is deleted");
       }
     }
-    deleted_.clear();
+    for (const auto& [id, job] : tables.jobs) {
+      const auto cut = checkpoint_of_weights(job.spec.train.continue_from);
+      if (!cut || !gone_.contains(*cut) || coordinator::is_terminal(job.phase)) continue;
+      violated(to_string(*cut) + ", which " + to_string(id) + " continues, is deleted");
+    }
+    deleted_.clear(), gone_.clear();
   }
 
  private:
@@ -52,6 +61,7 @@ class KeptCuts final : public Checker {
   }
 
   std::map<JobId, RoundKey> deleted_;  // in the batch that is being written
+  std::set<CheckpointId> gone_;        // likewise
 };
 
 }  // namespace

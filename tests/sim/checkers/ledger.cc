@@ -1,6 +1,7 @@
 // Every sequence that was ever leased is trained, leased or to be given out again, and only one of
 // these: [0, next_sequence) of a job is what its trainers really trained for the rounds that it has
-// committed (seen at their reports), what its open round has leased, and what was returned.
+// committed (seen at their reports), what its open round has leased, and what was returned. A job
+// that continues another one has trained what that one had.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,6 +9,7 @@
 #include "outer_opt/core/round/lease_runs.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
+#include "tests/sim/checkers/continued.h"
 
 namespace shoal::sim {
 namespace {
@@ -49,7 +51,10 @@ class Ledger final : public CommitChecker {
   }
   void durable(const Record& record, const Tables& before) override {
     CommitChecker::durable(record, before);
-    if (const auto* job = std::get_if<JobRecord>(&record)) changed_.insert(job->id);
+    const auto* job = std::get_if<JobRecord>(&record);
+    if (job == nullptr) return;
+    if (const auto* cut = begins_with(*job, before)) take_over(cut->key, *job);
+    changed_.insert(job->id);
   }
 
   void written(const Tables& tables) override {
@@ -79,6 +84,13 @@ class Ledger final : public CommitChecker {
     std::erase_if(reports_, [&](const auto& report) {
       return report.first.first.job == round.key.job && report.first.first < round.key;
     });
+  }
+
+  void take_over(const RoundKey& cut, const JobRecord& job) {
+    if (blind_.contains(cut.job)) blind_.insert(job.id);
+    Rounds rounds = trained_[cut.job].rounds;
+    rounds.erase(rounds.upper_bound(cut.round), rounds.end());
+    trained_[job.id] = {job.epoch, std::move(rounds)};
   }
 
   // A rollback forgets what was trained after the state that it goes back to.

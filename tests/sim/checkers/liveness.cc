@@ -1,6 +1,8 @@
 // When the faults have stopped and everything is connected again, every live job commits a round or
 // ends with a reason within a bounded time, and in the end all are over. A job that lacks replicas
-// because hosts have other data continues when somebody mends that; until then it says so.
+// because hosts have other data continues when somebody mends that; until then it says so. One that
+// waits for devices behind jobs of higher priority gets its turn when they are over.
+#include <algorithm>
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
@@ -27,7 +29,7 @@ class Liveness final : public Checker {
       const auto then = at_heal_.find(id);
       const bool moved = then == at_heal_.end() ? job.committed_round > 0 : now.moved(then->second);
       if (is_terminal(job.phase) || job.phase == JobPhase::kFinalizing || moved) continue;
-      if (waits_for_data(job)) continue;
+      if (waits_for_data(job) || waits_for_higher(job, tables)) continue;
       violated(to_string(id) + " commits nothing: " + words(job));
     }
   }
@@ -54,6 +56,15 @@ class Liveness final : public Checker {
   bool waits_for_data(const JobRecord& job) const {
     return job.reason == JobReason::kDataInvalid &&
            options().mean_of(Fault::kOtherData) != Duration();
+  }
+  // It gets devices when those of higher priority are over.
+  static bool waits_for_higher(const JobRecord& job, const Tables& tables) {
+    const bool waits = job.phase == JobPhase::kQueued || job.phase == JobPhase::kGathering ||
+                       job.phase == JobPhase::kStalled;
+    return waits && std::ranges::any_of(tables.jobs, [&](const auto& entry) {
+             const JobRecord& other = entry.second;
+             return !is_terminal(other.phase) && other.priority > job.priority;
+           });
   }
   static std::string words(const JobRecord& job) {
     return std::string(to_string(job.phase)) + ", " + to_string(job.reason) + ", round " +

@@ -114,7 +114,7 @@ class LostRounds final : public Checker {
   void note_end(const ReplicaRecord& replica) {
     if (replica.state == ReplicaState::kAbsent) {
       absent_since_.try_emplace(replica.id, now());
-    } else if (!is_terminal(replica.state)) {  // it is let go once it was waited for
+    } else if (!is_terminal(replica.state)) {  // it is released once it was waited for
       absent_since_.erase(replica.id);
     }
     const bool ended = replica.state == ReplicaState::kFailed;
@@ -173,7 +173,7 @@ class LostRounds final : public Checker {
     if (census() == nullptr) return held;
     for (const Census::Holder& holder : census()->holders(what.newest)) {
       const bool asked = is_asked(holder.replica, holder.out_since, waited);
-      // Once a round is stored its holders may be let go; they may not have heard of it.
+      // Once a round is stored its holders may be released; they may not have heard of it.
       const bool stored = released_.contains(holder.replica) && stored_.contains(what.newest);
       const bool gone = stored || spared_.contains(holder.replica);
       if (asked && !gone && !is_tainted(holder.replica)) held.emplace(holder.stage, holder.replica);

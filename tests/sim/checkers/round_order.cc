@@ -1,11 +1,13 @@
 // Rounds of a job commit in order, once each per epoch, and a committed round never changes its
 // average, its anchor or its tokens again. A new epoch continues at a round that was committed
-// before. The job's own record never runs ahead of its rounds.
+// before, a job that continues another one behind the round of its checkpoint. The job's own record
+// never runs ahead of its rounds.
 #include <algorithm>
 #include <map>
 #include <utility>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/continued.h"
 
 namespace shoal::sim {
 namespace {
@@ -95,6 +97,7 @@ class RoundOrder final : public Checker {
 
   void check_job(const JobRecord& job, const Tables& before) {
     const auto old = before.jobs.find(job.id);
+    if (const auto* cut = begins_with(job, before)) begin_behind(*cut, job);
     if (old == before.jobs.end()) return;
     if (job.epoch < old->second.epoch) violated(to_string(job.id) + ": epoch went back");
     if (job.epoch == old->second.epoch && job.committed_round < old->second.committed_round) {
@@ -103,6 +106,14 @@ class RoundOrder final : public Checker {
     if (is_terminal(old->second.phase) && job.phase != old->second.phase) {
       violated(to_string(job.id) + " left " + to_string(old->second.phase));
     }
+  }
+
+  void begin_behind(const coordinator::CheckpointRecord& cut, const JobRecord& job) {
+    if (job.committed_round != cut.key.round || job.committed_step != cut.step ||
+        job.committed_tokens != cut.tokens) {
+      violated(to_string(job.id) + " does not begin where " + to_string(cut.id) + " is");
+    }
+    last_.try_emplace(job.id, RoundKey{job.id, job.epoch, cut.key.round});
   }
 
   // What nobody but agents, or files, knew. Its epoch need not be later than one that nobody alive

@@ -17,7 +17,7 @@ struct Committed : CheckerRig {
     plan.members = {{ReplicaId(1), "a:1", 1, 1, 0, 2}, {ReplicaId(2), "b:1", 1, 1, 2, 2}};
     plan.owner_step = OwnerStep{{1, 0.5}, {}};
     MomentumShards shards(outer_opt::kept_ranges(plan.members, ReplicaId(1)));
-    shards.follow(plan.owner_step->outer, step);
+    shards.follow(plan.owner_step->outer, {0, std::ssize(step)}, step);
     checker->momentum_followed({ReplicaId(1), 0, plan, step, before, after, shards});
   }
   // Saves `value` four times, from nobody.

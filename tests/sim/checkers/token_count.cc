@@ -9,6 +9,7 @@
 
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/commits.h"
+#include "tests/sim/checkers/continued.h"
 
 namespace shoal::sim {
 namespace {
@@ -65,6 +66,7 @@ class TokenCount final : public CommitChecker {
              entry.second.tokens == job.committed_tokens.count() &&
              trains_none_again(left, entry.first);
     });
+    if (same == after_.end() && takes_over(job, left, tables)) return;
     const bool at_the_start = here.round == 0 && job.committed_tokens.count() == 0;
     if (same == after_.end() && !at_the_start) {
       return violated(to_text(here) + " begins with " +
@@ -72,6 +74,18 @@ class TokenCount final : public CommitChecker {
                       std::to_string(here.round));
     }
     after_[here] = at_the_start ? Counted{} : Counted{same->first, {}, same->second.tokens};
+  }
+
+  // It begins with a cut of another job, and trains nothing that is in there.
+  bool takes_over(const coordinator::JobRecord& job, const std::vector<DataLease>& left,
+                  const Tables& tables) {
+    const coordinator::CheckpointRecord* cut = continued_cut(job, tables);
+    const auto known = cut == nullptr ? after_.end() : after_.find(cut->key);
+    if (known == after_.end() || job.committed_round != cut->key.round) return false;
+    if (known->second.tokens != job.committed_tokens.count()) return false;
+    if (!trains_none_again(left, cut->key)) return false;
+    after_[{job.id, job.epoch, job.committed_round}] = {cut->key, {}, known->second.tokens};
+    return true;
   }
 
   // Also what its first round has given out in the same batch.

@@ -74,11 +74,11 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
             <Glyph tone="warn" /> {agent.drained === true ? 'It is drained: it has no replica and gets none.' : agent.state === 'draining' ? 'It is being drained: it leaves its work after the next commit and gets none.' : 'It is cordoned: it keeps its work and gets no more.'}
           </p>}
           <button type="button" class="button main" onClick={() => void uncordon()}>
-            Put it back to work
+            Put it back into service
           </button>
         </>
       ) : (
-        <Confirmed label="Cordon" word={word} act={() => act('cordon')} what="The agent keeps its replicas and gets no new ones until it is put back to work." />
+        <Confirmed label="Cordon" word={word} act={() => act('cordon')} what="The agent keeps its replicas and gets no new ones until it is put back into service." />
       )}
       {agent.state !== 'draining' && (
         <Confirmed label="Drain" word={word} act={() => act('drain')}

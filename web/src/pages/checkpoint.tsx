@@ -77,7 +77,7 @@ function useOwner(of: Checkpoint | undefined): string | undefined {
   return owner;
 }
 
-// Pin, unpin, delete. The coordinator says what a deletion would break; then it can be asked for all the same.
+// Pin, unpin, delete. The coordinator says what a deletion would break; then it can be forced.
 function Care({ of, owner }: { of: Checkpoint; owner: string }) {
   const [needs, setNeeds] = useState<FieldProblem[]>([]);
   const [refused, refuse] = useState('');
@@ -91,8 +91,8 @@ function Care({ of, owner }: { of: Checkpoint; owner: string }) {
     <div class="actions">
       {of.state === 'stored' && <button type="button" class="button" onClick={() => void pin()}>{of.pinned ? 'Unpin' : 'Pin'}</button>}
       {needs.length === 0
-        ? <Confirmed label="Delete" word={of.id} act={() => remove(false)} what="The checkpoint and its files are deleted, if nobody needs them." />
-        : <Confirmed label="Delete all the same" word={of.id} act={() => remove(true)} what="Somebody needs it, as said below." />}
+        ? <Confirmed label="Delete" word={of.id} act={() => remove(false)} what="The checkpoint and its files are deleted, if nothing needs them." />
+        : <Confirmed label="Delete anyway" word={of.id} act={() => remove(true)} what="The checkpoint is needed: see below." />}
       {needs.length > 0 && <ul class="problem" role="alert">{needs.map((need) => <li key={need.pointer}>{need.detail}</li>)}</ul>}
       {refused !== '' && <p class="problem" role="alert"><Glyph tone="bad" /> {refused}</p>}
     </div>

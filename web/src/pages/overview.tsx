@@ -105,7 +105,7 @@ function JobCard({ job, agents }: { job: Job; agents: Agent[] }) {
 export function OverviewPage() {
   const jobs = useWatch(sources.jobs(), []);
   const agents = useWatch(sources.agents(true), []);
-  const recent = useWatch(sources.events({ severity: 'warning' }, 20), []);
+  const recent = useWatch(sources.events({ severity: 'warning' }, 60), []);
   const barred = whyNot(session.value, 'submit_job');
   const active = jobs.value?.filter((job) => !isOver(job.status.phase));
   const open = problems(jobs.value ?? [], agents.value ?? [], now.value);

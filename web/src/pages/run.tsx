@@ -240,7 +240,7 @@ const CurrentRound = memo(function CurrentRound(props: { job: Job; round: Round 
   );
 });
 
-const kEndedShown = 24; // replicas that serve no more
+const kEndedShown = 24; // replicas that have ended
 
 const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { replicas: Replica[]; agents: Agent[]; rounds: Round[]; job: Job }) {
   const ended = replicas.filter((one) => !isCurrent(one));
@@ -511,7 +511,7 @@ export function RunPage({ id }: { id: string }) {
     <>
       <h1 class="breaks">{job.value.name}</h1>
       <p class="muted">
-        {job.value.id}{ownerOf(job.value) !== '' && ` of ${ownerOf(job.value)}`} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}
+        {job.value.id}{ownerOf(job.value) !== '' && ` of ${ownerOf(job.value)}`} · {model.family}, {short(job.value.status.parameters)} parameters · {syncText(job.value)}{(job.value.status.priority ?? 50) !== 50 && ` · priority ${job.value.status.priority}`}
       </p>
       <WentBack job={job.value} events={failures} />
       <NotRunBy job={job.value} />

@@ -135,7 +135,7 @@ export function TokensPage() {
       {known.value === undefined ? <Missing of={known} what="tokens" /> : (
         <Card title="Tokens" tools={over > 0 && (
           <label class="check">
-            <input type="checkbox" checked={all} onChange={(event) => showAll(event.currentTarget.checked)} /> also {plural(over, 'token')} that {over === 1 ? 'works' : 'work'} no more
+            <input type="checkbox" checked={all} onChange={(event) => showAll(event.currentTarget.checked)} /> also {plural(over, 'token')} that no longer {over === 1 ? 'works' : 'work'}
           </label>
         )}>
           <Table caption="Tokens" columns={kColumns} rows={shown} rowKey={(one) => one.id} file="tokens" empty="No token works." />

@@ -15,7 +15,7 @@ namespace shoal::coordinator::rest {
 struct StoredFileAnswer {
   std::string sha256;
   Bytes size;
-  Bytes received;  // an upload goes on there
+  Bytes received;  // an upload continues there
   bool complete = false;
   std::string owner;
   Instant created_at;

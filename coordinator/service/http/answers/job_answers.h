@@ -75,6 +75,8 @@ struct JobStatusAnswer {
   Instant committed_at;
   Instant finished_at;
   std::vector<std::string> not_run_by;
+  std::int64_t priority = 0;
+  std::optional<JobId> yields_to;
 };
 constexpr auto fields_of(Of<JobStatusAnswer>) {
   using T = JobStatusAnswer;
@@ -90,7 +92,9 @@ constexpr auto fields_of(Of<JobStatusAnswer>) {
       field<&T::epoch>("epoch"), field<&T::started_at>("started_at", or_none()),
       field<&T::committed_at>("committed_at", or_none()),
       field<&T::finished_at>("finished_at", or_none()),
-      field<&T::not_run_by>("not_run_by", added_later()));
+      field<&T::not_run_by>("not_run_by", added_later()),
+      field<&T::priority>("priority", added_later()),
+      field<&T::yields_to>("yields_to", added_later()));
 }
 static_assert(lists_every_field<JobStatusAnswer>());
 constexpr const char* schema_name(Of<JobStatusAnswer>) { return "JobStatus"; }

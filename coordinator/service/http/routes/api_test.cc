@@ -372,7 +372,7 @@ TEST_F(ApiTest, PauseAndResumeAnswerWithTheJob) {
   }
 }
 
-TEST_F(ApiTest, ARunningJobCanBeChangedInOneField) {
+TEST_F(ApiTest, ARunningJobCanBeChanged) {
   const auto patch = [&](const std::string& job, const std::string& body) {
     return testing::ask(address_, "PATCH", "/api/v1/jobs/" + job,
                         "Content-Type: application/json\r\n", body);
@@ -380,6 +380,12 @@ TEST_F(ApiTest, ARunningJobCanBeChangedInOneField) {
   const Received changed = patch("alpha", R"({"outer_lr": 0.4})");
   EXPECT_EQ(changed.status, 200);
   EXPECT_EQ(changed.json()["status"]["outer_lr"], 0.4);
+  EXPECT_EQ(changed.json()["status"]["priority"], kPriorityDefault) << "what is not given stays";
+  const Received raised = patch("alpha", R"({"priority": 70})");
+  EXPECT_EQ(raised.json()["status"]["priority"], 70);
+  EXPECT_EQ(raised.json()["status"]["outer_lr"], 0.4);
+  expect_problem(patch("alpha", R"({"priority": 7.5})"), 400, "invalid-request");
+  expect_problem(patch("alpha", "{}"), 400, "invalid-request");
   expect_problem(patch("alpha", R"({"outer_lr": 11})"), 422, "invalid-spec");
   expect_problem(patch("alpha", R"({"lr": 0.4})"), 400, "invalid-request");
   expect_problem(patch("alpha", R"({"outer_lr": "fast"})"), 400, "invalid-request");

@@ -133,20 +133,58 @@ Result<std::vector<JobPhase>> read_phases(const Request& request) {
   return phases;
 }
 
-// The one field that may change: {"outer_lr": 0.4}.
-Result<double> read_change(const Request& request) {
-  const auto bad = [](std::string detail) {
-    return Error{Code::kInvalidArgument, std::move(detail), "/outer_lr",
-                 "send {\"outer_lr\": 0.4}: it is what can be changed while a job runs"};
+// {"outer_lr": 0.4, "priority": 60}, or one of them.
+Result<ChangeJob> read_change(const Request& request) {
+  const auto bad = [](std::string detail, std::string pointer = "") {
+    return Error{
+        Code::kInvalidArgument, std::move(detail), std::move(pointer),
+        "send {\"outer_lr\": 0.4} or {\"priority\": 60}: they are what can be changed while "
+        "a job runs"};
   };
   const Json body = Json::parse(request.body, nullptr, false);
-  if (!body.is_object()) return bad("the body must be a JSON object");
+  if (!body.is_object() || body.empty()) return bad("the body must be a JSON object with a field");
+  ChangeJob change;
   for (const auto& [key, value] : body.items()) {
-    if (key != "outer_lr") return bad("unknown field \"" + key + "\"");
+    if (key == "outer_lr") {
+      if (!value.is_number()) return bad("outer_lr must be a number", "/outer_lr");
+      change.outer_lr = value.get<double>();
+    } else if (key == "priority") {
+      if (!value.is_number_integer()) return bad("priority must be a whole number", "/priority");
+      change.priority = value.get<std::int64_t>();
+    } else {
+      return bad("unknown field \"" + key + "\"");
+    }
   }
-  const auto rate = body.find("outer_lr");
-  if (rate == body.end() || !rate->is_number()) return bad("outer_lr must be a number");
-  return rate->get<double>();
+  return change;
+}
+
+// The words of the audit trail for what a change asks; of `job`, as it was, where one is given.
+std::string text_of(const ChangeJob& change, const JobRecord* job = nullptr) {
+  std::string text;
+  const auto add = [&](const char* name, const Json& value) {
+    text += (text.empty() ? "" : ", ") + std::string(name) + " = " + value.dump();
+  };
+  if (change.outer_lr) add("outer_lr", job == nullptr ? *change.outer_lr : job->outer_lr);
+  if (change.priority) add("priority", job == nullptr ? *change.priority : job->priority);
+  return text;
+}
+
+// Above the default only for who answers for the whole cluster: others could pass each other for
+// ever.
+std::optional<Response> refused_priority(const Request& request, std::int64_t priority,
+                                         const char* pointer) {
+  const Principal& who = request.principal;
+  const bool may = identity::allowed(who.scopes, identity::Action::kRaisePriority, true);
+  if (may || priority <= kPriorityDefault) return std::nullopt;
+  const std::string most = std::to_string(kPriorityDefault);
+  return problem_response(
+      Problem::kPermissionDenied, request, "the priority is not accepted",
+      {{pointer, "must be at most " + most + " (the default) with the scope " +
+                     to_string(who.scopes) + ", got " + std::to_string(priority)}},
+      "ask for at most " + most +
+          ", or let an operator or admin raise it: `shoal job set JOB "
+          "--priority " +
+          std::to_string(priority) + "`");
 }
 
 // The code of a job must be here before it: agents fetch it by its hash.
@@ -248,6 +286,9 @@ void create_job(Context& context, const Request& request, Replier reply) {
   proto::SpecOrProblems read = type == "application/json" ? proto::read_spec_json(request.body)
                                                           : proto::read_spec_toml(request.body);
   if (read.problems) return reply(spec_refused(request, *read.problems));
+  if (auto no = refused_priority(request, read.spec.swarm.priority, "/swarm/priority")) {
+    return reply(std::move(*no));
+  }
   read.spec.data.train = path_from(folder.value(), read.spec.data.train);
   read.spec.data.tokenizer_file = path_from(folder.value(), read.spec.data.tokenizer_file);
 
@@ -304,19 +345,23 @@ void remove_job(Context& context, const Request& request, Replier reply) {
 void change_job(Context& context, const Request& request, Replier reply) {
   const auto job = find_job(context, request);
   if (!job.ok()) return reply(problem_response(job.error(), request));
-  const auto outer_lr = read_change(request);
-  if (!outer_lr.ok()) return reply(problem_response(outer_lr.error(), request));
+  auto change = read_change(request);
+  if (!change.ok()) return reply(problem_response(change.error(), request));
+  if (auto no = refused_priority(request, change->priority.value_or(0), "/priority")) {
+    return reply(std::move(*no));
+  }
+  change->job = job.value().id;
   auto done = [on_worker = context.on_worker, request, before = job.value(),
-               rate = outer_lr.value(), reply](Cluster::Answer answer) {
+               change = change.value(), reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
       Response response = show_job(worker, request, before.id, 200);
-      response.audited.before = "outer_lr = " + Json(before.outer_lr).dump();
-      response.audited.after = "outer_lr = " + Json(rate).dump();
+      response.audited.before = text_of(change, &before);
+      response.audited.after = text_of(change);
       reply(std::move(response));
     });
   };
-  context.cluster.change(job.value().id, outer_lr.value(), std::move(done));
+  context.cluster.change(change.value(), std::move(done));
 }
 
 Result<JobRecord> find_job(Context& context, const Request& request) {

@@ -117,6 +117,32 @@ TEST_F(PeopleRoutes, ASubmitterActsOnItsOwnJobs) {
   expect_problem(post("/api/v1/jobs/nothing/cancel", "", ada), 404, "not-found");
 }
 
+TEST_F(PeopleRoutes, ASubmitterGoesNoHigherThanTheDefaultPriority) {
+  const std::string ada = login_of("ada", {Scope::kSubmitter});
+  const std::string eve = login_of("eve", {Scope::kOperator});
+  const auto spec = [](const char* priority) {
+    return R"({"name":"hers","data":{"train":"/x.txt"},"swarm":{"priority":)" +
+           std::string(priority) + "}}";
+  };
+  for (const char* route : {"/api/v1/jobs", "/api/v1/jobs?dry_run=true"}) {
+    const auto refused = post(route, spec("51"), ada);
+    expect_problem(refused, 403, "permission-denied");
+    EXPECT_EQ(refused.json()["errors"][0]["pointer"], "/swarm/priority");
+    EXPECT_THAT(refused.body, HasSubstr("must be at most 50 (the default) with the scope submit"));
+    EXPECT_THAT(refused.body, HasSubstr("let an operator or admin raise it"));
+  }
+  ASSERT_EQ(post("/api/v1/jobs", spec("50"), ada).status, 201);
+  const auto set = [&](const char* body, const std::string& login) {
+    return testing::ask(address_, "PATCH", "/api/v1/jobs/hers", login, body);
+  };
+  EXPECT_EQ(set(R"({"priority": 20})", ada).status, 200);
+  const auto refused = set(R"({"priority": 51})", ada);
+  expect_problem(refused, 403, "permission-denied");
+  EXPECT_EQ(refused.json()["errors"][0]["pointer"], "/priority");
+  EXPECT_EQ(set(R"({"priority": 99})", eve).status, 200);
+  EXPECT_EQ(get("/api/v1/jobs/hers", ada).json()["status"]["priority"], 99);
+}
+
 TEST_F(PeopleRoutes, TheScopeThatIsNeededIsNamed) {
   const auto refused = post("/api/v1/authorities/rotate", "", login_of("ada", {Scope::kOperator}));
   expect_problem(refused, 403, "permission-denied");
