@@ -136,7 +136,7 @@ void declare_programs(CLI::App& app, Flags& flags) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_option("--program-user", flags.program_user,
-                 "user that uploaded code runs as, of an agent that runs as root (default: the "
+                 "user that runs uploaded code, if this agent runs as root (default: the "
                  "agent's own)")
       ->envname("SHOAL_PROGRAM_USER");
   app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
@@ -157,7 +157,7 @@ void declare(CLI::App& app, Flags& flags) {
          "host:port where this host joins and renews its certificate (default: port 7070 of "
          "the coordinator's host)")
       ->envname("SHOAL_ENROL");
-  app.add_option("--data-dir", flags.data_dir, "identity, logs, checkpoints in transit")
+  app.add_option("--data-dir", flags.data_dir, "for identity, logs and checkpoints")
       ->capture_default_str();
   app.add_option("--name", flags.name, "name shown to people; unique in the cluster")
       ->capture_default_str();
@@ -186,7 +186,7 @@ void declare(CLI::App& app, Flags& flags) {
       ->capture_default_str();
   app.add_flag("--replica-group", flags.replica_group,
                "the devices train one replica together: they share each batch and act as one");
-  app.add_option("--threads", flags.threads, "per CPU trainer (default: cores / devices)")
+  app.add_option("--threads", flags.threads, "of each CPU trainer (default: cores / devices)")
       ->check(CLI::Range(1, 1024));
   app.add_option("--speed", flags.speed,
                  "for trials: trainers pretend to be this share of their device, 0.01 to 1")
@@ -215,7 +215,7 @@ void declare(CLI::App& app, Flags& flags) {
 }
 
 // The token itself, or a file with it that nobody else may read.
-// A host that has joined needs it no more.
+// A host that has joined does not need it any more.
 Result<std::string> read_token(const std::string& given, const std::string& data_dir) {
   if (given.empty() || given.starts_with("shoaljoin1.")) return given;
   auto token = identity::read_token_file(given);
@@ -299,7 +299,7 @@ Status check_values(const Flags& flags) {
   }
   std::error_code missing;
   if (!flags.trainer_root.empty() && !std::filesystem::is_directory(flags.trainer_root, missing)) {
-    return Error{Code::kValidation, flags.trainer_root + " is no folder", "--trainer-root",
+    return Error{Code::kValidation, flags.trainer_root + " is not a folder", "--trainer-root",
                  "name the folder with the programs of jobs"};
   }
   return check_link(flags.emulated_link);

@@ -38,6 +38,7 @@ namespace {
 // After the codec, in the name of a kind.
 constexpr char kEqualParts[] = "/equal";
 constexpr char kRing[] = "/ring";
+constexpr char kDecoded[] = "/decoded";
 // Kinds that are no codec.
 constexpr char kGloo[] = "gloo", kBareTls[] = "tls";
 
@@ -226,18 +227,37 @@ class Member {
     plan_.attempt = 1;
     const bool ring = kind.ends_with(kRing);
     plan_.topology = ring ? Topology::kRing : Topology::kButterfly;
-    assign_parts(plan_, kind == codec ? shares_of(options_) : equal_shares(options_));
+    const bool equal = ring || kind.ends_with(kEqualParts);
+    assign_parts(plan_, equal ? equal_shares(options_) : shares_of(options_));
     plan_.codec = codec_of(codec);
     plan_.frame_values = options_.frame_values > 0
                              ? options_.frame_values
                              : outer_opt::frame_values_for(plan_.codec, lines_of(options_));
     plan_.entropy_coding = !options_.plain && !options_.mbit.empty() &&
                            outer_opt::pays_entropy_coding(plan_.codec, lines_of(options_));
-    const auto result =
-        node_->reduce(plan_, plan_.members[rank_].replica, {input_, {}}, average_, {});
+    const bool keeps_frames =
+        outer_opt::AverageFrames::suit(plan_, plan_.frame_values) && !kind.ends_with(kDecoded);
+    const outer_opt::AverageRoom room = keeps_frames ? room_for_frames() : average_;
+    const auto result = node_->reduce(plan_, plan_.members[rank_].replica, {input_, {}}, room, {});
     if (!result.ok) return result.error.detail;
     sent = result.outcome.stats.sent.count();
+    if (keeps_frames) decode_front();
     return is_average() ? "" : "the average is wrong";
+  }
+
+  // As a replica keeps an average until its commit.
+  outer_opt::AverageRoom room_for_frames() {
+    const std::size_t bytes = outer_opt::AverageFrames(plan_, plan_.frame_values).bytes();
+    if (frames_.size() < bytes) frames_.resize(bytes);
+    return outer_opt::AverageRoom::for_frames(std::span(frames_).first(bytes));
+  }
+
+  void decode_front() {
+    const outer_opt::AverageFrames frames(plan_, plan_.frame_values);
+    frames.visit(std::span(frames_).first(frames.bytes()), {0, std::ssize(expected_)},
+                 [this](std::int64_t first, std::span<const float> run) {
+                   std::ranges::copy(run, average_.begin() + first);
+                 });
   }
 
   // As far as a codec of 4 bits lets it be.
@@ -272,6 +292,7 @@ class Member {
   const std::string folder_;
   const Identity* const identity_;
   std::vector<float> input_, average_;
+  std::vector<std::byte> frames_;
   std::vector<double> expected_;  // the front of the average
   std::unique_ptr<outer_opt::PeerNode> node_;
   std::unique_ptr<GlooRing> gloo_;
@@ -307,6 +328,7 @@ std::vector<std::string> kinds_of(const AllReduceOptions& options) {
     kinds.push_back(codec);
     if (unequal_lines(options)) kinds.push_back(codec + kEqualParts);
     if (options.ring && !unequal_lines(options)) kinds.push_back(codec + kRing);
+    if (options.decoded) kinds.push_back(codec + kDecoded);
   }
   if (options.tls) kinds.emplace_back(kBareTls);
 #ifdef SHOAL_HAVE_GLOO
@@ -364,7 +386,7 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
   if (!options.json) {
     std::printf("%d processes, %lld values\n", options.processes,
                 static_cast<long long>(options.values));
-    std::printf("%-10s %9s %10s %13s %7s %10s %11s\n", "kind", "seconds", "GB/s fp32",
+    std::printf("%-13s %9s %10s %13s %7s %10s %11s\n", "kind", "seconds", "GB/s fp32",
                 "MB sent each", "x gloo", "cpu s all", "of the line");
   }
   for (const std::string& kind : kinds_of(options)) {
@@ -374,7 +396,7 @@ void print(const AllReduceOptions& options, const std::map<std::string, Series>&
     const double ratio = ring_s > 0 ? ring_s / s : 0;
     const double least_s = least_seconds(options, kind);
     if (!options.json) {
-      std::printf("%-10s %9.3f %10.2f %13.1f %7.2f %10.2f", kind.c_str(), s, gb / s,
+      std::printf("%-13s %9.3f %10.2f %13.1f %7.2f %10.2f", kind.c_str(), s, gb / s,
                   static_cast<double>(series.bytes_sent) * 1e-6, ratio, cpu_s);
       std::printf(least_s > 0 ? " %9.1f %%\n" : "\n", 100 * least_s / s);
     }

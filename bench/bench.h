@@ -25,6 +25,7 @@ struct AllReduceOptions {
   std::vector<std::string> codecs = {"fp32", "int8"};  // words of CodecKind
   std::int64_t frame_values = 0;               // 0: by the lines, as the coordinator chooses
   bool ring = false;                           // beside the butterfly; equal lines only
+  bool decoded = false;                        // beside averages that stay encoded, decoded ones
   bool plain = false;                          // no entropy coding, however slow the line
   bool tcp = false;                            // no local sockets between the processes
   bool tls = false;                            // with certificates, beside bare TLS sockets; tcp

@@ -95,6 +95,9 @@ CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
   command->add_option("--frame", o.frame_values, "Values per frame; 0: by the lines")
       ->check(CLI::Range(1024, 1 << 20));
   command->add_flag("--ring", o.ring, "The ring beside the butterfly, where lines are equal");
+  command->add_flag(
+      "--decoded", o.decoded,
+      "Averages that are kept as fp32 beside those that stay encoded, as in replicas");
   command->add_flag("--plain", o.plain, "No entropy coding, however slow the line is");
   command->add_flag("--tcp", o.tcp, "Over TCP, as between hosts");
   command->add_flag("--tls", o.tls,

@@ -19,7 +19,7 @@ namespace shoal::data {
 
 struct DataRoot {
   std::string name;    // is_data_root_name(); empty: none
-  std::string folder;  // absolute and normal, without a slash at the end but for "/"
+  std::string folder;  // absolute and normal, without a slash at the end, except "/"
   bool operator==(const DataRoot&) const = default;
 };
 

@@ -51,7 +51,7 @@ Shard read_shard(const Json& json) {
 
 Status check_shard(const Shard& shard, Tokenizer tokens) {
   if (shard.name.empty() || shard.name.size() > kNameMax || !is_plain(shard.name)) {
-    return bad("has a shard without a name, or with one that is no name");
+    return bad("has a shard without a valid name");
   }
   const std::int64_t width = bytes_per_token(tokens);
   if (shard.bytes < width) return bad_shard(shard, "is empty");
@@ -82,7 +82,7 @@ Status check(const Manifest& manifest) {
                std::to_string(manifest.shards.size()));
   }
   if (!manifest.tokenizer.empty() && !is_sha256_hex(manifest.tokenizer)) {
-    return bad("has a tokenizer that is no SHA-256");
+    return bad("has a tokenizer that is not a SHA-256");
   }
   std::set<std::string_view> names;
   std::int64_t total = 0;
@@ -143,7 +143,7 @@ std::string to_text(const Manifest& manifest) {
 Result<Manifest> parse_manifest(std::string_view text) {
   if (text.size() > kManifestBytesMax) return bad("is longer than 64 MiB");
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return bad("is no JSON object");
+  if (!json.is_object()) return bad("is not a JSON object");
   if (number_at(json, "format") != kFormat) {
     return Error{Code::kIncompatible, "the manifest is of another format than 1", "manifest",
                  "use a coordinator and agents of its version"};
@@ -154,7 +154,7 @@ Result<Manifest> parse_manifest(std::string_view text) {
   const auto shards = json.find("shards");
   if (shards == json.end() || !shards->is_array()) return bad("lists no shards");
   for (const Json& shard : *shards) {
-    if (!shard.is_object()) return bad("has a shard that is no object");
+    if (!shard.is_object()) return bad("has a shard that is not an object");
     manifest.shards.push_back(read_shard(shard));
   }
   manifest.tokenizer = text_at(json, "tokenizer");

@@ -15,6 +15,9 @@ namespace shoal::data {
 namespace {
 
 constexpr std::int64_t kChunksMax = std::int64_t{1} << 24;  // of one dataset
+// Sequences that are looked through for the next group: as many as one has of 32-bit tokens with a
+// context of 64.
+constexpr std::int64_t kLookMost = std::int64_t{1} << 16;
 
 const char* field_of(const JobSpec& spec) {
   return spec.data.mixture.empty() ? "data.dataset" : "data.mixture";
@@ -180,19 +183,56 @@ struct StoredTokens::Parts {
                  "model.vocab", "raise it, or use the tokenizer that the dataset was made with"};
   }
 
-  // Where a sequence is; what is around it is read ahead when its chunk is not there yet.
+  // Where a sequence is; what is around it is read ahead when its chunk is not there yet, and the
+  // group after that when one begins, or more was leased.
   std::pair<const Dataset*, WindowPlace> find(std::int64_t index) {
     const MutexLock guard(mutex);
     const MixturePlace of = mixture.place_of(index);
-    const Dataset& dataset = datasets[static_cast<std::size_t>(of.dataset)];
-    const ChunkOrder& order = orders[static_cast<std::size_t>(of.dataset)];
+    const auto number = static_cast<std::size_t>(of.dataset);
+    const Dataset& dataset = datasets[number];
+    const ChunkOrder& order = orders[number];
     const WindowPlace window = order.place_of(of.sequence);
-    if (!memory->has(dataset.first_number + window.chunk)) {
-      std::vector<std::int64_t> around = order.chunks_around(of.sequence);
-      for (std::int64_t& chunk : around) chunk += dataset.first_number;
-      memory->read_ahead(around);
+    const Group group = group_of(order, of.sequence);
+    const bool begins = group != entered[number];
+    if (begins || !memory->has(dataset.first_number + window.chunk)) read_ahead(of);
+    entered[number] = group;
+    if (looks_ahead && (begins || !looked[number])) {
+      looked[number] = true;
+      if (const auto next = next_group(index, of, group)) read_ahead(*next);
     }
     return {&dataset, window};
+  }
+
+  // An epoch's chunks are shuffled anew, so its first group is another one than the last of before.
+  using Group = std::pair<std::int64_t, std::int64_t>;
+  static Group group_of(const ChunkOrder& order, std::int64_t sequence) {
+    return {sequence / order.windows(), sequence / order.group_size()};
+  }
+
+  void read_ahead(const MixturePlace& of) SHOAL_REQUIRES(mutex) {
+    const auto number = static_cast<std::size_t>(of.dataset);
+    std::vector<std::int64_t> around = orders[number].chunks_around(of.sequence);
+    for (std::int64_t& chunk : around) chunk += datasets[number].first_number;
+    memory->read_ahead(around);
+  }
+
+  // The first sequence that will be read after this one, of the same dataset and another group.
+  std::optional<MixturePlace> next_group(std::int64_t index, const MixturePlace& now,
+                                         const Group& group) const SHOAL_REQUIRES(mutex) {
+    const auto here = std::ranges::find_if(to_read, [&](const SequenceRun& run) {
+      return run.first <= index && index < run.first + run.count;
+    });
+    std::int64_t looked = 0;
+    for (auto run = here; run != to_read.end(); ++run) {
+      const std::int64_t end = run->first + run->count;
+      for (std::int64_t i = run == here ? index + 1 : run->first; i < end; ++i) {
+        if (++looked > kLookMost) return std::nullopt;
+        const MixturePlace of = mixture.place_of(i);
+        if (of.dataset != now.dataset) continue;
+        if (group_of(orders[static_cast<std::size_t>(of.dataset)], of.sequence) != group) return of;
+      }
+    }
+    return std::nullopt;
   }
 
   // How many of `count` held-out sequences are of each dataset: its share, and what others lack.
@@ -216,8 +256,12 @@ struct StoredTokens::Parts {
   mutable Mutex mutex;
   const MixtureOrder mixture SHOAL_GUARDED_BY(mutex);
   std::vector<ChunkOrder> orders SHOAL_GUARDED_BY(mutex);  // of the datasets
+  std::vector<Group> entered SHOAL_GUARDED_BY(mutex);      // of each dataset, where it is read
+  std::vector<SequenceRun> to_read SHOAL_GUARDED_BY(mutex);
+  std::vector<bool> looked SHOAL_GUARDED_BY(mutex);  // of each dataset, for what follows in to_read
   const ReadStored read;
   std::vector<Dataset> datasets;  // by first_number
+  bool looks_ahead = true;        // two groups of each fit in `memory`
   Digest digest;
   std::unique_ptr<ChunkMemory> memory;  // last: its threads use the others
 };
@@ -233,6 +277,7 @@ Result<std::unique_ptr<StoredTokens>> StoredTokens::open(const JobSpec& spec, Re
   auto parts =
       std::make_unique<Parts>(spec, std::move(read), MixtureOrder(weights, spec.train.seed));
   Digester digester;
+  Bytes open_chunks;  // a group of each dataset
   std::int64_t number = 0;
   for (std::size_t i = 0; i < mixture.size(); ++i) {
     auto found = read_manifest(spec, mixture[i].dataset, parts->read);
@@ -240,6 +285,7 @@ Result<std::unique_ptr<StoredTokens>> StoredTokens::open(const JobSpec& spec, Re
     const DatasetRef& dataset = found->dataset;
     Manifest& manifest = found->manifest;
     if (Status s = check_dataset(spec, dataset.name, manifest); !s.ok()) return s.error();
+    open_chunks += Bytes(ChunkOrder::kOpenChunks * manifest.chunk_bytes);
     std::vector<std::int64_t> first_chunk;
     std::int64_t chunks = 0;
     for (const Shard& shard : manifest.shards) {
@@ -249,6 +295,8 @@ Result<std::unique_ptr<StoredTokens>> StoredTokens::open(const JobSpec& spec, Re
     {
       const MutexLock guard(parts->mutex);
       parts->orders.push_back(order_of(spec, manifest, static_cast<std::int64_t>(i)));
+      parts->entered.emplace_back(-1, -1);
+      parts->looked.push_back(false);
     }
     parts->datasets.push_back(
         {dataset.name, dataset.manifest, std::move(manifest), std::move(first_chunk), number});
@@ -256,10 +304,26 @@ Result<std::unique_ptr<StoredTokens>> StoredTokens::open(const JobSpec& spec, Re
     digester.add(dataset.manifest).add(mixture[i].weight);
   }
   parts->digest = digester.finish();
+  parts->looks_ahead = open_chunks + open_chunks <= kMemoryMax;
   Parts* owner = parts.get();
   parts->memory = std::make_unique<ChunkMemory>(
       [owner](std::int64_t chunk) { return owner->load(chunk); }, kMemoryMax);
   return std::unique_ptr<StoredTokens>(new StoredTokens(std::move(parts)));
+}
+
+namespace {
+
+std::int64_t end_of(const std::vector<SequenceRun>& runs) {
+  return runs.empty() ? 0 : runs.back().first + runs.back().count;
+}
+
+}  // namespace
+
+void StoredTokens::will_read(std::vector<SequenceRun> runs) const {
+  const MutexLock guard(parts_->mutex);
+  const bool goes_further = end_of(runs) != end_of(parts_->to_read);
+  if (goes_further) std::fill(parts_->looked.begin(), parts_->looked.end(), false);
+  parts_->to_read = std::move(runs);
 }
 
 Status StoredTokens::training_sequence(std::int64_t index, std::span<std::int64_t> out) const {

@@ -1,6 +1,7 @@
 // The sequences of a job that trains on datasets of the coordinator: which chunk each is in
 // (job/chunk_order.h, job/mixture_order.h), and its tokens out of it. Chunks come from the agent,
-// verified; those around what is read now are fetched ahead and kept in memory, at most kMemoryMax.
+// verified; those around what is read now are fetched ahead, and then those around what the caller
+// has said that it will read after them. They are kept in memory, at most kMemoryMax.
 //
 // Errors begin with the dataset and name shard and place. Any thread may read.
 #pragma once
@@ -38,6 +39,10 @@ ChunkOrder order_of(const JobSpec& spec, const Manifest& manifest, std::int64_t 
 // The tokenizer.json that the job's datasets carry; empty: none does. Errors as of open().
 Result<std::string> read_tokenizer(const JobSpec& spec, const ReadStored& read);
 
+struct SequenceRun {
+  std::int64_t first = 0, count = 0;  // of the job's order
+};
+
 class StoredTokens {
  public:
   static constexpr Bytes kMemoryMax = mebibytes(256);
@@ -49,6 +54,12 @@ class StoredTokens {
   StoredTokens& operator=(const StoredTokens&) = delete;
 
   std::int64_t sequences() const;  // of one epoch of each dataset
+
+  // The sequences that this process reads next, in place of what was said before. While it is in a
+  // group of open chunks (job/chunk_order.h), the next group that these touch is fetched, too, so
+  // that the line does not stand while the last windows of a group are trained on. Where the memory
+  // does not hold two groups of each dataset, it is not.
+  void will_read(std::vector<SequenceRun> runs) const;
 
   // Writes context + 1 tokens of sequence `index` >= 0 of the job's order.
   Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const;

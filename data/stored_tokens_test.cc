@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "job/data_rules.h"
+#include "job/mixture_order.h"
 #include "threads/mutex.h"
 
 namespace shoal::data {
@@ -51,6 +52,7 @@ class StoredTokensTest : public ::testing::Test {
     if (shard == kTokenizerText) return "tokenizer of " + kept.manifest.tokenizer;
     const MutexLock guard(mutex_);
     read_.insert({manifest, {shard, chunk}});
+    arrived_.notify_all();
     if (away_) return Error{Code::kUnavailable, "shard a0.bin, byte 0: nobody answers", "", ""};
     return kept.shards[static_cast<std::size_t>(shard)].substr(
         static_cast<std::size_t>(chunk * kChunk), static_cast<std::size_t>(kChunk));
@@ -80,8 +82,33 @@ class StoredTokensTest : public ::testing::Test {
         });
   }
 
+  // Chunks of the only shard of a dataset, once there are so many, which come from other threads.
+  std::set<std::int64_t> chunks_read(std::size_t wanted) {
+    const MutexLock guard(mutex_);
+    arrived_.wait_for(mutex_, std::chrono::seconds(10),
+                      [&]() SHOAL_REQUIRES(mutex_) { return read_.size() >= wanted; });
+    std::set<std::int64_t> chunks;
+    for (const auto& [manifest, place] : read_) chunks.insert(place.second);
+    return chunks;
+  }
+  std::int64_t reads_of(char dataset, std::int64_t wanted) {
+    const auto count = [&]() SHOAL_REQUIRES(mutex_) {
+      return std::ranges::count_if(read_,
+                                   [&](const auto& one) { return one.first.front() == dataset; });
+    };
+    const MutexLock guard(mutex_);
+    arrived_.wait_for(mutex_, std::chrono::seconds(10),
+                      [&]() SHOAL_REQUIRES(mutex_) { return count() >= wanted; });
+    return count();
+  }
+  void forget_reads() {
+    const MutexLock guard(mutex_);
+    read_.clear();
+  }
+
   std::map<std::string, Kept> kept_;
   Mutex mutex_;
+  CondVar arrived_;
   std::set<std::pair<std::string, std::pair<std::int64_t, std::int64_t>>> read_
       SHOAL_GUARDED_BY(mutex_);
   bool away_ = false;
@@ -134,6 +161,95 @@ TEST_F(StoredTokensTest, ReadsTheChunksOfWhatItTrainsOn) {
   }
   const MutexLock guard(mutex_);
   EXPECT_EQ(static_cast<std::int64_t>(read_.size()), ChunkOrder::kOpenChunks);
+}
+
+// The last chunks are those of the group in which the lease ends.
+TEST_F(StoredTokensTest, ReadsAheadWhatItWillTrainOnAndNoFurther) {
+  const JobSpec job = spec({.dataset = add("a", {200 * kTokensOfChunk})});
+  const ChunkOrder order = order_of(job, kept_.begin()->second.manifest, 0);
+  const std::int64_t group = order.group_size();
+  std::vector<std::int64_t> out(kContext + 1);
+  for (const std::int64_t more : {std::int64_t{0}, std::int64_t{1}, group}) {
+    const auto tokens = open(job);
+    ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+    (*tokens)->will_read({{2 * group, group}, {7 * group, more}});
+    ASSERT_TRUE((*tokens)->training_sequence(2 * group, out).ok());
+    std::set<std::int64_t> wanted;
+    for (const std::int64_t at : {2 * group, 7 * group}) {
+      if (at == 7 * group && more == 0) continue;
+      for (const std::int64_t chunk : order.chunks_around(at)) wanted.insert(chunk);
+    }
+    EXPECT_EQ(chunks_read(wanted.size()), wanted) << more;
+    forget_reads();
+  }
+}
+
+// A round's lease seldom is a whole group.
+TEST_F(StoredTokensTest, ReadsAheadWhenMoreIsLeasedWithinAGroup) {
+  const JobSpec job = spec({.dataset = add("a", {200 * kTokensOfChunk})});
+  const std::int64_t group = order_of(job, kept_.begin()->second.manifest, 0).group_size();
+  const auto tokens = open(job);
+  ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+  std::vector<std::int64_t> out(kContext + 1);
+  (*tokens)->will_read({{0, group - 1}});
+  ASSERT_TRUE((*tokens)->training_sequence(group - 2, out).ok());
+  EXPECT_EQ(reads_of('a', ChunkOrder::kOpenChunks), ChunkOrder::kOpenChunks);
+  (*tokens)->will_read({{group - 1, 2}});
+  ASSERT_TRUE((*tokens)->training_sequence(group - 1, out).ok());
+  EXPECT_EQ(reads_of('a', 2 * ChunkOrder::kOpenChunks), 2 * ChunkOrder::kOpenChunks);
+}
+
+TEST_F(StoredTokensTest, ReadsAheadInEachDatasetOfAMixture) {
+  const JobSpec job = spec(
+      {.mixture = {{add("a", {100 * kTokensOfChunk}), 1}, {add("b", {100 * kTokensOfChunk}), 1}}});
+  const auto tokens = open(job);
+  ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+  const std::int64_t group = order_of(job, kept_.begin()->second.manifest, 0).group_size();
+  (*tokens)->will_read({{0, 3 * group}});  // a group and a half of each
+  std::vector<std::int64_t> out(kContext + 1);
+  for (std::int64_t i = 0; i < 64; ++i) ASSERT_TRUE((*tokens)->training_sequence(i, out).ok());
+  EXPECT_GE(reads_of('a', 2 * ChunkOrder::kOpenChunks), 2 * ChunkOrder::kOpenChunks);
+  EXPECT_GE(reads_of('b', 2 * ChunkOrder::kOpenChunks), 2 * ChunkOrder::kOpenChunks);
+}
+
+// Chunks are read ahead in the order in which they were asked for: when those of a second dataset
+// are there, the first has none to wait for.
+TEST_F(StoredTokensTest, OfManyLargeDatasetsOneGroupEachIsHeld) {
+  Manifest manifest{Tokenizer::kUint32, kChunkBytesMax, {}};
+  const std::string hash(64, '0');
+  manifest.shards.push_back({"web.bin", 80 * kChunkBytesMax, hash, hash, "", 0, 0});
+  for (const char last : {'8', '9'}) {  // of 8 two groups fit in the memory, of 9 one
+    DataSpec data;
+    for (char name = '1'; name <= last; ++name) {
+      data.mixture.push_back({std::string(1, name) + "@" + std::string(64, name), 1});
+    }
+    JobSpec job = spec(data);
+    job.model.context = 8'192;
+    const auto tokens = StoredTokens::open(
+        job, [&](const std::string& name, std::int64_t shard, std::int64_t chunk) {
+          if (shard == kManifestText) return Result<std::string>(to_text(manifest));
+          const MutexLock guard(mutex_);
+          read_.insert({name, {shard, chunk}});
+          arrived_.notify_all();
+          return Result<std::string>(std::string(kChunkBytesMax, '\0'));
+        });
+    ASSERT_TRUE(tokens.ok()) << to_string(tokens.error());
+    (*tokens)->will_read({{0, 10'000}});
+    const MixtureOrder order(std::vector<double>(data.mixture.size(), 1), job.train.seed);
+    const auto name_of = [&](std::int64_t i) {
+      return static_cast<char>('1' + order.place_of(i).dataset);
+    };
+    std::int64_t other = 1;
+    while (name_of(other) == name_of(0)) ++other;
+    std::vector<std::int64_t> out(static_cast<std::size_t>(job.model.context) + 1);
+    for (const std::int64_t i : {std::int64_t{0}, other}) {
+      ASSERT_TRUE((*tokens)->training_sequence(i, out).ok());
+    }
+    const std::int64_t wanted = ChunkOrder::kOpenChunks * (last == '8' ? 2 : 1);
+    EXPECT_EQ(reads_of(name_of(other), wanted), wanted);
+    EXPECT_EQ(reads_of(name_of(0), wanted), wanted);
+    forget_reads();
+  }
 }
 
 TEST_F(StoredTokensTest, AMixtureReadsEachDatasetByItsWeight) {

@@ -37,6 +37,7 @@ constexpr Line kTable[] = {
     {Action::kRotateCa, {kAny, kNo, kNo, kNo, kNo}},
     {Action::kManageData, {kAny, kAny, kOwn, kNo, kNo}},
     {Action::kDownloadData, {kAny, kOwn, kOwn, kNo, kNo}},
+    {Action::kRaisePriority, {kAny, kAny, kNo, kNo, kNo}},
 };
 
 constexpr bool has_every_action() {
@@ -64,7 +65,8 @@ Result<ScopeSet> parse_scopes(std::string_view text) {
     const std::size_t comma = rest.find(',');
     const std::string_view word = rest.substr(0, comma);
     const auto scope = parse_enumerator<Scope>(word);
-    if (!scope) return Error{Code::kValidation, quoted(word) + " is no scope", "scopes", kRemedy};
+    if (!scope)
+      return Error{Code::kValidation, quoted(word) + " is not a scope", "scopes", kRemedy};
     if (scopes.has(*scope)) {
       return Error{Code::kValidation, quoted(word) + " is given twice", "scopes", kRemedy};
     }

@@ -55,8 +55,9 @@ enum class Action {
   kViewSpace,     // what takes the space, by job
   kManageTokens,  // of other people
   kRotateCa,
-  kManageData,    // upload files, name datasets, and remove both
-  kDownloadData,  // the content of files
+  kManageData,     // upload files, name datasets, and remove both
+  kDownloadData,   // the content of files
+  kRaisePriority,  // of a job above the default
 };
 constexpr auto enumerators_of(Of<Action>) {
   using enum Action;
@@ -76,7 +77,8 @@ constexpr auto enumerators_of(Of<Action>) {
                               {kManageTokens, "manage_tokens"},
                               {kRotateCa, "rotate_ca"},
                               {kManageData, "manage_data"},
-                              {kDownloadData, "download_data"}});
+                              {kDownloadData, "download_data"},
+                              {kRaisePriority, "raise_priority"}});
 }
 
 // The objects that an action may touch, by owner. For objects without an owner, `own` is `any`.

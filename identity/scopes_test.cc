@@ -27,6 +27,7 @@ constexpr char kTable[] = R"(
   rotate_ca           any   none     none      none   none
   manage_data         any   any      own       none   none
   download_data       any   own      own       none   none
+  raise_priority      any   any      none      none   none
 )";
 
 TEST(Scopes, TheTableIsThis) {

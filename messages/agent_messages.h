@@ -14,6 +14,7 @@
 #include "job/job_spec.h"
 #include "messages/message_parts.h"
 #include "messages/refusals.h"
+#include "messages/tensor_shape.h"
 #include "outer_opt/core/round/round.h"
 
 namespace shoal {
@@ -161,13 +162,17 @@ struct LoadProgress {
   // For a joiner: the bytes received so far, state and averages, as they traveled; and the bytes
   // that the averages of one round take for the whole state (0: none has arrived yet).
   Bytes received = {}, per_round = {};
+  // In the first one of a program's replica, before a byte has arrived: what its model is made of,
+  // in the order in which the values travel. Empty: more than kTensorsMax, or not said.
+  std::vector<TensorShape> tensors = {};
   bool operator==(const LoadProgress&) const = default;
 };
 constexpr auto fields_of(Of<LoadProgress>) {
   using T = LoadProgress;
   return fields(field<&T::replica>("replica"), field<&T::done>("done_bytes"),
                 field<&T::total>("total_bytes"), field<&T::received>("received_bytes"),
-                field<&T::per_round>("per_round_bytes"));
+                field<&T::per_round>("per_round_bytes"),
+                field<&T::tensors>("tensors", at_most(kTensorsMax)));
 }
 static_assert(lists_every_field<LoadProgress>());
 

@@ -41,7 +41,7 @@ class HeldWork {
   std::optional<Assign> holds_;
   ComingStates coming_;
   std::optional<Loaded> loaded_;
-  Outbox<FromTrainer> outbox_{kLastWordsMax};  // but for Loaded
+  Outbox<FromTrainer> outbox_{kLastWordsMax};  // all but Loaded
 };
 
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// The words of what is said on the wire: people read them, metrics are labeled with them.
+// Names of the enumerators in messages: people read them, and they are labels of metrics.
 #include "messages/messages.h"
 
 #include <set>
@@ -9,27 +9,27 @@
 namespace shoal {
 namespace {
 
-// How many enumerators have a word, which is one of their own.
+// How many enumerators have a name; each must have its own.
 template <typename Enum>
 std::size_t count_enumerators() {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) {
     const std::string word = to_string(static_cast<Enum>(i));
     if (word == "unknown") return seen.size();
-    EXPECT_TRUE(seen.insert(word).second) << word << " stands for two";
+    EXPECT_TRUE(seen.insert(word).second) << word << " names two";
     EXPECT_EQ(word.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), std::string::npos) << word;
   }
   return seen.size();
 }
 
-TEST(Messages, EveryEnumeratorHasAWordOfItsOwn) {
+TEST(Messages, EveryEnumeratorHasANameOfItsOwn) {
   EXPECT_EQ(count_enumerators<DeviceKind>(), 3u);
   EXPECT_EQ(count_enumerators<ReplicaFailure>(), 16u);
   EXPECT_EQ(count_enumerators<SourceKind>(), 3u);
   EXPECT_EQ(count_enumerators<ReleaseReason>(), 6u);
 }
 
-TEST(Messages, WordsByHand) {
+TEST(Messages, NamesByHand) {
   EXPECT_STREQ(to_string(DeviceKind::kCuda), "cuda");
   EXPECT_STREQ(to_string(ReplicaFailure::kOutOfMemory), "out_of_memory");
   EXPECT_STREQ(to_string(SourceKind::kCheckpoint), "checkpoint");

@@ -45,6 +45,15 @@ Code code_of(int status) {
   }
 }
 
+constexpr const char* kOtherContent =
+    "restore the former content, or read it again when no program writes to it";
+
+const char* remedy_of(Code code) {
+  if (code == Code::kPermissionDenied) return "let this key or address read it, or name another";
+  if (code == Code::kNotFound) return "check the name, or put it back";
+  return "";
+}
+
 std::string trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n");
   if (first == text.npos) return {};
@@ -180,9 +189,10 @@ Status Client::Exchange::outcome(CURLcode code) const {
   const std::string reason = options_.reason ? options_.reason(answer_.body) : "";
   if (!reason.empty()) message += ": " + shown_text(reason.substr(0, kReasonMax), false);
   if (answer_.status == 416 && received_ != nullptr) {
-    return Error{Code::kDataLoss, where + " is shorter than it was said to be", "", ""};
+    return Error{Code::kDataLoss, where + " is shorter than announced", "", kOtherContent};
   }
-  return Error{code_of(answer_.status), message, "", ""};
+  const Code failure = code_of(answer_.status);
+  return Error{failure, message, "", remedy_of(failure)};
 }
 
 // Before its first byte is taken: the answer must be of the range that was asked for.
@@ -198,7 +208,7 @@ Status Client::Exchange::check_range() {
     const auto range = range_header ? read_content_range(*range_header) : std::nullopt;
     if (!range || range->first != from.count()) {
       return Error{Code::kDataLoss, where + " answered with another range than was asked for", "",
-                   ""};
+                   "use a server that answers ranges (HTTP 206)"};
     }
     whole = Bytes(range->whole);
   } else if (from.count() > 0) {
@@ -211,11 +221,11 @@ Status Client::Exchange::check_range() {
     return Error{Code::kDataLoss,
                  where + " has " + std::to_string(whole->count()) + " bytes instead of " +
                      std::to_string(received.range.whole->count()),
-                 "", ""};
+                 "", kOtherContent};
   }
   const std::string* etag = answer_.header("etag");
   if (etag != nullptr && !received.etag.empty() && received.etag != *etag) {
-    return Error{Code::kDataLoss, where + " changed while it was read", "", ""};
+    return Error{Code::kDataLoss, where + " changed while it was read", "", kOtherContent};
   }
   if (etag != nullptr) received.etag = *etag;
   if (received.range.size) {
@@ -233,7 +243,7 @@ Status Client::Exchange::check_end() const {
                shown_url(request_.url) + " ends at byte " +
                    std::to_string((received_->range.from + received_->bytes).count()) + " of " +
                    std::to_string((received_->range.from + *received_->wanted).count()),
-               "", ""};
+               "", kOtherContent};
 }
 
 // ---- what libcurl calls
@@ -266,8 +276,8 @@ std::size_t Client::Exchange::take(std::span<const std::byte> data) {
   answer_.status = static_cast<int>(status);
   if (received_ == nullptr || status < 200 || status > 299) {
     if (answer_.body.size() + data.size() > kAnswerMax) {
-      failure_ =
-          Error{Code::kIncompatible, shown_url(request_.url) + " answers with too much", "", ""};
+      failure_ = Error{Code::kIncompatible,
+                       shown_url(request_.url) + " sends more than was asked for", "", ""};
       return kStop;
     }
     answer_.body.append(reinterpret_cast<const char*>(data.data()), data.size());

@@ -91,6 +91,7 @@ TEST_F(HttpTest, AServerThatLiesAboutALengthIsFoundOut) {
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().code, Code::kDataLoss);
   EXPECT_THAT(got.error().message, HasSubstr("5 bytes instead of 10"));
+  EXPECT_NE(got.error().remedy, "");
   EXPECT_THAT(got.error().message, Not(HasSubstr("secret")));
   answers({part("01234", 0, 5)});  // asked for eight bytes, and ends in order
   EXPECT_EQ(get({.size = Bytes(8)}).error().code, Code::kDataLoss);
@@ -115,6 +116,7 @@ TEST_F(HttpTest, OnlyWhatMayPassIsTriedAgain) {
   EXPECT_EQ(requests().size(), 6u);
   answers({answer("404 No", "", 0)});
   EXPECT_EQ(get().error().code, Code::kNotFound);
+  EXPECT_NE(get().error().remedy, "");
 }
 
 TEST_F(HttpTest, ARedirectToAPrivateAddressIsRefused) {

@@ -55,7 +55,8 @@ Status set(Location& location, const std::string& key, const std::string& value,
     }
   } else if (key == "region") {
     location.region = value;
-    if (!is_region(value)) return refused(field, "'" + shown_text(value, false) + "' is no region");
+    if (!is_region(value))
+      return refused(field, "'" + shown_text(value, false) + "' is not a region");
   } else if (key == "style") {
     if (value != "path" && value != "host")
       return refused(field, "style must be path or host, got '" + shown_text(value, false) + "'");
@@ -91,8 +92,9 @@ Result<Location> read_location(const std::string& text, const std::string& field
   const std::size_t slash = path.find('/');
   Location location{.bucket = path.substr(0, slash)};
   if (!is_bucket(location.bucket)) {
-    return refused(field, "'" + shown_text(location.bucket, false) +
-                              "' is no name of a bucket (3 to 63 lower-case letters, digits, '-')");
+    return refused(
+        field, "'" + shown_text(location.bucket, false) +
+                   "' is not a valid name for a bucket (3 to 63 lower-case letters, digits, '-')");
   }
   if (slash != path.npos) location.prefix = path.substr(slash + 1);
   while (location.prefix.ends_with('/')) location.prefix.pop_back();

@@ -111,7 +111,7 @@ Status check_url(const std::string& url, const Reach& reach, const std::string& 
   }
   if (scheme == "http" && !reach.clear_allowed && !names_this_host(url)) {
     return refused("would travel in clear: '" + shown_url(url) + "'",
-                   "use https, or --insecure-http on a network that nobody listens to");
+                   "use https, or --insecure-http on a network that you trust");
   }
   return {};
 }

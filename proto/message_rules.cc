@@ -114,6 +114,14 @@ void check(Reader& reader, const LoggedValue& logged) {
   reader.require(is_logged_name(logged.name), "name", kLoggedNameRule);
 }
 
+// Names stand in events.
+void check(Reader& reader, const TensorShape& tensor) {
+  reader.require(is_plain_text(tensor.name, kTensorNameBytesMax), "name",
+                 "must be text without control characters, of at most 200 bytes");
+  reader.require(is_plain_text(tensor.type, kTensorTypeBytesMax), "type",
+                 "must be text without control characters, of at most 16 bytes");
+}
+
 void check(Reader& reader, const Welcome& welcome) {
   reader.require(welcome.incarnation.n != 0, "incarnation", "must not be 0");
   reader.require(welcome.heartbeat_every.ns > 0, "heartbeat_every_ns", "must be above 0");

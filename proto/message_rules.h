@@ -52,6 +52,7 @@ void check(Reader& reader, const TrainerReady& ready);
 void check(Reader& reader, HeldReplica& held);  // tells one that loads by its key, too
 void check(Reader& reader, const Loaded& loaded);
 void check(Reader& reader, const LoggedValue& logged);
+void check(Reader& reader, const TensorShape& tensor);
 void check(Reader& reader, const Welcome& welcome);
 void check(Reader& reader, const StateSource& source);
 void check(Reader& reader, const Assign& assign);

@@ -139,10 +139,15 @@ inline std::vector<RefusalCount> refusals() {
   return {{RefusalReason::kForeign, 3}, {RefusalReason::kLimits, 40}};
 }
 
+inline LoadProgress load_progress() {
+  return {kReplica,   Bytes(70), Bytes(90),
+          Bytes(110), Bytes(20), {{"head.weight", {64, 300}, "BF16"}, {"scale", {}, "F32"}}};
+}
+
 inline std::vector<FromAgent> messages_of_agents() {
   return {Heartbeat{12, Bytes(345), refusals(), RelayFigures{3, 2, 40, Bytes(9000), 1, 5, 6}},
           DeviceMeasured{device()},
-          LoadProgress{kReplica, Bytes(70), Bytes(90), Bytes(110), Bytes(20)},
+          load_progress(),
           loaded(),
           ReplicaFailed{kReplica, ReplicaFailure::kPeerUnreachable, "no route"},
           progress(),
@@ -200,7 +205,7 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
 inline std::vector<FromTrainer> messages_of_trainers() {
   return {
       TrainerReady{3, device(), "10.0.0.4:7100", "libtorch 1.13.1", 7, assign(), true},
-      LoadProgress{kReplica, Bytes(70), Bytes(90), Bytes(110), Bytes(20)},
+      load_progress(),
       loaded(),
       ReplicaFailed{kReplica, ReplicaFailure::kOutOfMemory, "80 GiB wanted"},
       progress(),

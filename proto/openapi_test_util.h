@@ -24,7 +24,7 @@ inline std::string text_of_file(const std::string& path) {
 inline void expect_committed(const std::string& path, const std::string& wanted) {
   const std::string found = text_of_file(path);
   if (std::getenv("SHOAL_REWRITE_GOLDENS") != nullptr) std::ofstream(path) << wanted;
-  EXPECT_TRUE(wanted == found) << "SHOAL_REWRITE_GOLDENS=1 writes " << path << " anew";
+  EXPECT_TRUE(wanted == found) << "SHOAL_REWRITE_GOLDENS=1 rewrites " << path;
 }
 
 // A schema with what `wanted` says of its type, behind what was written by hand.

@@ -147,6 +147,7 @@ class RandomMessages {
     assign.cut = cut(), assign.stage = 0;
     assign.owner = plain(assign.owner);
   }
+  void mend(TensorShape& tensor) { tensor.name = plain(tensor.name), tensor.type = "F32"; }
   void mend(LoggedValue& logged) { logged.name = "norm/" + std::to_string(prng_.below(100)); }
   void mend(FileEntry& file) {
     file.path = "a/" + std::to_string(prng_.below(100));

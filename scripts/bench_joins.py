@@ -7,11 +7,11 @@ Two agents of a line each train with trainers that wait instead of computing (sh
 seconds. When they have found their pace a third one comes. Counted is the time from its assignment to the first
 committed round that it contributed to, beside what the state takes on an empty line divided by 1 - r, with r the
 share of the line that the averages of the rounds take; and the pace of the two meanwhile. `--cuts` breaks the line
-of the third one that often on its way. Also counted is what the line brought the third one beside state and averages:
-headers, control, and whatever was sent twice. All processes share this machine: how busy its processors are is said of
-both times, because a pace that they lack is not what a joiner costs where each agent has its own. Exit code 1 when it takes longer than 1.5 times that and three rounds, or
-the two lose more than 10 % of their pace. The network of this host is not touched. Needs root, iproute2 and a
-finished build.
+of the third one that often on its way. Also counted is what the line brought the third one beside state and averages
+(headers, control, and whatever was sent twice), and where the time of a round of the two goes. All processes share
+this machine: how busy its processors are is said of both times, because a pace that they lack is not what a joiner
+costs where each agent has its own. Exit code 1 when it takes longer than 1.5 times that and three rounds, or the two
+lose more than 10 % of their pace. The network of this host is not touched. Needs root, iproute2 and a finished build.
 """
 import argparse
 import contextlib
@@ -84,6 +84,21 @@ def brought(cluster, number):
     return json.loads(found)[0]["stats64"]["tx"]["bytes"]
 
 
+PHASES = "train_s", "stall_s", "wait_s", "reduce_s", "vote_s", "apply_s"
+
+
+def phases(cluster, numbers):
+    """Where the time of rounds went, in the middle of them and of their members."""
+    found = [part["phases"] for number in numbers
+             for part in cluster.get(f"/jobs/{cluster.name}/rounds/{number}")["contributions"]
+             if part["state"] == "committed"]
+    return {phase: statistics.median([one[phase] or 0 for one in found]) for phase in PHASES} if found else {}
+
+
+def said(spent):
+    return ", ".join(f"{phase.removesuffix('_s')} {seconds:.2f}" for phase, seconds in spent.items())
+
+
 def cut_line(cluster, number):
     cluster.lines.cut(number + 1)
     time.sleep(CUT_S)
@@ -94,7 +109,8 @@ def measure(cluster, options):
     cluster.until(lambda: cluster.committed() >= 3, "no round is committed", LIMIT_S)
     counted, times = iter(range(options.rounds)), processor_times()
     alone = watch_rounds(cluster, lambda _: next(counted, None) is None)
-    busy_alone = busy_since(times)
+    busy_alone, first = busy_since(times), cluster.committed()
+    phases_alone = phases(cluster, range(first - options.rounds, first))
     joiner, seen = cluster.count - 1, cluster.newest_event()
     cluster.start_agent(joiner)
     cluster.until(lambda: happened(cluster, "replica_assigned", seen), "it is not assigned")
@@ -109,7 +125,8 @@ def measure(cluster, options):
 
     joining = watch_rounds(cluster, is_in)
     return {"alone_s": statistics.median(alone), "joining_s": statistics.mean(joining),
-            "took_s": time.monotonic() - begun, "rounds": len(joining),
+            "took_s": time.monotonic() - begun, "rounds": len(joining), "phases_alone": phases_alone,
+            "phases_joining": phases(cluster, range(cluster.committed() - len(joining), cluster.committed() - 1)),
             "busy_alone": busy_alone, "busy_joining": busy_since(times),
             "brought_bytes": brought(cluster, joiner) - before}
 
@@ -152,6 +169,7 @@ def main():
               f"{result['pace']:.2f} of their pace; processors {result['busy_joining']:.0%} busy, "
               f"{result['busy_alone']:.0%} before; the line brought "
               f"{result['beside_bytes'] / 1e6:.1f} MB beside state and averages")
+        print(f"seconds of a round alone: {said(result['phases_alone'])}; beside it: {said(result['phases_joining'])}")
     return 0 if result["good"] else 1
 
 

@@ -11,7 +11,7 @@ uncalled, so process 1 can dial process 0, and 0 cannot dial 1. Every contender 
 lines: three hosts behind token buckets of tc, 200 Mbit/s each way unless --mbit says otherwise.
 far: two hosts joined by shoal-line. Streams with so many connections, and gRPC as it is today.
 Both run a butterfly; `mbit` in the table is what each host sends. The network of this host is not touched.
-Needs root but for the first, iproute2, nftables for nat, /dev/net/tun for far, and a finished build.
+Needs root (except the first), iproute2, nftables for nat, /dev/net/tun for far, and a finished build.
 """
 import argparse
 import contextlib

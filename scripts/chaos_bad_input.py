@@ -45,7 +45,7 @@ def damaged_checkpoint(lab, damage, *names):
     lab.trains()
     lab.expect(hashes(newest) == kept, f"files of {newest.name} were changed")
     lab.expect({one["id"]: one["state"] for one in lab.checkpoints()}[newest.name] == "failed", "it still counts")
-    lab.expect(all("initial parameters" not in one for one in lab.events("job_rolled_back")), "it began anew")
+    lab.expect(all("initial parameters" not in one for one in lab.events("job_rolled_back")), "it started over")
 
 
 @case("checkpoint-bit")
@@ -308,7 +308,7 @@ def _(lab):
 
 @case("telemetry-damaged")
 def _(lab):
-    """Charts are disposable: they begin anew, the file is set aside."""
+    """Charts are disposable: they start over, the file is set aside."""
     lab.cluster.coordinator.terminate()  # in order: nothing is left in its write-ahead log
     lab.cluster.coordinator.wait(PATIENCE_S)
     (lab.cluster.data_of_coordinator() / "telemetry.db").write_text("no database\n" * 1000)
@@ -457,7 +457,7 @@ def _(lab):
 
 
 def other_data(lab, victims, change, kind, *names):
-    """Agents whose file is another one load it anew: each is refused by name, the others train on."""
+    """Agents whose file is another one load it again: each is refused by name, the others train on."""
     texts = {number: lab.cluster.text_of(number).read_bytes() for number in victims}
     for number in victims:
         for pid in lab.cluster.trainers(number):
@@ -534,7 +534,7 @@ def _(lab):
     for path in texts:
         path.write_bytes(text)
     lab.trains()
-    lab.expect(lab.cluster.committed() > 2, "it began anew")
+    lab.expect(lab.cluster.committed() > 2, "it started over")
 
 
 class BadInputLab(Lab):

@@ -17,7 +17,7 @@ NEVER_PHASES = {"failed", "cancelled", "completed"}
 
 class Living:
     """Which states living trainers hold, as the tables last told it. A replica lives as long as the process that had it
-    when it was first seen: a trainer that starts anew holds nothing, even before the tables say so."""
+    when it was first seen: a trainer that restarts holds nothing, even before the tables say so."""
 
     def __init__(self):
         self.held = ()  # (holder, process ids)

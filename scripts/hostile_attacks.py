@@ -1,6 +1,6 @@
 """What a stranger may send to a port: bytes that are no request, no frame and no handshake, by a seed.
 
-attacks() gives endless pairs of a kind and bytes. Of a seed the n-th attack is the same in every run, but for what OpenSSL
+attacks() gives endless pairs of a kind and bytes. The n-th attack of a seed is always the same, except what OpenSSL
 draws for a hello. None of them is something that a port should answer with content.
 """
 import random

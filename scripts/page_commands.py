@@ -9,11 +9,14 @@ import re
 import subprocess
 import sys
 
+import deploy_files
+
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 SPAN = re.compile(r"`([^`]+)`")
 ALWAYS = {"--help", "--version"}
 # Options of other programs that the prose names alone.
-FOREIGN = {"--gtest_filter", "--preset", "--enable-systemd", "--torch-backend", "--exclusive", "--signal"}
+FOREIGN = {"--gtest_filter", "--preset", "--enable-systemd", "--torch-backend", "--exclusive", "--signal", "--build-arg",
+           "--network"}
 # Tells what earlier versions had.
 HISTORY = {"CHANGELOG.md"}
 
@@ -146,7 +149,8 @@ def texts(page):
 
 def problems(page, tools):
     alone = []
-    for number, text, in_code in texts(page):
+    started = page.endswith((".yaml", "Dockerfile"))
+    for number, text, in_code in ((*one, True) for one in deploy_files.commands_in(page)) if started else texts(page):
         for program, words, options in commands(text):
             tool = tools.get(program if program == "./dev" else os.path.basename(program))
             if tool and (problem := tool.problem(words, options)):
@@ -163,7 +167,8 @@ def main():
     tools = {"./dev": Dev()}
     for path in programs:
         tools[os.path.basename(path)] = Shoal(path) if os.path.basename(path) == "shoal" else Program(path)
-    pages = [*glob.glob("*.md"), *glob.glob("docs/*.md"), *glob.glob("deploy/**/*.sbatch", recursive=True)]
+    pages = [*glob.glob("*.md"), *glob.glob("docs/*.md"), "deploy/container/Dockerfile"]
+    pages += [*glob.glob("deploy/**/*.sbatch", recursive=True), *glob.glob("deploy/**/*.yaml", recursive=True)]
     found = [f"{page}:{number}: {problem}" for page in sorted(pages)
              if page not in HISTORY for number, problem in problems(page, tools)]
     print("\n".join(found))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tokenizers of every kind that tokenizer/ knows, and the ids that the Hugging Face library gives with them.
 
-  tokenizer_goldens.py write           makes tests/golden/tokenizer anew (needs the package tokenizers and Python 3.11,
+  tokenizer_goldens.py write           rewrites tests/golden/tokenizer (needs the package tokenizers and Python 3.11,
                                        whose Unicode is 14)
   tokenizer_goldens.py check SHOAL     compares the program SHOAL with the library, live
 

@@ -7,6 +7,7 @@ PYTHON has torch, transformers, peft and lightning. Makes a fresh environment in
 them, installs the wheel into it, and runs each test, or those that are named. `./dev test --torch` runs it.
 """
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -130,8 +131,26 @@ def sharded_ranks():
         expect(losses[-1] < losses[0], f"loss {losses[0]:.3f}, then {losses[-1]:.3f}")
 
 
+def ranks_of_a_dataset():
+    """The same, over a dataset of the cluster: within an epoch no window is read twice."""
+    chance, shards = random.Random(7), []
+    for number in range(3):
+        shards.append(FOLDER / f"letters-{number}.txt")
+        shards[-1].write_text("".join(chance.choices("abcdefghijklmnopqrstuvwxyz ", k=40_000)))
+    with cluster(FRESH / "bin", FOLDER, PYTHON, agents=2) as c:
+        c.shoal("dataset", "add", "letters", *shards)
+        job = job_file("stored", TEXT, "stored_ranks.py", steps=60)
+        c.submit("stored", job.replace(f'train = "{TEXT}"', 'dataset = "letters"'))
+        c.finish("stored")
+        expect(same_digests(c.rounds("stored")), "the averages agree by digest")
+    read = {rank: [line for file in PROGRAMS.glob(f"stored_ranks.py.{rank}.*")
+                   for line in file.read_text().splitlines()] for rank in (0, 1)}
+    expect(len(read[0]) == len(read[1]) == 60 * 8, f"{len(read[0])} windows by ranks 0, {len(read[1])} by ranks 1")
+    expect(len(set(read[0] + read[1])) == 2 * 60 * 8, "every window was read once")
+
+
 TESTS = {"example": example, "same_model": same_model, "trained_in_parts": trained_in_parts,
-         "sharded_ranks": sharded_ranks}
+         "sharded_ranks": sharded_ranks, "ranks_of_a_dataset": ranks_of_a_dataset}
 
 
 def main():

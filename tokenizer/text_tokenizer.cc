@@ -56,7 +56,7 @@ Result<std::unique_ptr<TextTokenizer>> parse_tokenizer(std::string_view content,
                  "name the tokenizer.json of a model"};
   }
   if (content[first] != '{') {
-    return Error{Code::kInvalidArgument, name + ": is no tokenizer.json", "",
+    return Error{Code::kInvalidArgument, name + ": is not a tokenizer.json", "",
                  "name the tokenizer.json of a model; the Hugging Face libraries write one for a "
                  "model of SentencePiece, too (save_pretrained)"};
   }

@@ -22,7 +22,7 @@ TEST(ParseTokenizer, SaysWhichFileIsNone) {
   EXPECT_THAT(parse_tokenizer("", "x.json").error().message,
               HasSubstr("x.json: the file is empty"));
   EXPECT_THAT(parse_tokenizer("\x0A\x05", "x.model").error().message,
-              HasSubstr("x.model: is no tokenizer.json"));
+              HasSubstr("x.model: is not a tokenizer.json"));
   EXPECT_THAT(parse_tokenizer("{\"model\": 1}", "x.json").error().message,
               HasSubstr("x.json: model"));
   EXPECT_EQ(read_tokenizer_file("/nowhere/tokenizer.json").error().code, Code::kNotFound);

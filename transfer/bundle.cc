@@ -144,7 +144,7 @@ struct Entry {
 };
 
 Error no_bundle(const std::string& what) {
-  return {Code::kDataLoss, "this is no bundle of code: " + what, "",
+  return {Code::kDataLoss, "this is not a bundle of code: " + what, "",
           "submit the job again with --code"};
 }
 

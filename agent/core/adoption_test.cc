@@ -195,7 +195,7 @@ TEST_F(AdoptionTest, ATrainerThatHungAndComesAgainGoesOn) {
   EXPECT_THAT(named(open), ElementsAre(1));
   link_ = open.link;
   connect({ReplicaId(1)});
-  EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "it hangs no more";
+  EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "it does not hang any more";
   advance(seconds(3700));
   EXPECT_THAT(all<KillTrainer>(), IsEmpty());
 }

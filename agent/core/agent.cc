@@ -230,7 +230,7 @@ Digest Agent::digest() const {
   }
   for (const ReplicaId id : s.released) digester.add(id.n);
   for (const auto& [id, fetch] : s.fetches)
-    add_to(digester.add(id.checkpoint.n).add(id.stage), fetch);
+    add_to(digester.add(id.checkpoint.n).add(id.stage).add(id.weights), fetch);
   for (const auto& [code, fetch] : s.codes) add_to(digester.add(code), fetch);
   for (const auto& [id, upload] : s.uploads)
     add_to(digester.add(id.checkpoint.n).add(id.stage), upload);

@@ -12,14 +12,13 @@
 //    no-op. Bounded by kinds x Options::replicas_max, and by failures_kept for replicas that are
 //    gone.
 //  * Trainers. One per device, started at boot and after each exit, with back-off; one that does
-//    not attach in time, that lost its stream, whose load stands still or that does not let go of
-//    a released replica is killed: it hangs. Its
-//    replicas fail with kTrainerExited. A device that holds several replicas gets a further
-//    trainer for each one beyond the first, which is stopped when that replica has ended: a fault
-//    ends one of them only.
+//    not attach in time, that lost its stream, whose load stands still or that does not end a
+//    released replica hangs, and is killed. Its replicas fail with kTrainerExited. A device that
+//    holds several replicas gets a further trainer for each one beyond the first, which is stopped
+//    when that replica has ended: a fault ends one of them only.
 //  * Trainers outlive the daemon. Those that an earlier start left are waited for within a bound
 //    before the first Hello, with what they work on; one that does not come is killed. One whose
-//    stream broke may come again, too; then the session is opened anew, so that the coordinator
+//    stream broke may come again, too; then the session is opened again, so that the coordinator
 //    repeats what the trainer may have missed.
 //  * Relays. What the coordinator tells of them is told to every trainer, at once and when it
 //    attaches.
@@ -77,7 +76,7 @@ struct Options {
   Duration link_limit = seconds(4);     // OpenLink until LinkUp
   Duration welcome_limit = seconds(5);  // LinkUp until Welcome
   Duration restart_first = milliseconds(500), restart_cap = seconds(30);
-  Duration restart_reset = seconds(60);  // a trainer that lived this long starts its back-off anew
+  Duration restart_reset = seconds(60);  // after this long a trainer's back-off starts over
   Duration attach_limit = seconds(60);   // StartTrainer until TrainerAttached
   Duration gather_limit = seconds(5);    // Booted until trainers that were left have attached
   Duration detach_limit = seconds(1);    // its stream ended until it counts as unresponsive

@@ -124,6 +124,7 @@ class AgentFixture : public testing::Test {
     Assign message = assign(replica, device);
     message.source.kind = SourceKind::kCheckpoint;
     message.source.checkpoint = CheckpointId(checkpoint);
+    message.source.key = key(3);
     return message;
   }
   static RoundKey key(RoundNumber round) { return {JobId(1), 0, round}; }

@@ -11,9 +11,7 @@ namespace shoal::agent {
 namespace {
 
 bool loads_from(const Replica& replica, CheckpointPartId part) {
-  const StateSource& source = replica.assign.source;
-  return source.kind == SourceKind::kCheckpoint &&
-         CheckpointPartId{source.checkpoint, replica.assign.stage} == part;
+  return replica.assign.source.kind == SourceKind::kCheckpoint && source_of(replica.assign) == part;
 }
 
 // True for a broken line or an absent coordinator. Files with wrong hashes will not have the right
@@ -34,13 +32,19 @@ bool is_worth_a_retry(const Error& error) {
 
 }  // namespace
 
+// A job that continues a checkpoint stands at its round; one that begins with it, before its first.
+CheckpointPartId source_of(const Assign& assign) {
+  return {assign.source.checkpoint, assign.stage, assign.source.key.round == 0};
+}
+
 std::optional<Instant> Agent::State::break_off(TransferPatience& patience) {
   return ++draws, patience.broke(now, prng);
 }
 
 std::string Agent::State::folder_of(const char* kind, CheckpointPartId part) const {
   return options.data_dir + "/" + kind + "/" + to_string(part.checkpoint) +
-         (part.stage == 0 ? "" : "." + std::to_string(part.stage));
+         (part.stage == 0 ? "" : "." + std::to_string(part.stage)) +
+         (part.weights ? ".weights" : "");
 }
 
 // The stage is that of the writer, which may have ended while its upload continues.
@@ -276,7 +280,7 @@ void Agent::State::drop_upload(CheckpointPartId part) {
   uploads.erase(part);
 }
 
-// Its writer is no more; that its replica ended tells the coordinator enough.
+// Its writer has ended; that its replica ended tells the coordinator enough.
 void Agent::State::drop_unfinished_uploads(ReplicaId writer) {
   std::vector<CheckpointPartId> unfinished;
   for (const auto& [id, upload] : uploads) {

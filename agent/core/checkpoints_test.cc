@@ -267,6 +267,32 @@ TEST_F(CheckpointTest, ReplicasWaitForOneFetch) {
   EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4");
 }
 
+// One job begins with the weights of what another one continues, which has more files.
+TEST_F(CheckpointTest, WhoBeginsAndWhoContinuesDoNotShareAFolder) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  const CheckpointPartId whole{kCheckpoint}, weights{.checkpoint = kCheckpoint, .weights = true};
+  Assign begins = assign_from_checkpoint(1, 0, 4);
+  begins.source.key = key(0);
+  hear(begins);
+  EXPECT_EQ(one<FetchCheckpoint>().part, weights);
+  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/ckpt_4.weights");
+  step(CheckpointFetched{weights});
+  EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
+  hear(assign_from_checkpoint(2, 1, 4));
+  EXPECT_EQ(one<FetchCheckpoint>().part, whole) << "what is here lacks the momentum";
+  EXPECT_THAT(told<LoadReplica>(1), IsEmpty());
+  step(CheckpointFetched{whole});
+  ASSERT_THAT(told<LoadReplica>(1), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(1)[0].checkpoint_folder, "/data/fetched/ckpt_4");
+  trainer_says(1, loaded(2));
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4");
+  trainer_says(0, loaded(1));
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4.weights");
+}
+
 class FetchTest : public CheckpointTest {
  protected:
   FetchTest() {

@@ -46,6 +46,7 @@ struct ProcessExit {
 struct CheckpointPartId {
   CheckpointId checkpoint;
   StageIndex stage = 0;
+  bool weights = false;  // those with which another job begins: fewer files, of all stages
   auto operator<=>(const CheckpointPartId&) const = default;
 };
 
@@ -221,7 +222,7 @@ struct ExitProcess {  // last effect; the message is for stderr
 };
 
 // Folders are <data_dir>/<kind>/ckpt_N, or ckpt_N.S of a later stage S, where the kind tells who
-// writes into them.
+// writes into them. Weights alone are in ckpt_N.weights or ckpt_N.S.weights.
 inline constexpr const char* kFetchedFolder = "fetched";  // the driver
 inline constexpr const char* kWrittenFolder = "written";  // a trainer
 

@@ -51,7 +51,7 @@ void Agent::State::assign(const Assign& message) {
   want_code(replica);
   prepare(replica);
   if (message.source.kind == SourceKind::kCheckpoint) {
-    const CheckpointPartId part{message.source.checkpoint, message.stage};
+    const CheckpointPartId part = source_of(message);
     want_fetch(part);
     if (!fetches.at(part).complete) replica.due.reset();  // the fetch has its own deadline
   }
@@ -113,7 +113,7 @@ void Agent::State::load_what_is_ready() {
 bool Agent::State::say_load(const Replica& replica) {
   LoadReplica load{replica.assign, ""};
   if (replica.assign.source.kind == SourceKind::kCheckpoint) {
-    const Fetch* fetch = fetches.find({replica.assign.source.checkpoint, replica.assign.stage});
+    const Fetch* fetch = fetches.find(source_of(replica.assign));
     if (fetch == nullptr || !fetch->complete) return false;
     load.checkpoint_folder = fetch->folder;
   }

@@ -28,7 +28,7 @@ struct Trainer {
   Instant started_at;
   std::optional<Instant> due;  // down: start it; otherwise: kill it
   bool attached = false;       // its stream is open
-  bool releasing = false;      // it has yet to let go of a replica; `due` says until when
+  bool releasing = false;      // a released replica has not ended yet; `due` says until when
   bool unresponsive = false;   // it said nothing for so long that the coordinator was told
   bool hears_relays = false;   // of the process that is attached
   bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
@@ -45,7 +45,7 @@ struct Replica {
   std::int32_t slot = 0;       // its trainer
   HeldReplica held;            // as the next Hello says it
   ComingStates coming;         // that it is told to take
-  bool load_repeated = false;  // its trainer may begin it anew after it said that it failed
+  bool load_repeated = false;  // its trainer may begin it again after it said that it failed
   std::optional<Instant> due;  // waiting, serving: give up; loading: kill its trainer
 };
 
@@ -69,6 +69,9 @@ struct Upload {
   std::optional<Instant> queued_since;  // as of a fetch
   std::optional<Instant> due;           // retrying: the next attempt; none: at the next Welcome
 };
+
+// What a replica loads whose source is a checkpoint.
+CheckpointPartId source_of(const Assign& assign);
 
 struct Agent::State {
   explicit State(Options given);

@@ -105,7 +105,7 @@ TEST_F(TrainersTest, ATrainerThatHangsIsKilledWhenItsReplicaIsLetGo) {
   hear(Release{ReplicaId(1), ReleaseReason::kReplaced});
   EXPECT_TRUE(one<KillTrainer>().hard);
   step(TrainerExited{{0, 1}, {0, 9, ""}});
-  EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "it was let go";
+  EXPECT_THAT(said<ReplicaFailed>(), IsEmpty()) << "it was released";
 }
 
 TEST_F(TrainersTest, ATrainerThatHangsIsNotWaitedForForEver) {

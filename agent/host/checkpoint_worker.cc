@@ -11,6 +11,7 @@
 #include "base/transfer_patience.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "threads/clock.h"
 #include "threads/sleep.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
@@ -52,7 +53,7 @@ void keep_the_newest(const std::string& folder, std::size_t most) {
 // The file does not have the SHA-256 of its record: sending it again brings the same bytes.
 Error as_fetched(Error error) {
   if (error.code != Code::kDataLoss) return error;
-  error.message = "what arrived is not what was stored: " + error.message;
+  error.message = "the file received differs from the stored one: " + error.message;
   error.remedy = "restore the file on the coordinator from a backup, or use another checkpoint";
   return error;
 }
@@ -173,17 +174,13 @@ Status CheckpointWorker::ended(const Job& job, const grpc::Status& status) const
   return status.ok() ? Status() : Status(error_of(status, endpoint_.address));
 }
 
-// Where nothing moved between this host and the store, the next try goes through the coordinator.
-// Where nothing moves there either, it is the store's turn again.
 void CheckpointWorker::learn_reach(const Job& job, const Status& ended, bool direct, bool moved) {
-  if (ended.ok() || moved) return;
-  if (!direct) {
-    carried_until_ = Clock::time_point::min();
-    return;
-  }
-  const Code code = ended.error().code;
-  if (code != Code::kUnavailable && code != Code::kDeadlineExceeded && !job.stalled) return;
-  carried_until_ = Clock::now() + kCarriedFor;
+  if (ended.ok()) return;
+  const StoreReach::Transfer transfer{.direct = direct,
+                                      .moved = moved,
+                                      .stalled = job.stalled.load(),
+                                      .failure = ended.error().code};
+  if (!reach_.learn(transfer, steady_now())) return;
   spdlog::warn(
       "does not reach the object store of checkpoints: {}; the coordinator carries the files of "
       "this host meanwhile. Let it reach the endpoint of --checkpoint-store, which is faster",
@@ -263,7 +260,7 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   v1::GetCheckpointRequest request;
   request.set_checkpoint(part.checkpoint.n);
   request.set_stage(part.stage);
-  request.set_takes_requests(reaches_store());
+  request.set_takes_requests(reach_.is_direct(steady_now()));
   std::unique_ptr<FileReceiver> receiver;
   if (auto known = FileReceiver::reopen(folder)) {
     receiver = std::move(*known);
@@ -292,13 +289,7 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
     if (receiver->received() != Bytes(message.header().from())) {
       return Error{Code::kDataLoss, "the coordinator sent the files from another position", "", ""};
     }
-    const auto moved = [&] { job.is_at(receiver->received()); };
-    const Bytes before = receiver->received();
-    const bool direct = message.header().by_requests();
-    const Status got = direct ? get_parts(job.store, *reader, *receiver, moved)
-                              : receive(*reader, *receiver, moved);
-    learn_reach(job, got, direct, receiver->received() != before);
-    return got;
+    return get_files(job, message.header().by_requests(), *reader, *receiver);
   }();
   if (!received.ok()) job.context.TryCancel();
   const grpc::Status status = reader->Finish();
@@ -306,6 +297,24 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   if (!status.ok()) return ended(job, status);
   if (Status s = receiver->finish(job.folder); !s.ok() || !reader_) return s;
   return let_read(job.folder, *reader_);
+}
+
+// What follows the header: requests to the store, or the files themselves.
+Status CheckpointWorker::get_files(Job& job, bool direct,
+                                   grpc::ClientReader<v1::CheckpointUpload>& reader,
+                                   FileReceiver& receiver) {
+  const Bytes before = receiver.received();
+  const auto moved = [&] { job.is_at(receiver.received()); };
+  Status got;
+  if (direct) {
+    const auto requests = read_requests(reader, receiver);
+    if (!requests.ok()) return requests.error();  // which says nothing about the store
+    got = get_parts(job.store, *requests, receiver, moved);
+  } else {
+    got = receive(reader, receiver, moved);
+  }
+  learn_reach(job, got, direct, receiver.received() != before);
+  return got;
 }
 
 Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
@@ -316,7 +325,7 @@ Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   const auto stream = stub->PutCheckpoint(&job.context);
   v1::CheckpointUpload message;
   message.mutable_header()->set_checkpoint(effect.part.checkpoint.n);
-  message.mutable_header()->set_takes_requests(reaches_store());
+  message.mutable_header()->set_takes_requests(reach_.is_direct(steady_now()));
   for (const FileEntry& file : effect.files)
     *message.mutable_header()->add_files() = proto::to_wire(file);
   v1::CheckpointReceived answer;

@@ -6,9 +6,9 @@
 // the agent. What was fetched in part is kept when nobody waits for it any more: the next one may.
 // At most kKeptMax of them are, the newest. Where the coordinator keeps checkpoints in an object
 // store, it hands out presigned requests, and the files travel between this host and the store
-// (part_transfer.h). If nothing moves between them, the store is out of reach of this host, or
-// away: for kCarriedFor the coordinator is asked to carry the files. A third thread says about once
-// a second how far the transfers are, and breaks off one in which nothing moves.
+// (part_transfer.h), unless the coordinator is asked to carry the files (store_reach.h). A third
+// thread says about once a second how far the transfers are, and breaks off one in which nothing
+// moves.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,11 @@
 #include "agent/core/io.h"
 #include "agent/host/coordinator_link.h"
 #include "agent/host/program_user.h"
+#include "agent/host/store_reach.h"
 #include "objects/http.h"
+#include "proto/agent.pb.h"
 #include "threads/mutex.h"
+#include "transfer/file_receiver.h"
 
 namespace shoal::agent {
 
@@ -35,7 +38,6 @@ class CheckpointWorker {
   using Post = std::function<void(Input)>;  // any thread
 
   static constexpr std::size_t kKeptMax = 2;
-  static constexpr std::chrono::minutes kCarriedFor{10};  // then the store is tried again
 
   // `silence`: a transfer in which nothing moves for so long, and for what its size takes to read,
   // is broken off.
@@ -107,7 +109,8 @@ class CheckpointWorker {
   Status do_fetch(Job& job, CheckpointPartId part);
   Status do_upload(Job& job, const UploadCheckpoint& effect);
   std::shared_ptr<Job> make_job(const std::string& folder) const;
-  bool reaches_store() const { return Clock::now() >= carried_until_.load(); }
+  Status get_files(Job& job, bool direct, grpc::ClientReader<v1::CheckpointUpload>& reader,
+                   FileReceiver& receiver);
   void learn_reach(const Job& job, const Status& ended, bool direct, bool moved);
   Status ended(const Job& job, const grpc::Status& status) const;
 
@@ -115,7 +118,7 @@ class CheckpointWorker {
   const Duration silence_;
   const Post post_;
   const std::optional<ProgramUser> reader_;
-  std::atomic<Clock::time_point> carried_until_{Clock::time_point::min()};
+  StoreReach reach_;
   Lane fetches_{post_}, uploads_{post_};
   std::jthread watcher_;  // last: it uses the others
 };

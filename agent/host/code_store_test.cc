@@ -89,12 +89,12 @@ TEST_F(CodeStoreTest, AnotherHashIsRefusedAndNothingOfItStays) {
   EXPECT_THAT(fetch(), HasSubstr("is not the code of the job"));
   EXPECT_FALSE(fs::exists(program()));
   sent_[600] ^= 1;
-  EXPECT_EQ(fetch(), "") << "it begins anew";
+  EXPECT_EQ(fetch(), "") << "it starts over";
 }
 
 TEST_F(CodeStoreTest, WhatIsNoBundleIsRefused) {
   sent_ = "#!/bin/sh\n";
-  EXPECT_THAT(fetch("sha256:" + sha256_of(sent_)), HasSubstr("no bundle"));
+  EXPECT_THAT(fetch("sha256:" + sha256_of(sent_)), HasSubstr("not a bundle"));
 }
 
 TEST_F(CodeStoreTest, ACoordinatorThatNeverEndsIsCutOff) {

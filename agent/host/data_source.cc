@@ -29,13 +29,14 @@ Error located(const std::string& where, Error error) {
 
 Error wrong_content(const FileRange& range, const std::string& where) {
   if (range.url.empty()) {
-    return {Code::kDataLoss, where + ": what came has another SHA-256 than the dataset says", "",
+    return {Code::kDataLoss,
+            where + ": the bytes received have another SHA-256 than the dataset records", "",
             "`shoal dataset verify` tells whether the stored file is damaged"};
   }
   return {Code::kDataLoss,
-          where + ": what lies at " + objects::shown_url(range.url) +
-              " is not what it was when the dataset was added",
-          "", "bring the former content back, or add what is there as a new dataset"};
+          where + ": the content at " + objects::shown_url(range.url) +
+              " has changed since the dataset was added",
+          "", "restore the former content, or add the new content as another dataset"};
 }
 
 }  // namespace

@@ -119,6 +119,19 @@ TEST_F(DataSourceTest, ADamagedCacheIsFetchedAgain) {
   EXPECT_GE(cache_->damaged(), 2);
 }
 
+TEST_F(DataSourceTest, ADamagedChunkAloneIsFetchedAgain) {
+  for (const std::int64_t chunk : {0, 1, 2}) ASSERT_TRUE(read(0, chunk).ok());
+  const std::string damaged = sha256_of(shard_.substr(kChunk, kChunk));
+  const std::string path = folder_.path() + "/cache/" + damaged.substr(0, 2) + "/" + damaged;
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).put('\1');
+  const int before = fetches_;
+  for (const std::int64_t chunk : {0, 1, 2}) {
+    EXPECT_EQ(*read(0, chunk), shard_.substr(static_cast<std::size_t>(chunk * kChunk), kChunk));
+  }
+  EXPECT_EQ(fetches_, before + 1);
+  EXPECT_EQ(cache_->damaged(), 1);
+}
+
 TEST_F(DataSourceTest, ASourceThatLiesIsFoundOut) {
   files_[shard_hash_][static_cast<std::size_t>(kChunk) + 5] ^= 1;
   EXPECT_TRUE(read(0, 0).ok());
@@ -126,7 +139,7 @@ TEST_F(DataSourceTest, ASourceThatLiesIsFoundOut) {
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kDataLoss);
   EXPECT_THAT(refused.error().message,
-              HasSubstr("shard a.txt, byte 4096: what came has another SHA-256"));
+              HasSubstr("shard a.txt, byte 4096: the bytes received have another SHA-256"));
   files_[shard_hash_] = files_[shard_hash_].substr(0, static_cast<std::size_t>(kChunk) + 9);
   EXPECT_EQ(read(0, 1).error().code, Code::kDataLoss) << "cut short";
 }

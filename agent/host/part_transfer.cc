@@ -115,17 +115,24 @@ Status put_parts(const objects::Client& store, const std::string& folder,
   return {};
 }
 
-Status get_parts(const objects::Client& store,
-                 grpc::ClientReader<v1::CheckpointUpload>& coordinator, FileReceiver& receiver,
-                 const std::function<void()>& moved) {
+Result<std::vector<v1::PresignedRequest>> read_requests(
+    grpc::ClientReader<v1::CheckpointUpload>& coordinator, const FileReceiver& receiver) {
   std::vector<v1::PresignedRequest> requests;
+  Bytes asked;
   for (v1::CheckpointUpload message; coordinator.Read(&message);) {
     if (!message.has_request() || !is_within(message.request(), receiver.files()) ||
         requests.size() == kRequestsMax) {
       return Error{Code::kInvalidArgument, "a request for a file was expected", "request", ""};
     }
     requests.push_back(message.request());
+    asked += Bytes(message.request().size());
   }
+  if (receiver.received() + asked != total_size(receiver.files())) return broken();
+  return requests;
+}
+
+Status get_parts(const objects::Client& store, const std::vector<v1::PresignedRequest>& requests,
+                 FileReceiver& receiver, const std::function<void()>& moved) {
   auto synced_at = std::chrono::steady_clock::now();
   for (const v1::PresignedRequest& request : requests) {
     Status written;
@@ -146,7 +153,8 @@ Status get_parts(const objects::Client& store,
     if (!written.ok()) return written;
     if (!got.ok()) return of_store(got.error());
   }
-  return receiver.complete() ? Status() : Status(broken());
+  if (receiver.complete()) return {};
+  return Error{Code::kInvalidArgument, "the requests do not make up the files", "requests", ""};
 }
 
 }  // namespace shoal::agent

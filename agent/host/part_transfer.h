@@ -33,10 +33,13 @@ Status put_parts(
     grpc::ClientReaderWriter<v1::CheckpointUpload, v1::CheckpointReceived>& coordinator,
     const v1::CheckpointReceived& first, const PartHooks& hooks);
 
-// Reads the requests from `coordinator` to their end, then gets the files into `receiver`, behind
-// what is there.
-Status get_parts(const objects::Client& store,
-                 grpc::ClientReader<v1::CheckpointUpload>& coordinator, FileReceiver& receiver,
-                 const std::function<void()>& moved);
+// The requests of `coordinator` to their end, for all that `receiver` lacks. kUnavailable: the
+// stream broke before that.
+Result<std::vector<v1::PresignedRequest>> read_requests(
+    grpc::ClientReader<v1::CheckpointUpload>& coordinator, const FileReceiver& receiver);
+// Gets the files into `receiver`, behind what is there. Errors are those of the store and of the
+// disk.
+Status get_parts(const objects::Client& store, const std::vector<v1::PresignedRequest>& requests,
+                 FileReceiver& receiver, const std::function<void()>& moved);
 
 }  // namespace shoal::agent

@@ -92,7 +92,7 @@ Status take_from_root(const std::string& entry, const HostOptions& options,
   const fs::path program = fs::canonical(root / entry, missing);
   if (missing || !lies_in(program, root) || !fs::is_regular_file(program)) {
     return Error{Code::kNotFound,
-                 "no program " + entry + " is beneath " + options.trainer_root + " on this host",
+                 "no program " + entry + " lies beneath " + options.trainer_root + " on this host",
                  "trainer.entry", "put it there, on every agent's host"};
   }
   add_python(options, program, process);

@@ -9,6 +9,7 @@
 #include <grp.h>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "transfer/files.h"
@@ -49,6 +50,24 @@ Status change_all(const std::string& tree, uid_t owner, gid_t group, mode_t mode
   return failure ? disk_error("list", tree, failure.value()) : Status();
 }
 
+constexpr unsigned kTryLimitS = 10;  // a file system that hangs
+
+// An errno, or 0.
+int try_to_enter(const std::string& folder, const ProgramUser& user) {
+  const pid_t child = ::fork();
+  if (child < 0) return errno;
+  if (child == 0) {
+    ::alarm(kTryLimitS);
+    if (const int failed = become(user); failed != 0) ::_exit(failed);
+    ::_exit(::chdir(folder.c_str()) == 0 ? 0 : errno);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return errno;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : ETIMEDOUT;
+}
+
 }  // namespace
 
 Result<ProgramUser> find_program_user(const std::string& name) {
@@ -73,6 +92,21 @@ int become(const ProgramUser& user) {
   if (::setgroups(0, nullptr) != 0) return errno;
   if (::setresgid(user.gid, user.gid, user.gid) != 0) return errno;
   return ::setresuid(user.uid, user.uid, user.uid) == 0 ? 0 : errno;
+}
+
+Status check_reach(const std::string& folder, const ProgramUser& user) {
+  if (try_to_enter(folder, user) == 0) return {};
+  fs::path way;
+  for (const fs::path& part : fs::path(folder)) {
+    way /= part;
+    const int why = try_to_enter(way.string(), user);
+    if (why == 0) continue;
+    return Error{Code::kValidation,
+                 "the user '" + user.name + "' does not reach --data-dir: it cannot enter " +
+                     way.string() + ": " + std::strerror(why),
+                 kField, "run chmod o+x " + way.string() + ", or give a --data-dir elsewhere"};
+  }
+  return {};
 }
 
 Status let_pass(const std::string& folder, const ProgramUser& user) {

@@ -29,6 +29,11 @@ Result<ProgramUser> find_program_user(const std::string& name);
 // 0.
 int become(const ProgramUser& user);
 
+// Whether the user can enter `folder`, an absolute path, by trying it in a child process for ten
+// seconds at most. kValidation, with the field --program-user, names the first folder on the way
+// that keeps it out.
+Status check_reach(const std::string& folder, const ProgramUser& user);
+
 // Give rights to the group of the user. Links are left alone.
 Status let_pass(const std::string& folder, const ProgramUser& user);
 Status let_read(const std::string& tree, const ProgramUser& user);   // and run

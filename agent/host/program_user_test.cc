@@ -85,6 +85,17 @@ TEST_F(ProgramUserTest, ReadsWhatItMayAndNothingElseOfTheFolder) {
   EXPECT_FALSE(as_user([this] { return can_open(path("data")); })) << "it cannot be listed";
 }
 
+TEST_F(ProgramUserTest, AFolderOnTheWayThatKeepsTheUserOutIsNamed) {
+  ASSERT_TRUE(let_pass(path("data/code"), user_).ok());
+  const Status closed = check_reach(path("data/code"), user_);
+  ASSERT_FALSE(closed.ok());
+  EXPECT_EQ(closed.error().field, "--program-user");
+  EXPECT_TRUE(closed.error().remedy.starts_with("run chmod o+x " + path("data") + ","))
+      << closed.error().remedy;
+  ASSERT_TRUE(let_pass(path("data"), user_).ok());
+  EXPECT_TRUE(check_reach(path("data/code"), user_).ok());
+}
+
 TEST_F(ProgramUserTest, WritesWhereItMay) {
   ASSERT_TRUE(let_pass(path("data"), user_).ok());
   fs::create_directories(path("data/written"));

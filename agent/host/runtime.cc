@@ -253,7 +253,7 @@ class Runtime::Impl {
     }
   }
 
-  // What the coordinator may ask from now on; the next session begins anew.
+  // What the coordinator may ask from now on; the next session starts over.
   void open_logs(const Input& input) {
     const auto* said = std::get_if<CoordinatorSaid>(&input);
     const auto* welcome = said == nullptr ? nullptr : std::get_if<Welcome>(&said->message);
@@ -384,6 +384,9 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
   if (!folder.ok()) return folder.error();
   if (options.program_user) {
     if (Status in = (*folder)->let_in(*options.program_user); !in.ok()) return in.error();
+    // No refusal: the agent has other work, and the way can be opened while it runs.
+    const Status reach = check_reach((*folder)->path(), *options.program_user);
+    if (!reach.ok()) spdlog::warn("uploaded code will fail: {}", to_string(reach.error()));
   }
   std::shared_ptr<Membership> membership;
   if (!options.coordinator.credentials) {

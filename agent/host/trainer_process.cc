@@ -176,7 +176,7 @@ Result<std::unique_ptr<TrainerProcess>> TrainerProcess::adopt(
     std::function<void(ProcessExit)> ended) {
   const int descriptor = open_process(process);
   if (descriptor < 0) {
-    return Error{Code::kNotFound, "process " + std::to_string(process.pid) + " is no more", "", ""};
+    return Error{Code::kNotFound, "process " + std::to_string(process.pid) + " has ended", "", ""};
   }
   return std::unique_ptr<TrainerProcess>(
       new TrainerProcess(process, false, descriptor, options, std::move(ended)));

@@ -301,7 +301,8 @@ Result<TrainerId> TrainerServer::attach(const TrainerReady& ready, const std::st
   const MutexLock guard(mutex_);
   const auto slot = slots_.find(number);
   if (slot == slots_.end() || slot->second.nonce != nonce) {
-    return Error{Code::kNotFound, "no such trainer is expected in slot " + std::to_string(number),
+    return Error{Code::kNotFound,
+                 "no trainer with this nonce is expected in slot " + std::to_string(number),
                  "SHOAL_TRAINER_NONCE", ""};
   }
   if (slot->second.stream != nullptr) {

@@ -9,6 +9,9 @@ namespace {
 // A signed URL is not begun with when it ends this soon.
 constexpr Duration kLeft = seconds(120);
 
+constexpr const char* kOtherPlace =
+    "restore the former content, or add the new content as another dataset";
+
 objects::ClientOptions options_of(const objects::Reach& reach, const objects::Patience& patience) {
   return {.reach = reach, .patience = patience, .user_agent = "shoal-agent"};
 }
@@ -44,6 +47,7 @@ Result<std::string> UrlReader::get(const objects::Client& client, const std::str
   if (got.ok()) return content;
   Error error = got.error();
   if (may_pass(error.code)) error.code = Code::kUnavailable;
+  if (error.code == Code::kNotFound || error.code == Code::kDataLoss) error.remedy = kOtherPlace;
   return error;
 }
 

@@ -67,6 +67,7 @@ class UrlReaderTest : public ::testing::Test {
       return cli::http_answer(302, "", "text/plain", "Location: " + moved_to_ + "\r\n");
     }
     if (refuses_ > 0 && refuses_-- > 0) return cli::http_answer(403, "no");
+    if (is_gone_) return cli::http_answer(404, "no such bucket");
     const std::int64_t first = number_after(request, "Range: bytes=");
     if (ignores_ranges_ || first < 0) return cli::http_answer(200, there_);
     const std::int64_t last = number_after(request, "Range: bytes=" + std::to_string(first) + "-");
@@ -105,7 +106,7 @@ class UrlReaderTest : public ::testing::Test {
   TestFolder folder_;
   std::string shard_, there_, manifest_, moved_to_;
   std::map<std::string, std::string> files_;
-  bool ignores_ranges_ = false;
+  bool ignores_ranges_ = false, is_gone_ = false;
   int refuses_ = 0, asked_ = 0, signed_ = 0;
   Duration valid_ = seconds(3'600);
   cli::ScriptedServer server_{[this](const std::string& request) { return answer(request); }};
@@ -138,13 +139,33 @@ TEST_F(UrlReaderTest, AFileOfAnotherLengthIsRefused) {
   EXPECT_EQ(refusal(2).code, Code::kDataLoss) << "a cut one";
 }
 
+TEST_F(UrlReaderTest, WhatIsGoneOrDeniesIsNamedWithItsPlaceAndARemedy) {
+  is_gone_ = true;
+  for (const char* place : {"/web.bin", "s3://data/web.bin?endpoint=http://store:9000"}) {
+    describe(place);
+    const Error error = refusal(1);
+    EXPECT_EQ(error.code, Code::kNotFound);
+    EXPECT_THAT(error.message, HasSubstr("shard web.bin, byte 4096: "));
+    EXPECT_THAT(error.message, HasSubstr("status 404"));
+    EXPECT_THAT(error.remedy, HasSubstr("add the new content as another dataset"));
+  }
+  describe("/web.bin");
+  refuses_ = 1;
+  EXPECT_EQ(refusal(1).code, Code::kPermissionDenied);
+  refuses_ = 1;
+  EXPECT_THAT(to_string(refusal(1)), HasSubstr("status 403 (let this key or address read it"));
+  is_gone_ = false;
+  EXPECT_EQ(*read(1), chunk(1)) << "once it is back";
+}
+
 TEST_F(UrlReaderTest, AFileThatChangedIsRefusedWhereItChanged) {
   there_[static_cast<std::size_t>(kChunk) + 5] ^= 1;
   EXPECT_EQ(*read(0), chunk(0));
   const Error error = refusal(1);
   EXPECT_EQ(error.code, Code::kDataLoss);
-  EXPECT_THAT(error.message, HasSubstr("shard web.bin, byte 4096: what lies at http://127.0.0.1"));
-  EXPECT_THAT(error.message, HasSubstr("is not what it was when the dataset was added"));
+  EXPECT_THAT(error.message,
+              HasSubstr("shard web.bin, byte 4096: the content at http://127.0.0.1"));
+  EXPECT_THAT(error.message, HasSubstr("has changed since the dataset was added"));
   there_ = shard_;
   EXPECT_EQ(*read(1), chunk(1)) << "what was wrong is not kept";
 }
@@ -175,7 +196,7 @@ TEST_F(UrlReaderTest, AnObjectIsReadByASignedUrlAsLongAsThatLasts) {
   EXPECT_EQ(signed_, 2) << "what is cached needs none";
 }
 
-TEST_F(UrlReaderTest, WhatAStoreRefusesIsSignedAnew) {
+TEST_F(UrlReaderTest, WhatAStoreRefusesIsSignedAgain) {
   describe("s3://data/web.bin?endpoint=http://store:9000");
   refuses_ = 1;
   EXPECT_EQ(refusal(0).code, Code::kUnavailable) << "a trainer asks again";
@@ -185,7 +206,7 @@ TEST_F(UrlReaderTest, WhatAStoreRefusesIsSignedAnew) {
   describe("s3://data/web.bin?endpoint=http://store:9000");
   source_.reset(), urls_.reset();
   cache_ = std::move(DataCache::open(folder_.path() + "/other", mebibytes(1))).value();
-  EXPECT_THAT(refusal(0).message, HasSubstr("what lies at s3://data/web.bin is not what it was"));
+  EXPECT_THAT(refusal(0).message, HasSubstr("the content at s3://data/web.bin has changed"));
   EXPECT_THAT(refusal(0).message, Not(HasSubstr("number=")));
 }
 

@@ -1,6 +1,6 @@
-// shoal-datasets: what `shoal-bench datasets` runs. A dataset larger than memory is streamed in the
-// order of a job, and its memory is watched; then a smaller one comes through an agent's verified
-// cache over a line of a given speed, and what lies on the disk is watched.
+// shoal-datasets: what `shoal-bench datasets` runs. It streams a dataset larger than memory in the
+// order of a job and watches the memory of the process. Then it reads a smaller one through an
+// agent's verified cache over a line of a given speed, and watches the size of the cache on disk.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -61,10 +61,11 @@ std::unique_ptr<data::StoredTokens> open(const JobSpec& spec, data::ReadStored r
   return std::move(*opened);
 }
 
-// Every sequence of an epoch; `after` is called after each.
+// Reads every sequence of an epoch, and calls `after` after each.
 void read_epoch(const data::StoredTokens& tokens, std::int64_t context,
                 const std::function<void()>& after) {
   std::vector<std::int64_t> window(static_cast<std::size_t>(context + 1));
+  tokens.will_read({{0, tokens.sequences()}});
   for (std::int64_t i = 0; i < tokens.sequences(); ++i) {
     if (Status s = tokens.training_sequence(i, window); !s.ok()) {
       throw std::runtime_error(to_string(s.error()));
@@ -191,25 +192,27 @@ void show(const Options& options, const Streamed& streamed, const Fetched& fetch
   std::printf(
       "fetched    %8.0f MiB in %.1f s, %.2f of the dataset, %.0f %% of a line of %.0f Mbit/s\n",
       fetched.mib, fetched.seconds, fetched.of_dataset, 100 * fetched.of_line, options.line_mbit);
-  std::printf("cache      %8.0f MiB at most, of %lld\n", fetched.cache_peak_mib,
+  std::printf("cache      %8.0f MiB at most, of %lld MiB\n", fetched.cache_peak_mib,
               static_cast<long long>(options.cache_mib));
 }
 
 int run(int argc, char** argv) {
   Options options;
-  CLI::App app("A dataset larger than memory, and one over a line: what both cost an agent.");
+  CLI::App app(
+      "What an agent pays for a dataset larger than memory, and for one over a slow line.");
   app.name("shoal-bench datasets");
-  app.add_option("--gib", options.gib, "Of the dataset that is streamed [100]")
+  app.add_option("--gib", options.gib, "size of the streamed dataset [100]")
       ->check(CLI::Range(std::int64_t{3}, std::int64_t{1} << 20));
-  app.add_option("--line-gib", options.line_gib, "Of the one that comes over the line [1]")
+  app.add_option("--line-gib", options.line_gib,
+                 "size of the dataset that is read over the line [1]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{64}));
-  app.add_option("--line-mbit", options.line_mbit, "Speed of the line [800]")
+  app.add_option("--line-mbit", options.line_mbit, "speed of the line [800]")
       ->check(CLI::Range(1.0, 1e6));
-  app.add_option("--cache-mib", options.cache_mib, "Limit of the agent's cache [256]")
+  app.add_option("--cache-mib", options.cache_mib, "limit of the agent's cache [256]")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  app.add_option("--context", options.context, "Tokens of a sequence [8192]")
+  app.add_option("--context", options.context, "tokens of a sequence [8192]")
       ->check(CLI::Range(std::int64_t{16}, std::int64_t{262'143}));
-  app.add_flag("--json", options.json, "One JSON object");
+  app.add_flag("--json", options.json, "print one JSON object");
   CLI11_PARSE(app, argc, argv);
   std::string folder = (fs::temp_directory_path() / "shoal-datasets-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");

@@ -32,6 +32,7 @@ Error damaged(const std::filesystem::path& folder, const std::string& why) {
           "take an older one"};
 }
 constexpr double kStageForward = 1.0 / 3;     // of a microbatch's time
+constexpr std::size_t kRunValues = 1 << 16;   // that have one scale
 constexpr std::size_t kLossValues = 1 << 16;  // that the loss is computed from, about
 
 class TimedReplica final : public replica::Compute {
@@ -44,16 +45,39 @@ class TimedReplica final : public replica::Compute {
         stages_(static_cast<std::int64_t>(order.cut.size())),
         step_time_(options.step),
         adds_gradients_(spec_.sync.algorithm() == SyncAlgorithm::kDdp),
-        values_(static_cast<std::size_t>(costs_.parameters(units_))) {}
+        values_(static_cast<std::size_t>(costs_.parameters(units_))),
+        runs_((values_.size() + kRunValues - 1) / kRunValues) {}
 
   std::int64_t value_count() const override { return static_cast<std::int64_t>(values_.size()); }
-  void read_parameters(std::span<float> out) const override { scaled(scale_, out); }
-  void write_parameters(std::span<const float> in) override {
-    values_.assign(in.begin(), in.end());
-    scale_ = 1;
-    mean_square_ = mean_square_of_some();
+  void read_parameters(std::span<float> out) const override {
+    for (std::size_t i = 0; i < runs_.size(); ++i) read_run(i, run_of(i, out));
   }
-  void read_gradient(std::span<float> out) const override { scaled(gradient_scale_, out); }
+  void write_parameters(std::span<const float> in) override {
+    for (std::size_t i = 0; i < runs_.size(); ++i) write_run(i, run_of(i, in));
+  }
+  void visit_parameters(const Visit& visit) const override {
+    std::vector<float> room(kRunValues);
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const auto run = run_of(i, std::span(values_));
+      const auto here = std::span(room).first(run.size());
+      read_run(i, here);
+      visit(run.data() - values_.data(), here);
+    }
+  }
+  // A run that is left as it was is not written, as trainers do that compute in place.
+  void change_parameters(const Change& change) override {
+    std::vector<float> before(kRunValues), after(kRunValues);
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      const auto run = run_of(i, std::span(values_));
+      const auto old = std::span(before).first(run.size());
+      const auto changed = std::span(after).first(run.size());
+      read_run(i, old);
+      std::ranges::copy(old, changed.begin());
+      change(run.data() - values_.data(), changed);
+      if (!std::ranges::equal(old, changed)) write_run(i, changed);
+    }
+  }
+  void read_gradient(std::span<float> out) const override { scaled(gradient_scale_, values_, out); }
   void clear_gradient() override { gradient_scale_ = 0; }
 
   outer_opt::StageSizes sizes() const override {
@@ -79,8 +103,7 @@ class TimedReplica final : public replica::Compute {
   MaybeFailure seed(const std::filesystem::path&) override {
     Prng prng(mix_seed(spec_.train.seed, static_cast<std::uint64_t>(units_.first)));
     for (float& value : values_) value = static_cast<float>(prng.unit() - 0.5);
-    scale_ = 1;
-    mean_square_ = mean_square_of_some();
+    for (std::size_t i = 0; i < runs_.size(); ++i) begin_run(i);
     return std::nullopt;
   }
 
@@ -104,7 +127,7 @@ class TimedReplica final : public replica::Compute {
     if (adds_gradients_) {
       ++gradient_scale_;
     } else {
-      scale_ -= lr * scale_;
+      for (Run& run : runs_) run.scale -= lr * run.scale;
     }
     ++steps_;
     out = {loss(), loss(), lr, true};
@@ -156,20 +179,44 @@ class TimedReplica final : public replica::Compute {
     return values;
   }
 
-  void scaled(float factor, std::span<float> out) const {
-    std::ranges::transform(values_, out.begin(), [&](float value) { return factor * value; });
+  struct Run {
+    float scale = 1;
+    double squares = 0;  // of some of its values, before the scale
+  };
+
+  template <typename Value>
+  static std::span<Value> run_of(std::size_t run, std::span<Value> values) {
+    const std::size_t first = run * kRunValues;
+    return values.subspan(first, std::min(kRunValues, values.size() - first));
+  }
+  static void scaled(float factor, std::span<const float> values, std::span<float> out) {
+    std::ranges::transform(values, out.begin(), [&](float value) { return factor * value; });
+  }
+  void read_run(std::size_t run, std::span<float> out) const {
+    scaled(runs_[run].scale, run_of(run, std::span(values_)), out);
+  }
+  void write_run(std::size_t run, std::span<const float> in) {
+    std::ranges::copy(in, run_of(run, std::span(values_)).begin());
+    begin_run(run);
   }
 
-  double mean_square_of_some() const {
-    const std::size_t stride = values_.size() / kLossValues + 1;
-    double sum = 0, count = 0;
-    for (std::size_t i = 0; i < values_.size(); i += stride, ++count) {
-      sum += double{values_[i]} * double{values_[i]};
+  std::size_t stride() const { return values_.size() / kLossValues + 1; }
+  void begin_run(std::size_t run) {
+    const auto values = run_of(run, std::span(values_));
+    runs_[run] = {};
+    for (std::size_t i = 0; i < values.size(); i += stride()) {
+      runs_[run].squares += double{values[i]} * double{values[i]};
     }
-    return sum / count;
   }
   // Falls with what is trained.
-  double loss() const { return 12 * mean_square_ * scale_ * scale_; }
+  double loss() const {
+    double squares = 0, count = 0;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      squares += runs_[i].squares * runs_[i].scale * runs_[i].scale;
+      count += static_cast<double>((run_of(i, std::span(values_)).size() - 1) / stride() + 1);
+    }
+    return 12 * squares / count;
+  }
 
   const JobSpec spec_;
   const swarm::CostModel costs_;
@@ -178,11 +225,12 @@ class TimedReplica final : public replica::Compute {
   const std::int64_t stages_;
   const Duration step_time_;
   const bool adds_gradients_;
-  // Steps touch no value, so that one costs no processor time however large the model is: the
-  // parameters are values_ times scale_, the gradient is values_ times gradient_scale_.
+  // Steps touch no value, so that one costs next to no processor time however large the model is:
+  // the parameters are values_ times the scale of their run, the gradient is values_ times
+  // gradient_scale_.
   std::vector<float> values_;
-  float scale_ = 1, gradient_scale_ = 0;
-  double mean_square_ = 0;
+  std::vector<Run> runs_;
+  float gradient_scale_ = 0;
   std::vector<float> m_, v_;  // empty: zeros
   std::int64_t steps_ = 0;
 };

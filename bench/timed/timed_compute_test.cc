@@ -60,6 +60,33 @@ TEST_F(TimedComputeTest, WhatIsWrittenComesBackAndShrinksFromThere) {
   EXPECT_FLOAT_EQ(values_of(*compute).back(), 0.5f * (1 - static_cast<float>(step.lr)));
 }
 
+// In more than one run: the second one is changed in part.
+TEST_F(TimedComputeTest, WhatIsChangedInPlaceIsWhatIsReadAndTheRestGoesOn) {
+  spec_.model.hidden = 512;
+  const auto compute = make({{0, 4}}, 0);
+  replica::StepResult step;
+  ASSERT_FALSE(compute->train_step(Steps(500), 0, step));
+  std::vector<float> expected = values_of(*compute);
+  ASSERT_GT(expected.size(), std::size_t{1} << 16);
+  const std::size_t place = (std::size_t{1} << 16) + 3;
+  expected[place] = 7;
+  compute->change_parameters([&](std::int64_t first, std::span<float> run) {
+    const auto at = static_cast<std::int64_t>(place) - first;
+    if (at >= 0 && at < std::ssize(run)) run[static_cast<std::size_t>(at)] = 7;
+  });
+  EXPECT_EQ(values_of(*compute), expected);
+  std::vector<float> visited;
+  compute->visit_parameters([&](std::int64_t first, std::span<const float> run) {
+    EXPECT_EQ(first, std::ssize(visited));
+    visited.insert(visited.end(), run.begin(), run.end());
+  });
+  EXPECT_EQ(visited, expected);
+  ASSERT_FALSE(compute->train_step(Steps(501), 2, step));
+  const std::vector<float> after = values_of(*compute);
+  EXPECT_NEAR(after[place], 7 * (1 - step.lr), 1e-5);
+  EXPECT_NEAR(after[0], expected[0] * (1 - step.lr), 1e-6);
+}
+
 TEST_F(TimedComputeTest, WithDdpStepsAddGradientsAndMoveNothing) {
   spec_ = spec_of(SyncAlgorithm::kDdp);
   const auto compute = make({{0, 4}}, 0);

@@ -59,7 +59,7 @@ TEST(DeviceGroup, WhoWaitsInVainGivesUp) {
   const Status interrupted = group.form({2, 0, 2}, *group.make_id(), [&] { return ++asked == 3; });
   ASSERT_FALSE(interrupted);
   EXPECT_EQ(interrupted.error().code, Code::kUnavailable);
-  ASSERT_TRUE(group.form({3, 0, 1}, *group.make_id(), never)) << "it can be made anew";
+  ASSERT_TRUE(group.form({3, 0, 1}, *group.make_id(), never)) << "it can be made again";
   EXPECT_TRUE(group.ready(3));
 }
 

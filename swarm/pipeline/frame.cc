@@ -56,7 +56,7 @@ Status check(const FrameHeader& h) {
   if (!has_right_size(h)) return refuse("body of bytes", h.body_size);
   const bool has_body = h.kind == FrameKind::kForward || h.kind == FrameKind::kBackward ||
                         h.kind == FrameKind::kGossip;
-  if (!has_body && h.body_size > 0) return refuse("body where none belongs, of bytes", h.body_size);
+  if (!has_body && h.body_size > 0) return refuse("unexpected body, bytes", h.body_size);
   if (!std::isfinite(h.loss_sum)) return refuse("loss that is not finite, tokens", h.loss_tokens);
   if (h.loss_tokens < 0) return refuse("tokens", static_cast<std::uint64_t>(h.loss_tokens));
   return {};

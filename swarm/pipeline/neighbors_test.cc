@@ -384,7 +384,7 @@ TEST(Neighbors, GarbageEndsItsOwnStreamOnly) {
     std::size_t body = 0;
   };
   const Garbage all[] = {{{}, 0},
-                         {{}, kMessageBytes},  // goes on with nothing
+                         {{}, kMessageBytes},  // continues with nothing
                          {{std::byte{1}}, 1},
                          {std::vector<std::byte>(95), 0},
                          {zeros, 100'000},

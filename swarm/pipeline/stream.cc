@@ -135,7 +135,7 @@ void Stream::break_off(const std::string& why, bool bad_frame) {
 }
 
 void Stream::close() {
-  std::shared_ptr<StreamOwner> owner;  // let go without the lock
+  std::shared_ptr<StreamOwner> owner;  // released without the lock
   const MutexLock lock(mutex_);
   over_ = true;
   queue_.clear();
@@ -245,7 +245,7 @@ Status Stream::begin(std::span<const std::byte> head, std::size_t size) {
   if (incoming_) {
     const std::size_t left = incoming_->frame.body.size() - incoming_->placed;
     if (head.empty() && size == kMessageBytes && size <= left) return {};
-    return bad("a frame that does not go on as it should");
+    return bad("a frame that does not continue the message before it");
   }
   const auto header = decode_header(head);
   if (!header.ok()) return header.error();

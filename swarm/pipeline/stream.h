@@ -111,7 +111,7 @@ class Stream final : public wire::stream::StreamEvents,
   // Never blocks. After the end: dropped.
   void send(const FrameHeader& header, SharedBytes body);
   void ping();
-  void taken(std::size_t held);  // a frame that waited with the owner waits no more
+  void taken(std::size_t held);  // a frame that waited with the owner has left
   void break_off(const std::string& why, bool bad_frame);  // cancels at once; ended() follows
   void close();  // the same, but the owner hears nothing more
   StreamCounters counters();

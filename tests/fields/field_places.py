@@ -2,7 +2,7 @@
 """How many files a new field touches: field_places.py --root SOURCES --scratch FOLDER
 
 In a copy of the sources it adds an option of a job (train.cooldown) and a field of a record that people see
-(JobRecord::naps), each where docs/changing.md says, writes the emitted files anew, and runs the tests that look at
+(JobRecord::naps), each where docs/changing.md says, writes the emitted files again, and runs the tests that look at
 both (probe.cc). It fails when one of them is not seen somewhere, when another file differs than those that were
 edited, and when a field needs more than three files beside its migration. Emitted files (api/openapi.json,
 web/src/api_types.ts) are written by a test and count as nobody's work.
@@ -92,7 +92,7 @@ def build(tree, folder):
 
 def check(tree, folder):
     probe = folder / "bin/fields_probe"
-    for _ in range(2):  # the page's types follow from the document; who writes anew has seen a difference, and fails
+    for _ in range(2):  # the page's types follow from the document; a test that rewrites fails first
         subprocess.run([probe, f"--gtest_filter={EMITTING}", "--gtest_brief=1"], check=False,
                        env={**os.environ, "SHOAL_REWRITE_GOLDENS": "1"}, stdout=subprocess.DEVNULL)
     subprocess.run([probe, "--gtest_brief=1"], check=True)

@@ -1,6 +1,7 @@
 // What is left of jobs: checkpoints are kept and deleted, jobs are run again and removed, and none
-// of it comes back when the coordinator starts anew.
+// of it comes back when the coordinator restarts.
 #include <algorithm>
+#include <cstdlib>
 
 #include <gmock/gmock.h>
 
@@ -96,6 +97,19 @@ TEST(Life, CheckpointsAndOldJobs) {
     EXPECT_FALSE(text_at(checkpoint, "job_name").empty());
   }
   EXPECT_THAT(shoal({"audit"}).out, HasSubstr("remove_job"));
+}
+
+// As the service, whose unit or image names its folder by the environment.
+TEST(Life, ABackupOfTheFolderThatTheEnvironmentNames) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  const Cluster cluster(1);
+  ASSERT_EQ(cluster.problem(), "");
+  const std::string copy = cluster.folder().path("copy");
+  ::setenv("SHOAL_COORDINATOR_DATA_DIR", cluster.folder().path("up/coordinator").c_str(), 1);
+  const Finished copied = run({binary("shoal"), "admin", "backup", "--to", copy}, 60);
+  ::unsetenv("SHOAL_COORDINATOR_DATA_DIR");
+  EXPECT_EQ(copied.exit_code, 0) << copied.err;
+  EXPECT_EQ(run({binary("shoal"), "admin", "restore-check", copy}, 60).exit_code, 0);
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "cli/http_client.h"
+#include "identity/private_file.h"
 #include "objects/s3_server_test_util.h"
 #include "tests/integration/cluster.h"
 
@@ -127,6 +129,95 @@ TEST_F(ObjectStore, AJobContinuesFromWhatLiesThere) {
   ASSERT_TRUE(eventually(120, [&] { return cluster_->rounds_committed("one") >= before + 4; }))
       << cluster_->job("one").dump(2);
   EXPECT_TRUE(on_disk().empty());
+}
+
+// ---- an agent that is cut off from it
+
+// The environment of a host whose only way out is a proxy, which does not answer. Where that counts
+// (libcurl), nothing else does: the agent reaches its coordinator and its peers as before.
+class BehindADeadProxy {
+ public:
+  BehindADeadProxy() {
+    for (const char* name : {"no_proxy", "NO_PROXY"}) {
+      if (const char* value = std::getenv(name)) kept_.emplace_back(name, value);
+      ::unsetenv(name);
+    }
+    ::setenv("http_proxy", "http://127.0.0.1:1", 1);
+    ::setenv("no_grpc_proxy", "127.0.0.1", 1);
+  }
+  ~BehindADeadProxy() {
+    ::unsetenv("http_proxy");
+    ::unsetenv("no_grpc_proxy");
+    for (const auto& [name, value] : kept_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  BehindADeadProxy(const BehindADeadProxy&) = delete;
+  BehindADeadProxy& operator=(const BehindADeadProxy&) = delete;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> kept_;
+};
+
+class CutOff : public ObjectStore {
+ protected:
+  void restart_cut_off(std::size_t agent) const {
+    ASSERT_TRUE(cluster_->end_agent(agent, SIGTERM));
+    const BehindADeadProxy environment;
+    ASSERT_TRUE(cluster_->start_agent(agent));
+  }
+  std::string log_of(std::size_t agent) const {
+    std::ifstream file(cluster_->state().agents.at(agent).log);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  double carried() const {
+    cli::HttpRequest request;
+    request.url = cluster_->state().addresses.http + "/metrics";
+    request.token = identity::read_token_file(cluster_->state().addresses.admin_token_file).value();
+    const auto metrics = cli::send(request);
+    const std::string name = "\nshoal_object_store_carried_bytes_total ";
+    const std::size_t at = metrics.ok() ? metrics->body.find(name) : std::string::npos;
+    return at == std::string::npos ? -1 : std::stod(metrics->body.substr(at + name.size()));
+  }
+  void expect_whole(const std::string& job) const {
+    for (const std::string& id : stored(job)) {
+      const Finished verified = cluster_->shoal({"checkpoint", "verify", id}, 90);
+      EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+    }
+  }
+};
+
+TEST_F(CutOff, TheCoordinatorCarriesTheFilesOfAnAgent) {
+  restart_cut_off(0);
+  ASSERT_TRUE(cluster_->end_agent(1, SIGTERM));
+  ASSERT_TRUE(cluster_->end_agent(2, SIGTERM));
+  TinyJob alone = job("one", 4000);
+  alone.min_replicas = 1;
+  ASSERT_EQ(cluster_->shoal({"job", "submit", cluster_->write_job(alone)}).exit_code, 0);
+  ASSERT_TRUE(eventually(120, [&] { return stored("one").size() == 2; }))
+      << cluster_->job("one").dump(2);
+  expect_whole("one");
+  EXPECT_THAT(listed(), HasSubstr("manifest.json"));
+  EXPECT_TRUE(on_disk().empty()) << on_disk().front();
+  const double sent = carried();
+  EXPECT_GT(sent, 0);
+  EXPECT_THAT(log_of(0), HasSubstr("does not reach the object store of checkpoints"));
+  EXPECT_THAT(log_of(0), HasSubstr(server_.endpoint()));
+  EXPECT_THAT(log_of(0), HasSubstr("--checkpoint-store"));
+
+  // It loads from there in the same way; the others, which reach it, do so themselves.
+  ASSERT_TRUE(cluster_->start_agent(1));
+  const Finished paused =
+      cluster_->shoal({"job", "pause", "one", "--wait", "--timeout", "90"}, 120);
+  ASSERT_EQ(paused.exit_code, 0) << paused.err;
+  const double before = cluster_->rounds_committed("one");
+  const Finished resumed =
+      cluster_->shoal({"job", "resume", "one", "--wait", "--timeout", "90"}, 120);
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err << cluster_->job("one").dump(2);
+  ASSERT_TRUE(eventually(120, [&] { return cluster_->rounds_committed("one") >= before + 4; }))
+      << cluster_->job("one").dump(2);
+  EXPECT_GT(carried(), sent);
+  EXPECT_THAT(log_of(1), Not(HasSubstr("does not reach the object store")));
+  expect_whole("one");
+  EXPECT_EQ(cluster_->shoal({"job", "cancel", "one"}).exit_code, 0);
 }
 
 // ---- datasets whose shards lie there

@@ -1,5 +1,5 @@
 // An operator pauses a job that trains, uses its devices for another one, and lets it continue
-// after the coordinator was killed in between.
+// after the coordinator was killed in between. A job of higher priority does so by itself.
 #include <algorithm>
 
 #include <gtest/gtest.h>
@@ -27,6 +27,12 @@ std::int64_t count_live_replicas(const Cluster& cluster, const std::string& job)
     const std::string state = text_at(replica, "state");
     return state != "released" && state != "failed";
   });
+}
+
+std::int64_t count_preemptions(const Cluster& cluster) {
+  const auto events = cluster.items("/events?limit=500&severity=warning");
+  return std::ranges::count_if(
+      events, [](const Json& event) { return text_at(event, "kind") == "job_preempted"; });
 }
 
 // One line of rounds from the first to the last, each continuing from the step of the one before.
@@ -74,9 +80,35 @@ TEST(PauseResume, FreesTheDevicesAndGoesOnWhereItWas) {
   expect_unbroken(rounds);
   const auto after = static_cast<std::size_t>(round);
   EXPECT_LT(number_at(rounds[after], "train_loss"), number_at(rounds[0], "train_loss") - 0.2)
-      << "it did not begin anew";
+      << "it did not start over";
   EXPECT_EQ(number_at(cluster.job("long"), "status/progress/tokens"), kSteps * 4.0 * 32 * 2);
   EXPECT_NE(cluster.shoal({"job", "resume", "long"}).exit_code, 0) << "it has ended";
+}
+
+TEST(Priorities, AHigherJobTakesTheDevicesAndTheLowerOneGoesOnAfterwards) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(2);
+  ASSERT_EQ(cluster.problem(), "");
+  ASSERT_EQ(cluster.shoal({"job", "submit", cluster.write_job(long_job())}).exit_code, 0);
+  ASSERT_TRUE(eventually(120, [&] { return cluster.rounds_committed("long") >= 3; }));
+
+  TinyJob urgent;
+  urgent.name = "urgent";
+  urgent.steps = 300;
+  const std::string file = cluster.write_job(urgent);
+  ASSERT_EQ(cluster.shoal({"job", "submit", file, "--set", "swarm.priority=70"}).exit_code, 0);
+  ASSERT_TRUE(eventually(60, [&] { return cluster.phase_of("long") == "queued"; }));
+  EXPECT_LT(cluster.rounds_committed("long"), kSteps / 10) << "it was preempted in the midst";
+  const Finished listed = cluster.shoal({"job", "ls"});
+  EXPECT_NE(listed.err.find("job urgent of priority 70"), std::string::npos) << listed.err;
+  const Finished first = cluster.shoal({"job", "watch", "urgent", "--timeout", "120"}, 150);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(count_preemptions(cluster), 1);
+
+  const Finished watched = cluster.shoal({"job", "watch", "long", "--timeout", "200"}, 230);
+  ASSERT_EQ(watched.exit_code, 0) << watched.err;
+  expect_unbroken(cluster.items("/jobs/long/rounds?limit=500&order=asc"));
+  EXPECT_EQ(number_at(cluster.job("long"), "status/progress/tokens"), kSteps * 4.0 * 32 * 2);
 }
 
 }  // namespace

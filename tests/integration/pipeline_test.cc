@@ -89,6 +89,32 @@ TEST(Pipeline, TwoStagesTrainToTheEndAndTheCheckpointIsOneModel) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
 }
 
+TEST(Pipeline, AnotherJobContinuesWhereTheFirstOneEnded) {
+  if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
+  Cluster cluster(2);
+  ASSERT_EQ(cluster.problem(), "");
+  TinyJob job = cut_job(60, 1);
+  const auto trained = [&](const std::string& name) {
+    return eventually(150, [&] { return cluster.phase_of(name) == "completed"; });
+  };
+  ASSERT_EQ(cluster.shoal({"job", "submit", cluster.write_job(job)}).exit_code, 0);
+  ASSERT_TRUE(trained("cut")) << cluster.job("cut").dump(2);
+  const Finished restarted =
+      cluster.shoal({"job", "restart", "cut", "--name", "more", "--set", "train.steps=120"});
+  ASSERT_EQ(restarted.exit_code, 0) << restarted.err;
+  ASSERT_TRUE(trained("more")) << cluster.job("more").dump(2);
+  for (const Json& event : cluster.items("/events?limit=500")) {
+    EXPECT_NE(text_at(event, "kind"), "replica_failed") << event.dump(2);
+  }
+  const double before = cluster.rounds_committed("cut");
+  job.name = "more";
+  const auto rounds = rounds_of(cluster, job);
+  EXPECT_EQ(rounds.size(), 3u);
+  for (const Json& round : rounds) EXPECT_GT(number_at(round, "round"), before);
+  EXPECT_EQ(cluster.rounds_committed("more"), before + 3);
+  expect_equal_digests_per_stage(cluster, job);
+}
+
 TEST(Pipeline, TheOthersGoOnWhenAReplicaOfAStageIsKilled) {
   if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
   Cluster cluster(4);

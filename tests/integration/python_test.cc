@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -91,7 +92,7 @@ TEST(Python, TwoAgentsTrainAModelOfTheUsersOwnAndAgree) {
   }
   EXPECT_TRUE(
       eventually(20, [&] { return python.logs().find("held-out loss") != std::string::npos; }))
-      << "it goes on behind its loop\n"
+      << "it runs on behind its loop\n"
       << python.logs();
 }
 
@@ -118,7 +119,8 @@ TEST(Python, AnAgentIsKilledAndComesBack) {
   EXPECT_EQ(cluster.shoal({"job", "cancel", job.name}).exit_code, 0);
 }
 
-// The example's model over a dataset of the cluster; writes down which sequences it trained.
+// The example's model over a dataset of the cluster; writes down which sequences it trained. Its
+// optimizer has as many steps behind it as the job.
 std::string over_a_dataset() {
   const std::string text = example();
   return text.substr(0, text.find("if __name__")) + R"(
@@ -138,9 +140,35 @@ if __name__ == "__main__":
             loss = loss_of(x, y)
             loss.backward()
             optimizer.step()
+            assert optimizer.state[next(model.parameters())]["step"] == run.step_number + 1
             optimizer.zero_grad()
             run.step(loss)
 )";
+}
+
+// A dataset of words, none of them twice, and the job over it.
+Finished submit_over_words(const Cluster& cluster, const TinyJob& job) {
+  std::vector<std::string> command{"dataset", "add", "words"};
+  for (int shard = 0; shard < 3; ++shard) {
+    std::string words;
+    for (int word = 0; word < 4'000; ++word) words += std::to_string(shard * 4'000 + word) + " is ";
+    command.push_back(cluster.folder().write("words-" + std::to_string(shard) + ".txt", words));
+  }
+  if (Finished added = cluster.shoal(command); added.exit_code != 0) return added;
+  std::string text = run({"cat", cluster.write_job(job)}, 10).out;
+  const std::string file = "train = \"text.txt\"";
+  text.replace(text.find(file), file.size(), "dataset = \"words\"");
+  return cluster.shoal({"job", "submit", cluster.folder().write("words.toml", text)});
+}
+
+// Steps of a batch of 4 on two replicas, none of its sequences a second time.
+void expect_each_once(const PythonCluster& python, std::size_t steps) {
+  std::istringstream lines(run({"sh", "-c", "cat " + python.entry() + ".*"}, 10).out);
+  std::multiset<std::string> seen;
+  for (std::string line; std::getline(lines, line);) seen.insert(line);
+  const std::set<std::string> different(seen.begin(), seen.end());
+  EXPECT_EQ(seen.size(), steps * 4 * 2);
+  EXPECT_EQ(different.size(), seen.size()) << "a sequence was trained twice";
 }
 
 TEST(Python, ADatasetOfTheClusterIsTrainedOnEachSequenceOnce) {
@@ -148,30 +176,39 @@ TEST(Python, ADatasetOfTheClusterIsTrainedOnEachSequenceOnce) {
   PythonCluster python(2, over_a_dataset());
   const Cluster& cluster = python.cluster;
   ASSERT_EQ(cluster.problem(), "");
-  std::vector<std::string> command{"dataset", "add", "words"};
-  for (int shard = 0; shard < 3; ++shard) {
-    std::string words;
-    for (int word = 0; word < 4'000; ++word) words += std::to_string(shard * 4'000 + word) + " is ";
-    command.push_back(cluster.folder().write("words-" + std::to_string(shard) + ".txt", words));
-  }
-  ASSERT_EQ(cluster.shoal(command).exit_code, 0);
   TinyJob job = python_job(60);
   job.min_replicas = 2;
-  std::string text = run({"cat", cluster.write_job(job)}, 10).out;
-  const std::string file = "train = \"text.txt\"";
-  text.replace(text.find(file), file.size(), "dataset = \"words\"");
-  const Finished submitted =
-      cluster.shoal({"job", "submit", cluster.folder().write("words.toml", text)});
+  const Finished submitted = submit_over_words(cluster, job);
   ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
   expect_trained(cluster, job);
   EXPECT_TRUE(python.failures().empty()) << python.failures().front();
   EXPECT_GT(number_at(cluster.job(job.name), "status/validation_loss"), 0);
-  std::istringstream lines(run({"sh", "-c", "cat " + python.entry() + ".*"}, 10).out);
-  std::multiset<std::string> seen;
-  for (std::string line; std::getline(lines, line);) seen.insert(line);
-  const std::set<std::string> different(seen.begin(), seen.end());
-  EXPECT_EQ(seen.size(), 60u * 4 * 2) << "steps, sequences of a batch, replicas";
-  EXPECT_EQ(different.size(), seen.size()) << "a sequence was trained twice";
+  expect_each_once(python, 60);
+}
+
+TEST(Python, AnotherJobContinuesWhereTheFirstOneEnded) {
+  if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
+  PythonCluster python(2, over_a_dataset());
+  const Cluster& cluster = python.cluster;
+  ASSERT_EQ(cluster.problem(), "");
+  TinyJob job = python_job(30);
+  job.min_replicas = 2;
+  const Finished submitted = submit_over_words(cluster, job);
+  ASSERT_EQ(submitted.exit_code, 0) << submitted.err;
+  ASSERT_TRUE(eventually(240, [&] { return cluster.phase_of("python") == "completed"; }))
+      << cluster.job("python").dump(2) << python.logs();
+  const Finished more =
+      cluster.shoal({"job", "restart", "python", "--name", "more", "--set", "train.steps=60"});
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  ASSERT_TRUE(eventually(240, [&] { return cluster.phase_of("more") == "completed"; }))
+      << cluster.job("more").dump(2) << cluster.shoal({"logs", "more"}).out;
+  EXPECT_TRUE(python.failures().empty()) << python.failures().front();
+  std::vector<double> rounds;
+  for (const Json& round : cluster.items("/jobs/more/rounds?order=asc")) {
+    rounds.push_back(number_at(round, "round"));
+  }
+  EXPECT_EQ(rounds, (std::vector<double>{4, 5, 6}));
+  expect_each_once(python, 60);
 }
 
 // ---- code that is uploaded with the job; where nothing would confine it, no agent runs it
@@ -246,7 +283,11 @@ TEST(UploadedCode, RunsAsAUserOfItsOwnWhereTheAgentIsRoot) {
   ::unsetenv("SHOAL_PROGRAM_USER");
   const Cluster& cluster = code.cluster;
   ASSERT_EQ(cluster.problem(), "");
-  // What leads to the agent's folder is the operator's; `shoal up` keeps it to its own user.
+  // What leads to the agent's folder is the operator's; `shoal up` keeps it to its own user, which
+  // the agent says.
+  std::ostringstream log;
+  log << std::ifstream(cluster.folder().path("up/logs/agent-1.log")).rdbuf();
+  EXPECT_NE(log.str().find("--program-user: "), std::string::npos) << log.str();
   for (const char* folder : {"", "up"}) {
     std::filesystem::permissions(cluster.folder().path(folder), std::filesystem::perms::others_exec,
                                  std::filesystem::perm_options::add);
@@ -380,7 +421,7 @@ TEST(UploadedCode, WhatIsWrongWithItIsSaidInItsOwnWords) {
   code.write("train.py", "pass\n");
   const Finished entry = code.submit(python_job(10), "main.py");
   EXPECT_NE(entry.exit_code, 0);
-  EXPECT_NE(entry.err.find("main.py, is no file in"), std::string::npos) << entry.err;
+  EXPECT_NE(entry.err.find("main.py, is not a file in"), std::string::npos) << entry.err;
 }
 
 // It prints 100 MB, leaves a child behind that has a session of its own, and ends as if all were
@@ -421,7 +462,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-// The child goes on as if it were the program; the program itself trains to its end.
+// The child continues as if it were the program; the program itself trains to its end.
 TEST(Python, AForkedChildIsToldThatItMayNot) {
   if (!has_torch()) GTEST_SKIP() << SHOAL_PYTHON " has no torch";
   PythonCluster python(1, replaced(example(), "        run.step(loss)\n",
@@ -452,7 +493,7 @@ TEST(Python, ModelsThatDifferBetweenAgentsAreNotTrained) {
   const std::string model = "    model = GPT().to(device)\n";
   const std::pair<std::string, std::string> programs[] = {
       {"    global WIDTH\n    WIDTH = 32 if is_first() else 64\n" + model,
-       "trained values on this host"},
+       "has shape ["},
       {"    torch.manual_seed(os.getpid())\n" + model, "seed every generator"}};
   for (const auto& [lines, message] : programs) {
     PythonCluster python(

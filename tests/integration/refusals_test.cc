@@ -55,7 +55,7 @@ class Refusals : public testing::Test {
     ASSERT_EQ(cluster_->shoal({"agent", "revoke", "agent-3"}).exit_code, 0);
     const double rounds = cluster_->rounds_committed("tiny");
     ASSERT_TRUE(eventually(90, [&] { return cluster_->rounds_committed("tiny") > rounds + 2; }))
-        << "the others do not go on";
+        << "the others do not continue";
   }
   // The replicas of the job with that of the last agent at the end; ids do not follow from names.
   Json replicas_with_last(const std::string& name) const {

@@ -54,6 +54,7 @@ enum class Bug {
   kForgivenMemory,      // a device that ran out of memory is taken for sound at once
   kDroppedProgress,     // a commit takes what a late replica trained
   kMissedRenewal,       // one replica does not renew its outer momentum
+  kPriorityIgnored,     // the core is told that all jobs have the same priority
   kForgottenRelease,    // the records keep replicas of a job that pauses
   kForgottenStep,       // a job that continues has forgotten its last inner step
   kTakenForWhole,       // a batch of which only a part reached the disk is taken for whole

@@ -243,7 +243,7 @@ class World {
 void expect_sent_once(const Way& way) {
   EXPECT_EQ(way.cuts, 5);
   EXPECT_EQ(way.there, kSize.count());
-  EXPECT_EQ(way.sent, kSize.count() + 5 * kBytesPerSecond) << "but for what was under way";
+  EXPECT_EQ(way.sent, kSize.count() + 5 * kBytesPerSecond) << "except what was under way";
 }
 
 TEST(Transfers, FourGigabytesOverTwentyMegabitsCutFiveTimes) {

@@ -94,7 +94,7 @@ Status DocumentReader::State::check_unchanged() const {
   struct stat info {};
   if (::fstat(fd, &info) == 0 && look_of(info) == looks[file]) return {};
   return bad_file(Code::kValidation, path() + " was changed while it was read",
-                  "begin again when nobody writes to it");
+                  "try again when no program writes to it");
 }
 
 Status DocumentReader::State::fill(std::size_t wanted) {

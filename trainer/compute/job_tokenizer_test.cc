@@ -84,7 +84,7 @@ TEST_F(JobTokenizerTest, OneOfAnUnknownKindIsRefusedByItsName) {
       write("t.json", R"({"model": {"type": "WordPiece", "vocab": {"a": 0}, "merges": []}})");
   EXPECT_THAT(refused().message, HasSubstr("the model 'WordPiece' is not supported"));
   spec_.data.tokenizer_file = write("t.model", "\x0A\x0B");
-  EXPECT_THAT(refused().message, HasSubstr("is no tokenizer.json"));
+  EXPECT_THAT(refused().message, HasSubstr("is not a tokenizer.json"));
   EXPECT_EQ(refused().code, Code::kValidation);
 }
 

@@ -33,7 +33,7 @@ Result<nlohmann::json> read_head(const fs::path& path) {
   if (!text) return text.error();
   auto json = nlohmann::json::parse(*text, nullptr, false);
   if (json.is_object()) return json;
-  return damaged(path, "it is no JSON object");
+  return damaged(path, "it is not a JSON object");
 }
 
 // None: more than `most`.

@@ -47,6 +47,8 @@ class TorchCompute final : public replica::Compute {
   std::int64_t value_count() const override { return model_->value_count(); }
   void read_parameters(std::span<float> out) const override { model_->read_parameters(out); }
   void write_parameters(std::span<const float> in) override { model_->write_parameters(in); }
+  void visit_parameters(const Visit& visit) const override { model_->visit_parameters(visit); }
+  void change_parameters(const Change& change) override { model_->change_parameters(change); }
   void read_gradient(std::span<float> out) const override { model_->read_gradient(out); }
   void clear_gradient() override { model_->clear_gradient(); }
 
@@ -57,6 +59,11 @@ class TorchCompute final : public replica::Compute {
     return trainer::decay_ranges(parameter_layout(model_->spec().model, model_->units()));
   }
   Digest data() const override { return data_ ? data_->digest() : Digest(); }
+  void will_train(const std::vector<DataLease>& leases) override {
+    std::vector<data::SequenceRun> runs;
+    for (const DataLease& lease : leases) runs.push_back({lease.first, lease.count});
+    if (data_) data_->will_read(runs);
+  }
   MaybeFailure seed(const std::filesystem::path& checkpoint) override {
     if (model_->spec().model.init.empty()) {
       model_->seed();

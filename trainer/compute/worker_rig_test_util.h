@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include "outer_opt/core/joining/joining_test_util.h"
 #include "outer_opt/cuda/accelerator_test_util.h"
 #include "outer_opt/transport/state_join.h"
 #include "replica/core/join_target.h"
@@ -44,7 +45,8 @@ class LoneNode : public outer_opt::PeerNode {
   RefusalCounts refusals() const override { return {}; }
   void revoke(const std::vector<AgentId>&) override {}
   outer_opt::ReduceResult reduce(const ReducePlan&, ReplicaId, const outer_opt::ReduceInput& own,
-                                 std::span<float> average, std::stop_token) override {
+                                 outer_opt::AverageRoom room, std::stop_token) override {
+    const std::span<float> average = room.values;
     std::fill(average.begin(), average.end(), others);
     std::transform(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin(),
                    [this](float value) { return scale * value; });
@@ -94,8 +96,8 @@ class LoneNode : public outer_opt::PeerNode {
     replica::OuterState state = *followed;
     const outer_opt::StepTerms terms{.round = round, .outer_lr = 0.7};
     const outer_opt::ValueRange all{0, std::ssize(average)};
-    replica::make_outer_algorithm(JobSpec{}, {})->follow(terms, all, average, state);
-    source_.averages().add(terms, {all}, CodecKind::kFp32, {}, average);
+    replica::make_outer_algorithm(JobSpec{}, {})->step(terms, all, average, state);
+    source_.averages().add(terms, {all}, CodecKind::kFp32, {}, outer_opt::read_from(average));
     publish(giver_, {held_.job, held_.epoch, round}, state);
   }
   const replica::OuterState* source = nullptr;
@@ -183,6 +185,7 @@ class WorkerTest : public testing::Test {
     ReducePlan plan;
     plan.key = key(round);
     plan.attempt = 1;
+    plan.codec = CodecKind::kFp32;  // as the lone node averages
     plan.value_count = values;
     plan.members = {{replica_, "", 32, 1, 0, values}};
     plan.time_limit = seconds(60);

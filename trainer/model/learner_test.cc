@@ -108,6 +108,26 @@ TEST_F(LearnerTest, AFrozenModelAnswersAsTheTrainedOneAndOwnsNoMemory) {
   EXPECT_EQ(model->second_moment_count(), 0);
 }
 
+TEST_F(LearnerTest, ParametersAreVisitedAndChangedWhereTheyLie) {
+  const auto learner = make(spec_);
+  const float* const place = learner.model->parameters_in_place();
+  const std::int64_t writes = learner.model->writes();
+  std::vector<float> changed = parameters(learner);
+  for (float& value : changed) value *= 2;
+  learner.model->visit_parameters([&](std::int64_t first, std::span<const float> run) {
+    EXPECT_EQ(first, 0);
+    EXPECT_EQ(run.data(), place);
+    EXPECT_EQ(std::ssize(run), learner.model->value_count());
+  });
+  EXPECT_EQ(learner.model->writes(), writes);
+  learner.model->change_parameters([&](std::int64_t, std::span<float> run) {
+    EXPECT_EQ(run.data(), place);
+    for (float& value : run) value *= 2;
+  });
+  EXPECT_EQ(parameters(learner), changed);
+  EXPECT_GT(learner.model->writes(), writes) << "members of a group get them anew";
+}
+
 TEST_F(LearnerTest, RecomputedBlocksTakeTheSameSteps) {
   const auto kept = make(spec_);
   spec_.swarm.recompute = Recompute::kRecompute;

@@ -15,7 +15,7 @@ constexpr double kSmallest = 1e-7;       // beside the norm, so that zeros can b
 
 }  // namespace
 
-torch::Tensor orthogonalised(const torch::Tensor& matrix) {
+torch::Tensor orthogonalized(const torch::Tensor& matrix) {
   const bool tall = matrix.size(0) > matrix.size(1);  // the smaller Gram matrix
   auto x = tall ? matrix.t() : matrix;
   if (!x.device().is_cpu()) x = x.to(torch::kBFloat16);
@@ -30,7 +30,7 @@ torch::Tensor orthogonalised(const torch::Tensor& matrix) {
 void muon_step(double lr, double decay, const torch::Tensor& gradient, torch::Tensor& momentum,
                torch::Tensor& values) {
   momentum.mul_(kMomentum).add_(gradient, 1 - kMomentum);
-  const auto update = orthogonalised(gradient * (1 - kMomentum) + momentum * kMomentum);
+  const auto update = orthogonalized(gradient * (1 - kMomentum) + momentum * kMomentum);
   const auto longest = static_cast<double>(std::max(values.size(0), values.size(1)));
   values.mul_(1 - decay).add_(update, -lr * kRootMeanSquare * std::sqrt(longest));
 }

@@ -22,7 +22,7 @@ TEST(Muon, OrthogonalisedIsThePolynomialOfTheSingularValues) {
     const auto matrix = torch::randn({rows, columns});
     const auto [u, s, vh] = torch::linalg_svd(matrix, false);
     const auto expected = torch::mm(u * iterated(s / matrix.norm()), vh);
-    const auto result = orthogonalised(matrix);
+    const auto result = orthogonalized(matrix);
     EXPECT_LT((result - expected).abs().max().item<double>(), 1e-4) << rows << "x" << columns;
     const auto values = std::get<1>(torch::linalg_svd(result, false));
     EXPECT_LT(values.max().item<double>(), 1.21);
@@ -35,8 +35,8 @@ TEST(Muon, OrthogonalisedIsThePolynomialOfTheSingularValues) {
 TEST(Muon, ScaleDoesNotMatterAndZerosStay) {
   torch::manual_seed(2);
   const auto matrix = torch::randn({6, 9});
-  EXPECT_TRUE(torch::allclose(orthogonalised(matrix), orthogonalised(matrix * 1024), 1e-4, 1e-5));
-  EXPECT_EQ(orthogonalised(torch::zeros({3, 4})).abs().max().item<float>(), 0);
+  EXPECT_TRUE(torch::allclose(orthogonalized(matrix), orthogonalized(matrix * 1024), 1e-4, 1e-5));
+  EXPECT_EQ(orthogonalized(torch::zeros({3, 4})).abs().max().item<float>(), 0);
 }
 
 // Golden. The row (3, 4) has the one singular value 5; five iterations make 0.6964364 of 1.

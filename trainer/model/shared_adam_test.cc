@@ -46,7 +46,8 @@ void ddp_step(replica::OuterAlgorithm& algorithm, std::vector<Trainee>& replicas
   for (float& value : average) value /= kReplicas;
   CommitRound commit;
   commit.key = {JobId(1), 0, step + 1};
-  algorithm.step(commit, {}, average, state);
+  algorithm.step(replica::step_terms(commit, 0, algorithm.norm_of(average)),
+                 {0, std::ssize(average)}, average, state);
   for (Trainee& replica : replicas) {
     replica.model->write_parameters(state.anchor);
     replica.model->clear_gradient();

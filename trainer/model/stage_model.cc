@@ -26,6 +26,10 @@ torch::Tensor host_view(std::span<const float> values) {
                           {static_cast<std::int64_t>(values.size())});
 }
 
+std::span<float> values_in_place(const torch::Tensor& flat) {
+  return {flat.data_ptr<float>(), static_cast<std::size_t>(flat.numel())};
+}
+
 // Sets the threads of this process from now on: OpenMP's, for libtorch itself, and the BLAS
 // library's.
 void use_threads(int threads) {
@@ -166,6 +170,17 @@ void StageModel::write_parameters(std::span<const float> in) {
   parameters_written();
 }
 
+void StageModel::visit_parameters(const Visit& visit) const {
+  if (parts_->device.is_cuda()) return LocalParameters::visit_parameters(visit);
+  visit(0, values_in_place(parts_->model.flat()));
+}
+
+void StageModel::change_parameters(const Change& change) {
+  if (parts_->device.is_cuda()) return LocalParameters::change_parameters(change);
+  change(0, values_in_place(parts_->model.flat()));
+  parameters_written();
+}
+
 float* StageModel::parameters_in_place() {
   if (parts_->device.is_cuda()) torch::cuda::synchronize(parts_->device.index());
   return parts_->model.flat().data_ptr<float>();
@@ -189,8 +204,7 @@ void StageModel::write_step_gradient(std::span<const float> in) {
 }
 
 std::span<float> StageModel::step_gradient_in_place() {
-  const torch::Tensor& gradient = parts_->model.flat_gradient();
-  return {gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel())};
+  return values_in_place(parts_->model.flat_gradient());
 }
 
 bool StageModel::keeps_gradient() const { return parts_->gradient_sum.defined(); }

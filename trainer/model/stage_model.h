@@ -46,6 +46,9 @@ class StageModel final : public replica::LocalParameters {
   // Flat vectors of value_count() values, in the order of parameter_layout().
   void read_parameters(std::span<float> out) const override;
   void write_parameters(std::span<const float> in) override;
+  // On a CPU in place and in one run.
+  void visit_parameters(const Visit& visit) const override;
+  void change_parameters(const Change& change) override;
   // The same vector where it lies on the device, and nothing that was begun still uses it. Whoever
   // writes there says so afterwards.
   float* parameters_in_place();

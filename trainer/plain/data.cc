@@ -87,6 +87,9 @@ class StoredDataset final : public Dataset {
  public:
   explicit StoredDataset(std::unique_ptr<data::StoredTokens> tokens) : tokens_(std::move(tokens)) {}
   Digest digest() const override { return tokens_->digest(); }
+  void will_read(const std::vector<data::SequenceRun>& runs) const override {
+    tokens_->will_read(runs);
+  }
   Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const override {
     return tokens_->training_sequence(index, out);
   }
@@ -155,7 +158,7 @@ FileDataset::FileDataset(const JobSpec& spec, const File& file, std::int64_t tok
 
 FileDataset::~FileDataset() { unmap(file_); }
 
-// A page of the mapping that is no more ends the process; a page that is another one would be
+// A page of the mapping that is gone ends the process; a page that is another one would be
 // trained on in silence. Between this look and the read a file may still be cut: then it ends.
 Status FileDataset::check_unchanged() const {
   struct stat info {};

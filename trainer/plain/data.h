@@ -66,6 +66,9 @@ class Dataset {
 
   virtual Digest digest() const = 0;
 
+  // The sequences that are read next: what comes over a line is fetched before it is asked for.
+  virtual void will_read(const std::vector<data::SequenceRun>& runs) const { (void)runs; }
+
   // Writes context + 1 tokens of sequence `index` of the order. kValidation at a token >= vocab; of
   // a file kNotFound where it was cut short, kValidation where it was changed since open().
   virtual Status training_sequence(std::int64_t index, std::span<std::int64_t> out) const = 0;

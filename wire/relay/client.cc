@@ -14,8 +14,8 @@ namespace {
 constexpr Duration kSilence = seconds(10);  // of a relay that answers each beat
 
 Error no_host(const std::string& relay) {
-  return {Code::kUnavailable, "cannot dial the relay " + relay + ": it names no host", "relay",
-          "give host:port"};
+  return {Code::kUnavailable, "cannot dial the relay " + relay + ": the address has no host",
+          "relay", "give host:port"};
 }
 
 struct Wish {

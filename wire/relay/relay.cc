@@ -213,7 +213,7 @@ void Relay::Server::asked(ConnectionId id, const Nonce& nonce, Result<Word> word
   const auto* asked = std::get_if<Ask>(&*word);
   if (asked == nullptr) {
     ++refused_handshakes_;
-    return refuse(id, {Code::kInvalidArgument, "it was challenged, and asks for nothing",
+    return refuse(id, {Code::kInvalidArgument, "it was challenged, and made no request",
                        "relay.word", "run the same version on all hosts"});
   }
   const auto who = prove(*asked, nonce, cluster_, *trust_->get(), clock_());

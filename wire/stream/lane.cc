@@ -141,7 +141,7 @@ void Lane::read_some() {
     }
     if (state_ == State::kOver) return;
     if (state_ == State::kIdle) {
-      reading_ = false;  // run() goes on
+      reading_ = false;  // run() continues
       return;
     }
     if (budget == 0) {

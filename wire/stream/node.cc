@@ -382,8 +382,8 @@ Status Node::check_dial(const Dialing& dialing) const {
     return wrong("lanes", "1 to " + std::to_string(kLanesMax), to.lanes);
   }
   if (to.make || dialing.is_local || !dialing.numbers.empty()) return {};
-  return Error{Code::kUnavailable, "cannot dial " + to.address + ": it names no host", "address",
-               "give host:port"};
+  return Error{Code::kUnavailable, "cannot dial " + to.address + ": the address has no host",
+               "address", "give host:port"};
 }
 
 void Node::make_first(DialingPtr dialing) {
@@ -431,7 +431,8 @@ void Node::dial_further(const PairPtr& pair, const Dialing& dialing) {
   }
 }
 
-// A further connection that does not come about is no failure: the pair goes on with those it has.
+// A further connection that does not come about is not a failure: the pair continues with those it
+// has.
 void Node::dial_one_more(const PairPtr& pair, const Dialing& dialing, std::uint16_t number) {
   if (dialing.options.make) {
     return dialing.options.make(*io_, [this, pair, dialing, number](Result<int> fd) {

@@ -113,7 +113,7 @@ TEST(AssignmentPasses, APartThatIsTooSmallIsGivenUp) {
   ASSERT_TRUE(result.ok());
   for (const Placement& placement : result.placements) EXPECT_GE(placement.share, 0.05);
   EXPECT_EQ(result.placements.size(), 3u);
-  EXPECT_NEAR(result.throughput, 7.0 / 5, 1e-6) << "the bound all the same";
+  EXPECT_NEAR(result.throughput, 7.0 / 5, 1e-6) << "the bound nevertheless";
 }
 
 }  // namespace

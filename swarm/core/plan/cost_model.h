@@ -1,9 +1,9 @@
 // What each layer of a model costs: the numbers that the stage plan, the assignment and the
-// simulator reckon with. A model is a row of units: the embedding, the blocks, the head (last norm,
+// simulator use. A model is a row of units: the embedding, the blocks, the head (last norm,
 // projection to the vocabulary, loss). A stage is a contiguous range of units. Parameters and
 // training memory of the whole row are those of job/job_spec.h; what a cut adds (a second copy of
-// a tied matrix, the inputs of microbatches in flight) is told apart. Speeds of devices are not
-// known here.
+// a tied matrix, the inputs of microbatches in flight) is counted separately. Speeds of devices are
+// not known here.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct UnitCost {
   std::int64_t parameters = 0;
   double forward_flops = 0;            // per token; 2 per multiply-add, full (not causal) attention
   double activation_values = 0;        // kept for the backward pass, per token, 4 bytes each
-  std::int64_t matrix_parameters = 0;  // of a block: what train.optimizer = muon orthogonalises
+  std::int64_t matrix_parameters = 0;  // of a block: what train.optimizer = muon orthogonalizes
 };
 
 struct CostOptions {
@@ -30,13 +30,12 @@ struct CostOptions {
 
 // The cost options of a job: its codec and recomputation, and the microbatches that a replica may
 // hold. flush: the window of stage_session.h, at most what a router draws per step. 2bw: of two
-// steps. 1f1b: one per stage. The number of stages that are still to be chosen counts as that of
-// the layers.
+// steps. 1f1b: one per stage; as many as layers while the number of stages is still to be chosen.
 CostOptions cost_options(const JobSpec& spec);
 
 class CostModel {
  public:
-  // The spec must be valid but for swarm.stages.
+  // The spec must be valid, except for swarm.stages.
   CostModel(const JobSpec& spec, CostOptions options);
 
   std::int32_t units() const { return static_cast<std::int32_t>(units_.size()); }
@@ -53,8 +52,8 @@ class CostModel {
   // The parameters of this range alone.
   std::int64_t parameters(UnitRange range) const;
   // The vectors of job/training_vectors.h, the activations of one microbatch, and what further
-  // microbatches in flight keep. The whole model on one replica is no pipeline: one microbatch at a
-  // time.
+  // microbatches in flight keep. The whole model on one replica is not a pipeline: it has one
+  // microbatch at a time.
   Bytes memory(UnitRange range) const;
   // State that a joiner downloads: weights, moments, anchor and outer momentum in fp32.
   Bytes state_bytes(UnitRange range) const;

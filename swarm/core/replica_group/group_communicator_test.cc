@@ -57,7 +57,7 @@ TEST(GroupCommunicator, EveryWaitEndsOneWayOrAnother) {
       }
       EXPECT_EQ(group.heard(at(one.second), one.progress, one.interrupted), one.verdict)
           << to_string(one.verdict);
-      EXPECT_EQ(group.state(), GroupState::kNone) << "it is to be made anew";
+      EXPECT_EQ(group.state(), GroupState::kNone) << "it is to be made again";
       group.form(at(70), {4, 0, 1});
       EXPECT_EQ(group.heard(at(71), GroupProgress::kDone, true), GroupVerdict::kDone);
       EXPECT_TRUE(group.ready(4));

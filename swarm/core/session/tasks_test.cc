@@ -130,7 +130,8 @@ TEST(Tasks, ALostOneIsSentAgainAsANewAttempt) {
   h.tasks.send_waiting(h.out);
   EXPECT_EQ(task.to, kOtherNext);
   EXPECT_EQ(task.attempt_out, 2);
-  EXPECT_EQ(h.tasks.below(kNext, {Held::mb(0), 1}), nullptr) << "the old attempt counts no more";
+  EXPECT_EQ(h.tasks.below(kNext, {Held::mb(0), 1}), nullptr)
+      << "the old attempt does not count any more";
   EXPECT_NE(h.tasks.below(kOtherNext, {Held::mb(0), 2}), nullptr);
   EXPECT_EQ(h.stats.resent, 1);
 }

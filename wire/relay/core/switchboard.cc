@@ -92,7 +92,7 @@ Effects Switchboard::wait(ConnectionId id, const Member& who, Instant now) {
                       to_string(who.replica) + " waits here for another agent", "", ""}}};
     }
     effects.push_back(Refuse{
-        earlier->first, {Code::kCancelled, to_string(who.replica) + " waits here anew", "", ""}});
+        earlier->first, {Code::kCancelled, to_string(who.replica) + " waits here again", "", ""}});
     waiting_.erase(earlier);
   }
   if (const auto error = full_for_waiting(who.agent)) {

@@ -126,7 +126,7 @@ Result<FrameHeader> parse_header(std::span<const std::byte, kHeaderBytes> bytes,
     return bad("type", "has the unknown type " + number(raw.type));
   }
   if (raw.flags != 0) return bad("flags", "has unknown flags " + number(raw.flags));
-  if (raw.reserved != 0) return bad("reserved", "has " + number(raw.reserved) + " for nothing");
+  if (raw.reserved != 0) return bad("reserved", "must be 0, is " + number(raw.reserved));
   h.type = static_cast<FrameType>(raw.type);
   if (const Status good = check(h, std::min(message_max, kMessageMax)); !good) return good.error();
   return h;
@@ -151,7 +151,7 @@ std::array<std::byte, kHelloBytes> encode(const Hello& hello) {
 }
 
 Result<Hello> parse_hello(std::span<const std::byte> bytes) {
-  if (bytes.size() != kHelloBytes) return bad("length", "is no greeting");
+  if (bytes.size() != kHelloBytes) return bad("length", "is not that of a hello");
   const std::byte* at = bytes.data();
   const auto version = take_little_endian<std::uint16_t>(at);
   if (version != kStreamProtocol) {
