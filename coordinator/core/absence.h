@@ -1,37 +1,38 @@
-// A job whose newest state is held by absent replicas alone, or maybe in copies of its stages. It
-// waits for them: a roll-back throws away what they hold, so it comes last, after about as long as
-// the work at stake took. When they are back, those that come a moment later are waited for as
-// well: the first one alone would continue without the others.
+// A job whose newest state is held only by absent replicas, or perhaps by copies of its stages. It
+// waits for them, because a rollback would discard what they hold; it rolls back after about as
+// long as the work at stake took. When the first of them is back, the job waits a moment for the
+// others, because the first one alone would continue without them.
 #pragma once
 
 #include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
-// Nobody present holds the committed state of this stage, nor a copy of it. True while the job
-// waits for those out of reach that do or may; its reason says for which, and how long.
+// To be called when no present replica holds the committed state of this stage or a copy of it.
+// True while the job waits for unreachable holders; its reason says for which ones, and for how
+// long.
 bool waits_for_absent(Transaction& tx, JobId id, StageIndex stage);
 
-// Whether it would, without a change.
+// Whether it would wait; changes nothing.
 bool may_wait_for_absent(const Transaction& tx, JobId id, StageIndex stage);
 
-// Says to the absent ones within reach of a stalled job what is next for them, now and then: who
-// was only excluded from a reduce has nothing to say before it is asked, and answers.
+// From time to time, sends the reachable absent replicas of a stalled job their next order. A
+// replica that was only excluded from a reduce says nothing by itself, but answers.
 void ask_absent(Transaction& tx, JobId id);
 
-// It has waited in vain, and one of those that it waited for is within reach, but does not answer:
-// its device is needed.
+// The job has waited in vain, and one of the replicas that it waited for is reachable but does not
+// answer. Its device is needed.
 bool waited_in_vain(const Transaction& tx, JobId id);
 
-// Every stage has an in-sync replica again. True while others that were lost with them may be on
-// their way.
+// To be called when every stage has an in-sync replica again. True while the job waits for other
+// replicas that were lost at the same time and may still return.
 bool waits_for_others(Transaction& tx, JobId id);
 
 // Ends the wait, because the job continues in some way.
 void end_waiting(Transaction& tx, JobId id);
 
-// At its start the coordinator has not listened for so long, and nobody could return: every wait is
-// as much longer.
+// Called at the start: while the coordinator did not listen, nobody could return, so every wait is
+// extended by `nobody_listened`.
 void put_off_rollbacks(Transaction& tx, Duration nobody_listened);
 
 // How long this job waits before it gives up what absent replicas hold.

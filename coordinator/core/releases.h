@@ -9,14 +9,14 @@
 
 namespace shoal::coordinator {
 
-// What is committed is what the cut has, which is stored; null: the seed.
+// Makes the stored cut the committed state of the job. Null: the seed.
 void stand_at(JobRecord& job, const CheckpointRecord* cut);
 
 // Called when no live replica of some stage holds the committed state and no checkpoint of exactly
 // that round exists: the whole job rolls back to the newest consistent cut, which may be the seed.
 void roll_back(Transaction& tx, JobId id);
 
-// Likewise, to a cut that is as new as what was committed, or newer.
+// Moves the whole job to its newest stored cut, which is as new as the committed round or newer.
 void go_forward(Transaction& tx, JobId id);
 
 // Now, to continue from the newest cut: that of the committed round, where the caller saw to it. An

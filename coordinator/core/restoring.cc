@@ -106,7 +106,7 @@ bool misses_holder(const State& state, JobId id) {
 
 // By then every agent that the database knows has returned or counts as gone, and agents that
 // joined later have had time to reconnect. If no replica has a state to continue from, the job
-// waits for those that may have one, as before any roll-back.
+// waits for those that may have one, as before any rollback.
 Instant decision_due(const Transaction& tx, JobId id) {
   const State& state = tx.state();
   const Instant since = state.restoring.at(id).since;

@@ -1,4 +1,4 @@
-// Rounds as the store tells of them: commits, commits told again, roll-backs, restarts.
+// Rounds as the store tells of them: commits, commits told again, rollbacks, restarts.
 #include "coordinator/service/durable_counters.h"
 
 #include <gtest/gtest.h>

@@ -48,7 +48,7 @@ struct SeriesLine {
   std::vector<double> time;  // Unix seconds of each point, whatever x is
 };
 
-// The newest point of a series, of whichever replica; none after a roll-back that left no point.
+// The newest point of a series, of whichever replica; none after a rollback that left no point.
 struct SeriesNewest {
   std::string name;
   struct Point {
@@ -78,7 +78,7 @@ class Reader {
   virtual Result<std::vector<LinkRecord>> links() = 0;  // of all agents, by from and to
 
   virtual Result<Page<ReplicaRecord>> replicas(JobId job, const PageRequest& page) = 0;
-  // Keys are round numbers; after a roll-back the newest epoch of each round that still counts.
+  // Keys are round numbers; after a rollback the newest epoch of each round that still counts.
   virtual Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) = 0;
   virtual Result<std::vector<ContributionRecord>> contributions(const RoundKey& key) = 0;
   virtual Result<Page<CheckpointRecord>> checkpoints(JobId job, const PageRequest& page) = 0;

@@ -146,7 +146,7 @@ class SqliteReader final : public Reader {
   Result<Page<RoundRecord>> rounds(JobId job, const PageRequest& page) override {
     if (!state_) return state_.error();
     Where where = by_job(job);
-    // After a roll-back a round number stands in several epochs: the newest is the job's history,
+    // After a rollback a round number stands in several epochs: the newest is the job's history,
     // and what lies beyond its next round was given up.
     where.add(
         "t.epoch = (SELECT max(r.epoch) FROM rounds AS r WHERE r.job = t.job"

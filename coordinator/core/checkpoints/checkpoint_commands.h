@@ -1,18 +1,19 @@
-// What people ask of checkpoints: pin, unpin, remove. Each is answered once, with the job of the
-// checkpoint or with an error; of a removal that would break something the fields of the error name
-// all of it.
+// The commands on checkpoints: pin, unpin and remove. Each is answered once, with the job of the
+// checkpoint or with an error. When a removal would break something, the fields of the error name
+// everything that it would break.
 #pragma once
 
 #include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
 
-// A pinned one is deleted by a person only. Pin and unpin are idempotent. Codes: kNotFound;
-// kConflict: it is not stored; or, of a removal without `force`, somebody needs it
-// (decisions/retention.h).
+// Only a person can delete a pinned checkpoint. Pin and unpin are idempotent. Errors: kNotFound;
+// kConflict when the checkpoint is not stored, or when it is needed (decisions/retention.h) and the
+// removal comes without `force`.
 void on_command_checkpoint(Transaction& tx, const CommandCheckpoint& command);
 
-// The record of one that was set aside as damaged, which the core does not keep: its files go.
+// Removes the files of a checkpoint that was set aside as damaged, whose record the core does not
+// keep.
 void remove_aside(Transaction& tx, CheckpointRecord aside);
 
 }  // namespace shoal::coordinator

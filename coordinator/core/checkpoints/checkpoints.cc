@@ -32,7 +32,7 @@ const CheckpointPart* part_of(const CheckpointRecord& checkpoint, ReplicaId writ
 }
 
 // Whether it is a cut of what the job has committed. In groups that is the state of any replica,
-// and after a roll-back the one of the checkpoint.
+// and after a rollback the one of the checkpoint.
 bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job) {
   const RoundKey committed{job.id, job.epoch, job.committed_round};
   if (averages_in_groups(job) && checkpoint.key == committed) return true;

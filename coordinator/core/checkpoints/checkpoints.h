@@ -18,22 +18,22 @@ void on_checkpoint_failed(Transaction& tx, const CheckpointFailed& failed);
 void on_checkpoint_upload_failed(Transaction& tx, const CheckpointUploadFailed& failed);
 void on_checkpoint_uploaded(Transaction& tx, const CheckpointUploaded& uploaded);
 
-// Its writer is absent: another replica of the stage that holds the same state writes the part;
-// where there is none, the part waits for it.
+// A writer is absent: another replica of the stage that holds the same state writes the part. When
+// there is none, the part waits for the absent writer.
 void hand_over_parts(Transaction& tx, const ReplicaRecord& absent);
 void leave_checkpoints(Transaction& tx, const ReplicaRecord& ended);    // a writer is gone
 void resend_checkpoint(Transaction& tx, const ReplicaRecord& replica);  // after a reconnect
 bool writes_checkpoint(const State& state, ReplicaId replica);          // its files, now
 
-// A load found that its files are not those of the record; several in a row, and it is set aside:
-// never chosen again, its files kept.
+// A load found files that do not match the record. After several such loads in a row the checkpoint
+// is set aside: it is never chosen again, and its files are kept.
 void doubt_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail);
 void check_checkpoint_limits(Transaction& tx, JobId job);
 
-// What train.continue_from names, while it is stored; null: nothing.
+// The checkpoint that train.continue_from names, while it is stored; null: none.
 const CheckpointRecord* continued_from(const State& state, const JobRecord& job);
-// Stored, of exactly the committed round; of another job only before the first commit of one that
-// continues it.
+// The stored checkpoint of exactly the committed round. It belongs to another job only before the
+// first commit of a job that continues it.
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job);
 bool checkpoint_of_committed_pending(const State& state, const JobRecord& job);
 // The cut to roll back to: the newest stored one of the job, else what it continues.

@@ -17,7 +17,7 @@ bool shards(const JobRecord& job) {
 
 RoundKey committed_key(const JobRecord& job) { return {job.id, job.epoch, job.committed_round}; }
 
-// Dead ones included; none after a roll-back.
+// Dead ones included; none after a rollback.
 std::vector<ReduceMember> committed_members(const State& state, const JobRecord& job,
                                             StageIndex stage) {
   const RoundKey key = committed_key(job);

@@ -36,7 +36,7 @@ struct Options {
   Duration boot_grace = seconds(60);      // the same for agents known from before a restart
   Duration return_grace =
       seconds(5);  // of a job that had lost all: the first is back, wait for more
-  // Before a roll-back, absent replicas that hold newer state are waited for: as long as the work
+  // Before a rollback, absent replicas that hold newer state are waited for: as long as the work
   // at stake took, at least the one and at most the other.
   Duration rollback_wait_min = seconds(60), rollback_wait_max = seconds(3600);
   Duration gather_window = seconds(2);  // late comers get this long once min_replicas are there
@@ -82,7 +82,7 @@ struct Options {
   DeviceQuotas quotas = {};
   // Which stored checkpoints go before a person deletes them: retention.h.
   Bytes checkpoints_max;  // of all jobs together; 0: no limit
-  Duration keep_ended;    // of ended jobs, beside the newest and the final one; 0: for ever
+  Duration keep_ended;    // of ended jobs, beside the newest and the final one; 0: forever
 };
 
 // Empty when the options can work together.

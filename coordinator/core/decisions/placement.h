@@ -1,13 +1,13 @@
-// Decides which free devices get the next replicas of a job, of which stage, and which replicas
-// change their stage. Pure decisions: jobs.cc and replicas/placing.cc carry them out.
+// Decides which free devices get the next replicas of a job and for which stages, and which
+// replicas change their stage. Pure decisions: jobs.cc and replicas/placing.cc carry them out.
 //
-// One stage: every free device that fits, up to swarm.max_replicas, the fastest first. A pipeline
-// is cut when it starts: the planner of swarm/core places it over the free devices, all at once or
-// not at all. The cut then holds for the life of the job; devices that come free later go where
-// min_replicas is lacking, else to the weakest stage. A device may hold several stages of one job
-// (swarm/core/plan/assignment.h says when that pays); later only where min_replicas is lacking and
-// nobody else can help, and no longer than it is of use. Agents that could not load this job are
-// left out, and so are devices that rest after a failure.
+// A job of one stage gets every free device that fits, up to swarm.max_replicas, the fastest first.
+// A pipeline is cut when it starts: the planner of swarm/core places it on the free devices, all at
+// once or not at all. The cut then holds for the life of the job. Devices that become free later go
+// to a stage below min_replicas, else to the weakest stage. A device may hold several stages of one
+// job (swarm/core/plan/assignment.h says when that pays). After the start that happens only when a
+// stage is below min_replicas and no other device can help, and only for as long as it is useful.
+// Agents that could not load this job get no replica, nor do devices that rest after a failure.
 #pragma once
 
 #include <cstdint>
@@ -62,9 +62,9 @@ struct PlacementInput {
   std::int64_t devices_known = 0;  // free or not, of all agents
   std::vector<FreeDevice> free;
   bool has_trained = true;    // a round was committed: a replica in sync is worth something
-  double bytes_per_s = 1e6;   // at which a replica is taken to download its state
+  double bytes_per_s = 1e6;   // the assumed speed at which a replica downloads its state
   std::int64_t quota = 0;     // devices that the jobs of its owner may hold; 0: no limit
-  std::int64_t withheld = 0;  // devices that would be free, but for that
+  std::int64_t withheld = 0;  // devices that the quota withholds
   // Devices of agents that may not run the program of the job, and what would allow it.
   std::int64_t forbidden = 0;
   std::string forbidden_why = {};
@@ -112,20 +112,20 @@ struct PlacementDecision {
   std::vector<UnitRange> cut;  // the given one, or the chosen one; empty when none was found
   std::vector<Bytes> memory;   // of one replica, per stage of the cut
   Forecast forecast;           // of `places`, while no replica is live
-  // The numbers behind it. `needed`: memory of the smallest stage, or, while there is no cut, the
-  // least that the largest stage can take; `fitting`: free devices with that, not refused;
-  // `resting`: those of them that back off; `wanted`: devices that min_replicas of every stage take
-  // (0: the number of stages is open); `missing`: of them. Devices that hold something are none of
-  // these.
+  // The numbers behind the reason. `needed`: the memory of the smallest stage; without a cut, the
+  // least that the largest stage can need. `fitting`: free devices with that memory, not refused.
+  // `resting`: those of them that rest after a failure. `wanted`: the devices that min_replicas of
+  // every stage need (0: the number of stages is open). `missing`: how many of these are lacking.
+  // Devices that hold a replica count in none of these.
   Bytes needed, largest;
   std::int64_t free = 0, fitting = 0, refused = 0, resting = 0, wanted = 0, missing = 0;
   std::int64_t quota = 0, withheld = 0, forbidden = 0;  // of the input
-  std::string forbidden_why = {};                       // likewise
+  std::string forbidden_why = {};                       // of the input
 };
 
-// Takes the devices out of `free` that the owner's quota does not cover: `held` devices of it are
-// in use by all its jobs. Those that this job has already stay; of the others those that can take
-// `needed` stay first, then the fastest.
+// Removes from `free` the devices that the owner's quota does not cover. All jobs of the owner hold
+// `held` devices now. Devices that this job has already stay; among the others, those that can hold
+// `needed` are preferred, then the fastest.
 void keep_within_quota(PlacementInput& input, std::int64_t held, Bytes needed);
 
 PlacementDecision decide_placement(const PlacementInput& input);
@@ -137,8 +137,8 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input);
 // is there for it.
 std::vector<swarm::Move> decide_emergency(const PlacementInput& input);
 
-// A replica that shares its device and is of no use any more: its stage keeps min_replicas without
-// it, and the weakest stage loses next to nothing. The one whose end is best.
+// The best replica to end among those that share a device and are no longer useful: their stage
+// keeps min_replicas without them, and the weakest stage loses almost no speed.
 std::optional<ReplicaId> decide_unsharing(const PlacementInput& input);
 
 std::int64_t max_replicas(const JobSpec& spec);  // per stage, 0: no limit

@@ -52,7 +52,7 @@ struct RetentionInput {
   std::vector<StoredCheckpoint> stored = {};  // by id, which is the order in which they were begun
   Bytes pending = {};                         // announced of those that are not stored yet
   Bytes max = {};                             // 0: no budget
-  Duration keep_ended = {};                   // 0: for ever
+  Duration keep_ended = {};                   // 0: forever
 };
 
 enum class DeletionReason { kEnded, kBudget };

@@ -52,7 +52,7 @@ struct CheckpointRecord {
   std::vector<CheckpointPart> parts;  // by stage
   Steps step;
   Tokens tokens;
-  std::int64_t next_sequence = 0;  // the data ledger of the job at that cut, for a roll-back to it
+  std::int64_t next_sequence = 0;  // the data ledger of the job at that cut, for a rollback to it
   std::vector<DataLease> returned;
   std::string detail, sample;  // sample: a text that the model wrote; may be empty
   Instant created_at, updated_at;

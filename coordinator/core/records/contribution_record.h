@@ -19,11 +19,11 @@ enum class ContributionState {
   kMember,  // in the frozen membership
   kVoted,
   kCommitted,  // its tokens count
-  kKept,       // they count, and what it trained goes into its next round: its group gave up
+  kKept,       // its tokens count, and its work goes into its next round: its group gave up
   kRejected,   // weight 0: reject_reason says why, and somebody should look at it
-  kLate,       // weight 0: it trains on, and what it trains counts in a later round
-  kFollowed,   // weight 0: it had nothing trained; reject_reason says why
-  kServed,     // a reducer, which has nothing of its own
+  kLate,       // weight 0: it keeps training, and what it trains counts in a later round
+  kFollowed,   // weight 0: it had trained nothing; reject_reason says why
+  kServed,     // a reducer, which trains nothing
   kLost,       // excluded from the attempt that committed
   kMoved,      // released before the freeze: its device serves another stage
 };
@@ -53,7 +53,7 @@ struct ContributionRecord {
   ContributionState state = ContributionState::kTraining;
   RejectReason reject_reason = RejectReason::kNone;
   std::vector<DataLease> leases;  // of this round, over its aborts
-  RoundReport report;  // from kReported on; without links, aborts and unused, which are elsewhere
+  RoundReport report;  // from kReported on; links, aborts and unused leases are stored elsewhere
   Instant reported_at, voted_at, applied_at;
   double weight = 0, clip_factor = 1;
   std::int32_t member_index = -1;  // order in the plan, -1: not a member of the current attempt

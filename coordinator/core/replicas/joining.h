@@ -1,7 +1,8 @@
-// A replica that joins a job that trains: whom it may ask for the state, and when the round it has
-// come to lets it in. It loads while rounds continue (outer_opt/core/joining/join_session.h), so
-// what it says it holds may be past already: then it is named the newer round, and follows. Nobody
-// waits for one that is far; one that has only a round to follow is waited for once, for a moment.
+// A replica that joins a running job: which replicas it may ask for the state, and when it may
+// enter. It loads while rounds continue (outer_opt/core/joining/join_session.h), so the round that
+// it reports may be past already. Then it is told the newer round, and follows. A round does not
+// wait for a joiner that is far behind. It waits once, for a moment, for a joiner that is one round
+// behind.
 #pragma once
 
 #include <optional>
@@ -16,17 +17,17 @@ namespace shoal::coordinator {
 // replicas. Empty: nobody has the state any more, and the joiner gives up at once.
 std::vector<PeerAddress> state_sources(const State& state, const ReplicaRecord& joiner);
 
-// What it is told to hold is the committed round from now on; whatever it has already follows.
+// Tells the joiner to reach the committed round; what it has loaded already follows to that round.
 void name_newest_round(Transaction& tx, ReplicaId joiner);
 
-// It has come to a round of the job's epoch. True: it may serve now. False: it was named the
-// newer round, or waits here until its stage has settled what it holds, or the next round begins.
+// The joiner has reached a round of the job's epoch. True: it may serve now. False: it was told a
+// newer round, or it waits here until its stage has agreed on its state, or until the next round.
 bool may_enter(Transaction& tx, const Loaded& loaded);
 
 // Names the sources that gave it other bytes than those of the committed state that it now holds.
 void name_refused_sources(Transaction& tx, const Loaded& loaded);
 
-// Since when the round's replicas may wait for a joiner; none: they do not.
+// The time from which the round's replicas may wait for a joiner; none: they do not wait.
 std::optional<Instant> awaited_since(const State& state, const JobRecord& job,
                                      const ReplicaRecord& joiner);
 

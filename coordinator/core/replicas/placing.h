@@ -1,5 +1,6 @@
-// What placement.h needs of the coordinator's state, and the moves it decides, carried out. Where
-// free devices go is carried out by the job itself (jobs.cc), because it may end or roll back.
+// Collects what placement.h needs from the coordinator's state, and carries out the moves that it
+// decides. The job itself (jobs.cc) places replicas on free devices, because it may end or roll
+// back.
 #pragma once
 
 #include <string>
@@ -12,10 +13,10 @@ namespace shoal::coordinator {
 
 // What fails together: agents with the same label "region", else those of one host.
 std::string domain_of(const AgentRecord& agent);
-// Share of its time that the agent was here; next to nothing while it is out of reach.
+// The share of its time that the agent was connected; close to 0 while it is unreachable.
 double availability_of(const Transaction& tx, const AgentRecord& agent);
 
-// `job.id` zero: a job that was not submitted yet. As if the jobs in `gone` held nothing.
+// `job.id` zero: a job that was not submitted yet. The jobs in `gone` count as holding no device.
 PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
                                const std::vector<JobId>& gone = {});
 

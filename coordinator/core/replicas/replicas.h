@@ -11,45 +11,48 @@
 
 namespace shoal::coordinator {
 
-// Where a new replica of this stage gets the committed state from: a peer that holds it, the seed
-// while nothing was committed, a stored checkpoint of exactly that round, a copy of it (copies.h).
-// None: nobody can give it now.
+// Where a new replica of this stage gets the committed state: from the seed while nothing is
+// committed, else from a peer that holds the state, from a stored checkpoint of exactly that round,
+// or from a copy (copies.h). None: no source has it now.
 std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
                                          StageIndex stage);
 
 void assign_replica(Transaction& tx, JobId job, const Place& place, const StateSource& source);
-// What a replica that loads is told.
+// Sends a loading replica its Assign; also when its sources have changed.
 void send_assign(Transaction& tx, const ReplicaRecord& replica);
 void on_loaded(Transaction& tx, const Loaded& loaded);
-// The job counts on what it holds, which is the committed round: it continues from there, and gives
-// that state to joiners. Said again it changes nothing.
+// Tells a replica that holds the committed round to continue from there, and to give that state to
+// joiners. Telling it twice changes nothing.
 void tell_to_go_on(Transaction& tx, ReplicaId id);
-// Joiners that waited for their turn to enter, and whom they may ask (joining.h).
+// Lets joiners enter whose turn has come, and refreshes the sources that joiners may ask
+// (joining.h).
 void attend_joiners(Transaction& tx, JobId job);
-// The trainer ended, or is given up: others take over what it had, and its device rests a while.
+// The trainer has ended or is given up: others take over its work, and its device rests for a
+// while.
 void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure, const std::string& detail);
-// What its agent says. A trainer that hangs makes it absent: it keeps what it holds, and may be
-// back before the round is over.
+// Its agent reports a failure. When the trainer hangs, the replica becomes absent instead: it keeps
+// what it holds, and may be back before the round is over.
 void on_replica_failed(Transaction& tx, const ReplicaFailed& failed);
-// As fail_replica() of each that is present, judged together: those that nobody above doubt can
-// stand in for become absent instead.
+// Fails each of them that is present, as fail_replica() does. A replica becomes absent instead when
+// it is unreachable, or when every other reachable replica of its stage is in doubt, too: the state
+// of the stage would be lost with it.
 void exclude_replicas(Transaction& tx, std::span<const ReplicaId> excluded, ReplicaFailure failure,
                       const std::string& detail);
-// Its round and checkpoints are left to the caller, who ends them with it.
+// Does not touch its round and checkpoints: the caller ends those, too.
 void release_replica(Transaction& tx, ReplicaId id, ReleaseReason reason);
-// Released while its job continues: others take over what it had. `left`: what its contribution to
-// an open round becomes, kLost or kMoved.
+// Releases it while its job continues: others take over its work. `left`: the state that its
+// contribution to an open round gets, kLost or kMoved.
 void let_go(Transaction& tx, ReplicaId id, ReleaseReason reason, ContributionState left);
 
-// Its agent is out of reach: it takes part in nothing, and nothing of it is given up. A reducer has
-// nothing to come back with.
+// An absent replica takes part in nothing while its agent is unreachable, and none of its state is
+// given up. A reducer cannot be absent, because it holds no state to return with.
 bool can_be_absent(const State& state, ReplicaId id);
 void become_absent(Transaction& tx, ReplicaId id, const std::string& why);
-// Its agent is back and still runs it; nothing when it was not absent. The caller tells it what it
-// missed (rounds/catch_up.h).
+// Its agent is back and still runs it. Does nothing when it was not absent. The caller tells it
+// what it missed (rounds/catch_up.h).
 void come_back(Transaction& tx, ReplicaId id);
 
-// A replica that does not load in time is given up.
+// Gives up replicas that do not load in time.
 void check_load_limits(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

@@ -1,23 +1,23 @@
-// Agents whose silence holds a round up. A silent agent is given its lease, since a line may be
-// slow and there is work for the others meanwhile. Where only silent agents keep a round from
-// continuing, all others are idle: then it waits no longer for them than for one whose stream has
-// closed. Without that a second fault, while the first one is waited for, would cost the same round
-// as long again. The replicas are absent as with any lease that lapses.
+// Finds the agents whose silence holds a round up. A silent agent usually keeps its lease, because
+// its line may be slow and the others have work meanwhile. When only silent agents keep a round
+// from continuing, all others are idle. Then the round waits for a silent agent no longer than for
+// an agent whose stream has closed; otherwise a second fault during that wait would double it. The
+// replicas of an agent that was waited for long enough become absent, as when a lease lapses.
 //
-// Often it waits less. A silence of w costs each of the others w; continuing costs what the silent
-// one trained in the round, t. With n others, waiting for more than t / n loses more than it can
-// save. 32 replicas in rounds of 30 s wait a second for one, four in rounds of 10 minutes as long
-// as they may. But never less than a heartbeat and a half (3 s of 2 s): an agent on a sound line
-// may be that late. Silence counts from the last heartbeat, so a replica that fell silent well
-// before the round's end is not waited for at all, and two that are silent at once cost no more
-// than one.
+// Often the round waits less. Waiting for w costs each of the others w; continuing costs t, which
+// the silent replica trained in the round. With n others, a wait of more than t / n loses more than
+// it can save: 1 s for 32 replicas in rounds of 30 s, 200 s for four in rounds of 10 minutes. The
+// wait is never below one and a half heartbeats (3 s with heartbeats of 2 s), because an agent on a
+// healthy line may be that late, and never above the wait for a closed stream. Silence counts from
+// the last heartbeat. So a replica that fell silent well before the end of the round is not waited
+// for at all, and two that fall silent at once cost no more than one.
 //
-// A round that continues makes what they hold worthless. Where that would leave a stage to one
-// replica alone, whose loss would be the stage's, they have the whole lease; but once for a round:
-// when it has stood still for that long, the next silent one has no more than the others.
+// When the round continues, the state of the silent replicas becomes worthless. If a stage would
+// then depend on a single replica, they keep the whole lease, but only once in a round: after the
+// round has stood still for that long, the next silent replica gets the usual wait.
 //
-// At least one waiting agent must have been heard meanwhile. If none was, a line that all of them
-// share is down, and no round would continue without the silent ones either.
+// At least one of the agents that wait must have been heard meanwhile. If none was, a line that all
+// of them share is down, and the round could not continue without the silent agents either.
 #pragma once
 
 #include <optional>
@@ -29,7 +29,7 @@ namespace shoal::coordinator {
 
 struct HoldUps {
   std::vector<AgentId> over;         // waited for long enough
-  std::optional<Instant> wakeup_at;  // when the next one is
+  std::optional<Instant> wakeup_at;  // when the next agent will have been waited for long enough
 };
 
 HoldUps find_hold_ups(const Transaction& tx);

@@ -19,8 +19,8 @@ std::vector<OpenRound> assign_data(Transaction& tx, const RoundKey& key,
 // of steps. Its leases are all that the replica is not known to have trained.
 OpenRound order_of(const State& state, Instant now, const RoundRecord& round, ReplicaId replica);
 
-// What a replica was leased for this round and is not known to have trained, in the order in which
-// it will: of one that reported in one stage the steps behind its boundary.
+// The leases of a replica for this round that it is not known to have trained, in the order in
+// which it will train them. After a report in a job of one stage: the steps behind its boundary.
 std::vector<DataLease> untrained_leases(const JobRecord& job,
                                         const ContributionRecord& contribution);
 

@@ -3,11 +3,11 @@
 //
 // Job (jobs.cc)
 //   queued     -> gathering            a device was assigned
-//              -> paused               the operator asked for it; likewise from gathering, warming,
-//                                      training and stalled where nothing is to be kept first
+//              -> paused               the operator asked for it; also from gathering, warming,
+//                                      training and stalled when nothing has to be stored first
 //   gathering  -> queued               all replicas are gone
 //              -> warming              min_replicas were there for the gather window
-//              -> finalizing           it is to pause, and no checkpoint has its state; likewise
+//              -> finalizing           it is to pause, and no checkpoint has its state; also
 //                                      from queued and warming
 //   warming    -> gathering            too few are left
 //              -> training             all have loaded

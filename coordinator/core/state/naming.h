@@ -14,7 +14,7 @@ std::string display_name(const State& state, ReplicaId replica);
 // "rep_14 of agent-2, rep_15 of agent-3"; of many the first eight and how many more.
 std::string display_name(const State& state, const std::vector<ReplicaId>& replicas);
 
-// "agent-2, agent-3"; likewise.
+// "agent-2, agent-3"; of many the first eight and how many more.
 std::string first_of(const std::vector<std::string>& names);
 
 }  // namespace shoal::coordinator

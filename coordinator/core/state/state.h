@@ -51,13 +51,13 @@ struct LoadRefusal {
 // An agent whose line cannot carry the rounds of a job: it is not asked to join it before then.
 struct SlowLine {
   Instant ask_again_at;
-  std::int32_t times = 0;  // that it was too slow, in a row
+  std::int32_t times = 0;  // how often in a row it was too slow
 };
 
-// Something that is to move, a load or the storing of a checkpoint.
+// The progress of a load, or of the storing of a checkpoint.
 struct Movement {
   Bytes done, total;
-  Instant at;  // when it last came further
+  Instant at;  // of the last progress
 };
 
 // What a job waits for beyond its records.

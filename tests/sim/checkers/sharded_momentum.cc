@@ -83,7 +83,7 @@ class ShardedMomentum final : public Checker {
     return it == twins_.end() ? nullptr : &it->second;
   }
 
-  // The first one after a roll-back is the truth. A stage that is loaded again in the same epoch
+  // The first one after a rollback is the truth. A stage that is loaded again in the same epoch
   // continues from one of its checkpoints.
   void loaded(const MomentumKept& kept) {
     ranges_[kept.replica] = {kept.key, kept.shards.ranges()};
