@@ -13,7 +13,7 @@
 namespace shoal {
 
 enum class RefusalReason {
-  kMalformed,        // no request, handshake or frame, or one that broke off
+  kMalformed,        // no valid request, handshake or frame, or an unfinished one
   kLimits,           // too many, too much, or too slow
   kUnauthenticated,  // no token, or none that works
   kForbidden,        // known, but not allowed to; or from a place that is not
@@ -21,7 +21,7 @@ enum class RefusalReason {
   kForeign,      // a certificate of another CA or cluster, or one that was altered
   kExpired,      // or not valid yet
   kRevoked,      // a certificate or key that no longer counts
-  kOtherMember,  // a certificate of this cluster, of somebody who has no business here
+  kOtherMember,  // a valid certificate of this cluster, but not that of a peer that belongs here
 };
 constexpr auto enumerators_of(Of<RefusalReason>) {
   using enum RefusalReason;

@@ -1,6 +1,6 @@
-// How long a transfer that may break is gone on with: as long as it comes further. It is given up
-// when nothing has moved for `stall`, however often it broke and however long it took until then.
-// Only what is further than ever before counts as movement.
+// How long an interrupted transfer is tried again: as long as it makes progress. It is given up
+// when nothing has moved for `stall`, however often it was interrupted and however long it took
+// until then. Only bytes beyond the furthest point reached so far count as progress.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class TransferPatience {
     backoff_.reset();
   }
 
-  // It could not move for so long, because others had their turn.
+  // It could not move during `waited`, because others had their turn.
   void forgive(Duration waited) { moved_at_ = moved_at_ + waited; }
 
   // True: it came further.

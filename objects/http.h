@@ -2,7 +2,7 @@
 // collectors are reached with.
 //
 // Every request has a deadline for the connection and for silence, and is tried again while that
-// can help (no connection, 408, 429, 5xx, an answer that breaks off), with back-off and jitter. A
+// can help (no connection, 408, 429, 5xx, an interrupted answer), with back-off and jitter. A
 // GET continues behind what came; its bytes go to a sink, so that memory does not grow with the
 // object. Redirects are followed for GET and HEAD only, a few, each checked (reach.h); the headers
 // of the request go to the first host alone.

@@ -31,9 +31,9 @@ class FileReceiver {
                                                     std::vector<FileEntry> files);
   // The same with the list that lies beside the folder. kNotFound: there is none.
   static Result<std::unique_ptr<FileReceiver>> reopen(std::string folder);
-  // What finish() placed at `target` becomes something received again; nothing where there is none.
+  // Undoes finish(): moves `target` back to `folder`. Does nothing when there is no `target`.
   static Status take_back(const std::string& target, const std::string& folder);
-  // What lies there, with its list.
+  // Removes the folder and its list.
   static Status discard(const std::string& folder);
 
   ~FileReceiver();
@@ -44,9 +44,9 @@ class FileReceiver {
   Bytes received() const { return received_; }
   bool complete() const { return next_ == files_.size(); }
 
-  // The next bytes. kInvalidArgument: there are none to come. kDataLoss: a file does not have its
-  // hash; it starts over. kUnavailable: likewise, of a file that was resumed: most likely its older
-  // part did not reach the disk.
+  // Takes the next bytes. kInvalidArgument: no more are expected. kDataLoss: a file does not match
+  // its hash, and starts over. kUnavailable: the same for a resumed file, whose older part most
+  // likely did not reach the disk.
   Status write(std::span<const std::byte> bytes);
   Status sync();
   // Makes complete files durable, and renames the folder to `target` in place of what is there,

@@ -85,8 +85,9 @@ struct Options {
   Duration unresponsive_limit = seconds(60);
   Duration assign_limit = seconds(90);    // Assign until its trainer is ready
   Duration transfer_limit = seconds(60);  // a fetch or an upload in which nothing moves
-  Duration load_limit = seconds(120);     // likewise a load; longer, as the state takes to read
-  Duration release_limit = seconds(60);   // Release until the trainer is ready for the next one
+  // A load in which nothing moves, plus the time that it takes to read the state.
+  Duration load_limit = seconds(120);
+  Duration release_limit = seconds(60);  // Release until the trainer is ready for the next one
   Duration drain_limit = seconds(10);
   Duration settled_after =
       seconds(30);  // a message said this long before its link broke has arrived

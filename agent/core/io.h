@@ -1,10 +1,10 @@
 // What goes into the agent's core and what comes out of it. Two drivers perform the effects:
 // agent/host (gRPC, processes, files) and tests/sim (virtual time).
 //
-// Effects are performed in order. Numbers make late news harmless: every opened link and every
-// started trainer process has its own, handed out by the core and carried by everything that comes
-// back; the core drops what carries an old one. A driver never has to decide whether news is still
-// relevant.
+// Effects are performed in order. Late news is harmless: the core gives a number to every link that
+// it opens and to every trainer process that it starts, each input about one carries that number,
+// and the core drops an input with an old number. A driver never has to decide whether news is
+// still relevant.
 #pragma once
 
 #include <cstdint>
@@ -33,24 +33,26 @@ struct TrainerId {
   auto operator<=>(const TrainerId&) const = default;
 };
 
-// How a process ended. A process that could not be started has code 127 and the reason as last
+// How a process ended. A process that could not be started has code 127, and the reason as its last
 // line.
 struct ProcessExit {
   int code = 0;
   int signal = 0;              // 0: it exited by itself
   std::string last_line = {};  // of its standard error, may be empty
-  bool known = true;  // false: an earlier start of the daemon was its parent, which alone is told
+  // False: code and signal are unknown. Only the parent learns them, and that was an earlier start
+  // of the daemon.
+  bool known = true;
 };
 
 // The files of one stage of a checkpoint: what one replica writes or loads.
 struct CheckpointPartId {
   CheckpointId checkpoint;
   StageIndex stage = 0;
-  bool weights = false;  // those with which another job begins: fewer files, of all stages
+  bool weights = false;  // only the weights, for a job that begins with them: files of all stages
   auto operator<=>(const CheckpointPartId&) const = default;
 };
 
-// A trainer that an earlier start of the daemon left, and that lives: it is to attach again.
+// A running trainer that an earlier start of the daemon left. It is expected to attach again.
 struct LeftTrainer {
   TrainerId trainer;
   std::int32_t device = 0;
@@ -94,7 +96,7 @@ struct TrainerExited {
 struct CheckpointFetched {  // complete and verified in the folder named
   CheckpointPartId part;
 };
-// At its beginning, about once a second, and before what ends it.
+// Posted when the fetch begins, about once a second, and before its end is posted.
 struct CheckpointFetchMoved {
   CheckpointPartId part;
   Bytes done, total;
@@ -111,9 +113,9 @@ struct CheckpointHashFailed {
   CheckpointPartId part;
   Error error;
 };
-struct CheckpointUploadMoved {  // likewise: what the coordinator has stored
+struct CheckpointUploadMoved {  // posted at the same times as CheckpointFetchMoved
   CheckpointPartId part;
-  Bytes done;
+  Bytes done;  // what the coordinator has stored
 };
 struct CheckpointUploadDone {
   CheckpointPartId part;
@@ -136,7 +138,8 @@ struct CodeFetchFailed {
   Error error;
 };
 
-// For the heartbeats: memory of agent and trainers, and what the relay does, where there is one.
+// For the heartbeats: the memory of the agent and its trainers, and the figures of its relay, if it
+// has one.
 struct HostMeasured {
   Bytes resident;
   std::optional<RelayFigures> relay = {};
@@ -173,8 +176,8 @@ struct StartTrainer {
   std::int32_t device = 0;
   std::int32_t beside = 0;  // other trainers of that device: they share its threads
   TrainerSpec runs = {};    // the program of a job, or the trainer
-  std::string data = {};    // that a program is to read (DataSpec::train)
-  ReplicaId replica = {};   // that a program is for
+  std::string data = {};    // what a program reads (DataSpec::train)
+  ReplicaId replica = {};   // the replica that a program trains
 };
 struct KillTrainer {  // SIGKILL or SIGTERM to its process group
   TrainerId trainer;
@@ -186,17 +189,19 @@ struct SendTrainer {
   ToTrainer message;
 };
 
-// Files of a stored checkpoint that a replica of this stage needs into `folder`, behind what came
-// of them before: answered by CheckpointFetched or CheckpointFetchFailed.
+// Fetches into `folder` the files of a stored checkpoint that a replica of this stage needs, and
+// continues behind what an earlier fetch left there. Answered by CheckpointFetched or
+// CheckpointFetchFailed.
 struct FetchCheckpoint {
   CheckpointPartId part;
   std::string folder;
 };
-struct HashCheckpoint {  // CheckpointHashed, -HashFailed
+struct HashCheckpoint {  // answered by CheckpointHashed or CheckpointHashFailed
   CheckpointPartId part;
   std::string folder;
 };
-struct UploadCheckpoint {  // likewise: it continues where the coordinator says
+// Continues where the coordinator says. Answered by CheckpointUploadDone or CheckpointUploadFailed.
+struct UploadCheckpoint {
   CheckpointPartId part;
   std::string folder;
   std::vector<FileEntry> files;
@@ -207,11 +212,11 @@ struct DeleteCheckpointFolder {
   std::string folder;
 };
 
-// The code of a job, which has a replica here: answered by CodeFetched or CodeFetchFailed. Of what
-// was fetched before, `in_use` stays; the driver keeps a bounded number of others.
+// Fetches the code of a job that has a replica here. Answered by CodeFetched or CodeFetchFailed.
+// The driver keeps the code named in `in_use`, and a bounded number of other bundles.
 struct FetchCode {
   std::string code;
-  ReplicaId replica;  // whose job it is of
+  ReplicaId replica;  // of the job that the code belongs to
   std::vector<std::string> in_use;
 };
 

@@ -55,7 +55,7 @@ struct Fetch {
   TransferPatience patience{seconds(60), seconds(1), seconds(1)};
   bool complete = false, running = true;
   std::optional<Instant> queued_since;  // it runs when those before it have ended
-  std::optional<Instant> due;           // running: give up; broken off: continue
+  std::optional<Instant> due;           // running: give up; interrupted: continue
 };
 
 struct Upload {

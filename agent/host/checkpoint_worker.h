@@ -1,14 +1,14 @@
 // Does the slow work on checkpoints for the core, off its thread: fetches on one thread, hashes and
-// uploads on another, each in order. A job whose folder is deleted meanwhile is broken off first.
+// uploads on another, each in order. Before a folder is deleted, the work on it is cancelled.
 //
-// A transfer continues where an earlier one broke off: an upload where the coordinator says it is,
-// a fetch behind what lies beside its folder (transfer/file_receiver.h), also after a restart of
-// the agent. What was fetched in part is kept when nobody waits for it any more: the next one may.
-// At most kKeptMax of them are, the newest. Where the coordinator keeps checkpoints in an object
-// store, it hands out presigned requests, and the files travel between this host and the store
-// (part_transfer.h), unless the coordinator is asked to carry the files (store_reach.h). A third
-// thread says about once a second how far the transfers are, and breaks off one in which nothing
-// moves.
+// A transfer continues where an earlier one was interrupted, even after a restart of the agent: an
+// upload at the byte that the coordinator names, a fetch behind what lies beside its folder
+// (transfer/file_receiver.h). A partial fetch that nobody waits for any more is kept for the next
+// fetch of the same files; the kKeptMax newest ones are kept. Where the coordinator keeps
+// checkpoints in an object store, it hands out presigned requests, and the files travel between
+// this host and the store (part_transfer.h), unless the coordinator is asked to carry the files
+// (store_reach.h). A third thread reports the progress of the transfers about once a second, and
+// cancels a transfer in which nothing moves.
 #pragma once
 
 #include <atomic>
@@ -39,12 +39,11 @@ class CheckpointWorker {
 
   static constexpr std::size_t kKeptMax = 2;
 
-  // `silence`: a transfer in which nothing moves for so long, and for what its size takes to read,
-  // is broken off.
-  // `reader`: who else reads what is fetched.
+  // A transfer is cancelled when nothing has moved for `silence` plus the time that it takes to
+  // read files of its size. `reader`: another user who reads the fetched files.
   CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post,
                    std::optional<ProgramUser> reader = {});
-  ~CheckpointWorker();  // breaks off what runs
+  ~CheckpointWorker();  // cancels what runs
 
   void fetch(const FetchCheckpoint& effect);
   void hash(const HashCheckpoint& effect);
@@ -90,7 +89,7 @@ class CheckpointWorker {
     void enqueue(std::shared_ptr<Job> job) SHOAL_EXCLUDES(mutex_);
     void cancel(const std::string& folder) SHOAL_EXCLUDES(mutex_);  // whether it runs or waits
     std::shared_ptr<Job> running() SHOAL_EXCLUDES(mutex_);          // null: none
-    void stop() SHOAL_EXCLUDES(mutex_);                             // breaks off what runs
+    void stop() SHOAL_EXCLUDES(mutex_);                             // cancels what runs
 
    private:
     void run() SHOAL_EXCLUDES(mutex_);

@@ -1,9 +1,9 @@
 // The code of jobs on this host, each bundle unpacked in a folder of its hash (program_launch.h).
 // It is fetched from the coordinator piece by piece on one thread, and compared with its hash
-// before anything is unpacked; nothing of it can be written afterwards. A fetch that breaks
-// continues behind what has come, also after a restart of the agent.
+// before anything is unpacked; the unpacked files are read-only. An interrupted fetch continues
+// behind what was received, even after a restart of the agent.
 //
-// The newest kKeptMax that no replica needs any more stay.
+// Of the bundles that no replica needs any more, the kKeptMax newest ones stay.
 #pragma once
 
 #include <deque>
@@ -31,10 +31,10 @@ class CodeStore {
   // Asked for at a time: 26 s at 10 kB/s. More where the line is fast.
   static constexpr Bytes kPieceMin = Bytes(256 << 10), kPieceMax = mebibytes(8);
 
-  // `folder`: of the agent. `read` may be called by the store's thread, and gives up by itself and
-  // when it is told to stop.
+  // `folder` belongs to the agent. The store's thread calls `read`, which must end within a bounded
+  // time, and at once when it is told to stop.
   CodeStore(std::string folder, Read read, Post post);
-  ~CodeStore();  // breaks off what runs
+  ~CodeStore();  // cancels what runs
 
   // Answered by CodeFetched or CodeFetchFailed, with CodeFetchMoved before.
   void fetch(const FetchCode& effect) SHOAL_EXCLUDES(mutex_);

@@ -22,8 +22,8 @@ struct CoordinatorEndpoint {
 
 // Keep-alive as the coordinator permits it (a ping every 5 s): a dead peer is noticed after 6 s + 5
 // s without traffic, and 5 s after something was said that it did not acknowledge
-// (TCP_USER_TIMEOUT, which gRPC sets with it). A cut that TCP would go on repeating into is left
-// behind so.
+// (TCP_USER_TIMEOUT, which gRPC sets with it). So the link is given up when the line is cut, where
+// TCP alone would retransmit for minutes.
 std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint);
 
 // A sentence for a person out of a gRPC status. What the coordinator said keeps its field and
@@ -34,15 +34,15 @@ Error error_of(const grpc::Status& status, const std::string& address);
 class CoordinatorLink {
  public:
   using Post = std::function<void(Input)>;  // any thread
-  // Agents of which trainers are to believe nothing any more, told before what came with it. Any
-  // thread.
+  // The agents that trainers must no longer trust. Called before the message that names them is
+  // posted, on any thread.
   using Revoked = std::function<void(const std::vector<AgentId>&)>;
 
   // Begins at once; LinkUp, CoordinatorSaid and at last LinkDown are posted.
   CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello, Post post,
                   Revoked revoked);
-  // Says what was sent before and waits for the end, a second at most; then breaks off. At once
-  // when nothing was ever heard. Posts nothing more.
+  // Flushes what was sent before and waits for the end, one second at most; then cancels the
+  // stream. Does not wait when nothing was ever heard. Posts nothing more.
   ~CoordinatorLink();
 
   void send(const FromAgent& message);

@@ -1,7 +1,7 @@
 // Whether this host reaches the object store of checkpoints, learned from how its transfers end.
-// Where nothing moves between them, the store is away, or out of reach of this host alone: nobody
-// here can tell. For kCarriedFor the coordinator is then asked to carry the files; when nothing
-// moves there either, it is the store's turn again.
+// Where nothing moves between them, the store may be down, or only unreachable from this host: the
+// host cannot tell which. For kCarriedFor the coordinator is then asked to carry the files. When
+// nothing moves there either, the store is tried again.
 //
 // Threads: all functions may be called by any thread.
 #pragma once
@@ -21,7 +21,7 @@ class StoreReach {
   struct Transfer {
     bool direct = true;           // with the store, not through the coordinator
     bool moved = false;           // something, in this try
-    bool stalled = false;         // broken off because nothing moved any more
+    bool stalled = false;         // cancelled because nothing moved any more
     std::optional<Code> failure;  // none: all was sent or received
   };
 

@@ -21,7 +21,7 @@ struct CarriageHooks {
 };
 
 // Says where the agent continues, reads its chunks to the end of the files, and puts them into the
-// store. A stream that breaks off ends it with kCancelled; what the store has by then stays there.
+// store. When the stream is interrupted, it returns kCancelled; what the store has by then stays.
 Status carry_to_store(CheckpointBucket::Upload& upload, const std::vector<FileEntry>& files,
                       const std::string& folder,
                       grpc::ServerReaderWriter<v1::CheckpointReceived, v1::CheckpointUpload>& agent,

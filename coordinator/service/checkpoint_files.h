@@ -4,7 +4,7 @@
 // become the folder. So a folder without a suffix is always complete. Which checkpoints exist is
 // the store's business; here are bytes only.
 //
-// An upload that breaks off keeps what was received, also over a restart, and the next one of the
+// What an interrupted upload received is kept, even across a restart, and the next upload of the
 // same files continues behind it (transfer/file_receiver.h). What is kept is bounded: one upload
 // per stage of a checkpoint that is not stored yet. It goes with the checkpoint (remove, prune),
 // when other files come for the stage, and when an upload fails for good.

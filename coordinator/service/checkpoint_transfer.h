@@ -7,8 +7,9 @@
 // takes none: its files are carried (checkpoint_carriage.h). What lies in a folder is still read
 // from there.
 //
-// Both continue where an earlier one broke off. An upload is told first how much is here, and then,
-// about once a second, how much is safe on the disk; a download is asked for from a byte on.
+// Both continue where an earlier transfer was interrupted. An upload is told first how much is
+// here, and then, about once a second, how much is safe on the disk; a download is asked for from a
+// byte on.
 #pragma once
 
 #include <atomic>

@@ -4,9 +4,9 @@
 // entropy coded. The holder waits a while when it is about to take the outer step of the wanted
 // round.
 //
-// A transfer that breaks goes on where it was, at the same holder and round, until nothing has
-// moved for FetchPatience::broken; a stream in which nothing moves for FetchPatience::silent is
-// broken.
+// An interrupted transfer continues where it was, at the same holder and round, and is given up
+// when nothing has moved for FetchPatience::broken. A stream in which nothing moves for
+// FetchPatience::silent counts as interrupted.
 #pragma once
 
 #include <functional>

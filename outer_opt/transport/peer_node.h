@@ -34,9 +34,9 @@ namespace shoal::outer_opt {
 
 class JoinNews;  // state_join.h
 
-// How long a fetch of sharded momentum is gone on with. A holder may have to finish a step of
-// training before the first value comes, so a silent stream is waited for longer than a line that
-// is gone.
+// How long an interrupted fetch of sharded momentum is tried again. A holder may have to finish a
+// step of training before the first value comes, so a silent stream is waited for longer than a
+// line that is gone.
 struct FetchPatience {
   Duration broken = seconds(3);   // nothing moved over however many lines: a reduce waits for it
   Duration silent = seconds(15);  // nothing moved in one stream

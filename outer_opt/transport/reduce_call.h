@@ -142,7 +142,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   std::vector<LinkPtr> links_ SHOAL_GUARDED_BY(mutex_);
   struct PeerNews {
     std::array<bool, 2> came{};  // a stream that it opened, that we dialed
-    bool lost = false;           // the attempt goes on without it, if at all
+    bool lost = false;           // the attempt continues without it, if at all
     std::int64_t averages = 0;   // bytes
     Clock::time_point averaged;  // the last of them
   };

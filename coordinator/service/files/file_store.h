@@ -2,8 +2,9 @@
 // made of them. One store for all: shards of datasets, their manifests, code of jobs.
 //
 // An upload is announced by begin() and comes in pieces, each where the one before has ended, from
-// any number of clients one after the other. What was received stays, also over a restart, and is
-// gone on with. With the last piece the hash is compared: only then the file is there to be read.
+// any number of clients one after the other. What was received stays, even across a restart, and
+// the upload continues behind it. With the last piece the hash is compared; only then can the file
+// be read.
 //
 // Rows are in the store (coordinator/store/file_rows.h), bytes in <folder>/<sha256>/content. A row
 // is durable before its file is begun and gone before the file is, so a folder without a row is

@@ -1,9 +1,9 @@
-// Sends events to one receiver outside: each at least once, in their order, also those of a time in
-// which the receiver or this coordinator was down. Which one was taken last is kept in a file. What
-// the receiver does not take within a day is dropped, and counted.
+// Sends events to one external receiver: each at least once, in order, and also those of a time in
+// which the receiver or this coordinator was down. A file keeps the number of the last event that
+// the receiver accepted. An event that it does not accept within a day is dropped, and counted.
 //
-// Threads: one of its own; the methods may be called from any thread. Its end takes a
-// second at most, and breaks off what is under way.
+// Threads: one of its own; the methods may be called from any thread. The destructor cancels what
+// is under way, and takes one second at most.
 #pragma once
 
 #include <atomic>
