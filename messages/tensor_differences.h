@@ -15,8 +15,8 @@ namespace shoal {
 std::string differences(const std::vector<TensorShape>& here,
                         const std::vector<TensorShape>& there);
 
-// "head.weight is BF16 here and F32 there; …", likewise, of tensors of both. Where models are
-// computed as they were drawn, that is why their values differ.
+// "head.weight is BF16 here and F32 there; …": at most ten of the tensors that both have, and how
+// many more. Initial values that are drawn in different types differ.
 std::string type_differences(const std::vector<TensorShape>& here,
                              const std::vector<TensorShape>& there);
 

@@ -1,6 +1,6 @@
 // What a message must keep beyond the rules of its single fields (base/fields.h), and the Reader,
-// which keeps the first problem and the path of fields that leads to it, so that reading can go on
-// without a test after every field.
+// which keeps the first problem and the path of fields that leads to it, so that reading can
+// continue without a test after every field.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 namespace shoal::cli {
 
-// Stages, then what is expected of them; why not, when it cannot be placed.
+// The stages, then the expected speed and traffic; or the reason why the job cannot be placed.
 std::string plan_text(const Json& plan, bool color);
 
 // Replicas by stage, then the links between them.

@@ -35,9 +35,9 @@ struct AgentLive {
   Instant last_seen;
   Bytes resident;
   std::optional<RelayFigures> relay;  // of an agent that relays
-  std::int32_t replicas = 0;          // that have not ended
+  std::int32_t replicas = 0;          // live ones
   std::string name;
-  bool trains = false;  // it has a device that is no reducer
+  bool trains = false;  // it has a device other than a reducer's
   AllowedPrograms programs;
 };
 
@@ -47,7 +47,7 @@ struct ReplicaLive {
   Instant at;
 };
 
-// How far a replica is that loads, and how fast it comes further.
+// How far a loading replica is, and how fast it progresses.
 struct LoadLive {
   JoinReport last;
   JoinShare share;
@@ -58,10 +58,10 @@ struct CopyLive {
   JobId job;
   StageIndex stage = 0;
   ReplicaId keeper;
-  RoundNumber round = -1;  // that it holds, as its keeper said last; -1: none
+  RoundNumber round = -1;  // the round that it holds, as its keeper said last; -1: none
 };
 
-// The same for a replica's pipeline traffic, and how fast its counters grow (moving averages).
+// The newest PipelineStats of a replica, and how fast its counters grow (moving averages).
 struct LinkRate {
   double sent_per_s = 0, received_per_s = 0;  // bytes
 };
@@ -78,8 +78,8 @@ struct LiveView {
   FlatMap<AgentId, AgentLive> agents;
   FlatMap<ReplicaId, ReplicaLive> replicas;
   FlatMap<ReplicaId, PipelineLive> pipeline;  // stages > 1 only
-  FlatMap<ReplicaId, LoadLive> loads;         // that have moved
-  FlatMap<ReplicaId, CopyLive> copies;        // by copy
+  FlatMap<ReplicaId, LoadLive> loads;         // only loads that have begun to move
+  FlatMap<ReplicaId, CopyLive> copies;        // by the id of the copy
   RefusalCounts refused_by_peers;             // on the ports of trainers, since this process began
 };
 
@@ -92,12 +92,12 @@ struct RuntimeStats {  // for /metrics, since the process started
   std::int64_t inputs = 0, sends = 0, sessions_opened = 0, heartbeats = 0, messages_refused = 0;
   double step_seconds_sum = 0, step_seconds_max = 0;
   std::int64_t input_queue_depth = 0;
-  // Told by members, by reason.
+  // Failures that members reported, by reason.
   std::array<std::int64_t, enumerator_count<ReduceFailure>()> reduce_failures{};
 };
 
-// Events that an operator may want to be told of; counted from zero, so that the first one is an
-// increase.
+// Events that an operator may want an alert for. Their counters exist from the start, at zero, so
+// that the first event shows as an increase.
 inline constexpr std::array kIncidents = {
     event_kind::kAgentDisconnected,    event_kind::kAgentGone,
     event_kind::kAgentRefused,         event_kind::kAgentQuarantined,
@@ -109,7 +109,7 @@ inline constexpr std::array kIncidents = {
     event_kind::kAgentRevoked,         event_kind::kStageRestoredFromCopy,
     event_kind::kCheckpointsOverBudget};
 
-// Counted as it became durable, since the process started (durable_counters.h).
+// Counts since the process started, of what has become durable (durable_counters.h).
 struct RoundCounts {
   std::int64_t committed = 0, aborted = 0;
   std::array<std::int64_t, enumerator_count<ContributionState>()>
@@ -124,7 +124,7 @@ struct Counts {
   std::array<std::int64_t, enumerator_count<Severity>()> events{};  // by severity
   std::map<std::string, std::int64_t, std::less<>> incidents;       // by kind
   FlatMap<JobId, RoundCounts> rounds;
-  Bytes checkpoints_stored, checkpoints_pending;  // what they take now; pending: announced
+  Bytes checkpoints_stored, checkpoints_pending;  // what they take now; pending: only announced
 };
 
 class Cluster {
@@ -134,11 +134,11 @@ class Cluster {
   struct Answer {
     Result<JobId> result;
     std::vector<FieldError> fields;
-    std::shared_ptr<const PlacementDecision> plan = nullptr;  // of a dry run that is good
+    std::shared_ptr<const PlacementDecision> plan = nullptr;  // of an accepted dry run
   };
   struct NewJob {
     JobSpec spec;
-    std::string owner;            // name of who submits it
+    std::string owner;            // the name of the submitter
     SubmittedText submitted;      // kept with the job; its own `job` is ignored
     std::int64_t lease_unit = 0;  // of JobRecord
   };
@@ -151,11 +151,12 @@ class Cluster {
   // `command` is without its request.
   virtual void change(ChangeJob command, std::function<void(Answer)> done) = 0;
 
-  // An ended one. `aside`: those of its checkpoints that were set aside, as a Reader has them.
+  // Removes an ended job. `aside`: its checkpoints that were set aside, as read through a Reader.
   virtual void remove_job(JobId job, std::vector<CheckpointRecord> aside,
                           std::function<void(Answer)> done) = 0;
 
-  // `command` is without its request. Of a removal that is refused the fields say what would break.
+  // `command` is without its request. When a removal is refused, the fields say what it would
+  // break.
   virtual void command_checkpoint(CommandCheckpoint command, std::function<void(Answer)> done) = 0;
 
   // A good answer carries no job.

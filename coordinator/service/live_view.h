@@ -1,7 +1,7 @@
 // Collects what is true only for this process: who is connected, when it was last heard, the newest
-// progress of each replica. Fed by the runtime's threads, read by REST; thread-safe. Views are
-// immutable and shared, made again when somebody asks and the last one is older than half a second
-// or an agent came or went.
+// progress of each replica. The runtime's threads write it, and the REST side reads it;
+// thread-safe. Views are immutable and shared. A new one is made when it is asked for and the last
+// one is older than half a second, or when an agent has come or gone.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace shoal::coordinator {
 
 class LiveBoard {
  public:
-  // Late (yellow) is an agent that was silent for more than two and a half heartbeats.
+  // An agent is late (yellow) when it was silent for more than two and a half heartbeats.
   LiveBoard(Duration heartbeat_every, const Snapshot& snapshot);
 
-  // False: what it says of training is of no replica of this agent, and does not count.
+  // False: the message reports training of a replica that this agent does not hold, and is ignored.
   bool said(Instant now, ConnectionId connection, const FromAgent& message);
   void welcomed(Instant now, ConnectionId connection, AgentId agent);
   void hung_up(ConnectionId connection);

@@ -1,8 +1,8 @@
 // Turns what passes through the runtime into telemetry: four series per replica from its Progress,
-// those that its program logs (`log.NAME`, up to 64 names of a job), and per committed round the
-// job's loss, duration, speed and bytes. Thread-safe; it keeps only what a difference needs (bytes
-// and tokens of each job up to its last committed round). What trainers still say of an epoch that
-// was given up is left out.
+// the values that its program logs (`log.NAME`, up to 64 names per job), and for each committed
+// round the job's loss, duration, speed and bytes. Thread-safe. It keeps only what it needs to
+// compute differences: the bytes and tokens of each job up to its last committed round. It ignores
+// what trainers still report about an epoch that was given up.
 #pragma once
 
 #include <optional>
@@ -22,10 +22,10 @@ class TelemetryExporter {
   explicit TelemetryExporter(const Snapshot& snapshot);
 
   std::vector<SeriesPoint> from_progress(Instant now, const Progress& progress);
-  std::vector<SeriesPoint> from_record(Instant now, const Record& record);  // that became durable
+  std::vector<SeriesPoint> from_record(Instant now, const Record& record);  // a durable record
 
-  // A job rolled back to a checkpoint: the points of later rounds are to be forgotten. Before
-  // from_record() of the same record.
+  // The round that the job rolled back to: the points of later rounds must be deleted. To be called
+  // before from_record() of the same record.
   std::optional<RoundNumber> went_back_to(const JobRecord& job);
 
  private:
@@ -41,7 +41,7 @@ class TelemetryExporter {
 
   Mutex mutex_;
   FlatMap<JobId, Totals> totals_ SHOAL_GUARDED_BY(mutex_);
-  // A program that makes names up as it goes fills no store.
+  // Bounds what a program can store that makes up ever new names.
   FlatMap<JobId, std::set<std::string>> logged_names_ SHOAL_GUARDED_BY(mutex_);
 };
 

@@ -13,8 +13,8 @@ namespace shoal::coordinator {
 // Age is measured from the newest event, so that a host whose clock is wrong deletes nothing that
 // is recent by the cluster's events.
 struct HistoryRules {
-  Duration keep;  // events, ended replicas, and rounds and series of ended jobs; 0: for ever
-  Duration full;  // every round and point; then one round in ten; 0: for ever
+  Duration keep;  // events, ended replicas, and rounds and series of ended jobs; 0: forever
+  Duration full;  // every round and point; then one round in ten; 0: forever
 };
 
 // Store::open(), which keeps everything but what is left of removed jobs, with rules.

@@ -60,10 +60,10 @@ class Store {
   // The machines; the same file and the same rules as load() and write().
   virtual Result<MachineTables> load_machines() = 0;
   virtual void write_machines(std::vector<MachineRow> rows, std::function<void(Status)> done) = 0;
-  // Likewise people.
+  // The same for people.
   virtual Result<PeopleTables> load_people() = 0;
   virtual void write_people(std::vector<PeopleRow> rows, std::function<void(Status)> done) = 0;
-  // Likewise uploaded files and datasets.
+  // The same for uploaded files and datasets.
   virtual Result<FileTables> load_files() = 0;
   virtual void write_files(std::vector<FileRow> rows, std::function<void(Status)> done) = 0;
 

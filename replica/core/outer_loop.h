@@ -114,7 +114,7 @@ class OuterLoop {
     outer_opt::CommitOutcome outcome = outer_opt::CommitOutcome::kCounted;
     bool adopts_later = false;  // the driver calls adopt()
   };
-  // `goes_on`: training has gone on behind the boundary of this round.
+  // `goes_on`: training has continued behind the boundary of this round.
   Committed commit(const CommitRound& commit, bool goes_on);
   void adopt();
 

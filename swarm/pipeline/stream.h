@@ -2,9 +2,9 @@
 // What frames mean is the owner's business.
 //
 // A frame is one message of wire/stream, its header the head, what follows the body: sent from
-// where it lies, and received in one piece. A body above kMessageBytes goes on in further messages
-// without a head, each of kMessageBytes; so the first one has the odd part, and the last one is
-// what holds the window until the owner has taken the frame.
+// where it lies, and received in one piece. A body above kMessageBytes continues in further
+// messages without a head, each of kMessageBytes; so the first one has the odd part, and the last
+// one is what holds the window until the owner has taken the frame.
 //
 // The dialed end opens the stream, and says by its purpose who speaks with whom. The other end
 // answers when that replica is there; nothing is sent before. A stream ends once, for whatever

@@ -1,8 +1,8 @@
-// The parameters that a job begins with when model.init names a folder of the Hugging Face
-// libraries, or a checkpoint, which is such a folder too, whatever its cut was: config.json, and
-// model.safetensors or several such files with their index, in fp32, fp16 or bf16. It must hold
-// exactly the tensors of the job's model; every one that is missing, not known or of another shape
-// is named, up to ten.
+// Reads the parameters that a job begins with when model.init names a folder in the format of the
+// Hugging Face libraries: config.json, and model.safetensors or several such files with their
+// index, in fp32, fp16 or bf16. A checkpoint is such a folder too, however its model was cut into
+// stages. The folder must hold exactly the tensors of the job's model. The error names up to ten
+// tensors that are missing, unknown or of another shape.
 //
 // Tied embeddings: a job that does not tie them (a pipeline cannot) may begin from a folder that
 // does; its head begins as a copy of the embedding.
@@ -23,9 +23,10 @@ namespace shoal::trainer {
 // Opens a file of the folder by its name: a descriptor, which the caller closes.
 using OpenWeights = std::function<Result<int>(const std::string& name)>;
 
-// Writes the parameters of `units` of the job's model, in the order of parameter_layout(). Derived
-// fields of `spec` are filled. `folder` is what messages call it. kNotFound: a file of it is not
-// there; kIncompatible: another model; kDataLoss: a file is cut or damaged.
+// Writes the parameters of `units` of the job's model into `flat`, in the order of
+// parameter_layout(). The derived fields of `spec` must be filled. `folder` is the name used in
+// messages. kNotFound: a file is missing; kIncompatible: another model; kDataLoss: a file is
+// truncated or damaged.
 Status read_weights(const JobSpec& spec, UnitRange units, const std::string& folder,
                     const OpenWeights& open, std::span<float> flat);
 
@@ -34,8 +35,9 @@ Status read_weights(const JobSpec& spec, UnitRange units, const std::string& fol
 Status read_initial_weights(const JobSpec& spec, UnitRange units, const data::DataRoots& roots,
                             const std::filesystem::path& checkpoint, std::span<float> flat);
 
-// What a replica says of it: another host may have the folder, no host can mend another model. A
-// checkpoint that was not fetched whole is fetched again.
+// The failure that a replica reports for `error`. A missing folder may exist on another host, while
+// a folder with another model fails everywhere. A checkpoint that was not fetched whole is fetched
+// again.
 Failure weights_failure(const JobSpec& spec, const Error& error);
 
 }  // namespace shoal::trainer

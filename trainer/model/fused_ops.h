@@ -1,7 +1,7 @@
-// The differentiable operations that the models are made of besides matrix products. On the CPU in
-// fp32 they run on the fused loops of cpu_kernels.h, one autograd node each; everywhere else on
+// The differentiable operations of the models, apart from matrix products. On the CPU in fp32 they
+// run on the fused loops of cpu_kernels.h, one autograd node each. Everywhere else they run on
 // torch operations, with torch's scaled-dot-product attention where this libtorch offers it.
-// `reference` holds the plain formulas, for other devices and as what the tests compare with. Rows
+// `reference` holds the plain formulas: other devices run them, and tests compare with them. Rows
 // are tokens: [batch * tokens, width].
 #pragma once
 

@@ -1,6 +1,6 @@
-// One member of a replica group: computes shares of steps for its leader (group_leader.h) until
-// that is gone. It has a model and the data of its own, and knows nothing of rounds, peers or
-// agents.
+// One member of a replica group: it computes its shares of steps for the leader (group_leader.h)
+// until the leader is gone. It has its own model and reads the data itself, and knows nothing of
+// rounds, peers or agents.
 #pragma once
 
 #include "data/data_roots.h"
@@ -14,8 +14,8 @@ namespace shoal::trainer {
 inline constexpr char kGroupMemberCommand[] = "group-member";  // of shoal-trainer
 inline constexpr int kGroupMemberSocket = 3;                   // the descriptor that it finds
 
-// Returns when the leader is gone (kUnavailable) or what failed here. `group`: what the device adds
-// gradients with; null: the leader adds them.
+// Returns kUnavailable when the leader is gone, otherwise what failed here. `group` adds gradients
+// on the devices; null: the leader adds them.
 Status run_group_member(GroupSocket& leader, const DeviceChoice& device,
                         const data::DataRoots& roots, swarm::DeviceGroup* group,
                         data::ReadStored read = {});

@@ -49,7 +49,7 @@ class BlockingStream final : public StreamEvents,
   Status flush(Duration limit);
   // Waits until the other end has ended as well, or it is over.
   Status finish(Duration limit);
-  void end();  // after what was written; the other end may go on
+  void end();  // after what was written; the other end may still write
   void cancel(const Error& why);
   void set_limit(Duration limit);  // of the whole stream
   bool is_over() const;

@@ -23,7 +23,7 @@ class context;
 namespace shoal::wire::stream {
 
 enum class Wait {
-  kNothing,  // go on
+  kNothing,  // continue
   kRead,     // until the descriptor can be read
   kWrite,
   kOver,  // it has ended: why() says how

@@ -39,7 +39,7 @@ class Stream final : public StreamEvents, public std::enable_shared_from_this<St
   // The body must stay until `done` is called. A message that the peer would not take, or that
   // exceeds the queue, cancels the stream; `done` is called in any case.
   void send(OutMessage message);
-  void end();  // after what waits; the other end may go on
+  void end();  // after what waits; the other end may still write
   void cancel(const Error& why);
   // The user is done with a message of that many bytes, which had arrived.
   void release(std::size_t body);

@@ -73,6 +73,6 @@ class Codec {
   }
 };
 
-const Codec& codec(CodecKind kind);  // one of kDenseCodecs; immutable, lives for ever
+const Codec& codec(CodecKind kind);  // one of kDenseCodecs; immutable, lives forever
 
 }  // namespace shoal::outer_opt

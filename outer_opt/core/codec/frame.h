@@ -16,7 +16,7 @@
 //       16     8  first: index of the first value in the whole vector
 //       24     4  count of values
 //       28     4  payload size in bytes, before it was entropy coded
-//       32     8  XXH3-64 of the payload, likewise
+//       32     8  XXH3-64 of the payload, before it was entropy coded
 //
 // Between processes of one host the payload may stay where it is (wire/cross_memory.h). Then the
 // message is a reference, and no payload follows the header:

@@ -7,7 +7,7 @@
 //   answered()  an answer that arrived whole (the driver has checked its SHA-256)
 //   failed()    an ask that got none
 //   kLevel      all runs are at one round, the newest that is known: the driver says so. When the
-//               job has gone on meanwhile, aim() names the newer round and the session follows.
+//               job has moved on meanwhile, aim() names the newer round and the session follows.
 //
 // What was answered is never asked for again, except runs that fell behind what the sources keep
 // of averages. A source that fails is rested, one that sends what cannot be is dropped by name, one
@@ -228,7 +228,7 @@ class JoinSession {
   RoundNumber newest_ = 0, aimed_ = 0;  // that anybody said; that the coordinator did
   RoundNumber followed_ = -1;           // that a run came to by averages
   RoundNumber pinned_round_ = -1;       // where runs do not follow: of the state that is fetched
-  std::optional<std::size_t> only_;     // likewise: its source
+  std::optional<std::size_t> only_;     // and the one source of that state
   std::optional<std::size_t> moments_from_;
   std::int64_t adam_step_ = 0;
   std::optional<Digest> moments_digest_;     // of the whole copy, as its source says

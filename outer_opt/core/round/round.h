@@ -121,7 +121,7 @@ static_assert(lists_every_field<EvalSlice>());
 enum class RoundOutcome {
   kAveraged,  // the outer step, with the average it voted for
   kKept,     // its group gave up: no outer step, and what it trained is in its next pseudo-gradient
-  kDropped,  // likewise, but what it trained does not count: it continues from its anchor
+  kDropped,  // its group gave up: what it trained does not count, it continues from its anchor
 };
 constexpr auto enumerators_of(Of<RoundOutcome>) {
   using enum RoundOutcome;
@@ -142,7 +142,8 @@ struct CommitRound {
   // becomes of outer momentum (nesterov.h).
   double share = 1;
   double decay = 1, push = 0;
-  bool keeps = false;  // likewise: this replica had not reported; what it trains counts later
+  // With async as well: this replica had not reported, and what it trains counts in a later round.
+  bool keeps = false;
   RoundOutcome outcome = RoundOutcome::kAveraged;  // the others have no average
   CommitRecord record;                             // to be kept
   bool operator==(const CommitRound&) const = default;

@@ -73,7 +73,7 @@ class EagerUpdates {
                  std::span<const float> momentum);
 
   std::vector<Fragment> fragments_;         // the whole vector, then each
-  std::vector<std::optional<Known>> last_;  // likewise
+  std::vector<std::optional<Known>> last_;  // the same order
   std::vector<float> others_;               // A' - w D', of the whole vector
   std::vector<float> start_;                // of the fragment under way, packed
   std::int32_t under_way_ = 0;

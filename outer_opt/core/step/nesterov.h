@@ -45,7 +45,7 @@ struct DelayedTerms {
 // the terms for all.
 DelayedTerms delayed_terms(double share, double momentum, double renewals);
 
-// Likewise; `kept` is u.
+// The same step with delayed terms; `kept` is u.
 void delayed_nesterov_step(const OuterSpec& options, const DelayedTerms& terms,
                            std::span<const float> average, std::span<float> kept,
                            std::span<float> anchor);

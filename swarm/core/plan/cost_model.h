@@ -18,7 +18,7 @@ struct UnitCost {
   std::int64_t parameters = 0;
   double forward_flops = 0;            // per token; 2 per multiply-add, full (not causal) attention
   double activation_values = 0;        // kept for the backward pass, per token, 4 bytes each
-  std::int64_t matrix_parameters = 0;  // of a block: what train.optimizer = muon orthogonalizes
+  std::int64_t matrix_parameters = 0;  // in a block: what train.optimizer = muon orthogonalizes
 };
 
 struct CostOptions {
@@ -28,9 +28,10 @@ struct CostOptions {
   std::int64_t weight_versions = 1;         // 2bw: 2, each with its gradients
 };
 
-// The cost options of a job: its codec and recomputation, and the microbatches that a replica may
-// hold. flush: the window of stage_session.h, at most what a router draws per step. 2bw: of two
-// steps. 1f1b: one per stage; as many as layers while the number of stages is still to be chosen.
+// The cost options of a job: its codec and recomputation, and the number of microbatches that a
+// replica may hold. With flush that is the window of stage_session.h, at most what a router draws
+// in one step; with 2bw, at most what it draws in two steps; with 1f1b, one per stage. While the
+// number of stages is not chosen, the number of layers stands for it.
 CostOptions cost_options(const JobSpec& spec);
 
 class CostModel {
@@ -44,7 +45,7 @@ class CostModel {
   UnitRange whole() const { return {0, units()}; }
   std::int64_t tokens_per_microbatch() const { return tokens_; }
 
-  // Per token. Backward is twice the forward, and once more with recomputation.
+  // Per token. The backward pass costs twice the forward pass, and three times with recomputation.
   double forward_flops(UnitRange range) const;
   double backward_flops(UnitRange range) const;
   double flops(UnitRange range) const { return forward_flops(range) + backward_flops(range); }
@@ -57,7 +58,8 @@ class CostModel {
   Bytes memory(UnitRange range) const;
   // State that a joiner downloads: weights, moments, anchor and outer momentum in fp32.
   Bytes state_bytes(UnitRange range) const;
-  // One direction over one boundary, per token; the same at every cut of these families.
+  // What one token sends over one boundary in one direction: the same at every cut of these
+  // families.
   std::int64_t boundary_bytes() const { return boundary_bytes_; }
 
  private:

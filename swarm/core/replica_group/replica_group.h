@@ -1,16 +1,16 @@
 // A replica group: processes of one host, one per device, that train one replica together. Rank 0
 // is the leader, the trainer that the coordinator knows; the others are its members. In each inner
-// step everybody computes the gradient of its share of the batch, the gradients are summed, and all
-// take the same optimizer step. This is the leader's account of who is in, what everybody does, and
-// which generation of the group that is; how gradients travel is not its business.
+// step each process computes the gradient of its share of the batch, the gradients are summed, and
+// all take the same optimizer step. This class is the leader's account of the group: its members,
+// what each of them is doing, and the generation. It does not know how gradients travel.
 //
-// A member that is lost is out for good: the group is formed again without it (the generation
-// grows), and the step that was under way is void, nobody has taken it. The others begin it again
-// with larger shares; a leader alone continues as a trainer without a group.
+// A lost member never returns. The group is formed again without it, with the next generation, and
+// the step under way is void: no process has taken it. The others begin it again with larger
+// shares. A leader that is left alone continues as a trainer without a group.
 //
-// Gradients are added on the devices when all who are in can do that with the same library, else by
-// the leader, from their sockets. A library that fails though nobody is lost is left alone until
-// somebody comes or goes: the step is void, and the leader adds.
+// The devices add the gradients when all members can do that with the same library. Otherwise the
+// leader adds what it receives from their sockets. When the library fails although no member is
+// lost, the step is void, and the leader adds until the membership changes.
 //
 //   state        joined   begin_step   gave   added   lost   add_failed   step_taken
 //   starting     idle     -            -      -       gone   -            -
@@ -19,7 +19,7 @@
 //   gave         -        -            -      added   gone   idle         idle (the leader adds)
 //   added        -        -            -      -       gone   idle         idle (the devices add)
 //   gone         -        -            -      -       gone   -            -
-// lost() takes all others who are in a step back to idle.
+// lost() also takes all other members that are in a step back to idle.
 //
 // Pure; the caller is one thread.
 #pragma once
@@ -40,7 +40,8 @@ struct GroupShare {  // sequences [first, first + count)
 
 class ReplicaGroup {
  public:
-  // With the leader, who is idle. A library is the version of what adds on devices; 0: none.
+  // Begins with an idle leader. `library`: the version of the library that adds gradients on
+  // devices; 0: none.
   explicit ReplicaGroup(int size, std::int32_t library = 0);
 
   int size() const { return static_cast<int>(members_.size()); }
@@ -53,10 +54,11 @@ class ReplicaGroup {
 
   void joined(int rank, std::int32_t library = 0);
   void lost(int rank);
-  void add_failed();  // the loss was reported before
+  void add_failed();  // after lost(), when a loss caused it
 
-  // Sequences [first, first + count) in whole microbatches, as equal as that goes, by rank; those
-  // who are not in have none. Everybody who is in computes, also of an empty share.
+  // Divides the sequences [first, first + count) into one share per rank: whole microbatches, as
+  // equal as possible. Ranks that are not in get none. Every member computes, even when its share
+  // is empty.
   std::vector<GroupShare> begin_step(std::int64_t first, std::int64_t count,
                                      std::int64_t microbatch);
   void gave(int rank);
