@@ -160,8 +160,8 @@ constexpr auto fields_of(Of<TrainSpec>) {
 }
 static_assert(lists_every_field<TrainSpec>());
 
-// Of swarm.priority: the higher one gets devices first. What a submitter may ask for ends at the
-// default.
+// The range of swarm.priority; jobs with a higher priority get devices first. A submitter may ask
+// for at most the default.
 inline constexpr std::int64_t kPriorityMin = 1, kPriorityDefault = 50, kPriorityMax = 99;
 
 struct SwarmSpec {

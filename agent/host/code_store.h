@@ -3,7 +3,7 @@
 // before anything is unpacked; the unpacked files are read-only. An interrupted fetch continues
 // behind what was received, even after a restart of the agent.
 //
-// Of the bundles that no replica needs any more, the kKeptMax newest ones stay.
+// The kKeptMax newest bundles stay, even when no replica needs them any more.
 #pragma once
 
 #include <deque>

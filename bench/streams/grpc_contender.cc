@@ -128,8 +128,8 @@ class CallerEnd final : public End<grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   void OnReadDone(bool ok) override {
     if (!take(ok)) let_go();
   }
-  // Whoever waits for gone() drops the channel after it, on a thread of its own: gRPC joins its
-  // threads when its last channel goes, and one that joins itself corrupts memory.
+  // The thread that waits for gone() drops the channel after it, never a thread of gRPC: gRPC joins
+  // its threads when its last channel goes, and one that joins itself corrupts memory.
   void OnDone(const grpc::Status&) override {
     const auto user = user_;
     self_.reset();

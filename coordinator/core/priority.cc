@@ -101,8 +101,8 @@ void spare(const Transaction& tx, const JobRecord& job, const std::vector<JobId>
   }
 }
 
-// Who must yield, beside those that are on their way out; none: nothing that this job may take is
-// enough, or it needs nobody's devices.
+// The jobs that must yield, beside those that are yielding already. None: all devices that this job
+// may take are not enough, or it needs no other job's devices.
 std::optional<std::vector<JobId>> who_must_yield(const Transaction& tx, const JobRecord& job,
                                                  bool claims) {
   const State& state = tx.state();

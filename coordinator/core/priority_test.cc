@@ -1,4 +1,4 @@
-// Who gets devices first, and who gives them up for whom.
+// Which job gets devices first, and which one gives them up for it.
 #include "coordinator/core/priority.h"
 
 #include <gmock/gmock.h>

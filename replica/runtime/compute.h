@@ -76,8 +76,8 @@ class Compute : public LocalParameters {
   virtual Digest data() const = 0;  // of the training data; zero: this stage reads none
   // The tensors of a model that the spec does not describe, for LoadProgress; else none.
   virtual std::vector<TensorShape> tensors() const { return {}; }
-  // The sequences of the seeded order that this replica trains on next, a round's: what it may fetch
-  // before it is asked for them. Nobody else trains on them.
+  // The sequences of the seeded order that this replica trains on next, a round's: what it may
+  // fetch before it is asked for them. Nobody else trains on them.
   virtual void will_train(const std::vector<DataLease>& leases) { (void)leases; }
   // The job's initial parameters. With model.init they are read, which may fail: from a folder
   // beneath a data root, or from `checkpoint`, the files of the one that it names (else empty).

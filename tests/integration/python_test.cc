@@ -492,8 +492,7 @@ TEST(Python, ModelsThatDifferBetweenAgentsAreNotTrained) {
       "        return False\n";
   const std::string model = "    model = GPT().to(device)\n";
   const std::pair<std::string, std::string> programs[] = {
-      {"    global WIDTH\n    WIDTH = 32 if is_first() else 64\n" + model,
-       "has shape ["},
+      {"    global WIDTH\n    WIDTH = 32 if is_first() else 64\n" + model, "has shape ["},
       {"    torch.manual_seed(os.getpid())\n" + model, "seed every generator"}};
   for (const auto& [lines, message] : programs) {
     PythonCluster python(

@@ -344,9 +344,9 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   }
   const JobStage& stage = stage_of(job, before.stage);
   if (!is_what_it_should_be(job, before, loaded)) {
-    return fail_replica(
-        tx, loaded.replica, ReplicaFailure::kDigestMismatch,
-        "it loaded other parameters than the committed ones" + why_others(tx.state(), before, loaded));
+    return fail_replica(tx, loaded.replica, ReplicaFailure::kDigestMismatch,
+                        "it loaded other parameters than the committed ones" +
+                            why_others(tx.state(), before, loaded));
   }
   if (const std::string why = settle_data(tx, before, loaded.data); !why.empty()) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);
