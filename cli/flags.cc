@@ -10,8 +10,7 @@ namespace shoal::cli {
 namespace {
 
 void take_tokenizer(CLI::App& command, std::string& file) {
-  command.add_option("--tokenizer", file, "tokenizer.json, or a model of SentencePiece")
-      ->required();
+  command.add_option("--tokenizer", file, "tokenizer.json, or a SentencePiece model")->required();
 }
 
 void take_texts(CLI::App& command, std::vector<std::string>& files, std::string& field) {

@@ -35,8 +35,8 @@ CLI::Validator number_within(double least, double most) {
   return {[=](const std::string& text) { return number_problem(text, least, most); }, ""};
 }
 
-constexpr double kNumberMax = 1e9;      // where the coordinator knows the range
-constexpr std::size_t kNamesMax = 500;  // offered to a shell, the newest
+constexpr double kNumberMax = 1e9;      // the coordinator checks the exact range
+constexpr std::size_t kNamesMax = 500;  // the newest names, offered to a shell
 
 // The chosen command's action is called after the whole line was read.
 class Tree {
@@ -59,9 +59,8 @@ class Tree {
     add_version();
     add_completion();
     app_.footer(
-        "Environment: SHOAL_ADDR, SHOAL_TOKEN, SHOAL_TOKEN_FILE, SHOAL_CA, NO_COLOR. Exit codes "
-        "and "
-        "examples: docs/cli.md.");
+        "Environment: SHOAL_ADDR, SHOAL_TOKEN, SHOAL_TOKEN_FILE, SHOAL_CA, NO_COLOR. "
+        "Exit codes: docs/cli.md.");
   }
 
   int run(int argc, char** argv) {
@@ -221,7 +220,7 @@ class Tree {
                     "the new outer learning rate, from the next freeze on")
         ->check(number_within(0, kNumberMax));
     set->add_option("--priority", changes_.priority,
-                    "1 to 99, the higher one gets devices first; above 50 for operators only")
+                    "1 to 99; higher ones get devices first; above 50 only for operators")
         ->check(CLI::Range(kPriorityMin, kPriorityMax));
     take_name(
         leaf(job, "cancel", "end a job", [this] { return job_cancel(common_.context(), name_); }),
@@ -301,7 +300,7 @@ class Tree {
     CLI::App* token = group("token", "tokens for hosts that join, and for people");
     CLI::App* create = leaf(token, "create", "make a token; it is shown once",
                             [this] { return token_create(common_.context(), token_); });
-    auto* join = create->add_flag("--join", token_.join, "a token with which hosts join");
+    auto* join = create->add_flag("--join", token_.join, "make a token that hosts join with");
     create->add_option("--uses", token_.uses, "how many hosts may join with it [1]")
         ->check(CLI::Range(1, 100'000))
         ->needs(join);
@@ -470,13 +469,13 @@ class Tree {
                      encode_);
     leaf(tokenizer, "info", "describe a tokenizer",
          [this] { return tokenizer_info(name_, common_.json); })
-        ->add_option("FILE", name_, "tokenizer.json, or a model of SentencePiece")
+        ->add_option("FILE", name_, "tokenizer.json, or a SentencePiece model")
         ->required();
   }
 
   void add_admin() {
-    CLI::App* admin =
-        group("admin", "care for a coordinator: its space, and its files on this host");
+    CLI::App* admin = group(
+        "admin", "show a coordinator's space; back up its files on this host, and check a copy");
     leaf(admin, "space", "show what takes its space, by kind and by job",
          [this] { return admin_space(common_.context()); });
     CLI::App* backup =
@@ -510,7 +509,7 @@ class Tree {
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   }
 
-  // Answers the shell: one candidate a line. What it cannot find out it does not offer.
+  // Answers the shell with one candidate per line. Offers no names when no coordinator answers.
   int offer(const std::vector<std::string>& words) {
     const Candidates found = complete(app_, words);
     for (const std::string& word : found.words) print(word + "\n");
@@ -533,7 +532,7 @@ class Tree {
     command->add_option(shown, name_, "name or id")->required();
   }
 
-  // The message of the parser, after a look for a command that was merely misspelled.
+  // Prints the parser's message, unless a command was merely misspelled.
   int refuse(const CLI::ParseError& error, int argc, char** argv) {
     if (argc < 2) return say(app_.help()), kExitUsage;
     const CLI::App* at = &app_;

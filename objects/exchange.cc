@@ -71,7 +71,7 @@ Client::Exchange::Exchange(CURL* handle, const Client& client, const Request& re
       received_(received) {}
 
 Result<Answer> Client::Exchange::run() {
-  if (stopped()) return Error{Code::kCancelled, "the requests were broken off", "", ""};
+  if (stopped()) return Error{Code::kCancelled, "the requests were cancelled", "", ""};
   std::string url = request_.url;
   const bool follows = request_.method == "GET" || request_.method == "HEAD";
   for (int hops = 0; hops <= kRedirectsMax; ++hops) {
@@ -176,7 +176,7 @@ Status Client::Exchange::outcome(CURLcode code) const {
     return Error{Code::kPermissionDenied, where + " leads to " + denied_ + ", which is not public",
                  "", "allow private addresses where the server is your own"};
   }
-  if (sink_stopped_ || stopped()) return Error{Code::kCancelled, where + " was broken off", "", ""};
+  if (sink_stopped_ || stopped()) return Error{Code::kCancelled, where + " was cancelled", "", ""};
   if (code == CURLE_OPERATION_TIMEDOUT) {
     return Error{Code::kDeadlineExceeded, where + ": nothing moved for too long", "", ""};
   }

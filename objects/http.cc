@@ -110,7 +110,7 @@ Status Client::try_again_while_it_helps(const std::function<Status()>& once,
     if (++tries >= patience.tries) return status;
     ++retries_;
     if (!sleep_unless_stopped(pauses.next(prng), stop_.get_token())) {
-      return Error{Code::kCancelled, "the request was broken off", "", ""};
+      return Error{Code::kCancelled, "the request was cancelled", "", ""};
     }
   }
 }

@@ -58,7 +58,7 @@ Result<std::unique_ptr<TextTokenizer>> parse_tokenizer(std::string_view content,
   if (content[first] != '{') {
     return Error{Code::kInvalidArgument, name + ": is not a tokenizer.json", "",
                  "name the tokenizer.json of a model; the Hugging Face libraries write one for a "
-                 "model of SentencePiece, too (save_pretrained)"};
+                 "SentencePiece model, too (save_pretrained)"};
   }
   auto parts = parse_hugging_face(content);
   if (parts) return hugging_face_tokenizer(std::move(*parts));
@@ -73,7 +73,7 @@ Result<std::string> read_tokenizer_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (failure || !file) {
     return Error{Code::kNotFound, path + " cannot be read", "",
-                 "name the tokenizer.json of a model, or a model of SentencePiece"};
+                 "name the tokenizer.json of a model, or a SentencePiece model"};
   }
   if (size > kFileBytesMax) {
     return Error{Code::kResourceExhausted,

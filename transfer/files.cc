@@ -35,7 +35,7 @@ Status read_file(const std::string& path, std::int64_t offset, std::int64_t size
     offset += std::max<ssize_t>(got, 0);
   }
   ::close(fd);
-  if (!wanted) return Error{Code::kCancelled, "the transfer was broken off", "", ""};
+  if (!wanted) return Error{Code::kCancelled, "the transfer was cancelled", "", ""};
   if (whole) return {};
   return Error{Code::kDataLoss, "the file became shorter or unreadable", path, kRestore};
 }

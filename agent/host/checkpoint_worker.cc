@@ -236,7 +236,7 @@ void CheckpointWorker::upload(const UploadCheckpoint& effect) {
   uploads_.enqueue(std::move(job));
 }
 
-// Behind the job that is broken off, so that nothing writes into the folder any more.
+// Runs behind the cancelled job, so that nothing writes into the folder any more.
 void CheckpointWorker::remove(const DeleteCheckpointFolder& effect) {
   const bool fetched = fs::path(effect.folder).parent_path().filename() == kFetchedFolder;
   auto job = make_job(effect.folder);

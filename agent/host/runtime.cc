@@ -221,10 +221,10 @@ class Runtime::Impl {
                fmt::format("{} not fetched: {}", i.code, to_string(i.error)));
         },
         [this](const CheckpointUploadFailed& i) {
-          // Most often it is stored, and the word of that came before the answer.
-          const bool broken_off = i.error.code == Code::kCancelled;
+          // The checkpoint is usually stored, and that news came before the answer.
+          const bool cancelled = i.error.code == Code::kCancelled;
           note(
-              broken_off ? LogLevel::kDebug : LogLevel::kWarning, {},
+              cancelled ? LogLevel::kDebug : LogLevel::kWarning, {},
               fmt::format("{} not uploaded: {}", to_string(i.part.checkpoint), to_string(i.error)));
         },
         [this](const StopRequested&) {

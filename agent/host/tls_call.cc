@@ -108,7 +108,7 @@ class Call {
     });
     io_.restart();
     io_.run_until(until_);
-    if (!ended) {  // the step is broken off, so that nothing refers to what is local here
+    if (!ended) {  // cancel the step, so that nothing refers to what is local here
       ErrorCode ignored;
       beast::get_lowest_layer(stream_).socket().close(ignored);
       io_.restart();

@@ -21,7 +21,7 @@ using AgentStream = grpc::ServerReaderWriter<v1::CheckpointReceived, v1::Checkpo
 constexpr std::size_t kChunk = std::size_t{1} << 20;
 constexpr std::chrono::seconds kSayEvery{1};
 
-const Error kBroken{.code = Code::kCancelled, .message = "the upload broke off"};
+const Error kBroken{.code = Code::kCancelled, .message = "the upload was interrupted"};
 
 // A file on this disk that nobody else sees, and that is gone with its descriptor.
 class Spool {
@@ -177,7 +177,7 @@ Status carry_from_store(const CheckpointBucket& bucket, CheckpointId id,
       return open;
     };
     const Status sent = bucket.read(id, file, Bytes(offset), send);
-    if (!open) return Error{.code = Code::kCancelled, .message = "the download broke off"};
+    if (!open) return Error{.code = Code::kCancelled, .message = "the download was interrupted"};
     if (!sent.ok()) return sent;
   }
   return {};

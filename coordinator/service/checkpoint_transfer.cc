@@ -226,7 +226,7 @@ Status CheckpointTransfer::receive(Active& active, const Announced& part,
     said_at = std::chrono::steady_clock::now();
   }
   if (active.context->IsCancelled())
-    return Error{.code = Code::kCancelled, .message = "the upload broke off"};
+    return Error{.code = Code::kCancelled, .message = "the upload was interrupted"};
   const Result<Bytes> size = upload.finish();
   return size ? Status() : Status(size.error());
 }
@@ -291,7 +291,7 @@ Status CheckpointTransfer::receive_in_bucket(Active& active, const Announced& pa
     if (Status s = hand_out(part, upload, 1, stream); !s.ok()) return s;
   }
   if (upload.complete()) return {};
-  return Error{.code = Code::kCancelled, .message = "the upload broke off"};
+  return Error{.code = Code::kCancelled, .message = "the upload was interrupted"};
 }
 
 grpc::Status CheckpointTransfer::put(grpc::ServerContext* context, AgentId caller,

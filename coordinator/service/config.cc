@@ -124,11 +124,11 @@ void describe_space(CLI::App& app, Options& options, HistoryRules& history) {
       "limit");
   add_span(app, "--keep-ended", options.keep_ended, "0",
            "How long an ended job keeps checkpoints beside its final and newest one: 12h, 30d; 0: "
-           "for ever");
+           "forever");
   add_span(app, "--history", history.keep, "365d",
-           "How long events are kept, and rounds and series of jobs that have ended; 0: for ever");
+           "How long events are kept, and rounds and series of jobs that have ended; 0: forever");
   add_span(app, "--history-full", history.full, "30d",
-           "How long every round and point is kept, then one round in ten; 0: for ever");
+           "How long every round and point is kept, then one round in ten; 0: forever");
 }
 
 // "8" is for every owner that is not named, "ada=16" for one.

@@ -8,7 +8,7 @@ namespace {
 constexpr Duration kViewAge = milliseconds(500);
 constexpr double kNewest = 0.3;  // weight of the newest sample of a rate
 
-// Counters that fell were started again: no rate from them.
+// A counter that fell was reset: it changes no rate.
 void follow_rate(double& rate, double before, double now, double elapsed_s) {
   if (now >= before) rate += kNewest * ((now - before) / elapsed_s - rate);
 }
@@ -74,7 +74,8 @@ void LiveBoard::note(const JobRecord& job) {
 void LiveBoard::note(const ReplicaRecord& replica) {
   note_copies(replica);
   const bool ended = is_terminal(replica.state);
-  if (ended == (held_.find(replica.id) != nullptr)) view_.reset();  // that its agent works is seen
+  if (ended == (held_.find(replica.id) != nullptr))
+    view_.reset();  // the next view shows at once that its agent works
   ended ? (void)held_.erase(replica.id)
         : (void)held_.put(replica.id, {replica.agent, replica.job, replica.stage, replica.epoch,
                                        replica.source.checkpoint, replica.source.key.round > 0});
@@ -162,7 +163,7 @@ void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {
   entry.connection = connection;
   entry.last_seen = now;
   by_connection_.put(connection, agent);
-  view_.reset();  // who comes or goes is seen at once
+  view_.reset();  // the next view shows at once who has come or gone
 }
 
 void LiveBoard::hung_up(ConnectionId connection) {

@@ -408,7 +408,7 @@ void ReduceCall::bad_frame(const Link& link, const Error& why) {
 
 // If the plan tolerates losing the sender, drop it regardless of whom it blames.
 void ReduceCall::blame(const Link& link, const StreamEnd& end) {
-  const std::string how = end.ok ? "it broke off its stream" : end.detail;
+  const std::string how = end.ok ? "it cancelled its stream" : end.detail;
   const std::string detail = name_of(link) + ": " + how;
   if (!link.dialed && session_->tolerates_loss(link.peer)) return lost(link.peer, detail);
   fail_by_name(end.lost, link.peer, detail);

@@ -115,7 +115,7 @@ void Stream::start(std::shared_ptr<StreamOwner> owner) {
       return;
     }
   }
-  owner->ended(*this, "the peer broke off the stream", false);
+  owner->ended(*this, "the peer cancelled the stream", false);
 }
 
 void Stream::refuse(const Error& why) {

@@ -257,7 +257,7 @@ void CoordinatorProcess::upload_given_up(const agent::CheckpointPartId& part) {
     return input(CheckpointUploaded{part.checkpoint, part.stage, announced_files(part)});
   }
   sim_.log("C< upload failed of " + to_string(part.checkpoint));
-  input(CheckpointUploadFailed{part.checkpoint, part.stage, "the upload broke off"});
+  input(CheckpointUploadFailed{part.checkpoint, part.stage, "the upload was interrupted"});
 }
 
 void CoordinatorProcess::flip_stored_bit(std::uint64_t pick) {

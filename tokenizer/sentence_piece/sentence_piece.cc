@@ -83,7 +83,7 @@ Result<std::unique_ptr<TextTokenizer>> sentence_piece_tokenizer(std::string_view
   auto processor = std::make_unique<Processor>();
   const auto status = processor->LoadFromSerializedProto({content.data(), content.size()});
   if (!status.ok() || processor->GetPieceSize() <= 0) {
-    return Error{Code::kInvalidArgument, "is neither a tokenizer.json nor a model of SentencePiece",
+    return Error{Code::kInvalidArgument, "is neither a tokenizer.json nor a SentencePiece model",
                  "", "name a tokenizer.json, or a tokenizer.model of SentencePiece"};
   }
   return std::unique_ptr<TextTokenizer>(

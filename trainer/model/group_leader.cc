@@ -149,7 +149,7 @@ Result<std::optional<GroupHeader>> GroupLeader::next_of(int rank, GroupMessageKi
     return std::optional<GroupHeader>();
   }
   if (header->kind == kind) return std::optional(*header);
-  return Error{Code::kInternal, "a message that belongs nowhere", "", ""};
+  return Error{Code::kInternal, "an unexpected message", "", ""};
 }
 
 Status GroupLeader::take_gradient(int rank, Steps step, double& loss) {

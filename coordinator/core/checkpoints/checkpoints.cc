@@ -91,7 +91,7 @@ void fail_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail
             .round = checkpoint.key.round},
            to_string(id) + " was not stored: " + detail);
   forget_parts(tx, checkpoint);
-  tx.delete_files(id);  // and what was received of uploads that broke off
+  tx.delete_files(id);  // and what interrupted uploads have received
   tx.drop_checkpoint(id);
 }
 

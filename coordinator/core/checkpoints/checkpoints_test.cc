@@ -51,7 +51,7 @@ TEST(Storing, FilesOfAWriterBeforeDoNotMakeItStored) {
   rig.say(rig.a,
           CheckpointWritten{
               before.parts[0].writer, id, before.key, {{"model", Bytes(4), std::string(64, 'a')}}});
-  rig.input(CheckpointUploadFailed{id, 0, "it broke off"});
+  rig.input(CheckpointUploadFailed{id, 0, "it was interrupted"});
   ASSERT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kWriting);
   const FileEntry first{"model", Bytes(4), std::string(64, 'a')};
   const FileEntry second{"model", Bytes(4), std::string(64, 'b')};

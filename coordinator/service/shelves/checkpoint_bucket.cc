@@ -89,7 +89,7 @@ bool CheckpointBucket::Upload::complete() const {
   return std::ranges::all_of(objects_, &Object::complete);
 }
 
-// What the store has already, of this upload or of one that broke off.
+// What the store has already, of this upload or of an interrupted one.
 Status CheckpointBucket::Upload::take_stock(const std::vector<FileEntry>& files) {
   std::map<std::string, Bytes> there;
   const Status listed =

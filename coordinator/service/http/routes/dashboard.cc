@@ -1,5 +1,5 @@
 // Serves the dashboard. The page itself is asked for again each time (ETag, 304); the assets carry
-// the hash of their content in the name and are kept by the browser for ever. Every path that the
+// the hash of their content in the name and are kept by the browser forever. Every path that the
 // page's own router knows is answered with the page; which ones those are is in routes.cc, so that
 // a wrong address stays a 404.
 #include "coordinator/service/http/routes/dashboard.h"
