@@ -119,7 +119,7 @@ Status FileReceiver::take_stock() {
   return {};
 }
 
-// False: it is to be gone on with, behind what hash_ and here_ know of it.
+// False: the file continues behind what hash_ and here_ know of it.
 Result<bool> FileReceiver::take_stock_of(const FileEntry& file) {
   hash_ = Sha256();
   here_ = 0;

@@ -1,4 +1,4 @@
-// Files in pieces, broken off anywhere: what arrived does not come again, and only whole files
+// Files in pieces, interrupted anywhere: what arrived does not come again, and only whole files
 // count.
 #include "transfer/file_receiver.h"
 

@@ -14,8 +14,8 @@ bool loads_from(const Replica& replica, CheckpointPartId part) {
   return replica.assign.source.kind == SourceKind::kCheckpoint && source_of(replica.assign) == part;
 }
 
-// True for a broken line or an absent coordinator. Files with wrong hashes will not have the right
-// ones next time.
+// True for a broken line or an absent coordinator. False where another try gives the same result,
+// such as files with wrong hashes.
 bool is_worth_a_retry(const Error& error) {
   switch (error.code) {
     case Code::kNotFound:
@@ -32,7 +32,8 @@ bool is_worth_a_retry(const Error& error) {
 
 }  // namespace
 
-// A job that continues a checkpoint stands at its round; one that begins with it, before its first.
+// A job that continues a checkpoint is at the checkpoint's round. A job that only begins with its
+// weights is at round 0.
 CheckpointPartId source_of(const Assign& assign) {
   return {assign.source.checkpoint, assign.stage, assign.source.key.round == 0};
 }
@@ -66,7 +67,7 @@ void Agent::State::want_fetch(CheckpointPartId part) {
   start_fetch(part, fetch);
 }
 
-// It may have to wait for others of this host, however long they take.
+// The fetch may have to wait for other fetches of this host, however long they take.
 void Agent::State::start_fetch(CheckpointPartId part, Fetch& fetch) {
   fetch.running = true;
   fetch.queued_since = now;
@@ -129,7 +130,7 @@ void Agent::State::fetch_due(CheckpointPartId part) {
   give_up_fetch(part, {Code::kDeadlineExceeded, "nothing moved", "", ""});
 }
 
-// Files that are not those of the record will not be better the next time; any other cause may be.
+// Files that do not match the record will not match the next time either. Other causes may pass.
 void Agent::State::give_up_fetch(CheckpointPartId part, const Error& error) {
   const bool damaged = error.code == Code::kDataLoss || error.code == Code::kNotFound;
   std::vector<ReplicaId> waiting;
@@ -142,7 +143,8 @@ void Agent::State::give_up_fetch(CheckpointPartId part, const Error& error) {
   }
 }
 
-// A fetch serves the replicas that wait for it or load from it; after the last one its files go.
+// A fetch serves the replicas that wait for it or load from it. After the last one its files are
+// deleted.
 void Agent::State::drop_unused_fetches() {
   std::vector<CheckpointPartId> unused;
   for (const auto& [part, fetch] : fetches) {
@@ -280,7 +282,7 @@ void Agent::State::drop_upload(CheckpointPartId part) {
   uploads.erase(part);
 }
 
-// Its writer has ended; that its replica ended tells the coordinator enough.
+// The writer has ended. The coordinator learns that by itself, so no failure is reported.
 void Agent::State::drop_unfinished_uploads(ReplicaId writer) {
   std::vector<CheckpointPartId> unfinished;
   for (const auto& [id, upload] : uploads) {
@@ -297,7 +299,8 @@ void Agent::State::forget_checkpoint(CheckpointId checkpoint) {
   for (const CheckpointPartId part : parts) drop_upload(part);
 }
 
-// The oldest goes; a coordinator that forgets what it stored never lets it come to that.
+// Drops the oldest upload when there are too many. That happens only if the coordinator does not
+// tell which checkpoints it has stored.
 void Agent::State::make_room_for_upload() {
   if (uploads.size() < static_cast<std::size_t>(options.checkpoints_max)) return;
   drop_upload(uploads.begin()->first);

@@ -431,7 +431,7 @@ void stall(Transaction& tx, JobId id) {
   explain_shortage(tx, id, weakest);
 }
 
-// An evaluation that never comes back must not hold the job for ever: its evaluator is replaced.
+// An evaluation that never comes back must not hold the job forever: its evaluator is replaced.
 void check_final_evaluation(Transaction& tx, JobId id, const RoundRecord& round) {
   for (const ReplicaId replica : round_replicas(tx.state(), round.key)) {
     const auto& contribution = tx.state().contributions.at({round.key, replica});

@@ -258,7 +258,7 @@ void LinkProber::stop() {
 }
 
 // A busy peer is asked again after a while that differs between askers, so that two that ask
-// each other do not meet for ever. On a long line a try in vain takes seconds: the while is longer
+// each other do not meet forever. On a long line a try in vain takes seconds: the while is longer
 // there, or the two would never find each other idle.
 void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop) {
   Prng prng(peers.empty() ? 1 : peers.front().replica.n + peers.size() * 1000);

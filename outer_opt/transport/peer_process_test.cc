@@ -104,7 +104,7 @@ struct Member {
     if (!result.ok) std::cerr << "member " << index << ": " << result.error.detail << '\n';
     good = result.ok && put(out, &result.outcome.average, 1);
   }
-  close(out);  // who waits for a digest does not wait for ever
+  close(out);  // who waits for a digest does not wait forever
   for (;;) pause();
 }
 

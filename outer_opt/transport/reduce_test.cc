@@ -431,7 +431,7 @@ TEST(Reduce, PlansThatDoNotFitAreRefused) {
   EXPECT_EQ(swarm.reduce(0).error.failure, ReduceFailure::kPlanMismatch);
 }
 
-// Both would run for ever, or sum what does not belong together, if one believed the other.
+// Both would run forever, or sum what does not belong together, if one believed the other.
 TEST(Reduce, MembersThatDisagreeAboutThePlanFail) {
   const std::function<void(ReducePlan&)> changes[] = {
       [](ReducePlan& p) {

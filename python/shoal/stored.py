@@ -9,9 +9,9 @@ from shoal._library import Digest
 
 
 class Sequences:
-    """`self[i]`: sequence i of the job's order, as inputs and targets of model.context tokens; from
-    len(self) on comes the next epoch. `held_out`: what run.evaluate() takes. Read by the process that
-    joined only."""
+    """`self[i]`: sequence i of the job's order, as inputs and targets of model.context tokens. Numbers
+    from len(self) on belong to the next epochs. `held_out` is for run.evaluate(). Only the process that
+    joined may read."""
 
     def __init__(self, source):
         self._source = source
@@ -48,7 +48,7 @@ class HeldOut:
         return self.evenly(index, len(self))
 
     def evenly(self, place, wanted):
-        """Number `place` of `wanted` ones; of a mixture each dataset gives its share."""
+        """Number `place` of `wanted` sequences, spread evenly; each dataset of a mixture gives its share."""
         return _pair(self._source,
                      lambda address: self._source.read_held_out(place, wanted, address))
 

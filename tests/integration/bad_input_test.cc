@@ -348,7 +348,7 @@ TEST_F(BadInput, AnAgentWithAWrongTokenIsTurnedAway) {
                            .data = folder_.path("agent"),
                            .name = "stranger"};
   const Finished agent = run(command_of(stranger), 60);
-  EXPECT_EQ(agent.exit_code, kWrongToken) << "it must not try for ever: " << agent.err;
+  EXPECT_EQ(agent.exit_code, kWrongToken) << "it must not try forever: " << agent.err;
   EXPECT_NE((agent.err + agent.out).find("token"), std::string::npos) << agent.err;
   EXPECT_EQ(coordinator_->api().list("/agents")->at("items").size(), 0u);
 }

@@ -259,7 +259,7 @@ void World::heal_hosts() {
   }
 }
 
-// What stands still for ever is replaced when the others are not enough for all jobs.
+// What stands still forever is replaced when the others are not enough for all jobs.
 void World::replace_frozen() {
   std::int64_t devices = 0, needed = 0;
   for (const auto& host : hosts_) {

@@ -27,7 +27,7 @@ Error of_init(Error error) {
   return error;
 }
 
-// What is wrong, one by one; only so many are told.
+// Collects mistakes; the verdict names the first kNamedMax and counts the rest.
 class Mistakes {
  public:
   void add(std::string mistake) {
@@ -55,7 +55,7 @@ Status check_same_model(const ModelSpec& job, const ModelSpec& folder, const std
   const auto found = differences(job, folder);
   if (found.empty()) return {};
   return Error{Code::kIncompatible, path + " holds another model: " + text_of(found), kField,
-               "set these fields as the folder says"};
+               "set these fields to the folder's values"};
 }
 
 // The files of a folder, and where each tensor is.
@@ -87,7 +87,7 @@ class Folder {
     return {};
   }
 
-  // Null: there is none. Older files leave out what the base model's names begin with.
+  // Null: the folder has no such tensor. Older files omit the prefix of the base model's names.
   const SafetensorsFile::Shape* shape_of(const std::string& name) const {
     const auto it = tensors_.find(stored_name(name));
     return it == tensors_.end() ? nullptr : &it->second.shape;
@@ -147,7 +147,7 @@ bool is_buffer(const std::string& name) {
          name.ends_with(".attn.masked_bias");
 }
 
-// The head of a folder that ties it is its embedding.
+// In a folder with tied embeddings, the head is the embedding.
 std::string source_of(const TensorSlot& slot, bool folder_ties, const std::string& embedding) {
   return folder_ties && slot.name == kHead ? embedding : slot.name;
 }

@@ -12,8 +12,8 @@
 namespace shoal::trainer {
 namespace {
 
-constexpr Duration kLimit = seconds(60);        // of one message
-constexpr Duration kPatience = seconds(86400);  // with a leader that has no step for us
+constexpr Duration kLimit = seconds(60);        // for one message
+constexpr Duration kPatience = seconds(86400);  // for the leader's next step
 constexpr std::uint64_t kJobMax = 1 << 20;      // bytes
 
 Error error_of(const Failure& failure) { return {Code::kInternal, failure.detail, "", ""}; }
@@ -66,9 +66,7 @@ class Member {
   }
 
  private:
-  static Status nonsense() {
-    return Error{Code::kInternal, "a message that belongs nowhere", "", ""};
-  }
+  static Status nonsense() { return Error{Code::kInternal, "an unexpected message", "", ""}; }
 
   Status receive(std::vector<float>& values) {
     return leader_.receive(std::as_writable_bytes(std::span(values)), kLimit);
@@ -97,7 +95,7 @@ class Member {
                   group_->form(view, id, [this] { return leader_.waiting(); }));
   }
 
-  // The leader drops answers to what is void.
+  // The leader drops answers to a step or group that is void.
   Status answer(GroupMessageKind kind, const GroupHeader& header, const Status& how) {
     if (!how) std::cerr << "shoal-trainer: WARNING: " << to_string(how.error()) << std::endl;
     GroupHeader answer{kind, header.generation, header.step};

@@ -21,10 +21,10 @@
 namespace shoal::coordinator {
 namespace {
 
-// One of the stage's in-sync replicas that feed the fewest joiners, another one each time: a source
-// that this joiner cannot reach must not be offered for ever. It must have taken the outer step
-// already. Nobody who is absent or whose agent is out of reach: the trainer hangs, or is gone with
-// it.
+// Chooses one of the stage's in-sync replicas that feed the fewest joiners, another one each time:
+// a source that this joiner cannot reach must not be offered forever. The source must have taken
+// the outer step already. Absent replicas, and those whose agent is out of reach, are not chosen,
+// because their trainer may hang or be gone.
 const ReplicaRecord* choose_peer(const State& state, const JobRecord& job, StageIndex stage) {
   std::vector<const ReplicaRecord*> best;
   std::int64_t best_load = 0;
@@ -57,15 +57,15 @@ bool counts_against_job(ReplicaFailure failure) {
     case ReplicaFailure::kUnresponsive:
     case ReplicaFailure::kInternal:
       return true;
-    case ReplicaFailure::kDataMissing:  // remembered: it is not tried there again
-    case ReplicaFailure::kDataInvalid:  // likewise
-    case ReplicaFailure::kOutOfMemory:  // likewise
+    case ReplicaFailure::kDataMissing:  // this and the next two: not tried again on that agent
+    case ReplicaFailure::kDataInvalid:
+    case ReplicaFailure::kOutOfMemory:
     case ReplicaFailure::kSourceLost:
     case ReplicaFailure::kStale:
     case ReplicaFailure::kAgentLost:
     case ReplicaFailure::kAgentRestarted:
     case ReplicaFailure::kPeerUnreachable:
-    case ReplicaFailure::kTooSlow:  // likewise, for a while
+    case ReplicaFailure::kTooSlow:  // not tried again there for a while
       return false;
   }
   return true;
@@ -86,7 +86,7 @@ const char* unwanted(const JobRecord& job, const Loaded& loaded) {
   return nullptr;
 }
 
-// In groups the state of a source is nobody else's.
+// In groups no two replicas hold the same state, so a joiner has the state of its source.
 bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
   return averages_in_groups(job) && replica.source.kind == SourceKind::kPeer;
 }
@@ -94,8 +94,7 @@ bool has_own_anchor(const JobRecord& job, const ReplicaRecord& replica) {
 bool is_what_it_should_be(const JobRecord& job, const ReplicaRecord& replica,
                           const Loaded& loaded) {
   const JobStage& shared = stage_of(job, replica.stage);
-  // Until the stage has settled what it holds, what the source said of itself is all there is, and
-  // that is of one round.
+  // Until the stage has agreed on its state, there is only what the source reported, for one round.
   const bool own = has_own_anchor(job, replica) || !shared.anchor;
   if (own && loaded.key != replica.source.key) return true;
   const Digest& anchor = own ? replica.source.anchor : shared.anchor;
@@ -108,7 +107,7 @@ bool reads_weights(const JobRecord& job, const ReplicaRecord& replica) {
   return replica.source.kind == SourceKind::kSeed && !job.spec.model.init.empty();
 }
 
-// What of the hosts differs, where that is known.
+// What differs between the hosts, if that is known.
 std::string why_others(const State& state, const ReplicaRecord& replica, const Loaded& loaded) {
   const JobRecord& job = state.jobs.at(replica.job);
   if (reads_weights(job, replica)) {
@@ -119,8 +118,8 @@ std::string why_others(const State& state, const ReplicaRecord& replica, const L
   return why_other_values(state, replica, loaded.value_count);
 }
 
-// Replicas of a stage that read the data that the job trains on, or did when they were last heard
-// and are waited for.
+// The replicas of a stage that read the job's training data. It includes absent replicas that the
+// job waits for, if they read it when they were last heard.
 std::vector<ReplicaId> readers_of_data(const Transaction& tx, const JobRecord& job,
                                        StageIndex stage) {
   const State& state = tx.state();
@@ -132,7 +131,7 @@ std::vector<ReplicaId> readers_of_data(const Transaction& tx, const JobRecord& j
   return readers;
 }
 
-// One of them, or null. Stage 0 reads; a program on every stage.
+// Any one of them, or null. Stage 0 reads the data; with a program, every stage does.
 const ReplicaRecord* reader_of_data(const Transaction& tx, const JobRecord& job) {
   const bool program = job.spec.trainer.kind == TrainerKind::kPython;
   const StageIndex stages = program ? stage_count(job) : 1;
@@ -169,8 +168,8 @@ std::string settle_data(Transaction& tx, const ReplicaRecord& loaded, const Dige
          to_hex(data) + ", not " + to_hex(job.data) + "): put the same file there";
 }
 
-// Said twice: only what the job trains on may have changed meanwhile. Or the first word of one that
-// a restored job has taken over: it loaded when nobody listened.
+// A replica that serves already says again that it has loaded: only its data may have changed. Or a
+// restored job hears it for the first time, because it loaded while no coordinator listened.
 void check_again(Transaction& tx, const Loaded& loaded) {
   const ReplicaRecord& replica = tx.state().replicas.at(loaded.replica);
   if (const std::string why = settle_data(tx, replica, loaded.data); !why.empty()) {
@@ -178,7 +177,7 @@ void check_again(Transaction& tx, const Loaded& loaded) {
   }
 }
 
-// It has no state: whatever round it was assigned at, it can average the present one.
+// A reducer has no state: it can average the present round, whatever round it was assigned at.
 void serve_as_reducer(Transaction& tx, const Loaded& loaded) {
   transition(tx, loaded.replica, ReplicaState::kServing);
   ReplicaRecord& replica = tx.replica(loaded.replica);
@@ -212,8 +211,9 @@ void leave_round(Transaction& tx, const ReplicaRecord& ended, ContributionState 
   if (tx.state().rounds.contains(committed)) pass_on_slices(tx, committed);
 }
 
-// A replica that is out of reach need not be stuck. And while every replica within reach is in
-// doubt, the committed state of the stage is waited for before it is given up.
+// Whether a replica may become absent instead of failing. One that is out of reach may be sound.
+// And while every reachable replica of a stage is in doubt, the job waits before it gives the
+// stage's committed state up.
 bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> doubtful) {
   if (!can_be_absent(state, id)) return false;
   if (!is_within_reach(state, id)) return true;
@@ -226,8 +226,8 @@ bool may_come_back(const State& state, ReplicaId id, std::span<const ReplicaId> 
   });
 }
 
-// One that hangs: the rounds continue without it, or nothing does. Where others wait for it, they
-// need another one.
+// Whether the job may wait for a hung replica: when the rounds continue without it, or when no
+// other replica holds the stage. Otherwise the stage needs another replica.
 bool may_wait_for(const State& state, ReplicaId id) {
   const ReplicaRecord& replica = state.replicas.at(id);
   if (replica.held_round < 0 || !can_be_absent(state, id)) return false;
@@ -255,8 +255,8 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   source.anchor = stage_of(job, stage).anchor;
   source.momentum = stage_of(job, stage).momentum;
   if (job.committed_round == 0) return first_source(job, source);
-  // What a stage holds is settled in a moment. Only where commits follow one another without a
-  // pause is a source taken at its word, and its joiner judged with it.
+  // A stage agrees on its state within a moment of the commit. Only in asynchronous jobs, whose
+  // commits follow one another without a pause, a joiner is compared with what its source reports.
   const bool settled = source.anchor || averages_in_groups(job);
   if (!settled && job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return std::nullopt;
   if (const ReplicaRecord* peer = choose_peer(state, job, stage)) {
@@ -318,8 +318,8 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   CommitRecord record = commit_record(tx.state(), job);
   const bool all = job.spec.sync.outer_state() == OuterState::kSharded &&
                    replica.source.kind == SourceKind::kCheckpoint && job.committed_round > 0;
-  // A record of its own: a replica that loads a stage has the whole momentum. Count 0: a checkpoint
-  // found on disk, whose length only its loader will know.
+  // A replica that loads a checkpoint holds the whole momentum, so the record says so. Count 0: a
+  // checkpoint found on disk, whose length only its loader will know.
   if (all) {
     record.momentum_holders = {{replica.id, "", 0, stage_of(job, replica.stage).value_count}};
   }
@@ -382,7 +382,7 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   if (first_of_stage) note_restored(tx, tx.state().replicas.at(loaded.replica));
   take_over_slices(tx, loaded.replica);
   refresh_agent(tx, before.agent);
-  // The next round may never open without another replica, which has this state from nobody else.
+  // The next round may need another replica, which can get this state from no one else.
   if (before.source.kind == SourceKind::kPeer) tell_to_go_on(tx, loaded.replica);
 }
 
@@ -424,7 +424,7 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(tx, ended);
   JobRecord& job = tx.job(ended.job);
   if (counts_against_job(failure) && !reducer) ++job.failures_in_row;
-  if (!reducer) job.balance_at = tx.now();  // what was balanced is not any more
+  if (!reducer) job.balance_at = tx.now();  // the balance has changed
   note_copy_fault(tx, ended);
   tx.drop_replica(id);
   leave_round(tx, ended, ContributionState::kLost);
@@ -474,7 +474,7 @@ void become_absent(Transaction& tx, ReplicaId id, const std::string& why) {
            {.job = absent.job, .agent = absent.agent, .replica = id},
            display_name(tx.state(), id) + " is absent: " + why);
   const JobRecord& job = tx.state().jobs.at(absent.job);
-  tx.job(absent.job).balance_at = tx.now();  // what was balanced is not any more
+  tx.job(absent.job).balance_at = tx.now();  // the balance has changed
   const RoundKey committed{job.id, job.epoch, job.committed_round};
   if (tx.state().rounds.contains(committed)) pass_on_slices(tx, committed);
   hand_over_parts(tx, absent);

@@ -105,7 +105,7 @@ TEST_F(SlowJoiners, TheAgentIsAskedAgainLaterAndLaterEachTime) {
   EXPECT_THAT(said("join_refused")[1], HasSubstr("in 2 min"));
 }
 
-// It says a little more and a little less for ever, over a line that is fast enough.
+// It says a little more and a little less forever, over a line that is fast enough.
 TEST_F(SlowJoiners, OneThatComesNoFurtherIsReplacedAndNamed) {
   load(700, 10, [](int second) { return 300 + second % 2; });
   ASSERT_FALSE(is_loading());

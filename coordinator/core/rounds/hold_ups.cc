@@ -29,7 +29,7 @@ bool any_heard(const Transaction& tx, const std::vector<ReplicaId>& replicas) {
   return std::ranges::any_of(replicas, [&](ReplicaId id) { return is_heard(tx, id); });
 }
 
-// The silence after which waiting costs the others more than its work is worth.
+// The silence after which waiting costs the others more than the silent replica's work is worth.
 Duration patience(const Transaction& tx, const RoundKey& key, Instant last_seen) {
   const std::vector<ReplicaId> all = with_assigned_data(tx.state(), key);
   const auto others = std::ranges::count_if(all, [&](ReplicaId id) { return is_heard(tx, id); });
@@ -39,7 +39,7 @@ Duration patience(const Transaction& tx, const RoundKey& key, Instant last_seen)
   return std::clamp(trained / std::max<std::int64_t>(others, 1), least, most);
 }
 
-// Two that are heard hold the stage of this replica.
+// Whether at least two replicas that are heard hold the stage of this one.
 bool can_do_without(const Transaction& tx, ReplicaId id) {
   const ReplicaRecord& replica = tx.state().replicas.at(id);
   const JobRecord& job = tx.state().jobs.at(replica.job);
@@ -47,7 +47,7 @@ bool can_do_without(const Transaction& tx, ReplicaId id) {
   return std::ranges::count_if(there, [&](ReplicaId other) { return is_heard(tx, other); }) >= 2;
 }
 
-// Since half of its members have reported there is nothing that the round would do with its time.
+// Whether the round has waited a whole lease since half of its members had reported.
 bool stood_still_long(const Transaction& tx, const RoundKey& key) {
   std::vector<Instant> reports;
   for (const ReplicaId id : round_replicas(tx.state(), key)) {
@@ -60,7 +60,7 @@ bool stood_still_long(const Transaction& tx, const RoundKey& key) {
   return tx.now() >= tx.deadline(*half, tx.options().lease);
 }
 
-// One whose stream has closed has a limit of its own.
+// Skips a replica whose stream has closed, because that has a limit of its own.
 void add(const Transaction& tx, const RoundKey& key, ReplicaId replica, HoldUps& found) {
   if (!can_do_without(tx, replica) && !stood_still_long(tx, key)) return;
   const Presence* stream = stream_of(tx.state(), replica);
@@ -70,7 +70,7 @@ void add(const Transaction& tx, const RoundKey& key, ReplicaId replica, HoldUps&
   found.wakeup_at = std::min(due, found.wakeup_at.value_or(due));
 }
 
-// Half have reported, and only silent ones have not.
+// Acts when at least half have reported, and all others are silent.
 void look_at_reports(const Transaction& tx, const RoundKey& key, HoldUps& found) {
   std::vector<ReplicaId> ready, waited_for;
   for (const ReplicaId id : with_assigned_data(tx.state(), key)) {
@@ -89,8 +89,8 @@ bool silent_since(const State& state, ReplicaId member, Instant begun) {
   return stream != nullptr && stream->last_seen <= begun;
 }
 
-// An attempt waits for members that were silent before it began. One that was heard since has its
-// lease: averages take their time.
+// Limits the wait for members that have been silent since before the attempt began. A member that
+// was heard since then keeps its lease, because averaging takes time.
 void look_at_votes(const Transaction& tx, const RoundRecord& round, HoldUps& found) {
   const State& state = tx.state();
   for (ReduceIndex reduce = 0; reduce < reduce_count(state, round.key); ++reduce) {

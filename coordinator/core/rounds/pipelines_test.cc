@@ -291,7 +291,7 @@ TEST(Pipelines, WhoEntersAnOldRoundHasTimeToReport) {
   EXPECT_TRUE(rig.last<ToReplica<ReducePlan>>(late));
 }
 
-// Nothing was trained yet, and without a move it would gather for ever.
+// Nothing was trained yet, and without a move it would gather forever.
 TEST(Pipelines, AJobThatGathersTakesAReplicaFromAnotherStage) {
   Rig rig;
   rig.adopt(two_stages());

@@ -134,7 +134,7 @@ TEST(Allgather, LosingAnyMemberAtAnyMoment) {
           EXPECT_EQ(s.failure().failure, ReduceFailure::kPeerLost);
           EXPECT_EQ(s.failure().peer, victim);
         } else {
-          // Waits for the other survivor, which broke off; its driver would say so.
+          // Waits for the other survivor, which gave up; its driver would say so.
           EXPECT_EQ(s.slowest(), 3 - victim - i);
         }
       }

@@ -207,7 +207,7 @@ TEST(Butterfly, TheSlowestOweWhatTheirWeightSays) {
   Prng prng(1);
   const ReduceSession& s = *swarm.sessions[0];
   for (int hop = 0; s.slowest() != -1; ++hop) {
-    ASSERT_LT(hop, 200) << "somebody stays behind for ever";
+    ASSERT_LT(hop, 200) << "somebody stays behind forever";
     swarm.run(prng, 1);
   }
   EXPECT_EQ(s.state(), SessionState::kDone);

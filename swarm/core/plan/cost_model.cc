@@ -1,5 +1,5 @@
-// The formulas per unit. Those of parameters and activations are the ones of job/job_spec.cc,
-// taken apart; a test holds both together. FLOPs: 2 per parameter of a matrix, and 4 * context *
+// The formulas per unit. For parameters and activations they are those of job/job_spec.cc, split by
+// unit; a test compares the sums. FLOPs: 2 per parameter of a matrix, and 4 * context *
 // hidden for the two products of attention (Kaplan et al. 2020, section 2.1).
 #include "swarm/core/plan/cost_model.h"
 
@@ -111,8 +111,8 @@ std::int64_t CostModel::without_second_moment(UnitRange range) const {
   return muon_workspace_ > 0 ? matrix_sum_[range.last] - matrix_sum_[range.first] : 0;
 }
 
-// One microbatch, per token. A whole model recomputes block by block and keeps their inputs; a
-// stage does it as a whole.
+// Values of one microbatch, per token. A whole model recomputes block by block and keeps the inputs
+// of all blocks; a stage recomputes all its blocks at once.
 double CostModel::activations_of(UnitRange range) const {
   const double all = activation_sum_[range.last] - activation_sum_[range.first];
   if (range != whole() || !whole_recomputes_) return all;

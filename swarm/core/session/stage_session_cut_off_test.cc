@@ -135,7 +135,7 @@ TEST(StageSessionCutOff, WhoIsAloneInTheMiddleKeepsItForTheNextStage) {
 }
 
 // A sender whose line to the coordinator was cut hears only of the view that names it again: what
-// was dropped meanwhile would be below it for ever, and its step never over.
+// was dropped meanwhile would be below it forever, and its step never over.
 TEST(StageSessionCutOff, WhatAViewDropsIsRefusedToItsSender) {
   Ready above(11), s(21);
   above.forward(1, mb(0));
