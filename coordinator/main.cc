@@ -164,8 +164,8 @@ Result<DataStores> open_data_stores(const Config& config) {
   return DataStores(std::move(stores), std::move(*credentials));
 }
 
-// What lies in the object store beside what the tables name. A store that is away is looked at by
-// the next start.
+// Looks for checkpoints in the object store that the tables do not name. When the store cannot be
+// reached, the next start looks.
 Status look_into(CheckpointBucket& bucket, Store& store, std::vector<CheckpointRecord>& found) {
   const auto answers = bucket.claim();
   if (!answers) return answers.error();

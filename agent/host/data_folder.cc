@@ -126,7 +126,8 @@ Status DataFolder::choose_socket_path() {
   return {};
 }
 
-// The same one at each start, where trainers look for the socket; nobody else may have made it.
+// Makes the folder in which trainers look for the socket: the same one at each start. Refuses a
+// folder that another user has made.
 Status DataFolder::make_private_folder() {
   const std::string folder = "/tmp/shoal-agent-" + uid_;
   struct stat info {};

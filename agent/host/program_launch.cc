@@ -63,7 +63,7 @@ fs::path found_in_path(const std::string& program) {
   return program;
 }
 
-// A virtual environment, and the installation that it is of.
+// The folder of the interpreter: a virtual environment, and the installation that it belongs to.
 std::vector<std::string> prefixes_of(const std::string& python) {
   const fs::path found = found_in_path(python);
   std::error_code error;
@@ -117,8 +117,8 @@ Result<std::string> own_folder(std::int32_t slot, const DataFolder& folder) {
   return made.string();
 }
 
-// The data roots; of one that the agent itself lies in, which is the whole host most likely, the
-// file of the job and what lies beside it.
+// The data roots. In place of a root that contains the agent's own folder, which is most likely the
+// whole host: the file of the job and the folder that it lies in.
 std::vector<std::string> data_for(const StartTrainer& start, const data::DataRoots& roots,
                                   const DataFolder& folder) {
   const DataPath named = parse_data_path(start.data);

@@ -21,8 +21,8 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr int kHostsMax = 250;
 
-// The members of one JSON object, each read once. The first thing that is wrong stays; the rest is
-// then read in vain.
+// The members of one JSON object, each read once. The first error stays; what is read
+// after it has no effect.
 class Fields {
  public:
   Fields(const Json& object, std::string path) : object_(object), path_(std::move(path)) {

@@ -7,8 +7,8 @@
 namespace shoal::cli {
 namespace {
 
-// Between the last report and the freeze usually nothing passes; longer than this somebody else was
-// waited for, in vain.
+// Usually the freeze follows the last report at once. After more seconds than this, the round
+// waited in vain for another replica.
 constexpr double kFrozenAtOnceS = 1;
 
 const Json& list_at(const Json& object, const char* name) {

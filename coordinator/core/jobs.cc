@@ -56,7 +56,7 @@ std::optional<LoadRefusal> first_refusal(const State& state, JobId id) {
   return std::nullopt;
 }
 
-// Where agents refused the job, what they said is what is to be mended. False: none did.
+// When agents refused the job, their messages say what has to be fixed. False: none refused it.
 bool explain_refusal(Transaction& tx, JobId id, const std::string& what) {
   const auto refusal = first_refusal(tx.state(), id);
   if (!refusal) return false;
@@ -100,7 +100,7 @@ void keep_cut(Transaction& tx, JobId id, const std::vector<UnitRange>& cut) {
   }
 }
 
-// False: the plan of a whole pipeline is dear, and was made a moment ago.
+// False: planning a whole pipeline is expensive, and the last plan was made a moment ago.
 bool may_plan(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (job.spec.swarm.stages == 1 || !job.stages.empty()) return true;
@@ -113,8 +113,8 @@ bool may_plan(Transaction& tx, JobId id) {
   return true;
 }
 
-// A pipeline begins with the devices of its first plan; those that come within the window are in
-// it.
+// A pipeline begins with the devices of its first plan, which waits for late devices for the length
+// of the window.
 bool waits_for_late_devices(Transaction& tx, JobId id, const PlacementInput& input) {
   if (input.cut.size() == 1 || !input.live.empty()) return false;
   JobTimers& timers = tx.volatile_state().timers[id];
@@ -125,8 +125,8 @@ bool waits_for_late_devices(Transaction& tx, JobId id, const PlacementInput& inp
   return true;
 }
 
-// The devices that are free now belong to the plan of a pipeline that comes before. It waits for
-// late ones, or until it may plan again, and then takes them or finds them too few.
+// The free devices are reserved for a pipeline that comes before this job. It waits for late
+// devices, or until it may plan again. Then it takes the devices, or finds them too few.
 bool waits_for_earlier_pipeline(Transaction& tx, JobId id, const PlacementInput& input) {
   if (!input.live.empty()) return false;
   for (const auto& [earlier, timers] : tx.state().timers) {
@@ -167,8 +167,8 @@ void fail_as_refused(Transaction& tx, JobId id) {
              "no agent could load it" + (refusal.detail.empty() ? "" : ": " + refusal.detail));
 }
 
-// What a job has trained is not thrown away for files that are missing today: an agent that could
-// not load it is asked again. The phases say meanwhile what is to be mended.
+// A job that has trained does not fail because files are missing now: agents that could not load it
+// are asked again. Meanwhile its reason says what has to be fixed.
 void ask_again_later(Transaction& tx, JobId id) {
   for (auto& [who, refusal] : tx.volatile_state().refusals) {
     if (who.first != id) continue;
@@ -193,9 +193,9 @@ std::optional<StageIndex> lost_stage(const Transaction& tx, JobId id) {
   return lost;
 }
 
-// Absent replicas hold what a stage needs. A device moved there meanwhile would have nothing to
-// load, and the state that it held of its own stage would be gone. Where there is a copy a free
-// device begins with that at once, but others stay where they are for as long.
+// Whether absent replicas hold the state that a stage needs. A device that was moved there now
+// would have nothing to load, and the state of its own stage would be lost. If there is a copy, a
+// free device loads that at once, but no device is moved from another stage.
 bool is_waiting_for_state(const Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (job.stages.empty() || checkpoint_of_committed_pending(tx.state(), job)) return false;
@@ -207,14 +207,14 @@ bool is_waiting_for_state(const Transaction& tx, JobId id) {
   return !since || tx.now() < tx.deadline(*since, rollback_wait(tx, job));
 }
 
-// Something was committed, or somebody out of reach who is waited for may have trained.
+// Whether a round was committed, or an unreachable replica that the job waits for may have trained.
 bool has_trained(const Transaction& tx, JobId id) {
   return job_of(tx, id).committed_round > 0 || newest_stored(tx.state(), id) != nullptr ||
          is_waiting_for_state(tx, id);
 }
 
-// It is to pause, and only a copy has what one of its stages committed: somebody must load that
-// before it can be stored.
+// The job is to pause, and only a copy has the committed state of one of its stages. A replica must
+// load the copy before it can be stored.
 std::optional<StageIndex> to_restore_for_pause(const Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (!is_to_let_go(job) || job.phase != JobPhase::kStalled) return std::nullopt;
@@ -271,7 +271,7 @@ std::string name_of_stage(const JobRecord& job, StageIndex stage) {
   return job.stages.size() == 1 ? "" : "stage " + std::to_string(stage) + ": ";
 }
 
-// True when some stage has nobody left who holds the committed state.
+// True when no live replica of some stage holds the committed state.
 bool stall_without_stage(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   const StageCover weakest = weakest_stage(tx.state(), job);
@@ -317,7 +317,7 @@ void warm(Transaction& tx, JobId id) {
   transition(tx, id, JobPhase::kTraining, JobReason::kRunning);
 }
 
-// A job is not called running while nobody has spoken since the start of this process.
+// A job is not called running before one of its replicas was heard since this process started.
 void note_first_word(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (job.reason != JobReason::kReconnecting) return;
@@ -377,7 +377,8 @@ bool is_loading(const Transaction& tx, JobId id, StageIndex stage) {
   return !live.empty() && live.at(static_cast<std::size_t>(stage)) > 0;
 }
 
-// What the stage committed is in a copy: nothing is given up, however long a device takes to come.
+// A copy has the committed state of the stage, so nothing is given up, however long it takes until
+// a device is free.
 void wait_for_device(Transaction& tx, JobId id, StageIndex stage) {
   end_waiting(tx, id);
   std::optional<Instant>& since = tx.volatile_state().timers[id].copied_at;
@@ -423,7 +424,7 @@ void stall(Transaction& tx, JobId id) {
   if (is_trained(job)) {
     return transition(tx, id, JobPhase::kFinalizing, JobReason::kFinalCheckpoint);
   }
-  // Its round cannot be finished: what was committed is what there is to keep.
+  // Its round cannot be finished, so only the committed state is kept.
   if (pauses) return transition(tx, id, JobPhase::kFinalizing, why_let_go(job));
   if (weakest.in_sync >= job.spec.swarm.min_replicas) {
     return transition(tx, id, JobPhase::kTraining, JobReason::kRunning);
@@ -486,8 +487,8 @@ void end_waiting_for_who_is_back(Transaction& tx, JobId id) {
   if (weakest_stage(tx.state(), job).in_sync > 0) end_waiting(tx, id);
 }
 
-// It is to pause before it trains, and what it committed stands in no checkpoint: the one that it
-// began with was found damaged.
+// The job is to pause before it trains, and no checkpoint has its committed state, because the one
+// that it began with was found damaged.
 void pause_before_training(Transaction& tx, JobId id) {
   const StageCover weakest = weakest_stage(tx.state(), job_of(tx, id));
   if (weakest.in_sync > 0) {
@@ -568,7 +569,7 @@ void advance(Transaction& tx, JobId id) {
   SHOAL_CHECK(false, "a job does not come to rest");
 }
 
-// Every live job once. True: devices came free for a job that had its turn already.
+// Handles every live job once. True: devices became free for a job that had its turn already.
 bool advance_all(Transaction& tx) {
   bool let_go = false;
   for (const JobId id : jobs_in_order(tx.state())) {

@@ -178,7 +178,8 @@ void fail_missing(Transaction& tx, const std::vector<ReplicaId>& missing, bool s
   }
 }
 
-// It was given up while it was away, or is of a history that a backup has ended.
+// The replica was given up while its agent was away, or belongs to a history that a restore has
+// ended.
 void say_too_late(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const JobRecord* job = tx.state().jobs.find(held.job);
   if (job == nullptr || is_terminal(job->phase) || held.key.round <= 0) return;

@@ -188,7 +188,7 @@ std::string who_has_devices(const State& state, const JobRecord& job) {
   return higher.size() > kNamedMax ? text + ", and others have more" : text;
 }
 
-// Once its last state is being stored it goes through with it.
+// Once the job stores its last state, it completes the pause.
 bool may_still_keep_devices(const JobRecord& job) { return job.phase != JobPhase::kFinalizing; }
 
 }  // namespace

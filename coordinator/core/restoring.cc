@@ -37,7 +37,7 @@ std::int64_t new_epoch(const Transaction& tx, JobId id, const std::vector<Claim>
   return std::max(known + 1, tx.now().ns / 1'000'000'000 * kTags + tag);
 }
 
-// A gap in ids that no lost history has bridged.
+// A gap in ids that is wider than what any lost history has given out.
 std::int64_t leap(const State& state) {
   constexpr std::uint64_t kStep = 1'000, kSteps = 100'000;
   return static_cast<std::int64_t>(kStep * (1 + state.counters.store % kSteps));

@@ -113,8 +113,8 @@ Result<Named> named_by(Database& database) {
   return Named{std::move(*checkpoints), std::move(*files)};
 }
 
-// It says of itself that the cluster has gone on since, once it is put back. The copy of a database
-// that no start of this version has migrated yet cannot.
+// Marks the copy as a backup, so that a coordinator that starts on it knows that the cluster has
+// moved on since. A database that this version has not migrated yet cannot be marked.
 Status mark(const std::string& path) {
   auto copy = Database::open(path, OpenMode::kReadWrite, Durability::kFull);
   if (!copy) return copy.error();

@@ -11,7 +11,7 @@
 namespace shoal::coordinator {
 namespace {
 
-// A start has better things to do; then the tables are looked through now and then.
+// The first look for old rows waits, so that it does not delay the start.
 constexpr std::chrono::seconds kHistoryFirst{60}, kHistoryEvery{3600};
 constexpr std::chrono::milliseconds kHistoryPause{20};  // between two steps, for readers
 

@@ -257,12 +257,12 @@ void LinkProber::stop() {
   ending.swap(thread_);
 }
 
-// A busy peer is asked again after a while that differs between askers, so that two that ask
-// each other do not meet forever. On a long line a try in vain takes seconds: the while is longer
+// A busy peer is asked again after a pause that differs between askers, so that two that ask each
+// other do not collide forever. On a long line a failed try takes seconds. The pause is longer
 // there, or the two would never find each other idle.
 void LinkProber::run(ReplicaId self, std::vector<PeerAddress> peers, std::stop_token stop) {
   Prng prng(peers.empty() ? 1 : peers.front().replica.n + peers.size() * 1000);
-  Duration longest;  // of a try in vain
+  Duration longest;  // of a failed try
   for (int tries = 0; tries < kTriesMax && !peers.empty() && !stop.stop_requested(); ++tries) {
     const Instant before = steady_now();
     if (try_one(self, peers.front(), stop)) {

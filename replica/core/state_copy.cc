@@ -40,7 +40,7 @@ CopyState StateCopy::settle() {
     error_ = session_->error();
     return CopyState::kFailed;
   }
-  // Sources may have gone on to a round of which nothing was said here yet.
+  // Sources may be at a round that this process has not heard of yet.
   const bool there =
       session_->state() == JoinSession::State::kLevel && session_->round() == wanted_.key.round;
   if (!there) return CopyState::kComing;

@@ -31,8 +31,8 @@ const CheckpointPart* part_of(const CheckpointRecord& checkpoint, ReplicaId writ
   return part == checkpoint.parts.end() ? nullptr : &*part;
 }
 
-// Whether it is a cut of what the job has committed. In groups that is the state of any replica,
-// and after a rollback the one of the checkpoint.
+// Whether the checkpoint is a cut of the committed state. In groups the state of any replica counts
+// as that; after a rollback, the state of the checkpoint does.
 bool is_committed_state(const CheckpointRecord& checkpoint, const JobRecord& job) {
   const RoundKey committed{job.id, job.epoch, job.committed_round};
   if (averages_in_groups(job) && checkpoint.key == committed) return true;
@@ -50,7 +50,7 @@ bool writers_present(const State& state, const CheckpointRecord& checkpoint) {
   });
 }
 
-// A checkpoint is as far as the part that is least far.
+// A checkpoint is in the state of its least advanced part.
 void sum_up(CheckpointRecord& checkpoint) {
   checkpoint.state = CheckpointState::kStored;
   for (const auto& part : checkpoint.parts) {
@@ -134,8 +134,8 @@ void fail_part(Transaction& tx, CheckpointId id, StageIndex stage, const std::st
   ask_writer(tx, id, *writer);
 }
 
-// The files could not be written or stored though nobody was lost: most likely a disk is full. What
-// was trained is not given up for it; people are told, and it is tried again.
+// The files could not be written or stored although no replica was lost: most likely a disk is
+// full. The job keeps its progress, an event tells people, and the checkpoint is tried again.
 void say_failing(Transaction& tx, JobId id, const std::string& detail) {
   const JobRecord& job = tx.state().jobs.at(id);
   if (is_terminal(job.phase)) return;
@@ -155,7 +155,7 @@ void say_stored_again(Transaction& tx, JobId id) {
                                               : why_let_go(job));
 }
 
-// As fail_part(), of a part whose writer lives.
+// The same as fail_part(), for a part whose writer lives.
 void fail_storing(Transaction& tx, CheckpointId id, StageIndex stage, const std::string& detail) {
   const JobId job = tx.state().checkpoints.at(id).key.job;
   fail_part(tx, id, stage, detail);

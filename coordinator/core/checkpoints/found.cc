@@ -66,7 +66,7 @@ void leave_aside(Transaction& tx, const CheckpointRecord& damaged) {
                damaged.detail);
 }
 
-// The newest first: it says what the stages are, where nobody else does.
+// The newest first: it defines the stages when no other record does.
 std::vector<CheckpointRecord> newest_first(std::vector<CheckpointRecord> found) {
   std::ranges::sort(found, std::greater<>(), &CheckpointRecord::key);
   return found;

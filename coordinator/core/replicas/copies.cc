@@ -120,8 +120,8 @@ bool all_hold(const State& state, const JobRecord& job, StageIndex stage,
   });
 }
 
-// Drops the copies of keepers that were not chosen and can be reached. Others may come back with
-// state that nobody else has by then.
+// Drops the copies of keepers that were not chosen and can be reached. A keeper that cannot be
+// reached may return with state that no other has by then.
 void drop_others(Transaction& tx, JobId job, StageIndex stage,
                  const std::vector<ReplicaId>& chosen) {
   for (const ReplicaId id : live_replicas(tx.state(), job)) {

@@ -28,7 +28,7 @@ bool is_connected(const State& state, const ReplicaRecord& replica) {
   return is_present(state, replica.id) && presence != nullptr && presence->connected;
 }
 
-// The chosen one first. In groups the state of a replica is nobody else's, so only that one.
+// The chosen source first. In groups only that one, because no two replicas hold the same state.
 std::vector<PeerAddress> holders(const State& state, const ReplicaRecord& joiner, bool connected) {
   std::vector<PeerAddress> found;
   const ReplicaId chosen = joiner.source.replica;
@@ -49,7 +49,8 @@ bool is_too_late(const State& state, const JobRecord& job) {
   return next != nullptr && next->state != RoundState::kOpen && job.phase != JobPhase::kStalled;
 }
 
-// Where commits follow one another without a pause the joiner is taken at its word.
+// Asynchronous jobs are never unsettled: their commits follow one another without a pause, so what
+// a joiner reports is believed.
 bool is_unsettled(const JobRecord& job, StageIndex stage) {
   return !stage_of(job, stage).anchor && !averages_in_groups(job) &&
          job.spec.sync.algorithm() != SyncAlgorithm::kAsync;

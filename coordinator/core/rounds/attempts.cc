@@ -91,7 +91,7 @@ bool averages_only(const State& state, const RoundKey& key, ReplicaId member) {
   return state.contributions.at({key, member}).reducer;
 }
 
-// Live members that hold a state: of this reduce, or of all groups.
+// The live members that hold a state, in this reduce or in all groups.
 std::int64_t taking_part(const State& state, const RoundKey& key, ReduceIndex reduce) {
   const bool in_groups = averages_in_groups(state.jobs.at(key.job));
   std::int64_t count = 0;
@@ -124,8 +124,8 @@ void lose_contribution(Transaction& tx, const RoundKey& key, ReplicaId replica) 
   contribution.state = ContributionState::kLost;
 }
 
-// The dead and the absent leave the plan. An absent one keeps what it has trained, and counts in
-// this round when it is back before the round commits.
+// Dead and absent members leave the plan. An absent member keeps what it has trained, and counts in
+// this round if it is back before the round commits.
 void drop_dead_members(Transaction& tx, const RoundKey& key, ReduceIndex reduce) {
   for (const ReplicaId replica : members_of(tx.state(), key, reduce)) {
     if (is_present(tx.state(), replica)) continue;
@@ -257,7 +257,7 @@ void reopen(Transaction& tx, const RoundKey& key, AbortReason reason) {
   round.opened_at = tx.now();
   round.frozen_at = {};
   round.from_step = round.to_step;
-  // Too few replicas is no reason to drift further apart: wait where they are.
+  // With too few replicas the others do not train on, because they would drift further apart.
   if (reason != AbortReason::kBelowMinReplicas) {
     const Steps end =
         std::min(round.to_step + outer_opt::round_length(job.spec.sync), job.spec.train.steps);
@@ -286,8 +286,8 @@ std::vector<ReplicaId> in_sync_and_absent(const State& state, const RoundKey& ke
   return all;
 }
 
-// Orders to train on after an abort, as `there` is then sorted: a late replica in an asynchronous
-// round comes last and continues with the lease that it has.
+// The orders to keep training after an abort, in the order into which this function sorts `there`:
+// a late replica of an asynchronous round comes last, and continues its lease.
 std::vector<OpenRound> assign_data_again(Transaction& tx, const RoundKey& key,
                                          std::vector<ReplicaId>& there) {
   const auto late = std::stable_partition(there.begin(), there.end(), [&](ReplicaId replica) {
@@ -305,7 +305,7 @@ std::vector<OpenRound> assign_data_again(Transaction& tx, const RoundKey& key,
   return orders;
 }
 
-// Only the owner of a part can leave somebody out, and only a member of its own reduce.
+// Only the owner of a part can exclude a member, and only one of its own reduce.
 void note_excluded(Transaction& tx, const ContributionRecord& voter, const Vote& vote) {
   if (voter.part_count == 0) return;
   for (const ReplicaId replica : vote.seen.excluded) {
@@ -325,7 +325,7 @@ void reject_excluded(Transaction& tx, const RoundKey& key, const std::vector<Rep
   }
 }
 
-// A reducer is done when the last average has gone, and the others may have committed by then.
+// A reducer is done when its last average was sent; the others may have committed by then.
 void count_late(Transaction& tx, const Vote& vote, const ContributionRecord& known) {
   const bool counted = known.voted_at.ns != 0 || known.member_index < 0;
   if (!known.reducer || counted) return;
@@ -375,7 +375,7 @@ bool enough_take_part(Transaction& tx, const RoundKey& key, const std::vector<bo
   return all >= wanted;
 }
 
-// Commits when nothing is waited for any more. `excluded`: of the reduces that agree.
+// Commits when the round waits for nothing more. `excluded`: those of the reduces that agree.
 void finish(Transaction& tx, const RoundKey& key, const std::vector<Digest>& averages,
             const std::vector<bool>& agrees, const std::vector<ReplicaId>& excluded) {
   const std::vector<Reduce>& reduces = tx.state().rounds.at(key).reduces;
@@ -503,7 +503,8 @@ void on_reduce_failed(Transaction& tx, ReplicaId replica, const ReduceFailed& fa
   timers.failures.put(replica, failed);
 }
 
-// A reduce that agrees waits for the others: its votes stand, and it is judged the same way again.
+// A reduce that agrees waits for the other reduces. Its votes stay, and the same judgment follows
+// again.
 void judge(Transaction& tx, const RoundKey& key) {
   const ReduceIndex count = reduce_count(tx.state(), key);
   std::vector<Digest> averages(static_cast<std::size_t>(count));

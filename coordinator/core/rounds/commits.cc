@@ -44,8 +44,8 @@ void give_back_all(JobRecord& job, const std::vector<DataLease>& leases) {
   give_back({job.next_sequence, job.returned}, leases);
 }
 
-// What is left of the leases of this contribution: with sync.overlap_steps its replica continues to
-// train it, else it goes back.
+// The untrained rest of the leases of this contribution. With sync.overlap_steps its replica keeps
+// training it; otherwise it returns to the ledger.
 void settle_leases(Transaction& tx, ContributionRecord& contribution, Tails& tails) {
   JobRecord& job = tx.job(contribution.key.job);
   std::vector<DataLease> beyond = untrained_leases(job, contribution);
@@ -177,7 +177,7 @@ void advance_job_to(Transaction& tx, const RoundKey& key) {
   job.failures_in_row = 0;
 }
 
-// Whether it took the step from what was recorded before it, with the average that was committed.
+// Whether the replica took the step from the recorded state, with the committed average.
 bool proves_its_state(const Reduce& stage, const ContributionRecord& contribution) {
   return stage.base && contribution.base == stage.base &&
          contribution.base_momentum == stage.base_momentum && contribution.added == stage.average;
@@ -203,7 +203,7 @@ void fail_deviating_joiners(Transaction& tx, const RoundKey& key, StageIndex sta
   }
 }
 
-// If all replicas that took the step are gone, joiners that took over their state stand for them.
+// If all replicas that took the step are gone, joiners that took over their state count instead.
 void settle_by_joiners(Transaction& tx, const RoundKey& key, StageIndex stage) {
   for (const ReplicaId id : in_sync_replicas(tx.state(), tx.state().jobs.at(key.job), stage)) {
     const ReplicaRecord& replica = tx.state().replicas.at(id);
@@ -219,7 +219,7 @@ StateClaim claim_of(const State& state, const RoundKey& key, ReplicaId replica) 
           proves_its_state(reduce_at(state.rounds.at(key), said.stage), said)};
 }
 
-// Where no follower can prove what it holds, those count who could and are gone, or out of reach.
+// When no follower can prove its state, the replicas count that could and are gone or unreachable.
 std::vector<StateClaim> claims_of(const State& state, const RoundKey& key, StageIndex stage,
                                   const std::vector<ReplicaId>& followers) {
   std::vector<StateClaim> claims, of_others;
@@ -234,9 +234,9 @@ std::vector<StateClaim> claims_of(const State& state, const RoundKey& key, Stage
   return claims;
 }
 
-// All live followers of a stage have said their digests: who holds something else than the
-// committed state is out; everybody where nobody can tell what that is, and the stage begins again
-// from what is stored.
+// Called when all live followers of a stage have reported their digests. A replica fails if it
+// holds another state than the committed one. When no one can tell which state that is, all of them
+// fail, and the stage begins again from a checkpoint.
 void settle_state(Transaction& tx, const RoundKey& key, StageIndex stage,
                   const std::vector<ReplicaId>& followers) {
   if (followers.empty()) return settle_by_joiners(tx, key, stage);
@@ -265,7 +265,7 @@ void settle_first_anchor(Transaction& tx, const std::vector<ReplicaId>& follower
   stage.momentum = replica.momentum;
 }
 
-// It hears of the commit between two pieces of work, or when it is back.
+// The replica hears of the commit between two pieces of work, or when it is back.
 Instant apply_deadline(const Transaction& tx, const RoundKey& key, ReplicaId id) {
   const ReplicaRecord& replica = tx.state().replicas.at(id);
   const Bytes size = state_size(tx.state().jobs.at(key.job), replica.stage);
@@ -298,7 +298,7 @@ void check_stage_applied(Transaction& tx, const RoundKey& key, StageIndex stage)
   }
 }
 
-// The job ends or pauses here: what was begun of the next round is given out again.
+// The job ends or pauses here, so leases of the next round return to the ledger.
 void take_back(Transaction& tx, const RoundKey& committed, const Tails& tails) {
   for (const auto& [replica, tail] : tails) {
     give_back_all(tx.job(committed.job), tail);
@@ -352,7 +352,7 @@ void say_committed(Transaction& tx, const RoundKey& key) {
            "round " + std::to_string(key.round) + " committed by " + who_committed(state, key));
 }
 
-// What an absent replica holds is of the past: nothing of it will be asked for again.
+// The state of an absent replica is outdated now: nothing will ask for it again.
 void drop_the_stale_absent(Transaction& tx, const RoundKey& key) {
   for (const ReplicaId replica : absent_replicas(tx.state(), key.job)) {
     if (can_follow(tx.state(), key, replica)) continue;

@@ -79,8 +79,9 @@ void close_stragglers(Transaction& tx, const RoundKey& key, const QuorumDecision
                " told to report what they have: " + display_name(tx.state(), decision.silent));
 }
 
-// Inner steps behind a pseudo-gradient: those whose tokens are in it, of a fragment over several
-// rounds. In a pipeline tokens say how many microbatches came by, and the steps are its round's.
+// The number of inner steps whose tokens are in a pseudo-gradient; for a fragment those of several
+// rounds. In a pipeline, where tokens count the microbatches that passed, it is the steps of the
+// round.
 double work_behind(const JobRecord& job, const RoundReport& report) {
   if (stage_count(job) > 1) return static_cast<double>((report.steps - report.skipped).count());
   const auto step = static_cast<double>(job.spec.train.batch * job.spec.model.context);
@@ -100,8 +101,8 @@ std::vector<double> comparable_norms(const State& state, const RoundKey& key,
   return outer_opt::norms_at_equal_work(norms, work);
 }
 
-// Rejects norms far above the median, where enough members tell who is the odd one. `usable` and
-// `norms` belong together and lose the rejected.
+// Rejects norms far above the median, if there are enough members to judge by. Removes the rejected
+// members from `usable` and their norms from `norms`, which have the same order.
 void reject_outliers(Transaction& tx, const RoundKey& key, std::vector<ReplicaId>& usable,
                      std::vector<double>& norms) {
   const Options& options = tx.options();
@@ -118,7 +119,7 @@ void reject_outliers(Transaction& tx, const RoundKey& key, std::vector<ReplicaId
   }
 }
 
-// When most of the stage is sound, what was rejected is held against its agents.
+// When most of the stage is sound, agents get a violation for their rejected contributions.
 void record_violations(Transaction& tx, const RoundKey& key,
                        const std::vector<ReplicaId>& members) {
   std::vector<std::pair<AgentId, RejectReason>> odd;
@@ -179,9 +180,10 @@ void enter(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& r
   }
 }
 
-// With how many replicas this stage should continue with the round: as many as it began with, so
-// that the round gets the data that it was cut for, and not with one alone, whose loss would cost
-// it. More routers than a round is cut for would bring more data.
+// The number of replicas with which this stage should continue the round. It is the number that the
+// round began with, because its data was cut for that many. A later stage gets at least two, so
+// that no single loss costs the round; more routers would bring more data than the round is cut
+// for.
 std::int64_t wanted_now(const State& state, const RoundKey& key, StageIndex stage) {
   const JobRecord& job = state.jobs.at(key.job);
   const std::int64_t began = std::ranges::count_if(state.contributions, [&](const auto& entry) {
@@ -362,7 +364,7 @@ void check_open(Transaction& tx, const RoundKey& key) {
   }
 }
 
-// Takes back only sequences that it was leased, whatever else it may name.
+// Takes back only sequences that were leased to this replica, whatever else the report names.
 void take_back_unused(Transaction& tx, ContributionRecord& contribution) {
   JobRecord& job = tx.job(contribution.key.job);
   const auto kept = outer_opt::without(contribution.leases, contribution.report.unused);

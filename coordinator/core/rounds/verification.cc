@@ -90,10 +90,10 @@ void hear_alone(Transaction& tx, const RoundKey& key, ReduceIndex reduce,
   ContributionRecord& contribution = tx.contribution(key, member);
   contribution.weight = 0;
   contribution.reject_reason = RejectReason::kUnverified;
-  bar(tx, key, reduce, member);  // or it could end up as the only owner, whom nobody sees
+  bar(tx, key, reduce, member);  // or it could become the only owner, which no other checks
 }
 
-// Whether a reducer that is silent could tell something that nobody else can: of a member that sent
+// Whether a silent reducer could know something that no other owner knows: about a member that sent
 // to no other owner, or that another owner has accused.
 bool wants_words_of_reducers(const State& state, const RoundKey& key, ReduceIndex reduce) {
   if (!reduce_at(state.rounds.at(key), reduce).accusations.empty()) return true;

@@ -151,8 +151,8 @@ void EventStream::on_written(ErrorCode error) {
   pump();
 }
 
-// A line now and then keeps proxies from closing, and finds clients that are gone. It counts from
-// the last write: events that the filter leaves out do not put it off.
+// A heartbeat line keeps proxies from closing the stream, and finds clients that are gone. Its time
+// counts from the last write, so events that the filter drops do not delay it.
 void EventStream::await_heartbeat() {
   heartbeat_timer_.expires_after(chrono(service_.options.heartbeat_every));
   heartbeat_timer_.async_wait([self = shared_from_this()](ErrorCode error) {

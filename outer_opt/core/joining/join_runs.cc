@@ -124,8 +124,8 @@ void JoinSession::take_moments(const Pending& pending, const StateAnswer& answer
   check_moments(pending.source);
 }
 
-// They are the source's own, so nobody else knows them: what is checked is that all of them are of
-// one copy, and came whole.
+// Only the source knows its moments, so there is no committed digest to compare with. The check is
+// that all of them come from one copy and arrived whole.
 void JoinSession::check_moments(std::size_t source) {
   if (!moments_digest_ || !std::ranges::all_of(moments_, &Run::here)) return;
   std::vector<Digest> pieces;

@@ -8,8 +8,8 @@
 namespace shoal::outer_opt {
 namespace {
 
-constexpr Duration kWanted = seconds(120);     // averages are kept so long after the last ask
-constexpr RoundNumber kFollowedFor = 3;        // rounds after the last ask of one that stays
+constexpr Duration kWanted = seconds(120);     // how long averages are kept after the last ask
+constexpr RoundNumber kFollowedFor = 3;        // the same in rounds, for a copy that stays
 constexpr std::size_t kAnswerBytes = 1 << 18;  // of averages in one answer, about
 constexpr std::size_t kPinsMax = 2;
 

@@ -22,7 +22,7 @@ bool RoundProgress::merge(const std::vector<RouterProgress>& told) {
   bool grew = false;
   for (RouterProgress p : told) {
     if (p.router == self_) continue;
-    p.last = ended(p);  // else it is of an opening before this one
+    p.last = ended(p);  // false when it belongs to an earlier opening
     RouterProgress& mine = routers_[p.router];
     const bool newer = p.done_through > mine.done_through;
     if (!newer && !(p.done_through == mine.done_through && p.last && !mine.last)) continue;

@@ -269,9 +269,9 @@ void State::stop_now(SessionActions& out) {
   reach_boundary(out);
 }
 
-// The round ends when one router says so: the others join it, at the same step or, who had gone on,
-// at the one they are in. There may be nobody left who computes for them. In the last step of the
-// round nobody ends early: who comes late to it still draws its share, and the others wait.
+// The round ends when one router says so. The other routers end at the same step, or at their
+// current one if they are ahead, because no replica may be left to compute for them. In the last
+// step of the round no router ends early: a late one still draws its share, and the others wait.
 void State::join_the_end(SessionActions& out) {
   if (progress.own_last()) return;
   const std::int64_t step = barrier.step();

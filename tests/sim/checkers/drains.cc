@@ -35,7 +35,7 @@ class Drains final : public Checker {
   void durable(const Record& record, const Tables& before) override {
     const auto* replica = std::get_if<ReplicaRecord>(&record);
     if (replica == nullptr || before.replicas.contains(replica->id)) return;
-    // A restored database takes over what runs there, if only to let it go: it is not given to it.
+    // A restored database takes over what runs there, if only to release it: that is no assignment.
     const bool taken_over = replica->state == coordinator::ReplicaState::kServing ||
                             replica->state == coordinator::ReplicaState::kReleased;
     if (out_of_work_.contains(replica->agent) && !taken_over) {

@@ -61,7 +61,7 @@ class KeptCuts final : public Checker {
   }
 
   std::map<JobId, RoundKey> deleted_;  // in the batch that is being written
-  std::set<CheckpointId> gone_;        // likewise
+  std::set<CheckpointId> gone_;        // in that batch
 };
 
 }  // namespace

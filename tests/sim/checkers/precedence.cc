@@ -1,6 +1,6 @@
 // A job does not train on for long with devices that one of higher priority lacks and could use.
-// Looked at is only what leaves no excuse: the higher job is the first one that lacks replicas, no
-// device is free, nobody else is letting devices go, and the lower job alone has as many sound
+// The checker looks only at clear cases: the higher job is the first one that lacks replicas, no
+// device is free, no other job is releasing devices, and the lower job alone has as many sound
 // devices as are lacking. It then finishes the round it is in; commits beyond a few, after the wait
 // that the options give, break the invariant. Priorities are those that users asked for.
 #include <algorithm>

@@ -12,8 +12,8 @@ constexpr Duration kAskAgain = milliseconds(50);  // a holder that is about to t
 constexpr int kTriesMax = 20;
 }  // namespace
 
-// Asks every holder of what is missing; `done` is told once, with whom it failed or nobody. Whoever
-// sets `ended` is not told any more.
+// Asks every holder of a missing range. Calls `done` once, with the holder that failed or with
+// none. A caller that sets `ended` gets no call any more.
 std::shared_ptr<Trainer::Gathering> Trainer::gather_ranges(
     const RoundKey& key, Restaged staged, std::function<void(Gathering&, ReplicaId lost)> done) {
   auto gathering = std::make_shared<Gathering>();
