@@ -24,6 +24,34 @@ void take_threads(CLI::App& command, int& threads) {
 
 }  // namespace
 
+void add_up_flags(CLI::App& command, UpOptions& options) {
+  command.add_option("--agents", options.agents, "how many agents")->required();
+  command.add_option("--reducers", options.reducers,
+                     "further agents that only average, for sync.topology = \"param_server\" [0]");
+  command.add_option("--http", options.http,
+                     "REST and metrics [127.0.0.1:7070]; port 0: a free one");
+  command.add_option("--grpc", options.grpc, "for agents [127.0.0.1:7071]; port 0: a free one");
+  command.add_option("--data-dir", options.data_dir,
+                     "folder of all its files [~/.local/share/shoal/up]");
+  command
+      .add_option("--data-root", options.data_roots,
+                  "[NAME=]FOLDER beneath which jobs may read, any number of times [/: what you "
+                  "may read]")
+      ->allow_extra_args(false);
+  command.add_option("--threads", options.threads, "threads per agent [cores / agents]");
+  command
+      .add_option("--speeds", options.speeds, "agents' shares of full speed, such as 1,0.5,0.25")
+      ->delimiter(',');
+  command.add_option("--trainer-root", options.trainer_root,
+                     "folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
+  command.add_option("--python", options.python,
+                     "interpreter that runs these, and code that you upload (job submit --code) "
+                     "[python3]");
+  command.add_option("--emulate-link", options.emulated_link,
+                     "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
+  command.add_flag("--detach", options.detach, "leave it running; stop it with `shoal down`");
+}
+
 void add_train_flags(CLI::App& command, TrainTokenizerOptions& options) {
   take_texts(command, options.files, options.field);
   command.add_option("-o,--output", options.output, "the tokenizer.json")->required();

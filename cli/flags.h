@@ -1,9 +1,11 @@
-// The flags of commands that have many: `shoal tokenizer`, `shoal dataset prepare`, `shoal dataset
-// add` and `shoal checkpoint export`, bound to what commands/ takes. main.cc has the commands.
+// The flags of commands that have many: `shoal up`, `shoal tokenizer`, `shoal dataset prepare`,
+// `shoal dataset add` and `shoal checkpoint export`, bound to what commands/ and up_command.h take.
+// main.cc has the commands.
 #pragma once
 
 #include "cli/commands/commands.h"
 #include "cli/commands/tokenizer.h"
+#include "cli/up_command.h"
 
 namespace CLI {
 class App;
@@ -11,6 +13,7 @@ class App;
 
 namespace shoal::cli {
 
+void add_up_flags(CLI::App& command, UpOptions& options);
 void add_train_flags(CLI::App& command, TrainTokenizerOptions& options);
 void add_encode_flags(CLI::App& command, EncodeOptions& options);
 void add_decode_flags(CLI::App& command, EncodeOptions& options);

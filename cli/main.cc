@@ -114,27 +114,7 @@ class Tree {
     CLI::App* up =
         leaf(&app_, "up", "run a coordinator and N agents on this host, to try Shoal out",
              [this] { return run_up(up_, common_.json); });
-    up->add_option("--agents", up_.agents, "how many agents")->required();
-    up->add_option("--reducers", up_.reducers,
-                   "further agents that only average, for sync.topology = \"param_server\" [0]");
-    up->add_option("--http", up_.http, "REST and metrics [127.0.0.1:7070]; port 0: a free one");
-    up->add_option("--grpc", up_.grpc, "for agents [127.0.0.1:7071]; port 0: a free one");
-    up->add_option("--data-dir", up_.data_dir, "folder of all its files [~/.local/share/shoal/up]");
-    up->add_option("--data-root", up_.data_roots,
-                   "[NAME=]FOLDER beneath which jobs may read, any number of times [/: what you "
-                   "may read]")
-        ->allow_extra_args(false);
-    up->add_option("--threads", up_.threads, "threads per agent [cores / agents]");
-    up->add_option("--speeds", up_.speeds, "agents' shares of full speed, such as 1,0.5,0.25")
-        ->delimiter(',');
-    up->add_option("--trainer-root", up_.trainer_root,
-                   "folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
-    up->add_option("--python", up_.python,
-                   "interpreter that runs these, and code that you upload (job submit --code) "
-                   "[python3]");
-    up->add_option("--emulate-link", up_.emulated_link,
-                   "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
-    up->add_flag("--detach", up_.detach, "leave it running; stop it with `shoal down`");
+    add_up_flags(*up, up_);
     CLI::App* down = leaf(&app_, "down", "stop what `shoal up --detach` left running",
                           [this] { return run_down(up_.data_dir, common_.json); });
     down->add_option("--data-dir", up_.data_dir, "the folder given to `shoal up`");
