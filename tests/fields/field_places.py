@@ -38,7 +38,7 @@ OPTION = {
 FIELD = {
     r"^struct JobRecord \{$": member("JobRecord", "std::int64_t naps = 0;", "naps"),
     r"^struct JobStatusAnswer \{$": member("JobStatusAnswer", "std::int64_t naps = 0;", "naps"),
-    r"^JobStatusAnswer status_of\(": [(r"(\n +)(\.not_run_by = not_run_by\(job, view\))\}", r"\1\2,\1.naps = job.naps}")],
+    r"^JobStatusAnswer status_of\(": [(r"(\n +)(\.yields_to = known_if\([^}]*\))\}", r"\1\2,\1.naps = job.naps}")],
 }
 
 
