@@ -1,7 +1,7 @@
-// One field of a TOML text changed, so that the rest stays as somebody wrote it: order, spaces,
-// comments. What TOML allows (inline tables, dotted keys, tables opened twice over) is not taken
-// apart here; there are a few places where the field can stand, and the caller, who knows what the
-// text should then mean, takes the first that means it.
+// Changes one field of a TOML text and leaves the rest as it was written: order, spaces, comments.
+// What TOML allows (inline tables, dotted keys, tables opened twice over) is not taken apart here;
+// there are a few places where the field can stand, and the caller, who knows what the text should
+// then mean, takes the first that means it.
 #pragma once
 
 #include <string>

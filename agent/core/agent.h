@@ -7,8 +7,8 @@
 //    replicas that run and what they hold; a replica that Welcome does not keep is released.
 //    Refused, a wrong token or an incompatible protocol end the process: exit code 4 for the token,
 //    1 otherwise.
-//  * Nothing said is lost with a link. The newest message of each kind per replica is kept
-//    (Progress is not), and said again after the next Welcome; receivers treat a repetition as a
+//  * No message is lost with a link. The newest message of each kind per replica is kept
+//    (Progress is not), and sent again after the next Welcome; receivers treat a repetition as a
 //    no-op. Bounded by kinds x Options::replicas_max, and by failures_kept for replicas that are
 //    gone.
 //  * Trainers. One per device, started at boot and after each exit, with back-off; one that does

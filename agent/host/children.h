@@ -1,7 +1,7 @@
 // The children of this process: those that it has started, and others. When a program ends that has
-// started further ones, out of its session, the kernel gives them to the nearest ancestor that asks
-// for it: then this process ends them. Without that, a job's program could leave something behind
-// on the host.
+// started further ones outside of its session, the kernel gives those to the nearest ancestor that
+// asks for it. This process asks, and ends them. Otherwise a job's program could leave processes
+// behind on the host.
 //
 // One for the whole process; thread-safe.
 #pragma once

@@ -1,9 +1,9 @@
-// What a program that somebody else has uploaded may do on this host. It runs as the user of the
-// agent, so the kernel holds it in another way: Landlock lets it read and write named folders only,
-// which the agent's key is not in; it looks into no other process; it has no privileges and can get
-// none (no_new_privs, no capabilities); and it starts without core dumps and with a bound on its
-// processes. From Linux 6.12 on it can also neither send signals to others nor reach the local
-// sockets of trainers, which trust each process of their user; its own peers reach it, and it
+// What an uploaded program may do on this host. It runs as the user of the agent, so file
+// permissions do not confine it. The kernel does: Landlock lets it read and write named folders
+// only, which the agent's key is not in; it looks into no other process; it has no privileges and
+// can get none (no_new_privs, no capabilities); and it starts without core dumps and with a bound
+// on its processes. From Linux 6.12 on it can also neither send signals to others nor reach the
+// local sockets of trainers, which trust each process of their user; its own peers reach it, and it
 // reaches them over TLS. The network stays open.
 #pragma once
 

@@ -5,8 +5,8 @@
 //
 //   shoal-trainers 1
 //   boot 6a0f…                                     of the host: numbers of processes mean it only
-//   settings 9c41…                                 what the trainers of the daemon were started
-//   with trainer SLOT GENERATION DEVICE PID STARTED PORT NONCE
+//   settings 9c41…                                 with which the daemon starts its trainers
+//   trainer SLOT GENERATION DEVICE PID STARTED PORT NONCE
 #pragma once
 
 #include <string>

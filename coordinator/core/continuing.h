@@ -1,6 +1,6 @@
-// Jobs that continue a checkpoint of another one (train.continue_from): they stand where that one
-// stood when it was stored, in rounds, steps, outer momentum, moments and data, and train on from
-// there under their own name and schedule. What must be the same for that is checked at the door.
+// Jobs that continue a checkpoint of another job (train.continue_from). They begin at its rounds,
+// steps, outer momentum, moments and place in the data, and continue under their own name and
+// schedule. What both jobs must have in common is checked when the job is submitted.
 #pragma once
 
 #include <vector>

@@ -1,11 +1,11 @@
 // Which job gets devices first, and what a job takes from those of lower priority.
 //
-// Jobs are looked at by priority, then by age, and each takes what is free. A job that lacks
-// min_replicas for Options::preempt_after claims devices: as few jobs of lower priority as are
-// enough, the lowest and then the youngest first, yield to it. A job that yields finishes its
-// round, stores a checkpoint, lets its devices go (jobs.cc, on the same way as a pause) and is
-// queued again. While a job claims devices, none behind it takes any, so what is let go reaches the
-// job that it is for. Jobs of the same priority never take devices from each other.
+// Jobs are handled by priority, then by age, and each takes the free devices that it can use. A job
+// that lacks min_replicas for Options::preempt_after claims devices: as few jobs of lower priority
+// as are enough, the lowest and then the youngest first, yield to it. A job that yields finishes
+// its round, stores a checkpoint, releases its devices (jobs.cc, as for a pause) and is queued
+// again. While a job claims devices, no job behind it takes any, so the released devices reach the
+// job that claimed them. Jobs of the same priority never take devices from each other.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// Removing a job that has ended (`shoal job rm`): its checkpoints go with their files, and the
-// store takes away, little by little, what is written of its rounds, replicas and events. The
-// record of the job itself stays, marked: somebody may come late with a replica of it, or a folder
-// of files may be found, and must not bring it back as a job that the tables forgot.
+// Removes a job that has ended (`shoal job rm`): its checkpoints with their files at once, its
+// rounds, replicas and events from the store little by little. The record of the job itself stays,
+// marked: a late replica or a folder of files must not bring it back as a job that the tables do
+// not know.
 #pragma once
 
 #include "coordinator/core/state/transaction.h"

@@ -1,8 +1,8 @@
-// Checkpoints whose files are on disk while the tables do not know that they are stored: a backup
-// of the database was put back, and they were stored after it was taken. They become records like
-// any other, with an event, as soon as their job is known: at start, or when a replica that lives
-// tells of it. Files that fit no job stay where they are; nothing deletes them. So do those that
-// are not whole (`failed`, with the cause), of which an event tells.
+// Checkpoints whose files are on disk, but which the tables do not know as stored, because a backup
+// of the database was restored that is older than they are. They become records like any other,
+// with an event, as soon as their job is known: at the start, or when a living replica reports it.
+// Files that fit no job stay where they are, and so do incomplete ones (`failed`, with the cause
+// and an event).
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Which stored checkpoints stay: what a job keeps of its own (checkpoint.keep), and what all jobs
-// keep together (decisions/retention.h). Nothing here fails a job: a budget that what is needed
-// exceeds is an event, and a number in the metrics.
+// keep together (decisions/retention.h). Nothing here fails a job: when the needed checkpoints
+// exceed the budget, an event and a metric say so.
 #pragma once
 
 #include <string>

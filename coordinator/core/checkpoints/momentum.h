@@ -1,8 +1,8 @@
 // Sharded outer momentum (sync.outer_state = sharded, outer_opt/core/step/momentum_shards.h) as the
-// coordinator sees it: who keeps what of it after the newest commit follows from the parts of the
-// committed round, and from the checkpoint that a replica has just loaded, which is whole. It is in
-// the records of rounds, and in the commit records that members keep: a restored database asks
-// them.
+// coordinator sees it. Which replica keeps which ranges after the newest commit follows from the
+// parts of the committed round. A replica that has just loaded a checkpoint keeps all of them. The
+// records of rounds have it, and so do the commit records that members keep, which a restored
+// coordinator asks for.
 #pragma once
 
 #include <vector>

@@ -1,8 +1,8 @@
 // What a round of an asynchronous job (sync.algorithm = async) counts for. Its replicas take
-// unequal numbers of inner steps, so the job is as far as the mean of them: with N replicas it has
-// gone one inner step further when N inner steps of any of them are committed. What is left over is
-// carried to the next round. So train.steps means what it means elsewhere, and a job ends after
-// about as many tokens as a synchronous one with the same replicas.
+// unequal numbers of inner steps, so the job advances by their mean: with N replicas, by one inner
+// step for every N inner steps that are committed. The remainder is carried to the next round. So
+// train.steps means what it means elsewhere, and a job ends after about as many tokens as a
+// synchronous one with the same replicas.
 //
 // Pure.
 #pragma once

@@ -1,5 +1,5 @@
 // How many inner steps each replica takes in a round of sync.balance = speed: in proportion to its
-// speed, so that all are through at about the same time and nobody waits for the slowest (the
+// speed, so that all finish at about the same time and no replica waits for the slowest (the
 // dynamic local updates of Liu et al. 2024, Asynchronous Local-SGD, section 5). Weights stay
 // tokens.
 #pragma once

@@ -1,6 +1,6 @@
-// Which round does a job continue from, whose database is older than its agents? A backup was put
-// back, and replicas come that hold rounds which the database does not know. A pure decision over
-// what they hold: the newest round that every stage has a holder of, where all holders agree on the
+// From which round does a job continue when its database is older than its agents? A backup was
+// restored, and replicas return with rounds that the database does not know. A pure decision over
+// what they hold: the newest round that has a holder in every stage, if all holders agree on the
 // commit and, stage by stage, on the state. Members may disagree at most on the newest commit,
 // which not all of them had heard of when the database was lost.
 #pragma once

@@ -1,7 +1,7 @@
 // Which stored checkpoints go before a person deletes them, and what the deletion of one would
 // break. Two rules: what jobs that ended long ago keep (--keep-ended), and a budget over all jobs
-// (--checkpoints-max-gib). Neither takes what somebody needs: then the budget is exceeded, which is
-// said. docs/store.md tells people the order.
+// (--checkpoints-max-gib). Neither deletes a needed checkpoint: the budget is exceeded instead, and
+// an event says so. docs/store.md gives the order.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
 // Copies of a job's stages in the memory of hosts that serve other stages (checkpoint.buddies). A
 // stage whose last replica is gone restarts from a copy of the committed round, so its loss
-// costs the open round and nothing behind it.
+// costs only the open round.
 //
 //   placed    by decisions/buddies.h, while the stage has replicas. A copy belongs to the replica
 //             that keeps it and ends with it; another keeper is chosen then. One that is to keep it

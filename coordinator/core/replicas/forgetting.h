@@ -1,6 +1,6 @@
-// Forgetting an agent that is gone for good (`shoal agent rm`): its record, its lines and what is
-// held against it go, and its replicas, which were absent, are released. What its jobs have of it,
-// the rounds, events and checkpoints, stays, under an id that nobody else gets.
+// Forgets an agent that is gone for good (`shoal agent rm`): deletes its record, its lines and its
+// violations, and releases its absent replicas. Rounds, events and checkpoints of its jobs keep its
+// id, which no other agent gets.
 //
 // Refused while the agent is there, and while it may hold what nobody within reach holds: the state
 // of a stage, a copy of one, or rounds that a restored database does not know. Forgetting says
