@@ -115,7 +115,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec, const data::
     return std::unique_ptr<Dataset>(std::move(file).value());
   }
   if (!read) {
-    return Error{Code::kNotFound, "there is no agent to read datasets of", "data.dataset",
+    return Error{Code::kNotFound, "no agent gives this program datasets", "data.dataset",
                  "give this program a file with data.train"};
   }
   auto tokens = data::StoredTokens::open(spec, read);
@@ -162,7 +162,7 @@ FileDataset::~FileDataset() { unmap(file_); }
 // trained on in silence. Between this look and the read a file may still be cut: then it ends.
 Status FileDataset::check_unchanged() const {
   struct stat info {};
-  if (::fstat(file_.fd, &info) != 0) return missing(path_, "cannot be looked at any more", "");
+  if (::fstat(file_.fd, &info) != 0) return missing(path_, "is not accessible any more", "");
   const auto size = static_cast<std::int64_t>(file_.bytes.size());
   if (info.st_size < size) {
     return missing(path_,
