@@ -158,8 +158,9 @@ FileDataset::FileDataset(const JobSpec& spec, const File& file, std::int64_t tok
 
 FileDataset::~FileDataset() { unmap(file_); }
 
-// A page of the mapping that is gone ends the process; a page that is another one would be
-// trained on in silence. Between this look and the read a file may still be cut: then it ends.
+// Reading a page beyond the end of a truncated file would end the process, and changed pages would
+// be trained on unnoticed. A file may still be truncated between this check and the read; then the
+// process ends.
 Status FileDataset::check_unchanged() const {
   struct stat info {};
   if (::fstat(file_.fd, &info) != 0) return missing(path_, "is not accessible any more", "");
