@@ -267,7 +267,7 @@ Status check_link(const std::string& text) {
   return error;
 }
 
-// What only those that train have is refused of a reducer.
+// Refuses options of training agents for an agent with the role reducer.
 Result<std::vector<Device>> devices_of(const Flags& flags) {
   if (flags.role == "trainer") return probe_devices(flags.devices, default_nvml_library());
   const std::pair<const char*, bool> given[] = {{"--devices", flags.devices != "auto"},
@@ -355,7 +355,7 @@ int threads_per_trainer(int wanted, std::size_t devices) {
                          std::max(1, static_cast<int>(devices)));
 }
 
-// What the relay's address is made of: what is said of it, else where peers dial this host.
+// The address of the relay: --relay-advertise, else the address at which peers dial this host.
 Result<std::string> relay_address(const Flags& flags, const HostPort& bind,
                                   const std::string& host) {
   if (flags.relay_advertise.empty()) return HostPort{host, bind.port}.text();

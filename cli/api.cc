@@ -54,8 +54,7 @@ Result<Json> Api::parsed(const HttpResponse& response, const Locate& locate) con
   return body;
 }
 
-// What an older coordinator does not have it does not find or refuses, an unknown route and an
-// unknown field alike.
+// An older coordinator answers an unknown route with 404, and refuses an unknown field.
 Error Api::with_versions(Error error) const {
   const bool may_be_unknown = error.code == Code::kNotFound || error.code == Code::kValidation ||
                               error.code == Code::kInternal;

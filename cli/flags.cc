@@ -45,8 +45,7 @@ void add_up_flags(CLI::App& command, UpOptions& options) {
   command.add_option("--trainer-root", options.trainer_root,
                      "folder with the Python programs of jobs (trainer.kind = \"python\") [none]");
   command.add_option("--python", options.python,
-                     "interpreter that runs these, and code that you upload (job submit --code) "
-                     "[python3]");
+                     "interpreter of these, and of code that you upload [python3]");
   command.add_option("--emulate-link", options.emulated_link,
                      "a slow line for each agent's trainers: up=200mbit,down=200mbit,rtt=80ms");
   command.add_flag("--detach", options.detach, "leave it running; stop it with `shoal down`");

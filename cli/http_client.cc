@@ -68,7 +68,7 @@ Error error_of(CURLcode code, const HttpRequest& request, const char* detail) {
             "is it the gRPC address, which is for agents? give the HTTP address, by default port "
             "7070"};
   }
-  // So ends what comes to the gRPC port, which wants TLS, without it.
+  // The gRPC port ends a connection without TLS like this.
   if (code == CURLE_GOT_NOTHING) {
     return {Code::kUnavailable, origin + " closes the connection without an answer", "--addr",
             "is it the gRPC address, which is for agents? give the HTTP address, by default port "

@@ -51,7 +51,7 @@ Json to_json(const toml::node& node, const std::string& pointer, const std::stri
   return text.str();
 }
 
-// What the library says of the two usual slips names what it was doing, not what to write.
+// For the two usual mistakes, the library's message names what it was doing, not what to write.
 std::string plain_toml_problem(std::string_view description) {
   const auto says = [&](std::string_view part) {
     return description.find(part) != std::string_view::npos;

@@ -154,7 +154,7 @@ class Tree {
     restart->add_option("JOB", again_.job, "name or id")->required();
     restart->add_option("--from", again_.from, "a checkpoint, or another job [JOB's newest]");
     restart->add_flag("--weights-only", again_.weights_only,
-                      "begin at step 0 with its weights; else the job continues it");
+                      "begin at step 0, with the weights alone, instead of continuing");
     take_changes(restart, again_.changes, "name of the new job [that of JOB]");
     take_name(leaf(job, "rm", "remove a job that has ended, with its checkpoints and its history",
                    [this] { return job_rm(common_.context(), name_); }),
@@ -307,7 +307,7 @@ class Tree {
 
   void add_people() {
     CLI::App* login =
-        leaf(&app_, "login", "keep your token for a coordinator, and choose it", [this] {
+        leaf(&app_, "login", "store your token for a coordinator, and use that one", [this] {
           login_.wanted = common_.wanted;
           return cli::login(login_, common_.json);
         });
@@ -373,9 +373,7 @@ class Tree {
     CLI::App* rm = leaf(file, "rm", "remove files; refused for one that is in use",
                         [this] { return file_rm(common_.context(), files_); });
     rm->add_option("SHA256", files_.files, "the files: their SHA-256, or its first digits");
-    rm->add_flag(
-        "--unused", files_.unused,
-        "all your files that nothing uses and that are older than an hour, instead of SHA256");
+    rm->add_flag("--unused", files_.unused, "all your unused files that are older than an hour");
   }
 
   void add_checkpoints() {
@@ -389,7 +387,7 @@ class Tree {
     };
     take_checkpoint(leaf(checkpoint, "pin", "keep it: no rule deletes it",
                          [this] { return checkpoint_pin(common_.context(), name_); }));
-    take_checkpoint(leaf(checkpoint, "unpin", "let the rules decide about it again",
+    take_checkpoint(leaf(checkpoint, "unpin", "end the pin: rules may delete it again",
                          [this] { return checkpoint_unpin(common_.context(), name_); }));
     take_checkpoint(leaf(checkpoint, "rm", "delete it; says what that would break", [this] {
       return checkpoint_rm(common_.context(), name_, force_);
@@ -408,10 +406,10 @@ class Tree {
   }
 
   void add_export(CLI::App* checkpoint) {
-    CLI::App* command = leaf(checkpoint, "export",
-                             "write the parameters: for the Hugging Face libraries, or of a "
-                             "Python program under its own names",
-                             [this] { return checkpoint_export(common_.context(), export_); });
+    CLI::App* command =
+        leaf(checkpoint, "export",
+             "write the parameters for the Hugging Face libraries, or as your program names them",
+             [this] { return checkpoint_export(common_.context(), export_); });
     add_export_flags(*command, export_);
   }
 
@@ -454,8 +452,7 @@ class Tree {
   }
 
   void add_admin() {
-    CLI::App* admin = group(
-        "admin", "show a coordinator's space; back up its files on this host, and check a copy");
+    CLI::App* admin = group("admin", "show a coordinator's space, back up its files, check a copy");
     leaf(admin, "space", "show what takes its space, by kind and by job",
          [this] { return admin_space(common_.context()); });
     CLI::App* backup =
@@ -465,9 +462,10 @@ class Tree {
                        "the coordinator's folder (or SHOAL_COORDINATOR_DATA_DIR) "
                        "[~/.local/share/shoal/coordinator]");
     backup->add_option("--to", backup_.to, "a new folder for the copy")->required();
-    CLI::App* check = leaf(admin, "restore-check",
-                           "check a copy: would a coordinator start on it, is every file whole",
-                           [this] { return admin_restore_check(folder_, common_.json); });
+    CLI::App* check =
+        leaf(admin, "restore-check",
+             "check that every file of a copy is whole, and a coordinator would start",
+             [this] { return admin_restore_check(folder_, common_.json); });
     check->add_option("FOLDER", folder_, "folder of the copy")->required();
   }
 

@@ -115,7 +115,7 @@ Status announce(const Config& config, const std::string& http, const std::string
   return write_address_file(config, http, grpc, loaded);
 }
 
-// Null: nobody is to get events.
+// Null: no webhook is set.
 Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& store) {
   if (config.webhook.empty()) return std::unique_ptr<Webhook>();
   return Webhook::start(

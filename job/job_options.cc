@@ -265,7 +265,7 @@ void check_warmup(const JobOptions& options, FieldChecker& checker) {
 }
 
 void check_beta(double beta, const char* pointer, FieldChecker& checker) {
-  checker.require(beta >= 0 && beta < 1, pointer, "must be from 0 to below 1", beta);
+  checker.require(beta >= 0 && beta < 1, pointer, "must be at least 0 and below 1", beta);
 }
 
 void check_train(const TrainSpec& train, FieldChecker& checker) {
@@ -443,7 +443,7 @@ void check_program(const TrainerSpec& trainer, FieldChecker& checker) {
 
 // Only a program has these.
 void check_no_program(const TrainerSpec& trainer, FieldChecker& checker) {
-  const std::string why = "is of trainer.kind = 'python'; set that, or leave it out, got ";
+  const std::string why = "needs trainer.kind = 'python'; set that, or leave it out, got ";
   if (!trainer.entry.empty()) checker.refuse("/trainer/entry", why + quoted(trainer.entry));
   if (!trainer.code.empty()) checker.refuse("/trainer/code", why + quoted(trainer.code));
 }

@@ -203,7 +203,7 @@ const Refusal kClusterRefusals[] = {
        s.sync.codec = CodecKind::kSparse2, s.sync.topology = Topology::kAuto;
        s.sync.outer = {1, 0}, s.sync.aggregator = Aggregator::kCenteredClip;
      }},
-    {"/sync/feedback", "from 0 to below 1, got 1", [](JobOptions& s) { s.sync.feedback = 1; }},
+    {"/sync/feedback", "at least 0 and below 1, got 1", [](JobOptions& s) { s.sync.feedback = 1; }},
     {"/sync/outer/momentum",
      "set sync.outer.lr = 1 and sync.outer.momentum = 0, or sync.feedback = 0",
      [](JobOptions& s) {
@@ -229,7 +229,7 @@ const Refusal kClusterRefusals[] = {
     {"/sync/overlap_steps", "got -1", [](JobOptions& s) { s.sync.overlap_steps = Steps(-1); }},
     {"/sync/overlap_steps", "must be 0 with swarm.stages",
      [](JobOptions& s) { s.sync.overlap_steps = Steps(1), s.swarm.stages = 2; }},
-    {"/sync/blend", "from 0 to below 1, got 1",
+    {"/sync/blend", "at least 0 and below 1, got 1",
      [](JobOptions& s) { s.sync.blend = 1, s.sync.overlap_steps = Steps(1); }},
     {"/sync/blend", "must be 0 with sync.overlap_steps = 0",
      [](JobOptions& s) { s.sync.blend = 0.5; }},

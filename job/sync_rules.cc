@@ -187,11 +187,11 @@ void check_overlap(const SyncOptions& sync, FieldChecker& checker) {
   const std::int64_t steps = sync.overlap_steps.count();
   const std::int64_t period = sync.every.count() / std::max<std::int64_t>(1, sync.fragments);
   checker.require(steps == 0 || (steps > 0 && steps < period), "/sync/overlap_steps",
-                  "must be from 0 to below sync.every / sync.fragments (" + text_of(period) +
+                  "must be at least 0 and below sync.every / sync.fragments (" + text_of(period) +
                       "): a result is adopted before the next boundary",
                   steps);
-  checker.require(sync.blend >= 0 && sync.blend < 1, "/sync/blend", "must be from 0 to below 1",
-                  sync.blend);
+  checker.require(sync.blend >= 0 && sync.blend < 1, "/sync/blend",
+                  "must be at least 0 and below 1", sync.blend);
 }
 
 void check_quorum(const JobOptions& options, const SyncOptions& sync, FieldChecker& checker) {
@@ -213,7 +213,7 @@ void check_momentum(const SyncOptions& sync, FieldChecker& checker) {
                     momentum);
   }
   checker.require(momentum >= 0 && momentum < 1, "/sync/outer/momentum",
-                  "must be from 0 to below 1", momentum);
+                  "must be at least 0 and below 1", momentum);
   const bool sparse = sync.codec == CodecKind::kSparse2;
   if (!sparse || sync.feedback <= 0 || momentum <= 0) return;
   checker.refuse(
@@ -250,7 +250,7 @@ void check_sync(const JobOptions& options, FieldChecker& checker) {
   check_overlap(sync, checker);
   check_quorum(options, sync, checker);
   const double feedback = options.sync.feedback;  // also where it has no effect
-  checker.require(feedback >= 0 && feedback < 1, "/sync/feedback", "must be from 0 to below 1",
+  checker.require(feedback >= 0 && feedback < 1, "/sync/feedback", "must be at least 0 and below 1",
                   feedback);
   checker.require(options.sync.audit >= 0 && options.sync.audit <= 1, "/sync/audit",
                   "must be from 0 to 1", options.sync.audit);

@@ -1,10 +1,10 @@
-// Trainers that are there without having been started by this daemon, or that lost their stream and
-// come again: what they work on is taken over.
+// Takes over the work of trainers that an earlier start of the daemon left, and of trainers that
+// lost their stream and attach again.
 #include "agent/core/state.h"
 
 namespace shoal::agent {
 
-// Its number stays taken, so that no other process can be meant by it.
+// Its number stays reserved, so that no other process gets it.
 void Agent::State::await(const LeftTrainer& left) {
   const auto slot = static_cast<std::size_t>(left.trainer.slot);
   const std::size_t most =
@@ -43,8 +43,8 @@ void Agent::State::open_gathered_link() {
   if (first && running() && !is_gathering()) open_link();
 }
 
-// Until the first Hello nobody knows better what it shall work on. Loaded, if it was said before,
-// is repeated next.
+// Before the first Hello the trainer is the only one to know what it works on. If it said Loaded
+// before, it repeats that next.
 void Agent::State::adopt(std::int32_t slot, const Assign& held) {
   if (held.device != trainers[static_cast<std::size_t>(slot)].device.index) {
     return kill_trainer(slot, "it works on another device than its own");
@@ -65,7 +65,7 @@ void Agent::State::attached_again(const TrainerAttached& input) {
   const std::int32_t slot = input.trainer.slot;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   trainer.attached = true;
-  trainer.releasing = trainer.unresponsive = false;  // what it holds, it says
+  trainer.releasing = trainer.unresponsive = false;  // the trainer says itself what it holds
   trainer.hears_relays = input.ready.hears_relays;
   if (trainer.state == TrainerState::kStopping) {
     return emit(SendTrainer{trainer_id(slot), StopTrainer{}});

@@ -9,7 +9,7 @@ namespace {
 
 bool is_program(const TrainerSpec& runs) { return runs.kind == TrainerKind::kPython; }
 
-// What will be the same the next time.
+// Whether another try would end the same way.
 bool is_final(Code code) {
   return code == Code::kDataLoss || code == Code::kInvalidArgument ||
          code == Code::kPermissionDenied || code == Code::kResourceExhausted;
@@ -29,8 +29,8 @@ std::optional<std::string> Agent::State::why_not_run_here(const Assign& message)
   return "this agent does not run " + refusal->what + " (start it with " + refusal->option + ")";
 }
 
-// A further trainer whose replica has ended; its slot is used again for the next one. And a job's
-// program, which may still do something of its own.
+// Stops a further trainer whose replica has ended; its slot is used again for the next one. Also
+// stops a job's program, which gets time for what it does after its loop.
 void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];

@@ -10,8 +10,8 @@
 namespace shoal::agent {
 namespace {
 
-// What one replica of this assignment takes of its device. A reducer, of which it is not known yet
-// what part it will own: all values of the stage and their encoding.
+// The memory that one replica of this assignment takes on its device. For a reducer, whose part is
+// not known yet, it is all values of the stage and their encoding.
 Bytes memory_of(const Assign& message, DeviceKind kind) {
   const swarm::CostModel model(message.spec, swarm::cost_options(message.spec));
   const UnitRange units =
@@ -135,8 +135,8 @@ void Agent::State::release(const Release& message) {
   }
 }
 
-// Its compute thread notices between two pieces of work, or never. Until then nothing else is
-// loaded there.
+// The trainer's compute thread notices the release between two pieces of work, or never. Until then
+// nothing else is loaded there.
 void Agent::State::await_release(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (trainer.state != TrainerState::kReady) return;
@@ -180,7 +180,7 @@ void Agent::State::trainer_gave_up(const ReplicaFailed& message) {
   fail_replica(message.replica, message.failure, message.detail);
 }
 
-// Loads that never began.
+// Fails a replica whose load never began.
 void Agent::State::refuse(ReplicaId id, ReplicaFailure failure, std::string detail) {
   remember_released(id);
   say_failed(id, failure, std::move(detail));

@@ -151,11 +151,11 @@ void Agent::State::exited(const TrainerExited& input) {
   if (is_first(input.trainer.slot) || is_taken(input.trainer.slot)) {
     trainer->due = orderly ? now : now + wait(trainer->backoff);
   }
-  if (replaced) return;  // who waits there waits for the next one
+  if (replaced) return;  // replicas that wait for this trainer wait for its next process
   fail_replicas_of(input.trainer.slot, process_name(*trainer) + " " + trainer->last_exit);
 }
 
-// A trainer speaks for its own replicas only; while draining nobody listens any more.
+// A trainer speaks for its own replicas only; while the daemon drains, its messages are dropped.
 void Agent::State::trainer_said(const TrainerSaid& input) {
   const Trainer* trainer = current(input.trainer);
   if (trainer == nullptr || trainer->state != TrainerState::kReady || !running()) return drop();
@@ -206,7 +206,8 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
   std::visit(visitor, input.message);
 }
 
-// What a trainer that was left has refused before was told by the agent that left it.
+// The first counts of an adopted trainer are not added, because the agent that left it reported
+// them.
 void Agent::State::port_refused(std::int32_t slot, const RefusalCounts& counts) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (trainer.refused) port_refusals += counts.since(*trainer.refused);

@@ -50,7 +50,7 @@ void keep_the_newest(const std::string& folder, std::size_t most) {
   for (std::size_t i = most; i < kept.size(); ++i) (void)FileReceiver::discard(kept[i].second);
 }
 
-// The file does not have the SHA-256 of its record: sending it again brings the same bytes.
+// The stored file does not match its record, so sending it again would bring the same bytes.
 Error as_fetched(Error error) {
   if (error.code != Code::kDataLoss) return error;
   error.message = "the file received differs from the stored one: " + error.message;
@@ -228,7 +228,7 @@ void CheckpointWorker::upload(const UploadCheckpoint& effect) {
   };
   job->work = [this, effect](Job& self) {
     const Status sent = do_upload(self, effect);
-    // What came last counts, however soon the line broke after it.
+    // Posts the last progress, even if the line broke right after it.
     post_(CheckpointUploadMoved{effect.part, Bytes(self.done)});
     post_(sent.ok() ? Input(CheckpointUploadDone{effect.part})
                     : Input(CheckpointUploadFailed{effect.part, sent.error()}));

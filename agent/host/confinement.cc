@@ -138,7 +138,7 @@ std::vector<std::string> gpu_devices() {
   return devices;
 }
 
-// What a user keeps for himself.
+// The folders in which users keep private files.
 std::vector<std::string> secrets_of_home() {
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home != '/') return {};

@@ -19,7 +19,7 @@ std::chrono::system_clock::time_point deadline_of(const FileRange& range) {
   return std::chrono::system_clock::now() + kFetchLimit + more;
 }
 
-// What it makes sense to ask again for: everything but a clear refusal.
+// Whether another try makes sense: yes, unless the answer was a clear refusal.
 Error as_error(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::NOT_FOUND:

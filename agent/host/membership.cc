@@ -33,8 +33,8 @@ std::string to_hex(const std::string& bytes) {
 
 std::uint64_t seed_of(const std::string& uid) { return Digester().add(uid).finish().low; }
 
-// What a certificate counts from is a little before it was issued, and would make a short life
-// look long.
+// A certificate is valid from a little before it was issued. Counting from there would make a short
+// life look longer.
 identity::Validity life_of(const identity::Certificate& certificate) {
   const Instant issued = certificate.not_before() + identity::kBackdate;
   return {std::min(issued, certificate.not_after()), certificate.not_after()};
@@ -72,7 +72,7 @@ Result<std::shared_ptr<Membership>> Membership::open(MembershipOptions options) 
   return membership;
 }
 
-// Nothing where it has not joined yet.
+// Empty when this host has not joined yet.
 Status Membership::load() {
   const std::string chain_file = options_.folder + "/machine.pem";
   auto chain = identity::read_private_file(chain_file);

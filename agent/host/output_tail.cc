@@ -61,7 +61,7 @@ void OutputTail::read() {
   if (line_end_ != before) remember();
 }
 
-// What is there at the beginning: somebody may write faster than this reads.
+// Reads up to the size at the beginning, because the process may write faster than this reads.
 void OutputTail::read_at_most(std::int64_t most) {
   std::array<char, 16384> buffer;
   const std::int64_t end = size_of(file_);

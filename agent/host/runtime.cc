@@ -384,7 +384,7 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
   if (!folder.ok()) return folder.error();
   if (options.program_user) {
     if (Status in = (*folder)->let_in(*options.program_user); !in.ok()) return in.error();
-    // No refusal: the agent has other work, and the way can be opened while it runs.
+    // This does not stop the agent: it has other work, and the port can be opened while it runs.
     const Status reach = check_reach((*folder)->path(), *options.program_user);
     if (!reach.ok()) spdlog::warn("uploaded code will fail: {}", to_string(reach.error()));
   }

@@ -16,7 +16,7 @@ objects::ClientOptions options_of(const objects::Reach& reach, const objects::Pa
   return {.reach = reach, .patience = patience, .user_agent = "shoal-agent"};
 }
 
-// What a server may answer otherwise the next time; a refused address it will not.
+// Whether a server may answer differently next time. A refused address stays refused.
 bool may_pass(Code code) {
   return code == Code::kDeadlineExceeded || code == Code::kCancelled ||
          code == Code::kResourceExhausted;

@@ -34,7 +34,8 @@ std::string shell_word(const std::string& text) {
   return quoted + "'";
 }
 
-// How large the model of a program is, it says itself; [model] describes it where it is cut.
+// A program knows the size of its model itself; [model] describes it only when it is cut into
+// stages.
 bool size_is_known(const Json& dry_run) {
   return text_at(dry_run, "spec/trainer/kind") != "python" ||
          number_at(dry_run, "spec/swarm/stages") > 1;

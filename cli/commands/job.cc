@@ -19,7 +19,7 @@ std::string loss_cell(const std::optional<double>& loss) { return loss ? fixed(*
 
 double now_unix_s() { return static_cast<double>(::time(nullptr)); }
 
-// What cannot be asked is left out: the job itself was answered.
+// Leaves out what cannot be requested, because the job itself was answered.
 void show_job(const Context& context, const Json& job) {
   const auto around = ask_around(context.api, job);
   print(job_text(job, around.ok() ? *around : JobAround(), now_unix_s(), terminal().stdout_color));

@@ -39,7 +39,7 @@ std::vector<FieldError> refused_weights(const Transaction& tx, const ModelSpec& 
                  model.init + "'"}};
   }
   const JobRecord* from = tx.state().jobs.find(checkpoint->key.job);
-  if (from == nullptr) return {};  // who loads it compares
+  if (from == nullptr) return {};  // the replica that loads it compares
   const auto found = differences(model, with_derived_fields(from->spec).model);
   if (found.empty()) return {};
   return {{"/model/init", model.init + " holds another model: " + text_of(found) +
@@ -81,7 +81,7 @@ std::string why_name_taken(const Transaction& tx, const JobSpec& spec) {
          to_string(other->phase);
 }
 
-// Why a job that is as it should be cannot be taken beside those that are live.
+// Why a valid job cannot be accepted beside the live jobs; none: it can.
 std::optional<Error> no_place_for(const Transaction& tx, const JobSpec& spec) {
   if (const std::string taken = why_name_taken(tx, spec); !taken.empty()) {
     return Error{Code::kConflict, taken, "/name", "choose another name, or cancel that job first"};
@@ -149,7 +149,8 @@ void say_changed(Transaction& tx, JobId id, const std::string& what) {
   tx.event(Severity::kInfo, event_kind::kJobChanged, {.job = id}, what);
 }
 
-// A replica that trains behind its boundary is ahead of an order that begins there: it is released.
+// Whether a job that is resumed while it pauses can continue at once. With sync.overlap_steps its
+// replicas are ahead of an order that begins at the boundary, so they have to be released.
 bool goes_on_at_once(const JobRecord& job) {
   return job.phase == JobPhase::kFinalizing && !is_trained(job) && !is_to_let_go(job) &&
          job.spec.sync.overlap_steps() == Steps(0);
@@ -166,14 +167,14 @@ std::string short_text(double value) {
 void on_submit(Transaction& tx, const SubmitJob& command) {
   auto fields = refused_fields(tx, command.spec, command.owner);
   if (!fields.empty()) {
-    // All that is to be changed is said at once.
+    // The answer names every field that has to change, the name included.
     const std::string taken = why_name_taken(tx, command.spec);
     if (!taken.empty()) fields.push_back({"/name", taken});
     const Error error{Code::kValidation, "the job is not accepted", fields.front().pointer, ""};
     return tx.reply(command.request, error, std::move(fields));
   }
   const JobSpec spec = with_derived_fields(command.spec);
-  // What stands in the way of a job today says nothing about the job.
+  // A dry run judges the job, not what stands in its way now.
   if (command.dry_run) return tx.reply_plan(command.request, plan_job(tx, spec, command.owner));
   if (auto error = no_place_for(tx, spec)) return tx.reply(command.request, *error);
   tx.reply(command.request, accept(tx, command, spec));

@@ -165,7 +165,7 @@ const HeldReplica* find_held(const Hello& hello, const ReplicaRecord& replica) {
   return held == hello.replicas.end() ? nullptr : &*held;
 }
 
-// It loads, or was to: its agent may not have heard of it.
+// Whether the replica is still loading. Its agent may not even have received the Assign.
 bool on_its_way(const ReplicaRecord& replica) { return replica.held_round < 0; }
 
 void fail_missing(Transaction& tx, const std::vector<ReplicaId>& missing, bool same_process) {
@@ -192,8 +192,8 @@ void say_too_late(Transaction& tx, AgentId agent, const HeldReplica& held) {
                std::to_string(job->epoch));
 }
 
-// The job took it over in a new epoch, or counts on what it joined with, and it may not have heard
-// of that.
+// Tells a returning replica the committed round, if its job took it over in a new epoch or counts
+// on the state that it joined with. The replica may have missed that news.
 void tell_epoch(Transaction& tx, ReplicaId id, const HeldReplica& held) {
   const ReplicaRecord& replica = tx.state().replicas.at(id);
   const JobRecord& job = tx.state().jobs.at(replica.job);
@@ -204,8 +204,8 @@ void tell_epoch(Transaction& tx, ReplicaId id, const HeldReplica& held) {
   tell_to_go_on(tx, id);
 }
 
-// What its host still runs continues with what it holds, whichever process of the agent says so;
-// what that does not know is gone.
+// Replicas that the host still runs continue with what they hold, whichever process of the agent
+// names them. Replicas that the hello does not name are gone.
 void resume(Transaction& tx, AgentId agent, ConnectionId connection, const Hello& hello,
             bool same_process) {
   std::vector<ReplicaId> claimed, keep, missing;
@@ -328,7 +328,7 @@ void end_quarantines(Transaction& tx) {
   for (const AgentId id : over) end_quarantine(tx, id, "its quarantine is over");
 }
 
-// When the process before this one was last known to work.
+// The last time at which the process before this one is known to have worked.
 Instant last_written(const State& state) {
   Instant last;
   for (const auto& [id, job] : state.jobs) last = std::max(last, job.updated_at);

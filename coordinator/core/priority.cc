@@ -15,7 +15,7 @@
 namespace shoal::coordinator {
 namespace {
 
-constexpr Duration kClaimEvery = seconds(1);  // the plan of a pipeline is dear
+constexpr Duration kClaimEvery = seconds(1);  // planning a pipeline is expensive
 constexpr std::size_t kNamedMax = 4;          // jobs in one sentence
 
 const JobRecord& job_of(const State& state, JobId id) { return state.jobs.at(id); }
@@ -49,7 +49,7 @@ std::int64_t fewest_live(const State& state, const JobRecord& job) {
   return *std::min_element(counts.begin(), counts.end());
 }
 
-// Not one that waits for absent replicas: they have their devices.
+// A job that waits for absent replicas lacks none, because those hold their devices.
 bool lacks_devices(const State& state, const JobRecord& job) {
   if (is_to_let_go(job) || state.restoring.contains(job.id) || job.rollback_at.ns != 0) {
     return false;
@@ -64,7 +64,7 @@ bool is_yielded_to(const State& state, JobId id) {
       state.timers, [&](const auto& live) { return job_of(state, live.first).yields_to == id; });
 }
 
-// Its devices will be free without a further word.
+// Whether its devices will become free without a further command.
 bool is_on_its_way_out(const JobRecord& job) {
   return job.phase == JobPhase::kFinalizing || is_to_let_go(job);
 }
@@ -74,8 +74,8 @@ bool would_be_enough(const Transaction& tx, const JobRecord& job, const std::vec
   return decision.reason == PlacementReason::kPlaced && decision.missing == 0;
 }
 
-// What holds devices and may be told to yield to this job, who yields first at the front. What
-// waits for absent replicas is the only one to hold its state.
+// The jobs that hold devices and may be told to yield to this job, the first to yield at the front.
+// A job that waits for absent replicas may not: their state exists nowhere else.
 std::vector<JobId> candidates(const State& state, const JobRecord& job) {
   std::vector<JobId> found;
   for (const auto& [id, timers] : state.timers) {
@@ -89,7 +89,8 @@ std::vector<JobId> candidates(const State& state, const JobRecord& job) {
   return found;
 }
 
-// Without whom the rest is enough, too, stays; the highest of them first.
+// Removes from `yielding` every job without which the others are enough, the highest priority
+// first.
 void spare(const Transaction& tx, const JobRecord& job, const std::vector<JobId>& leaving,
            std::vector<JobId>& yielding) {
   for (std::size_t i = yielding.size(); i-- > 0;) {
@@ -107,7 +108,7 @@ std::optional<std::vector<JobId>> who_must_yield(const Transaction& tx, const Jo
                                                  bool claims) {
   const State& state = tx.state();
   std::vector<JobId> leaving, yielding;
-  if (would_be_enough(tx, job, {})) {  // it is about to be placed; what is for it stays for it
+  if (would_be_enough(tx, job, {})) {  // it is about to be placed, and its claim stays
     return claims ? std::optional(yielding) : std::nullopt;
   }
   for (const auto& [id, timers] : state.timers) {
@@ -143,8 +144,8 @@ void yield_to(Transaction& tx, JobId id, const JobRecord& claimant) {
           "its devices are for " + name_of(claimant));
 }
 
-// Without somebody who is out of reach what is left is not enough. Until that agent is lost it may
-// be back at any moment, and the claim stands.
+// Keeps the claim while only devices of unreachable agents are missing: until such an agent is
+// lost, it may be back at any moment.
 void wait_for_lost_agents(Transaction& tx, JobId id, bool claimed) {
   JobTimers& timers = tx.volatile_state().timers[id];
   if (!claimed || !timers.claim_good_at) return;
@@ -210,7 +211,7 @@ void claim_devices(Transaction& tx, JobId id) {
   JobTimers& timers = tx.volatile_state().timers[id];
   if (!timers.short_since) timers.short_since = tx.now();
   const Instant due = *timers.short_since + tx.options().preempt_after;
-  // After a restart of the coordinator the wait is over for who had claimed before.
+  // A job that had claimed before a restart of the coordinator does not wait again.
   if (tx.now() < due && !is_yielded_to(tx.state(), id)) return tx.schedule_wakeup(id, due);
   if (timers.claimed_at && tx.now() < *timers.claimed_at + kClaimEvery) {
     return tx.schedule_wakeup(id, *timers.claimed_at + kClaimEvery);

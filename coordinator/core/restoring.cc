@@ -407,7 +407,7 @@ void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
   next = std::max(next, id.n + 1);
   tx.event(Severity::kWarning, event_kind::kJobRestored, {.job = id, .agent = agent},
            what + ", named " + held.spec.name +
-               ", which was submitted after the backup that the database is; it continues");
+               ", which was submitted after this backup was made; it continues");
 }
 
 }  // namespace

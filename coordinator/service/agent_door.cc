@@ -19,8 +19,9 @@ std::string certificate_of(const grpc::ServerContextBase& context) {
   return found.empty() ? std::string() : std::string(found.front().data(), found.front().size());
 }
 
-// Called at the end of a handshake, before a byte of HTTP/2. gRPC could refuse by itself, but would
-// tell nobody of it. A machine that was revoked is let through to its call, where it can be told.
+// Called at the end of a handshake, before a byte of HTTP/2. gRPC could refuse by itself, but such
+// a refusal would not be counted. A revoked machine passes, so that its call can answer with the
+// reason.
 class HandshakeVerifier final : public grpc::experimental::ExternalCertificateVerifier {
  public:
   HandshakeVerifier(const Machines& machines, Refusals& refusals)

@@ -115,7 +115,8 @@ struct AgentService::Impl final
     return to_status({Code::kUnavailable, "this coordinator keeps no files", "", ""});
   }
 
-  // The name is the coordinator's to say: the agent gives a number only.
+  // The coordinator makes the name in the certificate; the agent only gives the number of a
+  // replica.
   grpc::Status Certify(grpc::ServerContext* context, const v1::CertifyRequest* request,
                        v1::CertifyAnswer* answer) override {
     const auto caller = options.door->admit(*context);
@@ -173,7 +174,8 @@ struct AgentService::Impl final
     return {};
   }
 
-  // An agent has one session; those before may not have been seen to end yet. Null: few enough.
+  // An agent has one session, but the end of earlier ones may not have been noticed yet. Null:
+  // there are few enough.
   std::shared_ptr<AgentSession> oldest_of(AgentId machine) SHOAL_REQUIRES(mutex) {
     std::shared_ptr<AgentSession> oldest;
     std::size_t count = 0;

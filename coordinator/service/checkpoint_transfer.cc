@@ -18,10 +18,10 @@ Error invalid(std::string message, std::string field) {
   return {.code = Code::kInvalidArgument, .message = std::move(message), .field = std::move(field)};
 }
 
-// Not the fault of who asks: an agent does not count it.
+// Not the fault of the caller, so an agent does not count it as a failure.
 const grpc::Status kBusy{grpc::StatusCode::ABORTED, "too many transfers; try again later"};
 
-// It may have been this agent's until a moment ago: it is told on its stream what to forget.
+// The checkpoint may have been this agent's until a moment ago. Its stream tells it to forget it.
 const grpc::Status kOfAnother{grpc::StatusCode::ABORTED, "the checkpoint belongs to other agents"};
 
 Error unknown(CheckpointId id) {
@@ -346,7 +346,7 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
     if (continues) files = files_for_stage(*record, request->stage());
     if (begins) add_weights(*record, files);
   }
-  // What is there of other files is of no use.
+  // Received bytes of other files are of no use.
   const bool resumes = request->from() > 0 && request->list() == list_digest(files);
   const Bytes from = resumes ? std::min(Bytes(request->from()), total_size(files)) : Bytes();
   v1::CheckpointUpload message;

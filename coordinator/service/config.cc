@@ -142,7 +142,7 @@ Status read_quota(const std::string& text, DeviceQuotas& quotas) {
   const bool whole = failure == std::errc() && end == last && first != last && devices >= 0;
   if (!whole || equals == 0) {
     return refused("--quota", "must be a number of devices, or OWNER=NUMBER, got '" + text + "'",
-                   "for example --quota 8 --quota ada=16; 0 is without limit");
+                   "for example --quota 8 --quota ada=16; 0: no limit");
   }
   if (owner.empty()) {
     quotas.each = devices;
@@ -306,7 +306,8 @@ Status check_store(const std::string& text, const std::string& flag, const Confi
 Status check_stores(const Config& config) {
   const bool none = config.checkpoint_store.empty() && config.data_stores.empty();
   if (none && !config.store_credentials.empty()) {
-    return refused("--store-credentials", "is of no use without --checkpoint-store or --data-store",
+    return refused("--store-credentials",
+                   "has no effect without --checkpoint-store or --data-store",
                    "give one of them, or leave it out");
   }
   for (const std::string& store : config.data_stores) {

@@ -103,7 +103,7 @@ class LogQueryBroker::Stream final : public LogQueryBroker::Reactor {
     {
       const MutexLock guard(mutex_);
       if (message.id() == 0 || message.id() > last_id_) return false;
-      // An answer that came too late has nobody who waits for it.
+      // An answer that came too late is dropped: no request waits for it.
       if (waiting_.empty() || waiting_.front().id != message.id()) return true;
       done = std::move(waiting_.front().done);
       waiting_.pop_front();

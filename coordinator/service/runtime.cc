@@ -145,7 +145,7 @@ void Runtime::apply(const Input& input) {
   stats_.step_seconds_max = std::max(stats_.step_seconds_max, took);
 }
 
-// What people see between two rounds; nothing of it is decided on.
+// What people see between two rounds. No decision depends on it.
 void Runtime::observe(Instant now, const Input& input) {
   if (const auto* gone = std::get_if<AgentHungUp>(&input)) board_->hung_up(gone->connection);
   const auto* said = std::get_if<AgentSaid>(&input);

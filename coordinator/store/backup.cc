@@ -62,7 +62,7 @@ Result<std::unique_ptr<Database>> open_database(const std::string& folder,
   return Database::open(folder + kDatabase, OpenMode::kReadOnly, Durability::kFull);
 }
 
-// What is stored, as this database says.
+// The checkpoints that this database names as stored.
 Result<Checkpoints> stored_checkpoints(Database& database) {
   auto rows = database.prepare("SELECT id, parts FROM checkpoints WHERE state = 'stored'");
   if (!rows) return rows.error();

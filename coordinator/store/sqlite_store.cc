@@ -306,7 +306,8 @@ void SqliteStore::commit(std::vector<Batch> group) {
   }
 }
 
-// What fails here is told by the next write that fails, which is final; this is tried again later.
+// A failure here is only retried later. If the database is damaged, the next write fails, which is
+// final.
 void SqliteStore::thin_history() {
   if (!failure_.ok()) return;
   const Result<bool> more = history_.step();

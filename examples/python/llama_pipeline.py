@@ -1,5 +1,5 @@
 """A Llama of Hugging Face, cut by its blocks into the stages of a pipeline. Needs `transformers`.
-The job's [model] says its sizes; its parameters have the names of LlamaForCausalLM."""
+The job's [model] gives its sizes; its parameters have the names of LlamaForCausalLM."""
 
 import pipeline
 import shoal

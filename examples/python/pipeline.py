@@ -1,5 +1,5 @@
-"""A small Llama on the bytes of a text, its layers cut into the stages of a pipeline. What the job
-says of the model in [model] is what is built here, so that the planner knows its size."""
+"""A small Llama on the bytes of a text, its layers cut into the stages of a pipeline. The program
+builds the model that the job describes in [model], so that the planner knows its size."""
 
 import shoal
 
@@ -63,7 +63,7 @@ def llama(sizes):
 
 
 def texts_of(path, context):
-    """What is trained on, and the tenth of it that is held out."""
+    """The training data, and the tenth of it that is held out."""
     with open(path, "rb") as file:
         text = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
     held_out = len(text) // 10

@@ -40,7 +40,7 @@ class GPT(torch.nn.Module):
 
 
 class Windows(torch.utils.data.Dataset):
-    """Windows of CONTEXT bytes, and what follows each byte."""
+    """Windows of CONTEXT bytes, each with the byte that follows as its target."""
 
     def __init__(self, text):
         self.text = text

@@ -1,4 +1,4 @@
-"""A small GPT on the bytes of a text, under Shoal: plain.py with the lines changed that it takes."""
+"""A small GPT on the bytes of a text, trained under Shoal: plain.py with a few changed lines."""
 
 import shoal
 
@@ -40,7 +40,7 @@ class GPT(torch.nn.Module):
 
 
 class Windows(torch.utils.data.Dataset):
-    """Windows of CONTEXT bytes, and what follows each byte."""
+    """Windows of CONTEXT bytes, each with the byte that follows as its target."""
 
     def __init__(self, text):
         self.text = text

@@ -1,4 +1,4 @@
-"""The C interface of a replica (python/abi/shoal_replica.h) through ctypes. No torch here."""
+"""The C interface of a replica (python/abi/shoal_replica.h) through ctypes. Does not need torch."""
 
 import ctypes
 import os

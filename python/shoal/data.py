@@ -65,7 +65,7 @@ def item_of(sequence, length, seed):
 
 
 def part_of(count, part):
-    """Which of a batch's `count` items are part `part`, (i, n), of n equal ones."""
+    """The items of a batch of `count` that belong to `part`, (i, n): the i-th of n equal parts."""
     index, parts = part
     if not 0 <= index < parts:
         raise Error(f"part {index} of {parts}: must be one of 0 to {parts - 1}")
@@ -142,7 +142,7 @@ def _add(digest, item):
 
 
 def digest_of(dataset):
-    """Of the length and a few items, evenly spaced: whether two hosts read the same data."""
+    """A digest of the length and a few evenly spaced items, to compare the data of two hosts."""
     if isinstance(dataset, Sequences):
         return dataset.digest()
     digest = Digest()

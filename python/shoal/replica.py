@@ -97,7 +97,7 @@ class Replica:
         torch.manual_seed(seed)
 
     def diloco(self, model, optimizer):
-        """The model as it is now is the job's beginning; only what requires gradients travels."""
+        """Begins a run from the model as it is now. Only parameters that require gradients are sent."""
         if self.stages > 1:
             raise Error(f"the job has {self.stages} stages (swarm.stages): call replica.pipeline(), "
                         "or set it to 1")

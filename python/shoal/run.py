@@ -16,7 +16,7 @@ OutOfMemory = getattr(torch.cuda, "OutOfMemoryError", MemoryError)
 
 
 def failure_of(problem):
-    """What the agent is told of an exception."""
+    """The text of an exception for the agent."""
     if isinstance(problem, OutOfMemory):
         return _library.OUT_OF_MEMORY
     return getattr(problem, "failure", _library.FAILED)
@@ -137,7 +137,7 @@ class Run(Work):
             yield moved(batch, self._replica.device)
 
     def step(self, loss):
-        """The optimizer has taken its step on the batch, whose mean loss this is. Returns at once."""
+        """Call it after the optimizer's step, with the mean loss of the batch. Returns at once."""
         if not self._in_step:
             raise Error("run.step(loss) was called twice for one batch, or outside of the loop over "
                         "run.batches()")

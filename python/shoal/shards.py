@@ -57,7 +57,7 @@ def place_of(name, parameter, rank):
 
 
 def whole_model(model):
-    """The user's own model beneath DistributedDataParallel and torch.compile."""
+    """The user's own model inside DistributedDataParallel and torch.compile."""
     while True:
         if isinstance(model, torch.nn.parallel.DistributedDataParallel):
             model = model.module

@@ -67,7 +67,7 @@ void OuterLoop::note(const Status& status) {
   if (status_) status_ = status;
 }
 
-// Where each inner step is a round the state moves all the time: what was said stands.
+// When each inner step is a round, the state changes all the time, so the earlier report stands.
 bool OuterLoop::memory_is_intact() const {
   return !algorithm_->rests() || digests_of(*state_) == digests_;
 }
@@ -113,7 +113,7 @@ void OuterLoop::boundary(RoundReport& report, bool goes_on) {
   });
 }
 
-// The norm of what is sent; 0 where nothing would be accepted.
+// The norm of what is sent; 0 when nothing of it would be accepted.
 double OuterLoop::encode_contribution() {
   if (!feedback_) feedback_.emplace(contribution().size(), spec_.sync.feedback());
   at_boundary_ = feedback_->encode(contribution());
@@ -254,8 +254,8 @@ OuterLoop::Committed OuterLoop::commit(const CommitRound& commit, bool goes_on) 
   return committed;
 }
 
-// What the step begins with, read since its round was trained: memory may have changed since it was
-// said.
+// The digests of the state that the step begins with, read after the round was trained, because
+// memory may have changed since the last report.
 Applied OuterLoop::before_step(const CommitRound& commit) {
   if (!base_) read_base();
   const StateDigests base = std::exchange(base_, std::nullopt).value_or(digests_);
@@ -273,7 +273,7 @@ Applied OuterLoop::before_step(const CommitRound& commit) {
 void OuterLoop::adopt_average(const CommitRound& commit, CommitOutcome outcome, bool goes_on) {
   keep_unsent();
   if (state_.use_count() > 1) state_ = std::make_shared<OuterState>(*state_);  // somebody reads it
-  // Nothing of this replica is being averaged: the room of its contribution is free.
+  // No value of this replica is being averaged, so the memory of its contribution is free.
   if (outcome == CommitOutcome::kKept) {
     algorithm_->contribution(local_, *state_, whole_, vectors_->contribution());
   }
@@ -320,7 +320,7 @@ void OuterLoop::learn_average(const CommitRound& commit) {
                     contribution(), vectors_->average_memory());
 }
 
-// A replica without a part in the result has nothing of its own that counts, unless it is kept.
+// A replica without a part in the result drops its own progress, unless the round keeps it.
 void OuterLoop::settle_local(CommitOutcome outcome, bool goes_on) {
   if (outcome == CommitOutcome::kKept) return move_with_anchor();
   count_tokens_behind();
@@ -336,7 +336,7 @@ void OuterLoop::move_with_anchor() {
   local_.write_parameters(values);
 }
 
-// Its group gave up. The anchor is still the one that it was, of the next round now.
+// Its group gave up: the anchor does not change, and is now that of the next round.
 void OuterLoop::stay(bool counts) {
   if (!counts) local_.write_parameters(state_->anchor);
 }

@@ -11,7 +11,7 @@
 
 namespace shoal::replica {
 
-// Whole pages only: beside the first and the last value lie other people's.
+// Whole pages only, because the first and the last page also hold other data.
 void forget_values(std::span<float> values) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto first = reinterpret_cast<std::uintptr_t>(values.data());

@@ -16,7 +16,7 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What was trained after `part`, which is the beginning of `all`.
+// The training in `all` after its beginning `part`.
 Trained beyond(const Trained& all, const Trained& part) {
   Trained rest;
   rest.steps = all.steps - part.steps;
@@ -46,12 +46,13 @@ MaybeFailure LocalTraining::open(const OpenRound& round) {
   context_.compute.will_train(round.leases);
   cursor_.open(round);
   speed_.go_on(Clock::now());
-  // After an abort that waits what there is stands.
+  // After an abort without further steps, the contribution stays as it is.
   if (cursor_.next() == outer_opt::StepCursor::Next::kBoundary) reach_boundary();
   return std::nullopt;
 }
 
-// Alone there is nobody to agree with: the next boundary is the one between two inner steps.
+// A replica that trains alone needs no agreement: the next boundary is after the current inner
+// step.
 void LocalTraining::stop(outer_opt::StopAt) {
   cursor_.stop();
   if (cursor_.next() == outer_opt::StepCursor::Next::kAdopt) {
@@ -201,7 +202,7 @@ void LocalTraining::say_progress(const StepResult& step) {
   context_.say(*newest_);
 }
 
-// At a boundary, after which there may be no step for long: what was logged before it is not late.
+// Sends logged values at a boundary, because the next step may be long after it.
 void LocalTraining::say_logged() {
   if (!newest_ || logged_.empty()) return;
   newest_->logged = std::exchange(logged_, {});

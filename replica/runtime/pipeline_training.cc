@@ -68,7 +68,7 @@ MaybeFailure PipelineTraining::open(const OpenRound& round) {
   return std::nullopt;
 }
 
-// Closing together is the routers' word; the other stages hear it from them.
+// Only routers decide to close a round together; the other stages hear it from them.
 void PipelineTraining::stop(outer_opt::StopAt at) {
   if (at == outer_opt::StopAt::kAtOnce) return runtime_->stop();
   if (is_router()) runtime_->close();

@@ -31,7 +31,7 @@ Replica::CutMoments Replica::moments_at(const RoundKey& key) const {
   return wanted ? read_moments(key) : CutMoments{key, 0, {}, {}};
 }
 
-// Behind its boundary it has trained on since, unless it has no part in the result.
+// The replica has trained beyond its boundary since, unless it has no part in the result.
 void Replica::come_to_cut(const RoundKey& key) {
   const bool noted = next_cut_ && next_cut_->key == key && loop_->contributed();
   cut_moments_.reset();  // before there are new ones
@@ -40,7 +40,7 @@ void Replica::come_to_cut(const RoundKey& key) {
   next_cut_.reset();
 }
 
-// A checkpoint that reloads to other digests than its record names is found out when it is needed.
+// A checkpoint with other digests than its record names is only detected when it is loaded.
 MaybeFailure Replica::check_memory() const {
   if (loop_->memory_is_intact()) return std::nullopt;
   return Failure{ReplicaFailure::kDigestMismatch,

@@ -18,8 +18,8 @@ Failure checkpoint_failure(const Error& error) {
   return {damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kInternal, to_string(error)};
 }
 
-// A joiner that has followed the rounds holds another one than was announced: its stage knows what
-// that ought to be.
+// A joiner that followed the rounds holds a newer round than was announced; its stage compares the
+// digests.
 MaybeFailure check_digests(const StateSource& source, const RoundKey& held,
                            const StateDigests& digests) {
   if (held != source.key) return std::nullopt;
@@ -180,7 +180,7 @@ void Replica::assigned_again(const Assign& assign) {
   if (joining_->level) go_on_joining();  // level again, it says so
 }
 
-// The first command says that the job counts on what it holds.
+// The first command of a round tells the replica that it takes part.
 MaybeFailure Replica::enter() {
   if (!joining_ || !joining_->level) return std::nullopt;
   RoundKey held = command_.assign.source.key;

@@ -25,7 +25,7 @@ std::optional<outer_opt::ReduceError> Replica::fetch_momentum(const ReducePlan& 
   return std::nullopt;
 }
 
-// A command for another checkpoint, or the same one said again, replaces what is under way.
+// A command for another checkpoint, or a repeated command, replaces the running one.
 void Replica::start_gathering(const WriteCheckpointTo& command) {
   gatherer_.stop();
   gathering_.reset();

@@ -30,8 +30,7 @@ void FaultInjector::strike_coordinator_host(Fault fault) {
   if (fault == Fault::kTornWrite) return tear_write(200);
   if (fault == Fault::kFailedFsync) return coordinator.store().fail_next_fsync();  // counted there
   if (fault == Fault::kFullDisk) {
-    return coordinator.store().fill_until(sim_.now() +
-                                          some(seconds(5), seconds(40)));  // counted there
+    return coordinator.store().fill_until(sim_.now() + some(seconds(5), seconds(40)));  // as above
   }
   if (fault != Fault::kClockJump) return restore(fault);
   const Duration ahead = some(seconds(-3600), seconds(3600));

@@ -139,7 +139,7 @@ bool GroupLeader::send_shares(Steps step, const std::vector<swarm::GroupShare>& 
 
 // ---- what members say
 
-// None: it belongs to a step that is void, and is dropped.
+// None: the message belongs to a void step, and is dropped.
 Result<std::optional<GroupHeader>> GroupLeader::next_of(int rank, GroupMessageKind kind, Steps step,
                                                         Duration limit) {
   const auto header = socket(rank).receive(limit);
@@ -206,8 +206,8 @@ bool GroupLeader::tell_all(const GroupHeader& header, const GroupPieces& payload
   return replica_group_.generation() == header.generation;
 }
 
-// After the own end of what kGroup or kAdd began: whether all have it. If somebody is lost the next
-// generation tries again; if nobody is, the library has failed.
+// After the leader's own part of kGroup or kAdd: whether all members have finished theirs. If a
+// member is lost, the next generation tries again; if none is, the library has failed.
 bool GroupLeader::everybody_has(const Status& own, GroupMessageKind kind, Steps step) {
   const std::int32_t generation = replica_group_.generation();
   if (own && hear(kind, step, true)) return true;

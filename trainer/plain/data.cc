@@ -115,7 +115,7 @@ Result<std::unique_ptr<Dataset>> Dataset::open(const JobSpec& spec, const data::
     return std::unique_ptr<Dataset>(std::move(file).value());
   }
   if (!read) {
-    return Error{Code::kNotFound, "there is no agent to read datasets of", "data.dataset",
+    return Error{Code::kNotFound, "no agent gives this program datasets", "data.dataset",
                  "give this program a file with data.train"};
   }
   auto tokens = data::StoredTokens::open(spec, read);
@@ -158,11 +158,12 @@ FileDataset::FileDataset(const JobSpec& spec, const File& file, std::int64_t tok
 
 FileDataset::~FileDataset() { unmap(file_); }
 
-// A page of the mapping that is gone ends the process; a page that is another one would be
-// trained on in silence. Between this look and the read a file may still be cut: then it ends.
+// Reading a page beyond the end of a truncated file would end the process, and changed pages would
+// be trained on unnoticed. A file may still be truncated between this check and the read; then the
+// process ends.
 Status FileDataset::check_unchanged() const {
   struct stat info {};
-  if (::fstat(file_.fd, &info) != 0) return missing(path_, "cannot be looked at any more", "");
+  if (::fstat(file_.fd, &info) != 0) return missing(path_, "is not accessible any more", "");
   const auto size = static_cast<std::int64_t>(file_.bytes.size());
   if (info.st_size < size) {
     return missing(path_,

@@ -31,7 +31,7 @@ std::string sentence(const State& state, const StoredCheckpoint& facts, Checkpoi
     case CheckpointNeed::kNewestCut:
       return "job " + job + " has not ended, and this is the newest state that it could go back to";
     case CheckpointNeed::kBase:
-      return "not ended, and begun from its weights: " + list_of_jobs(state, facts.begun);
+      return "unfinished jobs began from its weights: " + list_of_jobs(state, facts.begun);
     case CheckpointNeed::kLoading:
       return "a replica loads it now";
     case CheckpointNeed::kResult:

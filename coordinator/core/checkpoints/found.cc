@@ -49,7 +49,7 @@ void tell(Transaction& tx, const CheckpointRecord& found, const std::string& out
   tx.event(Severity::kWarning, event_kind::kCheckpointStored,
            {.job = found.key.job, .round = found.key.round},
            to_string(found.id) + " of round " + std::to_string(found.key.round) +
-               " was stored after the backup that the database is; " + outcome);
+               " was stored after this backup was made; " + outcome);
 }
 
 void take_over(Transaction& tx, const CheckpointRecord& found) {

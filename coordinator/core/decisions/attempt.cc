@@ -79,8 +79,8 @@ std::optional<ReplicaId> most_complained(const AttemptInput& input) {
   return worst;
 }
 
-// A member that still speaks may be blamed for somebody else's trouble; it goes only when that
-// repeats.
+// A member that still speaks may be blamed for the trouble of another one, so it is excluded only
+// at the second complaint.
 bool must_go(const AttemptInput& input, ReplicaId replica) {
   for (const auto& member : input.members) {
     if (member.replica == replica && (member.vote || member.failed)) return input.attempt > 1;

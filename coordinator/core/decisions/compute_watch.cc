@@ -4,7 +4,7 @@
 
 namespace shoal::coordinator {
 
-// The longest pause counts at once and is forgotten slowly: by half after three words.
+// The longest pause counts at once and is forgotten slowly: by half after three reports.
 void ComputeWatch::said(Instant now, bool works) {
   if (works && works_ && word_) {
     const Duration pause = now - *word_;

@@ -59,8 +59,8 @@ std::vector<DataLease> lease(DataLedger ledger, std::int64_t count, std::size_t 
 
 namespace {
 
-// The run of `returned` that this replica takes next: where it ended, else the first that nobody
-// waits for. None: all others do.
+// The run of `returned` that this replica takes next: the one that continues its last lease, else
+// the first that no other replica waits for. None: other replicas wait for all of them.
 std::optional<DataLease> run_for(const std::vector<DataLease>& returned, const LeasePlace& place) {
   std::optional<DataLease> orphan;
   for (const DataLease& run : returned) {

@@ -1,5 +1,5 @@
-// A cut that is given is filled device by device (swarm::joiner_stage); one that is still to be
-// made is the planner's (swarm::plan_stages).
+// An existing cut is filled device by device (swarm::joiner_stage). When there is none, the planner
+// makes it (swarm::plan_stages).
 #include "coordinator/core/decisions/placement.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ double speed_of(double gflops, double mean) {
   return gflops * kFlopsPerGflop;
 }
 
-// The speed to plan with: an agent that is often away is worth less than a steady one.
+// The speed to plan with: an agent that is often disconnected is worth less than a steady one.
 template <typename Holder>
 double steady_speed(const Holder& device, double mean) {
   return speed_of(device.gflops, mean) * device.availability;
@@ -135,7 +135,7 @@ Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostMod
 
 // ---- a device for several stages
 
-// Speed of a replica whose device gave the same to each of `more` others.
+// The speed of a replica that shares its device equally with `more` others.
 double speed_beside(const FreeDevice& device, double mean, std::size_t more) {
   return steady_speed(device, mean) / static_cast<double>(more + 1);
 }
@@ -296,7 +296,8 @@ PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostMo
 
 std::string readable(Bytes bytes) { return size_text(static_cast<double>(bytes.count())); }
 
-// The live replicas of the view, with what their devices give to each; `gflops` is of each of them.
+// Adds the live replicas to the view, with the share of its device that each one gets. `gflops` has
+// one entry per replica.
 void add_replicas(const PlacementInput& input, const std::vector<double>& gflops,
                   swarm::RebalanceView& view) {
   std::vector<std::pair<AgentId, std::int32_t>> devices;

@@ -17,7 +17,7 @@ std::optional<Instant> reported_at(const QuorumInput& input, std::size_t count, 
   return reports[count - 1];
 }
 
-// When a round is frozen for which some reports are enough; none while there are fewer.
+// When an asynchronous round is frozen: a moment after enough reports. None while there are fewer.
 std::optional<Instant> enough_since(const QuorumInput& input, const Options& options) {
   if (input.enough == 0) return std::nullopt;
   const auto at = reported_at(input, static_cast<std::size_t>(input.enough), true);
@@ -25,9 +25,9 @@ std::optional<Instant> enough_since(const QuorumInput& input, const Options& opt
   return *at + seconds_f((*at - input.opened_at).seconds() * options.quorum_grace);
 }
 
-// All that is waited for is there: freeze, unless replicas are too few or a joiner is given its
-// short grace. The half that reported first waits no longer than that for joiners: where others
-// were late, it is over.
+// All awaited reports are there: freeze, unless replicas are too few or a joiner has its short
+// grace. The grace counts from the moment when half have reported, so after late reports it is
+// over.
 QuorumDecision ready(const QuorumInput& input, const Options& options, QuorumReason reason,
                      QuorumDecision decision) {
   if (input.in_sync < input.min_replicas) {
@@ -51,7 +51,8 @@ void schedule_wakeup(QuorumDecision& decision, Instant at) {
   decision.wakeup_at = std::min(at, decision.wakeup_at.value_or(at));
 }
 
-// Half have reported: the others are asked after a grace, and have their own patience then.
+// Half have reported. The others are told to report after a grace, and then have their own time
+// limit.
 QuorumDecision judge_stragglers(const QuorumInput& input, const Options& options, Instant half,
                                 QuorumDecision decision) {
   Instant came_last;  // of the silent ones
@@ -100,7 +101,7 @@ Hung find_hung(const QuorumInput& input, const Options& options) {
   return hung;
 }
 
-// What the reports say, regardless of who hangs.
+// Judges the reports alone, regardless of replicas that hang.
 QuorumDecision judge_reports(const QuorumInput& input, const Options& options) {
   QuorumDecision decision;
   decision.trainers = static_cast<std::int64_t>(input.trainers.size());

@@ -14,7 +14,8 @@ bool goes_before(const StoredCheckpoint& a, const StoredCheckpoint& b) {
   return rank(a) < rank(b);
 }
 
-// Due by the age of the end of its job; none: that never ends, or ages make no difference.
+// When --keep-ended deletes it, counted from the end of its job. None: the job has not ended, or
+// the limit is 0.
 std::optional<Instant> due_at(const StoredCheckpoint& checkpoint, Duration keep_ended) {
   if (!checkpoint.ended_at || keep_ended.ns == 0) return std::nullopt;
   return *checkpoint.ended_at + keep_ended;

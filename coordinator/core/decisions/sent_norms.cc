@@ -34,7 +34,8 @@ Belief of_parts(const SentNormsInput& input, ReplicaId member, const std::vector
                 double limit, double& sum) {
   for (const Word& word : words) sum += word.squares;
   if (sum <= limit) return Belief::kSound;
-  double without = 0;  // summed again: what is left of a sum after the largest is taken out is not
+  // Summed again, because subtracting the largest term from the sum would lose precision.
+  double without = 0;
   for (const Word& word : words) {
     if (&word != &loudest(words)) without += word.squares;
   }

@@ -58,8 +58,8 @@ bool is_loading(const ReplicaRecord& replica) {
   return replica.state == ReplicaState::kAssigned || replica.state == ReplicaState::kLoading;
 }
 
-// Others of its stage that would continue: in-sync ones for one that trains, live ones for one that
-// loads.
+// How many other replicas of its stage would continue: in-sync ones if this replica trains, live
+// ones if it loads.
 std::int64_t others_of_stage(const State& state, const ReplicaRecord& leaving) {
   const auto ids = is_loading(leaving) ? live_replicas(state, leaving.job)
                                        : in_sync_replicas(state, state.jobs.at(leaving.job));
@@ -75,7 +75,8 @@ bool may_go(const Transaction& tx, const ReplicaRecord& replica) {
              std::max<std::int64_t>(1, job.spec.swarm.min_replicas);
 }
 
-// The operator wants it to leave, and what it trains does not count before it has reported.
+// Whether the replica must report before it leaves, because what it trained would not count
+// otherwise.
 bool owes_a_report(const State& state, const ReplicaRecord& replica) {
   const JobRecord& job = state.jobs.at(replica.job);
   const ContributionRecord* known =
@@ -122,7 +123,7 @@ void on_command_agent(Transaction& tx, const CommandAgent& command) {
       break;
     case AgentVerb::kForget:
     case AgentVerb::kRevoked:
-      break;  // above: they are for agents that are gone, too
+      break;  // handled above, because they also apply to agents that are gone
   }
   tx.reply(command.request, JobId());
 }

@@ -20,7 +20,8 @@ bool is_of(const State& state, const std::vector<ReplicaId>& replicas, AgentId a
                              [&](ReplicaId id) { return state.replicas.at(id).agent == agent; });
 }
 
-// A stage of this job that nobody within reach holds, and this agent may.
+// A stage of this job that no reachable replica holds, but this agent may. None: there is no such
+// stage.
 std::optional<StageIndex> held_alone(const State& state, const JobRecord& job, AgentId agent) {
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     const bool within_reach = !in_sync_replicas(state, job, stage).empty() ||

@@ -43,7 +43,8 @@ std::vector<PeerAddress> holders(const State& state, const ReplicaRecord& joiner
   return found;
 }
 
-// A stalled job has nobody who averages: its frozen round waits for replicas, this one maybe.
+// Whether the next round is frozen already. In a stalled job that does not matter: no replica
+// averages, and the frozen round may wait for this joiner.
 bool is_too_late(const State& state, const JobRecord& job) {
   const RoundRecord* next = current_round(state, job);
   return next != nullptr && next->state != RoundState::kOpen && job.phase != JobPhase::kStalled;
@@ -91,7 +92,7 @@ bool may_enter(Transaction& tx, const Loaded& loaded) {
   const ReplicaRecord joiner = tx.state().replicas.at(loaded.replica);
   const JobRecord& job = tx.state().jobs.at(joiner.job);
   if (!joins(joiner)) return true;
-  tx.volatile_state().loads[joiner.id].at = tx.now();  // it is not what is waited for
+  tx.volatile_state().loads[joiner.id].at = tx.now();  // this wait is not its fault
   // The agent keeps the commit record of the round that it was told, so no other is taken.
   const bool newest = loaded.key.round == job.committed_round;
   if (!newest || loaded.key != joiner.source.key) {
@@ -105,7 +106,7 @@ bool may_enter(Transaction& tx, const Loaded& loaded) {
   return false;
 }
 
-// Without a committed digest it would be one word against another.
+// Needs a committed digest: without it, one source's word would stand against another's.
 void name_refused_sources(Transaction& tx, const Loaded& loaded) {
   const ReplicaRecord joiner = tx.state().replicas.at(loaded.replica);
   if (!joins(joiner)) return;

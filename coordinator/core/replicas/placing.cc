@@ -24,7 +24,8 @@ std::vector<Bytes> memory_of(const JobRecord& job) {
   return memory;
 }
 
-// A replica that lives there waits for the decision of its job (coordinator/core/restoring.h).
+// Whether a living replica on this device waits for the decision of its job
+// (coordinator/core/restoring.h).
 bool is_claimed(const State& state, AgentId agent, std::int32_t device) {
   return std::ranges::any_of(state.restoring, [&](const auto& entry) {
     return std::ranges::any_of(entry.second.claims, [&](const Claim& claim) {
@@ -56,8 +57,8 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
   return free;
 }
 
-// What a replica counts that is out of reach: it may never come back, and a device that joins
-// meanwhile must not be sent elsewhere because of it.
+// The weight of a replica whose agent is out of reach. It may never come back, so a joining device
+// must not be sent to another stage because of it.
 constexpr double kOutOfReach = 0.01;
 
 PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica) {
@@ -103,7 +104,7 @@ PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
   return decide_placement(input);
 }
 
-// By all jobs of an owner; a device that holds several stages counts once.
+// The devices that all jobs of an owner hold. A device with several stages counts once.
 std::int64_t devices_held_by(const State& state, const std::string& owner,
                              const std::vector<JobId>& gone) {
   std::vector<std::pair<AgentId, std::int32_t>> held;
@@ -136,7 +137,7 @@ void carry_out(Transaction& tx, const swarm::Move& move) {
                 " (" + to_string(move.reason) + ")");
 }
 
-// Its device serves its other stages better without it.
+// Ends the replica that decide_unsharing() names: its device serves its other stages better then.
 void end_sharing(Transaction& tx, const JobRecord& job) {
   const auto ended = decide_unsharing(placement_input(tx, job));
   if (!ended) return;

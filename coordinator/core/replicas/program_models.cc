@@ -18,8 +18,8 @@ struct Told {
   Tensors tensors;
 };
 
-// The one that the others of its stage are measured by: a replica that holds the job's state or,
-// before there is any, the first that has said something.
+// The list of tensors that this replica is compared with. It is that of a replica of the stage that
+// holds the job's state; before any does, it is the first list that was heard.
 std::optional<Told> measure_of(const State& state, const ReplicaRecord& replica) {
   const JobRecord& job = state.jobs.at(replica.job);
   const std::vector<ReplicaId> holders = in_sync_replicas(state, job, replica.stage);

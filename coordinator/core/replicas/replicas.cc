@@ -78,7 +78,8 @@ bool will_fail_again(ReplicaFailure failure) {
 
 // Null when the loaded state is the one the job wants now; else why not.
 const char* unwanted(const JobRecord& job, const Loaded& loaded) {
-  if (loaded.key.job != job.id || loaded.key.epoch != job.epoch) return "it is of a past epoch";
+  if (loaded.key.job != job.id || loaded.key.epoch != job.epoch)
+    return "it belongs to a past epoch";
   if (loaded.key.round != job.committed_round) return "a newer round was committed meanwhile";
   const auto fragments = static_cast<std::int64_t>(loaded.fragments.size());
   if (job.spec.sync.fragments() > 1 && fragments != job.spec.sync.fragments())
@@ -111,8 +112,9 @@ bool reads_weights(const JobRecord& job, const ReplicaRecord& replica) {
 std::string why_others(const State& state, const ReplicaRecord& replica, const Loaded& loaded) {
   const JobRecord& job = state.jobs.at(replica.job);
   if (reads_weights(job, replica)) {
-    return ": the folder at model.init is another one than where the first replica loaded it; put "
-           "the same files on every host";
+    return ": the files at model.init differ from those that the first replica loaded; put the "
+           "same "
+           "files on every host";
   }
   if (job.spec.trainer.kind != TrainerKind::kPython) return "";
   return why_other_values(state, replica, loaded.value_count);

@@ -69,7 +69,7 @@ void refuse(Transaction& tx, const ReplicaRecord& replica, const std::string& wh
   fail_replica(tx, replica.id, ReplicaFailure::kTooSlow, why);
 }
 
-// Empty: it may still hold the state one day.
+// Why this load will never end; empty: it may end.
 std::string why_never(const Transaction& tx, const ReplicaRecord& replica, const JoinWatch& watch) {
   const JoinShare measured = watch.share();
   if (measured.pace == JoinPace::kNever) {

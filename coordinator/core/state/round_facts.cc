@@ -188,7 +188,7 @@ CommitRecord commit_record(const State& state, const JobRecord& job) {
     give_back({record.next_sequence, record.returned},
               state.contributions.at({open, replica}).leases);
   }
-  // One cut, one ledger, however much was leased since.
+  // The same cut gives the same ledger, however much was leased since.
   if (!record.returned.empty() &&
       record.returned.back().first + record.returned.back().count == record.next_sequence) {
     record.next_sequence = record.returned.back().first;

@@ -117,8 +117,8 @@ bool holds_nothing(JobPhase phase) {
   return is_terminal(phase) || phase == JobPhase::kPaused || phase == JobPhase::kQueued;
 }
 
-// A job that continues another one counts its rounds, whose last one may have been a short one, and
-// whose lengths may have been others.
+// A job that continues another one also counts the earlier job's rounds. The last of those may have
+// been short, and their length may have been another one.
 std::int64_t rounds_in_all(const JobRecord& job) {
   const std::int64_t whole = round_count(job.spec);
   if (whole == 0 || job.begun_step == Steps()) return whole;
@@ -299,8 +299,8 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
   return sum;
 }
 
-// For a pipeline it depends on how many replicas each stage had in each round, which is not known
-// here. What the job had behind it when it began was sent by another one.
+// Unknown for a pipeline: it depends on the number of replicas of each stage in each round. The
+// steps that the job began with are left out, because another job sent their bytes.
 std::optional<std::int64_t> bytes_of_data_parallel(const JobRecord& job) {
   const bool continues = !job.spec.train.continue_from.empty();
   const bool unknown = continues && job.begun_step == Steps();  // stored by an older version

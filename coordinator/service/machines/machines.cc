@@ -49,7 +49,8 @@ Result<identity::Authority> take_given(const MachinesOptions& options,
   return given;
 }
 
-// A rotation writes the file first: one that was cut off is known by the root before in it.
+// A rotation writes the file first. An interrupted one is recognized by the former root in the
+// file.
 Result<identity::Authority> load_authority(const MachinesOptions& options,
                                            const identity::ClusterName& cluster,
                                            const std::optional<identity::Hash256>& known,

@@ -10,7 +10,8 @@
 namespace shoal::coordinator::otlp {
 namespace {
 
-// The next export brings newer metrics, and the same spans: more tries would only delay both.
+// No retries: the next export has newer metrics and the same spans, and a retry would only delay
+// both.
 constexpr objects::Patience kPatience{.connect = seconds(2), .silence = seconds(5), .tries = 1};
 
 constexpr std::chrono::seconds kEndMax{1};
@@ -21,7 +22,7 @@ objects::ClientOptions client_options(const ExporterOptions& options) {
           .user_agent = "shoal-coordinator"};
 }
 
-// What the collector will not take the next time either.
+// Whether the collector would refuse the same export again.
 bool is_refusal(const Error& error) {
   return error.code == Code::kInvalidArgument || error.code == Code::kNotFound ||
          error.code == Code::kPermissionDenied || error.code == Code::kIncompatible;

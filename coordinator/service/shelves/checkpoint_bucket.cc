@@ -140,7 +140,7 @@ Status CheckpointBucket::Upload::begin(Object& object) {
   return keep_list();
 }
 
-// Durable before a part of it is sent: what nobody remembers would be sent again.
+// Durable before a part of it is sent: otherwise a restart would send the parts again.
 Status CheckpointBucket::Upload::keep_list() const {
   std::string text;
   for (const Object& object : objects_) {
@@ -205,7 +205,7 @@ Status CheckpointBucket::Upload::carry(const PresignedRequest& request, int desc
   return this->sent(request.file, request.part);
 }
 
-// By what the store says that it has, not by what somebody said of it.
+// Judged by what the store lists, not by what an agent reported.
 Status CheckpointBucket::Upload::put_together(Object& object) {
   if (object.in_parts()) {
     const auto parts = owner_.bucket_->parts(object.key, object.upload);

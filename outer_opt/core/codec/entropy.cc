@@ -19,7 +19,7 @@ constexpr int kLevel = 1;
 constexpr int kMatchMin = 7;
 constexpr int kHashLog = 10;
 
-// Bytes of a value that is split into planes; 1: it is not; 0: no entropy coding.
+// The number of byte planes that a value is split into; 1: it is not split; 0: no entropy coding.
 std::size_t width_of(CodecKind codec) {
   switch (codec) {
     case CodecKind::kFp32:

@@ -1,7 +1,7 @@
 // int4 and e3m0: blocks of four-bit values (formats.h), two to a byte, the earlier one in the low
-// half; an odd last one leaves the high half 0. A scale in bf16 lies in front of the block. The two
-// formats differ in their magnitudes and in how a value chooses one; decoding is a look-up in eight
-// products for both.
+// half; after an odd number of values the last high half is 0. A scale in bf16 lies in front of the
+// block. The two formats differ in their magnitudes and in how a value chooses one; decoding is a
+// look-up in eight products for both.
 #include "outer_opt/core/codec/codec_kernels.h"
 #include "outer_opt/core/codec/kernel_math.h"
 

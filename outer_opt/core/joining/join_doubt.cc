@@ -1,12 +1,11 @@
-// What a joiner does not believe (join_session.h): a round that one source alone says it holds, and
-// bytes that make a state which is not what it should be.
+// What a joiner doubts (join_session.h): a round that only one source claims to hold, and bytes
+// that lead to another state than the committed one.
 //
 // To find the runs that are wrong, and who gave them, it compares the digests of its runs with
 // those of one other source, a witness, at the same round, and takes what differs from the witness.
-// What is right then is known by the digests that were committed: a giver is named only when that
-// state is right, and the bytes that were right at the same round are others than its own. A
-// witness that lies gains nothing by it: the state stays wrong, or the runs that it spoke against
-// turn out to be as they were.
+// The committed digests then tell whether the state is right. A source is named only when the state
+// is right and the right bytes of that round differ from those that the source gave. A lying
+// witness gains nothing: the state stays wrong, or the disputed runs turn out to be unchanged.
 #include <algorithm>
 #include <bit>
 
@@ -17,7 +16,7 @@ namespace {
 
 constexpr std::size_t kNamedSources = 63;
 
-// The one whose bit is the only one.
+// The source whose bit is the only one set.
 std::optional<std::size_t> only_giver(std::uint64_t givers) {
   if (std::popcount(givers) != 1) return std::nullopt;
   const auto giver = static_cast<std::size_t>(std::countr_zero(givers));
@@ -26,7 +25,8 @@ std::optional<std::size_t> only_giver(std::uint64_t givers) {
 
 }  // namespace
 
-// What others say, what the coordinator named, and what averages led to, is no claim of one alone.
+// A round counts as confirmed when another source or the coordinator named it, or averages led to
+// it.
 void JoinSession::forget_unconfirmed(Instant now) {
   RoundNumber confirmed = std::max(aimed_, followed_);
   bool others_answer = false;
@@ -65,7 +65,7 @@ bool JoinSession::doubt(Instant now) {
   return true;
 }
 
-// The source that gave the least of the present runs: it then hardly compares with itself.
+// The source that gave the fewest of the present runs, so that it is hardly compared with itself.
 std::optional<std::size_t> JoinSession::next_witness(Instant now) const {
   std::optional<std::size_t> best;
   std::ptrdiff_t least = std::ssize(runs_);

@@ -1,5 +1,5 @@
-// What answers do to the runs of a joiner (join_session.h). An answer that cannot be ends the trust
-// in its source; nothing of it is used.
+// What answers do to the runs of a joiner (join_session.h). After an invalid answer its source
+// is not trusted any more, and nothing of the answer is used.
 #include <algorithm>
 
 #include "outer_opt/core/joining/average_log.h"

@@ -108,8 +108,8 @@ void JoinSession::send(Pending pending, Instant now, Next& next) {
   pending_.emplace(next_id_++, std::move(pending));
 }
 
-// While the last runs are slow to come, the others keep following: who does not ask is not told of
-// new rounds, and what sources keep of old ones is bounded.
+// While the last runs are slow to arrive, the others keep following. A joiner that does not ask
+// hears nothing of new rounds, and sources keep only a bounded number of old ones.
 std::optional<JoinSession::Pending> JoinSession::ask_for_news(Instant now) {
   if (state_ != State::kLoading || shape_.mode != JoinMode::kFollows) return std::nullopt;
   const bool lacks =
@@ -192,8 +192,8 @@ std::optional<JoinSession::Pending> JoinSession::fetch_one(std::size_t source) {
   return pending;
 }
 
-// After the state, so that they are as new as they can be. All of one copy of one source: the first
-// answer says which.
+// Moments are asked for after the state, so that they are as new as possible. All come from one
+// copy of one source; the first answer says which.
 std::optional<JoinSession::Pending> JoinSession::fetch_moments(std::size_t source) {
   const bool loaded = std::ranges::all_of(runs_, &Run::here);
   if (!loaded || moments_.empty() || moments_from_.value_or(source) != source) return std::nullopt;
@@ -214,7 +214,7 @@ std::optional<JoinSession::Pending> JoinSession::fetch_moments(std::size_t sourc
   return pending;
 }
 
-// Runs that nobody can bring further are missing again.
+// Runs that no source can advance count as missing again.
 void JoinSession::forget_stranded() {
   if (shape_.mode != JoinMode::kFollows) return;
   for (Run& run : runs_) {

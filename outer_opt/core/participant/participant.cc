@@ -197,7 +197,7 @@ void Participant::note_aborts(const OpenRound& round) {
 void Participant::open(const OpenRound& round, Actions& out) {
   const Position position = place(round.key, out);
   if (position != Position::kNext || defer(position, round)) return;
-  // More steps than we know of: an abort went past us with a lost stream.
+  // More steps than this replica knows of: an abort was lost with a stream.
   if (open_ && round.to_step > open_->to_step) return train(round, out);
   note_aborts(round);
   switch (state_) {

@@ -158,7 +158,7 @@ WorkResult AllgatherSession::run(const Work& work, Pieces payload) {
   return result;
 }
 
-// Copies a frame to its place and looks whether it can be decoded, while its sender is known.
+// Copies a frame to its place, and checks that it can be decoded while its sender is known.
 Status AllgatherSession::store(const Work& work, Pieces payload, WorkResult& result) {
   if (Status s = check_payload(*work.header, payload); !s.ok()) return s;
   std::size_t at = sparse2_size(static_cast<std::size_t>(work.first));

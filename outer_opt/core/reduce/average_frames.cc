@@ -37,7 +37,7 @@ AverageFrames::AverageFrames(const ReducePlan& plan, std::int64_t frame_values)
   }
 }
 
-// The bytes of so many values from the beginning of a part on.
+// The size of this many values at the beginning of a part.
 std::size_t AverageFrames::encoded(std::int64_t values) const {
   const Codec& c = codec(codec_);
   const std::int64_t full = values / frame_values_;
@@ -72,7 +72,7 @@ void AverageFrames::visit(std::span<const std::byte> all, const ValueRange& rang
   }
 }
 
-// The whole blocks from that of `first` to that of `end` that are decoded at once: of one frame.
+// The blocks from that of `first` to that of `end` that are decoded at once, all in one frame.
 ValueRange AverageFrames::run_at(const Part& part, std::int64_t first, std::int64_t end) const {
   const std::int64_t in_part = first - part.first;
   const std::int64_t frame = in_part / frame_values_ * frame_values_;

@@ -38,8 +38,8 @@ double sum_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0);
 }
 
-// x of the header, of n > 2 members that train: the slowest ones go until everybody left gets
-// something. `reducers` is the sum of their lines.
+// x of the header, for n > 2 members that train: removes the slowest ones until each of the rest
+// gets a share. `reducers` is the sum of the reducers' lines.
 double water_level(std::vector<double> lines, double reducers) {
   const auto n = static_cast<double>(lines.size());
   std::sort(lines.begin(), lines.end());
@@ -56,7 +56,7 @@ double water_level(std::vector<double> lines, double reducers) {
   return n / reducers;
 }
 
-// What the shares follow from.
+// The lines that the shares follow from.
 struct Lines {
   std::vector<double> all, training;  // 0: cannot be dialed
   double reducers = 0;                // sum
@@ -115,7 +115,7 @@ bool is_four_bits(CodecKind codec) {
   return codec == CodecKind::kInt4 || codec == CodecKind::kE3m0;
 }
 
-// With which a message has about the bytes of the usual frame of fp32.
+// The number of values with which a message is about as large as the usual frame of fp32.
 std::int64_t largest_frame(const Codec& codec) {
   constexpr std::size_t kBytes = kFrameValuesUsual * sizeof(float) * 5 / 4;  // block headers fit
   std::int64_t values = kFrameValuesUsual;

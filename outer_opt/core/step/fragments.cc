@@ -1,4 +1,4 @@
-// See fragments.h. Ranges that follow on each other are one, so that a whole vector is one range.
+// See fragments.h. Adjacent ranges are joined, so that a whole vector is one range.
 #include "outer_opt/core/step/fragments.h"
 
 #include <algorithm>

@@ -18,7 +18,7 @@ ValueRange common(const ValueRange& a, const ValueRange& b) {
   return {first, std::max<std::int64_t>(0, std::min(end_of(a), end_of(b)) - first)};
 }
 
-// What is left of `ranges` without `gone`.
+// `ranges` without the values in `gone`.
 std::vector<ValueRange> without(const std::vector<ValueRange>& ranges, const ValueRange& gone) {
   std::vector<ValueRange> left;
   for (const ValueRange& range : ranges) {

@@ -150,7 +150,7 @@ class Covering {
     return best;
   }
 
-  // What the agent would give to each stage if it held one more.
+  // The speed that the agent would give to each stage if it held one more.
   double speed_with_one_more(std::int32_t agent) const {
     const std::size_t held = held_[agent].size() + (stage_of_[agent] >= 0 ? 1 : 0);
     return agents_[agent].speed / static_cast<double>(held + 1);

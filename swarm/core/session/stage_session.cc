@@ -1,6 +1,6 @@
-// The machines of a session, put together: every input goes to the machines it concerns, what they
-// decide is done to the others, and settle() ends every call. The rules are in the machines; here
-// is only who is asked in which order.
+// Combines the machines of a session: every input goes to the machines that it concerns, their
+// decisions are applied to the others, and settle() ends every call. The rules are in the machines;
+// this file has only the order in which they are asked.
 #include "swarm/core/session/stage_session.h"
 
 #include <algorithm>
@@ -139,7 +139,7 @@ void State::admit() {
 
 // ---- peers
 
-// Nobody waits for its answer any more.
+// No neighbor waits for its answer any more.
 bool State::orphan(const Task& task, const Roster& roster) const {
   if (!roster.in_view) return true;
   if (!task.own() && !roster.names_neighbor(task.from)) return true;

@@ -1,5 +1,5 @@
-// Agents and their commands, the history of events, and the start of an event stream (stream.h goes
-// on from there).
+// Agents and their commands, the history of events, and the start of an event stream (stream.h
+// continues it).
 #include <algorithm>
 #include <charconv>
 

@@ -169,8 +169,8 @@ std::string text_of(const ChangeJob& change, const JobRecord* job = nullptr) {
   return text;
 }
 
-// Above the default only for who answers for the whole cluster: others could pass each other for
-// ever.
+// Only people who answer for the whole cluster may raise a priority above the default. Otherwise
+// users would outbid each other without end.
 std::optional<Response> refused_priority(const Request& request, std::int64_t priority,
                                          const char* pointer) {
   const Principal& who = request.principal;
@@ -187,7 +187,7 @@ std::optional<Response> refused_priority(const Request& request, std::int64_t pr
           std::to_string(priority) + "`");
 }
 
-// The code of a job must be here before it: agents fetch it by its hash.
+// The code of a job must be stored before the job is accepted, because agents fetch it by its hash.
 bool has_code(Context& context, const JobSpec& spec) {
   if (spec.trainer.code.empty()) return true;
   if (context.options.files == nullptr) return false;
