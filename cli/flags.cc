@@ -35,8 +35,7 @@ void add_up_flags(CLI::App& command, UpOptions& options) {
                      "folder of all its files [~/.local/share/shoal/up]");
   command
       .add_option("--data-root", options.data_roots,
-                  "[NAME=]FOLDER beneath which jobs may read, any number of times [/: what you "
-                  "may read]")
+                  "[NAME=]FOLDER that jobs may read, any number of times [all you may read]")
       ->allow_extra_args(false);
   command.add_option("--threads", options.threads, "threads per agent [cores / agents]");
   command
