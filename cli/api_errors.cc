@@ -77,6 +77,14 @@ std::string parameter_of(const json& problem) {
   return pointer.starts_with(kQuery) ? pointer.substr(kQuery.size()) : std::string();
 }
 
+// Each field has a line of its own below the sentence.
+constexpr std::string_view kNewLine = "\n  ";
+
+// "\n  mine.toml:1: name: SENTENCE": all that is said, and where.
+bool is_one_line_with(const std::string& lines, const std::string& sentence) {
+  return lines.ends_with(": " + sentence) && lines.rfind(kNewLine) == 0;
+}
+
 // A line says more than the sentence: which field, where it is written, or what is wrong there.
 std::string lines_of_fields(const json& problem, const std::string& sentence,
                             const Locate& locate) {
@@ -137,8 +145,10 @@ Error error_of_response(const HttpResponse& response, const Locate& locate) {
   std::string message = text_of(problem, "detail");
   if (message.empty()) message = text_of(problem, "title");
   if (message.empty()) message = "HTTP " + std::to_string(response.status);
-  return {code_of_status(response.status),
-          without_field(message, problem) + lines_of_fields(problem, message, locate),
+  const Code code = code_of_status(response.status);
+  const std::string lines = lines_of_fields(problem, message, locate);
+  const bool repeats = code == Code::kConflict && is_one_line_with(lines, message);
+  return {code, repeats ? lines.substr(kNewLine.size()) : without_field(message, problem) + lines,
           parameter_of(problem), text_of(problem, "hint")};
 }
 

@@ -43,6 +43,14 @@ TEST(ApiErrors, WhatTheSentenceSaysIsNotSaidAgain) {
   EXPECT_EQ(error_of_response(response).message, "it is over");
 }
 
+TEST(ApiErrors, AConflictIsToldOnceAtItsPlace) {
+  const HttpResponse response = {
+      409, R"({"detail":"it is taken","errors":[{"pointer":"/name","detail":"it is taken"}]})",
+      "application/problem+json"};
+  const Locate locate = [](const std::string&) { return std::string("mine.toml:1: "); };
+  EXPECT_EQ(error_of_response(response, locate).message, "mine.toml:1: name: it is taken");
+}
+
 TEST(ApiErrors, AParameterIsNamed) {
   const HttpResponse response = {
       400,

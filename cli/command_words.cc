@@ -26,6 +26,7 @@ constexpr std::pair<const char*, const char*> kElsewhere[] = {
     {"jobs", "job"},       {"agents", "agent"},
     {"nodes", "agent"},    {"node", "agent"},
     {"rounds", "round"},   {"checkpoints", "checkpoint"},
+    {"delete", "rm"},      {"remove", "rm"},
 };
 
 bool has(const std::vector<std::string>& commands, const std::string& name) {

@@ -15,6 +15,8 @@ TEST(CommandWords, TheNameThatACommandHasElsewhereIsUnderstood) {
   EXPECT_EQ(command_meant("start", job), "submit");
   EXPECT_EQ(command_meant("sumbit", job), "submit");
   EXPECT_EQ(command_meant("frobnicate", job), std::nullopt);
+  EXPECT_EQ(command_meant("delete", {"ls", "rm", "cancel"}), "cancel");
+  EXPECT_EQ(command_meant("delete", {"ls", "rm"}), "rm");
   EXPECT_EQ(command_meant("delete", {"ls", "get"}), std::nullopt) << "it has no such command";
   EXPECT_EQ(command_meant("start", {"up", "down"}), "up");
 }

@@ -201,10 +201,11 @@ Result<JobAround> ask_around(const Api& api, const Json& job) {
   if (!agents) return agents.error();
   auto warnings = api.list("/events?job=" + id + "&severity=warning&order=desc", kWarningsMax);
   if (!warnings) return warnings.error();
-  auto series = api.list("/jobs/" + id + "/series");
+  auto series = api.get("/jobs/" + id + "/series");  // has no pages, and takes no `limit`
   if (!series) return series.error();
+  const Json* all_series = at_path(*series, "items");
   return JobAround{replicas->at("items"), agents->at("items"), warnings->at("items"),
-                   series->at("items")};
+                   all_series == nullptr ? Json::array() : *all_series};
 }
 
 std::string replicas_text(const Json& job, const JobAround& around) {

@@ -34,7 +34,7 @@ Result<int> job_topology(const Context& context, const std::string& job) {
   const Json* replicas = at_path(*topology, "replicas");
   const std::string lone = replicas == nullptr ? "" : lone_stages(*replicas);
   if (!lone.empty())
-    say("note: " + lone + ": if that agent is lost, the job rolls back to a checkpoint.");
+    say("note: " + lone + ": if such an agent is lost, the job rolls back to a checkpoint.");
   return kExitOk;
 }
 

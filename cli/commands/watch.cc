@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <utility>
 
 #include "cli/commands/job_text.h"
@@ -69,19 +70,28 @@ class Display {
 };
 
 // What has gone wrong with the job since the watching began: a phase and numbers do not show that
-// an agent was lost, or that round 4 comes after round 6.
+// an agent was lost, or that round 4 comes after round 6. Of a job that was just submitted, all:
+// an agent without the data fails before anybody can watch.
 class Warnings {
  public:
   // What is new, the oldest first. Nothing while they cannot be asked.
-  std::vector<std::string> news(const Api& api, const std::string& job_id) {
-    const auto answer =
-        api.list("/events?job=" + url_escape(job_id) + "&severity=warning&order=desc", kMost);
+  std::vector<std::string> news(const Api& api, const Json& job) {
+    const std::string id = url_escape(text_at(job, "id"));
+    const auto answer = api.list("/events?job=" + id + "&severity=warning&order=desc", kMost);
     if (!answer.ok()) return {};
+    if (!seen_ && is_young(job)) seen_ = 0;
     return fresh_warnings(answer->at("items"), seen_);
   }
 
  private:
   static constexpr std::size_t kMost = 20;
+  static constexpr double kYoungS = 60;
+
+  static bool is_young(const Json& job) {
+    const auto created = parse_rfc3339(text_at(job, "created_at", ""));
+    return created && static_cast<double>(std::time(nullptr)) - *created < kYoungS;
+  }
+
   std::optional<double> seen_;  // the newest that was there at the last look
 };
 
@@ -98,9 +108,9 @@ class Lone {
     std::string text = lone_stages(*replicas);
     if (text == said_) return std::nullopt;
     said_ = std::move(text);
-    return said_.empty()
-               ? "note: no stage depends on a single agent any more"
-               : "note: " + said_ + ": if that agent is lost, the job rolls back to a checkpoint";
+    return said_.empty() ? "note: no stage depends on a single agent any more"
+                         : "note: " + said_ +
+                               ": if such an agent is lost, the job rolls back to a checkpoint";
   }
 
  private:
@@ -134,7 +144,7 @@ Result<Json> watch_job(const Api& api, const std::string& job, const WatchOption
       lost = false;
       heard = now;
       if (options.output != WatchOutput::kJson) {
-        for (const std::string& warning : warnings.news(api, text_at(*answer, "id"))) {
+        for (const std::string& warning : warnings.news(api, *answer)) {
           display.interject(warning);
         }
         if (const auto note = lone.news(api, *answer, now)) display.interject(*note);

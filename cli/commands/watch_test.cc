@@ -1,5 +1,8 @@
 #include "cli/commands/watch.h"
 
+#include <array>
+#include <ctime>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 Json event(int seq, const std::string& message) {
   return Json{{"seq", seq}, {"at", "2026-01-01T00:00:00Z"}, {"message", message}};
@@ -51,6 +55,30 @@ TEST(Watch, AsksForWarningsBesideTheJob) {
   ASSERT_TRUE(end.ok());
   EXPECT_THAT(said, HasSubstr("warning: -  lost"));
   EXPECT_EQ(outcome_of(*end), kExitOk);
+}
+
+// An agent without the data fails right after `submit`, before `watch` looks.
+TEST(Watch, OfAJobThatWasJustSubmittedAllWarningsAreNews) {
+  const auto said_of = [](std::int64_t created) {
+    std::array<char, 32> text{};
+    const std::time_t at = created;
+    std::tm utc{};
+    (void)std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &utc));
+    const Json job{
+        {"id", "job_1"}, {"created_at", text.data()}, {"status", {{"phase", "completed"}}}};
+    ScriptedServer server([&](const std::string& request) {
+      const bool events = request.find("/events?job=job_1") != std::string::npos;
+      return http_answer(200,
+                         events ? R"({"items": [{"seq": 3, "message": "no data"}]})" : job.dump());
+    });
+    WatchOptions options;
+    options.output = WatchOutput::kMessages;
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(watch_job(Api(server.address()), "mine", options).ok());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said_of(std::time(nullptr)), HasSubstr("no data"));
+  EXPECT_THAT(said_of(std::time(nullptr) - 3600), Not(HasSubstr("no data")));
 }
 
 TEST(Watch, AStageThatDependsOnOneAgentIsNamedOnce) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
 import {
-  consequence, coverage, done, hasGap, isLate, lastMoved, loneStages, lostAgents, mergeEvents, mergeRounds, oneEach, phaseTone, problems, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, verdictOn, waitingFor,
+  consequence, coverage, done, hasGap, isFailureOf, isLate, lastMoved, loneStages, lostAgents, mergeEvents, mergeRounds, oneEach, phaseTone, problems, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, verdictOn, waitingFor,
 } from './status';
 
 const kAt = '2026-01-01T00:00:00Z';
@@ -222,6 +222,18 @@ describe('an agent that is lost', () => {
     const events = [told(3, 300, 'replica_failed'), told(2, 30, 'round_aborted', null), told(1, 20, 'agent_gone')];
     expect(oneEach(events).map((one) => one.kind)).toEqual(['replica_failed', 'round_aborted', 'agent_gone']);
     expect(oneEach([told(1, 20, 'replica_failed')])).toHaveLength(1);
+  });
+  it('has replicas that the job gives up a minute later', () => {
+    const events = [told(3, 93, 'replica_failed'), told(2, 28, 'replica_absent'), told(1, 28, 'agent_gone')];
+    expect(oneEach(events).map((one) => one.kind)).toEqual(['agent_gone']);
+  });
+  it('is a failure of the jobs that it served then', () => {
+    const ended = job('completed', { finished_at: at(50) });
+    expect(isFailureOf(ended, [replica('rep_2')], told(1, 40, 'agent_gone'))).toBe(true);
+    expect(isFailureOf(ended, [replica('rep_2')], told(1, 60, 'agent_gone'))).toBe(false);
+    expect(isFailureOf(ended, [replica('rep_3')], told(1, 40, 'agent_gone'))).toBe(false);
+    expect(isFailureOf(job('training'), [replica('rep_2')], told(1, 60, 'agent_gone'))).toBe(true);
+    expect(isFailureOf(ended, [], { ...told(1, 60, 'checkpoint_failed', null), job: 'job_1' })).toBe(true);
   });
   it('is a problem until it comes back, but not for ever', () => {
     const found = (agents: Agent[], second: number) => problems([], agents, Date.parse(at(second))).map((one) => one.title);

@@ -390,12 +390,22 @@ export function isFailure(event: ClusterEvent): boolean {
   return event.severity !== 'info' || kChecked.includes(event.kind);
 }
 
+// Failures of a job, and until its end those of the agents that serve it.
+export function isFailureOf(job: Job, replicas: Replica[], event: ClusterEvent): boolean {
+  if (!isFailure(event)) return false;
+  if (event.job !== null) return event.job === job.id;
+  const when = timeOf(event);
+  if (when < (millis(job.created_at) ?? 0) || when > (millis(job.status.finished_at) ?? Infinity)) return false;
+  return event.kind === 'coordinator_started' || replicas.some((one) => one.agent !== null && one.agent === event.agent);
+}
+
 // Several events tell of one failure. An agent that is lost: its connection, each of its replicas, itself. A job that
 // fails: each of its replicas, itself.
 const kOfTheAgent = ['agent_disconnected', 'agent_gone'];
 const kOfReplicas = ['replica_absent', 'replica_failed'];
 const kOneSpellMs = 60_000; // from the first of them to the last
 const kReplicaSlackMs = 5_000; // a replica may fail a little before its agent is missed
+const kStaleMs = 90_000; // and after it: a job waits a minute for absent replicas before it gives them up
 
 interface Spell {
   said: ClusterEvent; // says it best: the newest about the agent or the job itself
@@ -427,7 +437,7 @@ export function oneEach(events: ClusterEvent[]): ClusterEvent[] {
   const oldestFirst = [...events].sort((a, b) => a.seq - b.seq);
   const spells = spellsIn(oldestFirst);
   const spellOf = (event: ClusterEvent, id: string | null) =>
-    id === null ? undefined : spells.get(id)?.find((one) => timeOf(event) >= one.from - kReplicaSlackMs && timeOf(event) <= one.to + kReplicaSlackMs);
+    id === null ? undefined : spells.get(id)?.find((one) => timeOf(event) >= one.from - kReplicaSlackMs && timeOf(event) <= one.to + kStaleMs);
   const told = new Set<Spell>();
   return oldestFirst
     .flatMap((event) => {

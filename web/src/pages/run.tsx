@@ -8,7 +8,7 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Denied, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailure, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Shares, type Split } from '../status';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailureOf, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Shares, type Split } from '../status';
 import { marksOf } from '../marks';
 import { session, whyNot } from '../session';
 import * as sources from '../sources';
@@ -464,15 +464,6 @@ function NotRunBy({ job }: { job: Job }) {
   );
 }
 
-// Failures of this job, and of the agents that serve it.
-function ofThisJob(event: ClusterEvent, job: Job, replicas: Replica[]): boolean {
-  if (!isFailure(event)) return false;
-  if (event.job !== null) return event.job === job.id;
-  const created = millis(job.created_at) ?? 0;
-  if ((millis(event.at) ?? 0) < created) return false;
-  return event.kind === 'coordinator_started' || replicas.some((one) => one.agent !== null && one.agent === event.agent);
-}
-
 const kNoRounds: Round[] = [];
 
 export function RunPage({ id }: { id: string }) {
@@ -489,8 +480,8 @@ export function RunPage({ id }: { id: string }) {
   const known = rounds.value ?? kNoRounds;
   const split = useMemo(() => timeSplit(known.slice(0, 20)), [known]);
   const failures = useMemo(
-    () => (job.value === undefined ? [] : (events.value ?? []).filter((event) => ofThisJob(event, job.value!, replicas.value ?? []))),
-    [events.value, job.value?.id, replicas.value],
+    () => (job.value === undefined ? [] : (events.value ?? []).filter((event) => isFailureOf(job.value!, replicas.value ?? [], event))),
+    [events.value, job.value?.id, job.value?.status.finished_at, replicas.value],
   );
   const counted = useMemo(() => oneEach(failures), [failures]);
   const marks = useMemo(
