@@ -108,6 +108,11 @@ std::string others_text(const Json& named) {
 // (docs/backup.md): it is no count of anything then.
 constexpr double kEpochOfARestore = 1e9;
 
+bool is_of_going_back(const Json& event) {
+  const std::string kind = text_at(event, "kind");
+  return kind == "job_rolled_back" || kind == "job_restored";
+}
+
 // "2 times; 12 s ago: round 6 is lost …"; empty: it never did.
 std::string went_back_text(const Json& job, const JobAround& around, double now) {
   const double epoch = number_at(job, "status/epoch");
@@ -116,18 +121,19 @@ std::string went_back_text(const Json& job, const JobAround& around, double now)
                          ? "after a restore from a backup"
                          : "to a checkpoint, " + plural(static_cast<int>(epoch), "time");
   for (const Json& event : around.warnings) {
-    const std::string kind = text_at(event, "kind");
-    if (kind != "job_rolled_back" && kind != "job_restored") continue;
+    if (!is_of_going_back(event)) continue;
     return text + "; " + human_age(text_at(event, "at"), now) + ": " + text_at(event, "message");
   }
   return text;
 }
 
-// A job that has failed names what came before: reason and detail tell the failure itself.
+// A job that has failed names what came before: reason and detail tell the failure itself. A
+// rollback has a line of its own.
 std::string last_warning(const std::string& phase, const JobAround& around, double now) {
   if (phase == "completed" || phase == "cancelled") return "";
   for (const Json& event : around.warnings) {
     if (phase == "failed" && text_at(event, "kind") == "job_phase") continue;
+    if (is_of_going_back(event)) return "";
     return human_age(text_at(event, "at"), now) + ": " + text_at(event, "message");
   }
   return "";

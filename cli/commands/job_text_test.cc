@@ -106,6 +106,9 @@ TEST(JobText, ARollbackIsShownWithItsRound) {
   EXPECT_THAT(job_text(job_in("training", 2), around, kNow, false),
               HasSubstr("rolled back       to a checkpoint, 2 times; 20 s ago: round 6 is lost"));
   EXPECT_THAT(job_text(job_in("training", 0), around, kNow, false), Not(HasSubstr("rolled back")));
+  around.warnings.erase(0);
+  EXPECT_THAT(job_text(job_in("training", 2), around, kNow, false), Not(HasSubstr("last warning")))
+      << "it would be told twice";
 }
 
 TEST(JobText, ARestoreFromABackupDoesNotCountAsRollbacks) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
 import {
-  consequence, coverage, done, hasGap, isFailureOf, isLate, lastMoved, loneStages, lostAgents, mergeEvents, mergeRounds, oneEach, phaseTone, problems, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, verdictOn, waitingFor,
+  consequence, coverage, done, hasGap, isFailureOf, isLate, lastMoved, loneStages, lostAgents, mergeEvents, mergeRounds, oneEach, phaseTone, problems, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, verdictOn, waitingFor, withoutAttemptsOfLosses,
 } from './status';
 
 const kAt = '2026-01-01T00:00:00Z';
@@ -226,6 +226,15 @@ describe('an agent that is lost', () => {
   it('has replicas that the job gives up a minute later', () => {
     const events = [told(3, 93, 'replica_failed'), told(2, 28, 'replica_absent'), told(1, 28, 'agent_gone')];
     expect(oneEach(events).map((one) => one.kind)).toEqual(['agent_gone']);
+  });
+  it('is told once with the next attempt of the round that it leaves', () => {
+    const attempt = { ...told(2, 30, 'round_attempt', null), job: 'job_1', round: 3 };
+    const without = round(3, 'committed', [contribution('rep_1', 'committed'), { ...contribution('rep_2', 'lost'), agent: 'agt_2' }]);
+    const kinds = (events: ClusterEvent[], rounds: Round[]) => withoutAttemptsOfLosses(events, rounds).map((one) => one.kind);
+    expect(kinds([attempt, told(1, 20, 'agent_gone')], [without])).toEqual(['agent_gone']);
+    expect(kinds([attempt, told(1, 20, 'agent_gone', 'agt_3')], [without])).toHaveLength(2); // it was lost for another reason
+    expect(kinds([attempt, told(1, 20, 'agent_gone')], [])).toHaveLength(2);
+    expect(kinds([told(3, 40, 'agent_gone'), attempt], [without])).toHaveLength(2); // lost later
   });
   it('is a failure of the jobs that it served then', () => {
     const ended = job('completed', { finished_at: at(50) });

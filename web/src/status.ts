@@ -450,6 +450,18 @@ export function oneEach(events: ClusterEvent[]): ClusterEvent[] {
     .reverse();
 }
 
+// Without the next attempts of rounds whose member was lost with its agent: that loss is told already.
+export function withoutAttemptsOfLosses(events: ClusterEvent[], rounds: Round[]): ClusterEvent[] {
+  const losses = events.filter((event) => lostAgent(event) !== null);
+  const wasLost = (agent: string | null, by: number) =>
+    losses.some((loss) => loss.agent === agent && timeOf(loss) <= by && by - timeOf(loss) < kStaleMs);
+  return events.filter((event) => {
+    if (event.kind !== 'round_attempt') return true;
+    const round = rounds.find((one) => one.round === event.round);
+    return round?.contributions.some((one) => one.state === 'lost' && wasLost(one.agent, timeOf(event))) !== true;
+  });
+}
+
 // What became of it, read from the rounds: the first that committed afterwards, and what it went without.
 export function consequence(event: ClusterEvent, rounds: Round[]): string {
   const at = millis(event.at);

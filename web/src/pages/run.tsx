@@ -8,7 +8,7 @@ import { Confirmed } from '../confirm';
 import { bytes, duration, kNone, loss, millis, number, percent, plural, short, words } from '../format';
 import { now } from '../live';
 import { Bar, Card, Denied, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
-import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailureOf, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, type Shares, type Split } from '../status';
+import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailureOf, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, withoutAttemptsOfLosses, type Shares, type Split } from '../status';
 import { marksOf } from '../marks';
 import { session, whyNot } from '../session';
 import * as sources from '../sources';
@@ -483,7 +483,7 @@ export function RunPage({ id }: { id: string }) {
     () => (job.value === undefined ? [] : (events.value ?? []).filter((event) => isFailureOf(job.value!, replicas.value ?? [], event))),
     [events.value, job.value?.id, job.value?.status.finished_at, replicas.value],
   );
-  const counted = useMemo(() => oneEach(failures), [failures]);
+  const counted = useMemo(() => oneEach(withoutAttemptsOfLosses(failures, known)), [failures, known]);
   const marks = useMemo(
     () => marksOf(counted, checkpoints.value ?? [], lines.value?.train_loss),
     [counted, checkpoints.value, lines.value],
