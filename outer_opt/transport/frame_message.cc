@@ -66,7 +66,9 @@ std::size_t message_size(std::size_t head, std::size_t body) {
 }
 
 Buffer enlarged(Buffer buffer, std::size_t size) {
-  if (buffer.size() < size) buffer.resize(size);
+  if (buffer.size() >= size) return buffer;
+  buffer.clear();  // nothing of it is to be copied
+  buffer.resize(size);
   return buffer;
 }
 

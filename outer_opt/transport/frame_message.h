@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -18,7 +19,19 @@
 
 namespace shoal::outer_opt {
 
-using Buffer = std::vector<std::byte>;
+// Leaves new bytes as they are: what comes from the line overwrites them, and clearing memory that
+// the system has just cleared costs a reduce a few percent.
+struct UnclearedBytes : std::allocator<std::byte> {
+  using std::allocator<std::byte>::allocator;
+  template <typename Byte>
+  struct rebind {
+    using other = UnclearedBytes;
+  };
+  void construct(std::byte*) noexcept {}
+  void construct(std::byte* place, std::byte value) noexcept { *place = value; }
+};
+
+using Buffer = std::vector<std::byte, UnclearedBytes>;
 
 // What a message costs on its way: its pieces' headers, each with the head, and the body.
 std::size_t message_size(std::size_t head, std::size_t body);

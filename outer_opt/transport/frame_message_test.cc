@@ -88,7 +88,7 @@ TEST(FrameMessage, ByReferenceItCostsAsMuchAndIsFetched) {
   EXPECT_TRUE(frame->must_fetch());
   EXPECT_TRUE(frame->header().cross_memory);
   EXPECT_EQ(frame->size(), message.size);
-  ASSERT_TRUE(frame->fetch(*memory, std::vector<std::byte>(5000)).ok());  // of a larger frame
+  ASSERT_TRUE(frame->fetch(*memory, Buffer(5000)).ok());  // of a larger frame
   EXPECT_FALSE(frame->must_fetch());
   EXPECT_EQ(values_of(*frame), second_half());
   EXPECT_EQ(frame->give_back().at(0).size(), 5000u);
@@ -114,7 +114,7 @@ TEST(FrameMessage, EntropyCodedItIsSmallerAndIsExpanded) {
     ASSERT_TRUE(frame.ok());
     EXPECT_EQ(frame->size(), coded.size);
     ASSERT_TRUE(frame->must_expand());
-    ASSERT_TRUE(frame->expand(coder, std::vector<std::byte>(5000)).ok());  // of a larger frame
+    ASSERT_TRUE(frame->expand(coder, Buffer(5000)).ok());  // of a larger frame
     EXPECT_FALSE(frame->must_expand());
     EXPECT_TRUE(is_whole(*frame));
     const auto sent = received(plain);
