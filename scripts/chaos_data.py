@@ -164,7 +164,7 @@ class Data(Scenario):
     @staticmethod
     def add_options(parser):
         parser.add_argument("--away", type=float, default=60, help="how long the store is, seconds")
-        parser.add_argument("--shard-tokens", type=int, default=49_152,
+        parser.add_argument("--shard-tokens", type=int, default=131_072,
                             help="of each of the 50 shards; below some 45,000 the dataset is too small for agents to "
                                  "keep to parts of it, and what is fetched is shown, not judged")
         parser.set_defaults(agents=3, every=20)
