@@ -1,10 +1,12 @@
 // A paused job holds nothing, and nothing that it had committed is lost: no replica of it is live,
-// and a stored checkpoint is exactly what it says it has committed. When it continues, it is from
-// there: its first round and whatever its replicas load follow on that state.
+// and a stored checkpoint, of its own or the one that it was begun from, is exactly what it says it
+// has committed. When it continues, it is from there: its first round and whatever its replicas
+// load follow on that state.
 #include <algorithm>
 #include <map>
 
 #include "tests/sim/checkers/checkers.h"
+#include "tests/sim/checkers/continued.h"
 
 namespace shoal::sim {
 namespace {
@@ -82,9 +84,11 @@ class Pauses final : public Checker {
   }
 
   static bool is_stored(const JobRecord& job, const Tables& tables) {
+    const CheckpointRecord* begun_from = continued_cut(job, tables);
     return std::any_of(tables.checkpoints.begin(), tables.checkpoints.end(), [&](const auto& e) {
       const CheckpointRecord& checkpoint = e.second;
-      return checkpoint.key.job == job.id && checkpoint.state == CheckpointState::kStored &&
+      const bool own = checkpoint.key.job == job.id || &checkpoint == begun_from;
+      return own && checkpoint.state == CheckpointState::kStored &&
              checkpoint.key.round == job.committed_round && checkpoint.step == job.committed_step &&
              std::equal(checkpoint.parts.begin(), checkpoint.parts.end(), job.stages.begin(),
                         job.stages.end(), [](const auto& part, const auto& stage) {
