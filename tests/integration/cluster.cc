@@ -123,7 +123,8 @@ cli::Api Cluster::api() const {
 }
 
 std::string Cluster::write_job(const TinyJob& job) const {
-  folder_.write("text.txt", sample_text());
+  // Not once more: a job that trains on it would find it cut to nothing for a moment.
+  if (!std::filesystem::exists(folder_.path("text.txt"))) folder_.write("text.txt", sample_text());
   const std::string schedule = job.stages > 1 ? "\nschedule = \"" + job.schedule + "\"" : "";
   return folder_.write(job.name + ".toml",
                        "name = \"" + job.name + "\"\n" +

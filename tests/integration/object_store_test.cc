@@ -180,6 +180,7 @@ class CutOff : public ObjectStore {
   void expect_whole(const std::string& job) const {
     for (const std::string& id : stored(job)) {
       const Finished verified = cluster_->shoal({"checkpoint", "verify", id}, 90);
+      if (std::ranges::count(stored(job), id) == 0) continue;  // a newer one has replaced it
       EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
     }
   }

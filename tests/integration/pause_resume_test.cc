@@ -13,12 +13,14 @@ using cli::number_at;
 using cli::text_at;
 
 constexpr int kSteps = 1200;
-constexpr int kPreemptedSteps = 4000;  // longer than a claim waits by default
+// Longer than a claim waits by default, on a fast machine, too.
+constexpr int kPreemptedSteps = 12'000, kPreemptedEvery = 30;
 
-TinyJob long_job(int steps) {
+TinyJob long_job(int steps, int every = 10) {
   TinyJob job;
   job.name = "long";
   job.steps = steps;
+  job.every = every;
   return job;
 }
 
@@ -37,13 +39,14 @@ std::int64_t count_preemptions(const Cluster& cluster) {
 }
 
 // One line of rounds from the first to the last, each continuing from the step of the one before.
-void expect_unbroken(const std::vector<Json>& rounds, int steps) {
-  ASSERT_EQ(rounds.size(), static_cast<std::size_t>(steps / 10));
+void expect_unbroken(const std::vector<Json>& rounds, const TinyJob& job) {
+  ASSERT_EQ(rounds.size(), static_cast<std::size_t>(job.steps / job.every));
   for (std::size_t i = 0; i < rounds.size(); ++i) {
     EXPECT_EQ(number_at(rounds[i], "round"), static_cast<double>(i + 1));
     EXPECT_EQ(number_at(rounds[i], "epoch"), 0);
     EXPECT_EQ(text_at(rounds[i], "state"), "committed");
-    EXPECT_EQ(number_at(rounds[i], "from_step"), static_cast<double>(10 * i));
+    EXPECT_EQ(number_at(rounds[i], "from_step"),
+              static_cast<double>(job.every) * static_cast<double>(i));
   }
 }
 
@@ -78,7 +81,7 @@ TEST(PauseResume, FreesTheDevicesAndGoesOnWhereItWas) {
   const Finished watched = cluster.shoal({"job", "watch", "long", "--timeout", "200"}, 230);
   ASSERT_EQ(watched.exit_code, 0) << watched.err;
   const auto rounds = cluster.items("/jobs/long/rounds?limit=500&order=asc");
-  expect_unbroken(rounds, kSteps);
+  expect_unbroken(rounds, long_job(kSteps));
   const auto after = static_cast<std::size_t>(round);
   EXPECT_LT(number_at(rounds[after], "train_loss"), number_at(rounds[0], "train_loss") - 0.2)
       << "it did not start over";
@@ -90,8 +93,8 @@ TEST(Priorities, AHigherJobTakesTheDevicesAndTheLowerOneGoesOnAfterwards) {
   if (!has_binary("shoal-trainer")) GTEST_SKIP() << "shoal-trainer was not built";
   Cluster cluster(2);
   ASSERT_EQ(cluster.problem(), "");
-  ASSERT_EQ(
-      cluster.shoal({"job", "submit", cluster.write_job(long_job(kPreemptedSteps))}).exit_code, 0);
+  const TinyJob job = long_job(kPreemptedSteps, kPreemptedEvery);
+  ASSERT_EQ(cluster.shoal({"job", "submit", cluster.write_job(job)}).exit_code, 0);
   ASSERT_TRUE(eventually(120, [&] { return cluster.rounds_committed("long") >= 3; }));
 
   TinyJob urgent;
@@ -100,7 +103,7 @@ TEST(Priorities, AHigherJobTakesTheDevicesAndTheLowerOneGoesOnAfterwards) {
   const std::string file = cluster.write_job(urgent);
   ASSERT_EQ(cluster.shoal({"job", "submit", file, "--set", "swarm.priority=70"}).exit_code, 0);
   ASSERT_TRUE(eventually(60, [&] { return cluster.phase_of("long") == "queued"; }));
-  EXPECT_LT(cluster.rounds_committed("long"), kPreemptedSteps / 10)
+  EXPECT_LT(cluster.rounds_committed("long"), kPreemptedSteps / kPreemptedEvery)
       << "it was preempted in the midst";
   const Finished listed = cluster.shoal({"job", "ls"});
   EXPECT_NE(listed.err.find("job urgent of priority 70"), std::string::npos) << listed.err;
@@ -110,7 +113,7 @@ TEST(Priorities, AHigherJobTakesTheDevicesAndTheLowerOneGoesOnAfterwards) {
 
   const Finished watched = cluster.shoal({"job", "watch", "long", "--timeout", "200"}, 230);
   ASSERT_EQ(watched.exit_code, 0) << watched.err;
-  expect_unbroken(cluster.items("/jobs/long/rounds?limit=500&order=asc"), kPreemptedSteps);
+  expect_unbroken(cluster.items("/jobs/long/rounds?limit=500&order=asc"), job);
   EXPECT_EQ(number_at(cluster.job("long"), "status/progress/tokens"),
             kPreemptedSteps * 4.0 * 32 * 2);
 }
