@@ -249,7 +249,7 @@ class Member {
   outer_opt::AverageRoom room_for_frames() {
     const std::size_t bytes = outer_opt::AverageFrames(plan_, plan_.frame_values).bytes();
     if (frames_.size() < bytes) frames_.resize(bytes);
-    return outer_opt::AverageRoom::for_frames(std::span(frames_).first(bytes));
+    return outer_opt::AverageRoom::for_frames(std::span(frames_).first(bytes), sums_);
   }
 
   void decode_front() {
@@ -293,6 +293,7 @@ class Member {
   const Identity* const identity_;
   std::vector<float> input_, average_;
   std::vector<std::byte> frames_;
+  outer_opt::SpareValues sums_;
   std::vector<double> expected_;  // the front of the average
   std::unique_ptr<outer_opt::PeerNode> node_;
   std::unique_ptr<GlooRing> gloo_;

@@ -12,8 +12,9 @@
 // keeps two of n parts of the outer momentum, for equal parts; n is at least swarm.min_replicas.
 // While members change it keeps the old two beside the new ones; that is not counted.
 //
-// Host, while a round travels: pseudo-gradient and average as well; between rounds their memory is
-// the system's when it needs some (replica/runtime/idle_memory.h). A robust aggregator keeps the
+// Host, while a round travels: the average as well, and the pseudo-gradient, unless it can be read
+// from anchor and local parameters; between rounds their memory is the system's when it needs some
+// (threads/idle_memory.h). A robust aggregator keeps the
 // contributions to the part that this replica owns, which are one vector together when parts are
 // equal. sync.eager computes its estimate in one more.
 //
@@ -34,7 +35,8 @@ struct ReplicaVectors {
 };
 ReplicaVectors replica_vectors(const JobSpec& spec);
 
-// On a device whose memory is the host's, in a round: what there has to be room for all the time.
+// What there has to be room for all the time, on a device whose memory is the host's, or on a GPU
+// that takes the outer step: in a round, with the pseudo-gradient, which a GPU has in any case.
 double training_vectors(const JobSpec& spec);
 
 }  // namespace shoal

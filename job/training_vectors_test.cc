@@ -14,10 +14,16 @@ TEST(TrainingVectors, DilocoWithAdamw) {
   EXPECT_EQ(vectors.device, 4);         // 16 bytes per parameter
   EXPECT_EQ(vectors.device_peak, 4.5);  // 18
   EXPECT_EQ(vectors.host, 2);           // 8
-  EXPECT_EQ(vectors.host_round, 4);
-  EXPECT_EQ(vectors.host_checkpoint, 4 + 2 + 2);
-  EXPECT_EQ(vectors.host_source, 4 + 2);
+  EXPECT_EQ(vectors.host_round, 3);
+  EXPECT_EQ(vectors.host_checkpoint, 3 + 2 + 2);
+  EXPECT_EQ(vectors.host_source, 3 + 2);
   EXPECT_EQ(training_vectors(spec), 8.5);
+}
+
+TEST(TrainingVectors, ThePseudoGradientOfAProgramIsACopy) {
+  JobSpec spec;
+  spec.trainer.kind = TrainerKind::kPython;
+  EXPECT_EQ(replica_vectors(spec).host_round, 4);
 }
 
 TEST(TrainingVectors, AJobWithoutCheckpointsHoldsNoneOfThem) {
@@ -29,7 +35,7 @@ TEST(TrainingVectors, AJobWithoutCheckpointsHoldsNoneOfThem) {
 TEST(TrainingVectors, MomentsThatTravelAreCopiedForTheJoiner) {
   JobSpec spec;
   spec.train.join = JoinMoments::kMoments;
-  EXPECT_EQ(replica_vectors(spec).host_source, 4 + 2 + 2);
+  EXPECT_EQ(replica_vectors(spec).host_source, 3 + 2 + 2);
 }
 
 TEST(TrainingVectors, OverlapKeepsTheMomentsOfTwoCuts) {

@@ -1,6 +1,6 @@
 // See idle_memory.h. MADV_FREE (Linux 4.5): a page that is written again stays; one that is not may
 // be taken, and reads as zeros then.
-#include "replica/runtime/idle_memory.h"
+#include "threads/idle_memory.h"
 
 #include <cstdint>
 #include <fstream>
@@ -9,17 +9,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace shoal::replica {
+namespace shoal {
 
 // Whole pages only, because the first and the last page also hold other data.
-void forget_values(std::span<float> values) {
+void forget_bytes(std::span<std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<std::uintptr_t>(values.data());
+  const auto first = reinterpret_cast<std::uintptr_t>(bytes.data());
   const std::uintptr_t begin = (first + page - 1) / page * page;
-  const std::uintptr_t end = (first + values.size_bytes()) / page * page;
+  const std::uintptr_t end = (first + bytes.size()) / page * page;
   // A kernel without it keeps the pages, which is correct, too.
   if (begin < end) (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_FREE);
 }
+
+void forget_values(std::span<float> values) { forget_bytes(std::as_writable_bytes(values)); }
 
 std::size_t idle_bytes() {
   std::ifstream rollup("/proc/self/smaps_rollup");
@@ -30,4 +32,4 @@ std::size_t idle_bytes() {
   return 0;
 }
 
-}  // namespace shoal::replica
+}  // namespace shoal

@@ -6,13 +6,14 @@
 #include <cstddef>
 #include <span>
 
-namespace shoal::replica {
+namespace shoal {
 
 // From now on each value is what it was or 0, until it is written. Costs a system call, and about a
 // millisecond per 100 MB. Any thread that may write the values.
 void forget_values(std::span<float> values);
+void forget_bytes(std::span<std::byte> bytes);
 
 // The bytes of this process that the system may take; 0: it does not say.
 std::size_t idle_bytes();
 
-}  // namespace shoal::replica
+}  // namespace shoal

@@ -1,11 +1,11 @@
-#include "replica/runtime/idle_memory.h"
+#include "threads/idle_memory.h"
 
 #include <algorithm>
 #include <vector>
 
 #include <gmock/gmock.h>
 
-namespace shoal::replica {
+namespace shoal {
 namespace {
 
 constexpr std::size_t kValues = 1 << 20;
@@ -36,4 +36,4 @@ TEST(IdleMemory, TheSystemMayHaveIt) {
 }
 
 }  // namespace
-}  // namespace shoal::replica
+}  // namespace shoal

@@ -163,8 +163,15 @@ class Swarm {
     worker.loop->open(open);
     RoundReport report;
     worker.loop->boundary(report, overlap_ > Steps(0));
-    if (!arm_.attacker || &worker != &workers_.back()) return;
-    for (float& value : worker.loop->vectors().contribution()) value *= kAttack;
+    if (!attacks(worker)) return;
+    attack_ = worker.loop->contribution_source().copy();
+    for (float& value : attack_) value *= kAttack;
+  }
+
+  bool attacks(const Worker& worker) const { return arm_.attacker && &worker == &workers_.back(); }
+
+  outer_opt::VectorSource given_by(const Worker& worker) const {
+    return attacks(worker) ? attack_ : worker.loop->contribution_source();
   }
 
   void lose_some() {
@@ -182,7 +189,7 @@ class Swarm {
     std::vector<double> norms;
     for (const std::size_t i : group) {
       if (workers_[i].lost) continue;
-      const auto statistics = outer_opt::statistics_of(workers_[i].loop->contribution());
+      const auto statistics = outer_opt::statistics_of(given_by(workers_[i]).copy());
       if (statistics.nonfinite > 0) return false;
       norms.push_back(statistics.norm);
     }
@@ -247,6 +254,7 @@ class Swarm {
       Worker& worker = workers_[i];
       worker.loop->plan(plan, !worker.lost);
       inputs.push_back(worker.loop->input(plan, !worker.lost));
+      if (attacks(worker) && !worker.lost) inputs.back().pseudo_gradient = given_by(worker);
     }
     const Reduced reduced = reduce_in_memory(plan, inputs);
     bytes_sent_ += reduced.bytes_sent * static_cast<double>(group.size()) /
@@ -327,7 +335,8 @@ class Swarm {
   Steps counted_to_;         // what is committed, as the coordinator counts late contributions
   std::int64_t carried_ = 0;
   std::int64_t next_sequence_ = 0;
-  StoredOrder stored_;  // of an arm that reads in that order
+  std::vector<float> attack_;  // of this round, in place of the attacker's contribution
+  StoredOrder stored_;         // of an arm that reads in that order
   double bytes_sent_ = 0;
 };
 

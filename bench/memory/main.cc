@@ -35,7 +35,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Options {
-  ModelSpec model{.layers = 5, .hidden = 384, .heads = 6, .context = 16};
+  ModelSpec model{.layers = 5, .hidden = 768, .heads = 12, .context = 16};
   std::vector<std::string> modes;
   bool check = false, json = false;
 };
@@ -119,34 +119,38 @@ JobSpec spec_for(const Options& options, const Mode& mode, const Scratch& scratc
   return with_derived_fields(spec_of(job));
 }
 
-constexpr double kPutAside = 4;  // local parameters, while the anchor is evaluated
+constexpr double kSumBytes = 64 << 20;  // outer_opt/core/reduce/butterfly_session.h
+constexpr double kPutAside = 4;         // local parameters, while the anchor is evaluated
 
 bool evaluates(const Mode& mode) { return std::ranges::count(mode.commands, "evaluate") > 0; }
 
 struct Figures {  // bytes per parameter
   double device = 0, device_peak = 0;
   double host = 0, host_round = 0, host_peak = 0;
+  double host_sums =
+      0;  // planned: what of the last two depends on the order of the frames, at most
 };
 
 // What the planner says, with the average as it is kept in these rounds: the planner counts four
 // bytes of it, whatever the codec.
-Figures planned_for(const JobSpec& spec, const Mode& mode) {
+Figures planned_for(const JobSpec& spec, const Mode& mode, double parameters) {
   const ReplicaVectors vectors = replica_vectors(spec);
   const CodecKind kind = spec.sync.codec();
   const double encoded =
       static_cast<double>(outer_opt::codec(kind).encoded_size(1 << 20)) / (1 << 20);
   const bool as_frames = kind != CodecKind::kFp32 && !spec.sync.eager();
   const double average = as_frames ? encoded : 4;
-  // In the reduce alone, for the own part: sums beside frames, or frames beside sums.
-  const double own =
-      as_frames ? 4.0 / mode.members : (kind == CodecKind::kFp32 ? 0 : encoded / mode.members);
+  // In the reduce alone: sums of the own part beside frames, or its frames beside values.
+  const double part = 1.0 / mode.members;
+  const double sums = as_frames ? std::min(4 * part, kSumBytes / parameters) : 0;
+  const double own = as_frames || kind == CodecKind::kFp32 ? 0 : encoded * part;
   const double saved = 4 - average;
-  const double round = 4 * vectors.host_round - saved + own;
+  const double round = 4 * vectors.host_round - saved + own + sums;
   double peak = round;
   if (spec.checkpoint.every_rounds > 0) peak = 4 * vectors.host_checkpoint - saved;  // at a commit
-  if (mode.joiners > 0) peak = 4 * vectors.host_source - saved + own;
+  if (mode.joiners > 0) peak = 4 * vectors.host_source - saved + own + sums;
   if (evaluates(mode)) peak = std::max(peak, 4 * vectors.host_round - saved + kPutAside);
-  return {4 * vectors.device, 4 * vectors.device_peak, 4 * vectors.host, round, peak};
+  return {4 * vectors.device, 4 * vectors.device_peak, 4 * vectors.host, round, peak, sums};
 }
 
 struct Measured {
@@ -214,9 +218,10 @@ Measured measure(const Options& options, const Mode& mode) {
     return [member](const std::string& command) { return member->obey(command); };
   });
   const std::string addresses = addresses_of(processes);
-  Measured out{.mode = mode, .planned = planned_for(spec, mode)};
+  Measured out{.mode = mode};
   const Json loaded = ask_first(processes, "load" + addresses);
   out.parameters = loaded["values"].get<double>();
+  out.planned = planned_for(spec, mode, out.parameters);
   out.phases = loaded["phases"];
   for (const std::string& command : mode.commands) {
     const Json done = ask_first(processes, command == "join" ? command + addresses : command);
@@ -273,7 +278,8 @@ std::string disagreement(const Measured& m) {
   if (f.device_peak > (1 + kTolerance) * p.device_peak) text += " device peak";
   if (differs(f.host, p.host)) text += " host at rest";
   const bool at_most = m.mode.joiners > 0;
-  if (at_most ? f.host_peak > (1 + kTolerance) * p.host_peak : differs(f.host_peak, p.host_peak)) {
+  const bool more = f.host_peak > (1 + kTolerance) * p.host_peak;
+  if (more || (!at_most && f.host_peak < (1 - kTolerance) * (p.host_peak - p.host_sums))) {
     text += " host peak";
   }
   return text;

@@ -16,8 +16,8 @@
 #include "data/data_roots.h"
 #include "outer_opt/core/step/momentum_shards.h"
 #include "outer_opt/transport/peer_node.h"
-#include "replica/runtime/idle_memory.h"
 #include "replica/runtime/worker.h"
+#include "threads/idle_memory.h"
 #include "threads/mutex.h"
 #include "trainer/compute/torch_compute.h"
 
@@ -88,7 +88,7 @@ Json end_phase(const std::string& name) {
                 {"tensors", range_of(tensor_memory())},
                 {"vectors", range_of(vector_memory())},
                 {"resident_peak", resident_peak()},
-                {"idle", replica::idle_bytes()}};
+                {"idle", idle_bytes()}};
   begin_phase();
   return phase;
 }

@@ -55,6 +55,16 @@ class TimedReplica final : public replica::Compute {
   void write_parameters(std::span<const float> in) override {
     for (std::size_t i = 0; i < runs_.size(); ++i) write_run(i, run_of(i, in));
   }
+  bool reads_parts() const override { return true; }
+  void read_part(std::int64_t first, std::span<float> out) const override {
+    auto at = static_cast<std::size_t>(first);
+    while (!out.empty()) {
+      const std::size_t count = std::min(out.size(), kRunValues - at % kRunValues);
+      scaled(runs_[at / kRunValues].scale, std::span(values_).subspan(at, count), out.first(count));
+      at += count;
+      out = out.subspan(count);
+    }
+  }
   void visit_parameters(const Visit& visit) const override {
     std::vector<float> room(kRunValues);
     for (std::size_t i = 0; i < runs_.size(); ++i) {

@@ -51,7 +51,7 @@ DeviceButterfly::DeviceButterfly(const ReducePlan& plan, ReplicaId self, std::in
                                  LaneShelf& lanes, std::shared_ptr<const void> owner)
     : ButterflySession(plan, self, frame_values, input, average, Keep::kAll),
       owner_(std::move(owner)),
-      pseudo_gradient_(input.pseudo_gradient),
+      pseudo_gradient_(input.pseudo_gradient.in_place()),
       lanes_(lanes),
       senders_(plan.members.size()) {
   SHOAL_CHECK(suits(plan) && origin_ == 0, "reducers have no device");

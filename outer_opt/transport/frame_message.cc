@@ -15,15 +15,16 @@ std::vector<std::byte> head_of(const Bytes& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-OutgoingMessage reference_to(FrameHeader header, std::span<const std::byte> payload) {
+OutgoingMessage reference_to(FrameHeader header, std::span<const std::byte> payload,
+                             Buffer buffer) {
   header.cross_memory = true;
   auto head = head_of(encode_reference({std::bit_cast<std::uintptr_t>(payload.data()), header}));
   const std::size_t size = message_size(head.size(), 0) + payload.size();
-  return {std::move(head), {}, {}, size};
+  return {std::move(head), {}, std::move(buffer), size};
 }
 
 OutgoingMessage with_body(const FrameHeader& header, std::span<const std::byte> body,
-                          Buffer buffer = {}) {
+                          Buffer buffer) {
   auto head = head_of(encode_header(header));
   const std::size_t size = message_size(head.size(), body.size());
   return {std::move(head), body, std::move(buffer), size};
@@ -76,14 +77,16 @@ OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, 
                            Buffer buffer) {
   const auto resident = session.resident(frame);
   if (resident.empty()) return encoded(session, frame, terms, std::move(buffer));
-  if (terms.cross_memory) return reference_to(session.header(frame, resident, true), resident);
+  if (terms.cross_memory) {
+    return reference_to(session.header(frame, resident, true), resident, std::move(buffer));
+  }
   const FrameHeader header = session.header(frame, resident);
   if (terms.coder != nullptr) {
     if (auto coded = entropy_coded(header, resident, *terms.coder, buffer)) {
       return *std::move(coded);
     }
   }
-  return with_body(header, resident);
+  return with_body(header, resident, std::move(buffer));
 }
 
 Result<ReceivedFrame> ReceivedFrame::read(std::span<const std::byte> head, std::size_t body,

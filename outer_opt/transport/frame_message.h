@@ -51,7 +51,8 @@ struct SendTerms {
   EntropyCoder* coder = nullptr;  // for payloads in messages; none: nothing is entropy coded
 };
 
-// The message of a frame of this session. `buffer` is used where a payload has to be made first.
+// The message of a frame of this session. `buffer` is used where a payload has to be made first,
+// and comes back with the message in any case.
 OutgoingMessage message_of(const ReduceSession& session, const FrameRef& frame, SendTerms terms,
                            Buffer buffer);
 

@@ -94,6 +94,16 @@ TEST(FrameMessage, ByReferenceItCostsAsMuchAndIsFetched) {
   EXPECT_EQ(frame->give_back().at(0).size(), 5000u);
 }
 
+// The pool would lose it otherwise, one with each frame.
+TEST(FrameMessage, ABufferThatIsNotNeededComesBack) {
+  Sender sender(CodecKind::kFp32);
+  for (const bool cross_memory : {false, true}) {
+    const OutgoingMessage message =
+        message_of(*sender.session, sender.frame, {cross_memory, nullptr}, Buffer(5000));
+    EXPECT_EQ(message.buffer.size(), 5000u) << cross_memory;
+  }
+}
+
 TEST(FrameMessage, WhatIsEncodedIsNotSentByReference) {
   Sender sender(CodecKind::kInt8);
   const auto frame = received(sender.message(true));

@@ -3,7 +3,6 @@
 // (early_streams.h), and end with their caller's deadline.
 #include "outer_opt/transport/peer_node.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <iostream>
 #include <map>
@@ -20,6 +19,7 @@
 #include "outer_opt/transport/peer_guard.h"
 #include "outer_opt/transport/peer_identity.h"
 #include "outer_opt/transport/reduce_call.h"
+#include "outer_opt/transport/spare_buffers.h"
 #include "outer_opt/transport/state_join.h"
 #include "outer_opt/transport/stream_servers.h"
 #include "outer_opt/transport/workers.h"
@@ -150,6 +150,7 @@ class PeerNodeImpl final : public PeerNode {
   // Asks of joiners wait for reduces; what reduces wait for does not wait behind them.
   StreamServers servers_{kServersMax, kStreamsWaitingMax};
   StreamServers joiner_servers_{kServersMax, kStreamsWaitingMax};
+  SpareBuffers spare_buffers_;
   Workers workers_{reduce_threads()};
   std::unique_ptr<wire::stream::Node> node_;  // ends before all that its streams refer to
   std::shared_ptr<Ways> ways_;
@@ -417,7 +418,8 @@ ReduceResult PeerNodeImpl::reduce_with(std::unique_ptr<ReduceSession> session,
                     to_string(member.replica) + " is to be dialed but has no address");
     }
   }
-  const auto call = std::make_shared<ReduceCall>(std::move(session), plan.frame_values, workers_);
+  const auto call = std::make_shared<ReduceCall>(std::move(session), plan.frame_values, workers_,
+                                                 spare_buffers_.take());
   std::vector<LinkPtr> waiting;
   const AttemptKey key{plan.key, plan.attempt};
   if (!begin(key, call, waiting)) {
@@ -428,6 +430,7 @@ ReduceResult PeerNodeImpl::reduce_with(std::unique_ptr<ReduceSession> session,
   for (const LinkPtr& link : waiting) call->join(link);
   ReduceResult result = run(plan, self, call, stop);
   call->lend_no_more();
+  spare_buffers_.give_back(call->take_buffers());
   end(plan, *call, result);
   return result;
 }

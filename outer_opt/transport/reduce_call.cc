@@ -29,11 +29,12 @@ double seconds_since(Clock::time_point then) {
 }  // namespace
 
 ReduceCall::ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values,
-                       Workers& workers)
+                       Workers& workers, std::vector<Buffer> buffers)
     : patience_s_(patience_with(session->plan(), frame_values)),
       workers_(workers),
       session_(std::move(session)),
-      news_(session_->plan().members.size()) {}
+      news_(session_->plan().members.size()),
+      buffers_(std::move(buffers)) {}
 
 int ReduceCall::member(ReplicaId replica) const {
   const auto& members = session_->plan().members;
@@ -141,6 +142,11 @@ Buffer ReduceCall::take_one() {
 Buffer ReduceCall::take_buffer() {
   const MutexLock lock(mutex_);
   return take_one();
+}
+
+std::vector<Buffer> ReduceCall::take_buffers() {
+  const MutexLock lock(mutex_);
+  return std::exchange(buffers_, {});
 }
 
 void ReduceCall::give_back(std::vector<Buffer> buffers) {

@@ -40,8 +40,9 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
  public:
   using LinkPtr = std::shared_ptr<Link>;
 
-  // The workers outlive it.
-  ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values, Workers& workers);
+  // The workers outlive it. `buffers`: to begin with.
+  ReduceCall(std::unique_ptr<ReduceSession> session, std::int64_t frame_values, Workers& workers,
+             std::vector<Buffer> buffers);
 
   const ReduceSession& session() const { return *session_; }
   int member(ReplicaId replica) const;  // -1: not a member
@@ -89,6 +90,8 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   void on_ended(const LinkPtr& link);
   void on_closed(const LinkPtr& link, const StreamEnd& end);  // the last one
   Buffer take_buffer() SHOAL_EXCLUDES(mutex_);
+  // All that are not in use, once everything ended.
+  std::vector<Buffer> take_buffers() SHOAL_EXCLUDES(mutex_);
 
  private:
   // That one stream has to send at a time: the next are made while some are on their way. The
@@ -148,7 +151,7 @@ class ReduceCall : public std::enable_shared_from_this<ReduceCall> {
   };
   std::vector<PeerNews> news_ SHOAL_GUARDED_BY(mutex_);
   // For payloads that came, are fetched or expanded, or wait to be sent, and for the work on them;
-  // at most as many as were in use at a time.
+  // at most as many as were in use at a time, and those to begin with.
   std::vector<Buffer> buffers_ SHOAL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<EntropyCoder>> coders_ SHOAL_GUARDED_BY(mutex_);
   int working_ SHOAL_GUARDED_BY(mutex_) = 0;  // threads at the caller's memory

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/check.h"
+
 namespace shoal::replica {
 
 void LocalParameters::visit_parameters(const Visit& visit) const {
@@ -15,6 +17,10 @@ void LocalParameters::change_parameters(const Change& change) {
   read_parameters(values);
   change(0, values);
   write_parameters(values);
+}
+
+void LocalParameters::read_part(std::int64_t, std::span<float>) const {
+  SHOAL_CHECK(false, "these parameters have no parts");
 }
 
 }  // namespace shoal::replica

@@ -2,7 +2,8 @@
 // vector of float32, in an order that all replicas of a stage share. Each trainer has its own
 // implementation (libtorch, a vector of the simulator, a study's small model).
 //
-// One thread at a time. A call never fails: who computes reports the loss of its device itself.
+// One thread at a time, except for read_part(). A call never fails: who computes reports the loss
+// of its device itself.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,11 @@ class LocalParameters {
   using Change = std::function<void(std::int64_t first, std::span<float> run)>;
   virtual void visit_parameters(const Visit& visit) const;
   virtual void change_parameters(const Change& change);
+
+  // Whether a part of the vector can be read by itself, while nothing changes it, by any thread and
+  // by several at once: the values from `first` on, out.size() of them.
+  virtual bool reads_parts() const { return false; }
+  virtual void read_part(std::int64_t first, std::span<float> out) const;
 
   // With sync.algorithm = ddp inner steps change no parameter and add their gradients here instead:
   // the mean over all tokens since clear_gradient(), zeros without any. Others never call these.

@@ -117,6 +117,7 @@ class SharedAdam final : public OuterAlgorithm {
     local.read_gradient(out);
     return 0;
   }
+  bool can_read_contribution() const override { return false; }
 
   bool measures_average() const override { return true; }
   double norm_of(std::span<const float> gradient) const override {
@@ -174,6 +175,8 @@ class Nesterov final : public OuterAlgorithm {
 class DelayedNesterov final : public OuterAlgorithm {
  public:
   explicit DelayedNesterov(double momentum) : momentum_(momentum) {}
+  // A late replica moves with the anchor, and its contribution stays what it was.
+  bool can_read_contribution() const override { return false; }
   void step(const StepTerms& terms, const ValueRange& run, std::span<const float> average,
             OuterState& state) const override {
     outer_opt::delayed_nesterov_step({terms.outer_lr, momentum_},
@@ -189,6 +192,7 @@ class InGroups final : public OuterAlgorithm {
  public:
   explicit InGroups(const SyncSpec& sync) : sync_(sync) {}
 
+  bool can_read_contribution() const override { return false; }
   bool enter_group(const OuterState& state, std::span<float> contribution,
                    const ReducePlan& plan) const override {
     outer_opt::make_group_input(outer_opt::group_step_for(sync_, plan.outer_lr), state.anchor,

@@ -44,6 +44,10 @@ class OuterAlgorithm {
                                     const outer_opt::Fragment& fragment,
                                     std::span<float> out) const;
 
+  // Whether that is anchor minus local until its round ends, so that it can be read there while
+  // nothing is trained; else it is taken at the boundary.
+  virtual bool can_read_contribution() const { return true; }
+
   // Why this kind of job cannot follow such a plan; empty: it can.
   virtual std::string mismatch(const ReducePlan& plan) const;
   // Whether this plan needs no reduce: the average is what is trained here.

@@ -95,8 +95,8 @@ void OuterLoop::take_back(std::span<float> local) {
 }
 
 void OuterLoop::boundary(RoundReport& report, bool goes_on) {
-  const auto statistics =
-      vectors_->take_contribution(*algorithm_, local_, *state_, values_of(own_fragment_));
+  const auto statistics = vectors_->take_contribution(
+      {*algorithm_, local_, *state_, values_of(own_fragment_), contribution_stands(goes_on)});
   if (!statistics) return note(statistics.error());
   reentered_ = false;
   report.norm = statistics->norm;
@@ -123,8 +123,19 @@ double OuterLoop::encode_contribution() {
 }
 
 std::span<const float> OuterLoop::contribution() const {
-  const auto values = static_cast<std::size_t>(outer_opt::value_count(values_of(own_fragment_)));
-  return vectors_->contribution().first(values);
+  const std::span<const float> values = vectors_->contribution();
+  const auto own = static_cast<std::size_t>(outer_opt::value_count(values_of(own_fragment_)));
+  return values.first(std::min(values.size(), own));
+}
+
+outer_opt::VectorSource OuterLoop::contribution_source() const {
+  return vectors_->contribution_source(outer_opt::value_count(values_of(own_fragment_)));
+}
+
+// Eager steps and sparse2 read it as values, the first ones after the local parameters changed.
+bool OuterLoop::contribution_stands(bool goes_on) const {
+  return !goes_on && !eager_ && spec_.sync.codec() != CodecKind::kSparse2 &&
+         algorithm_->can_read_contribution();
 }
 
 // ---- the reduce
@@ -161,10 +172,10 @@ OuterLoop::Attempt OuterLoop::plan(const ReducePlan& plan, bool contributes) {
   }
   if (reentered_) {
     const auto again =
-        vectors_->take_contribution(*algorithm_, local_, *state_, values_of(own_fragment_));
+        vectors_->take_contribution({*algorithm_, local_, *state_, values_of(own_fragment_)});
     if (!again) note(again.error());
   }
-  reentered_ = algorithm_->enter_group(*state_, vectors_->contribution(), plan);
+  reentered_ = contributes && algorithm_->enter_group(*state_, vectors_->contribution(), plan);
   return attempt;
 }
 
@@ -182,8 +193,7 @@ outer_opt::ReduceInput OuterLoop::input(const ReducePlan& plan, bool contributes
   input.momentum = own_momentum(plan);
   input.clip_center = algorithm_->clip_center(*state_);
   if (!contributes) return input;
-  input.pseudo_gradient =
-      vectors_->contribution().first(static_cast<std::size_t>(plan.value_count));
+  input.pseudo_gradient = vectors_->contribution_source(plan.value_count);
   if (plan.codec != CodecKind::kSparse2) return input;
   encoded_ = at_boundary_;
   input.encoded = encoded_;
@@ -208,6 +218,12 @@ void OuterLoop::read_base() {
   if (algorithm_->rests()) base_ = digests_of(*state_);
 }
 
+bool OuterLoop::contribution_is_intact(const ReducePlan& audit) const {
+  return std::ranges::all_of(audit.audited, [this](const AuditedRange& range) {
+    return vectors_->contribution_is_intact({range.first, range.count});
+  });
+}
+
 outer_opt::ReduceInput OuterLoop::audit_input(const ReducePlan& plan, bool contributes) {
   for (auto* values : {&audit_.contribution, &audit_.before, &audit_.again}) {
     values->resize(static_cast<std::size_t>(plan.value_count));
@@ -215,8 +231,8 @@ outer_opt::ReduceInput OuterLoop::audit_input(const ReducePlan& plan, bool contr
   std::size_t at = 0;
   for (const AuditedRange& range : plan.audited) {
     const auto count = static_cast<std::size_t>(range.count);
-    note(vectors_->read(range.first, std::span(audit_.contribution).subspan(at, count),
-                        std::span(audit_.before).subspan(at, count)));
+    const auto own = std::span(audit_.contribution).subspan(at, contributes ? count : 0);
+    note(vectors_->read(range.first, own, std::span(audit_.before).subspan(at, count)));
     at += count;
   }
   outer_opt::ReduceInput input;
@@ -275,7 +291,7 @@ void OuterLoop::adopt_average(const CommitRound& commit, CommitOutcome outcome, 
   if (state_.use_count() > 1) state_ = std::make_shared<OuterState>(*state_);  // somebody reads it
   // No value of this replica is being averaged, so the memory of its contribution is free.
   if (outcome == CommitOutcome::kKept) {
-    algorithm_->contribution(local_, *state_, whole_, vectors_->contribution());
+    algorithm_->contribution(local_, *state_, whole_, vectors_->values_for_contribution());
   }
   const outer_opt::StepTerms terms = terms_of(commit);
   take_step(terms);

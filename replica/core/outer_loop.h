@@ -80,7 +80,8 @@ class OuterLoop {
   // Fills norm, max_abs, nonfinite and sent_norm of the report and adds the tokens that earlier
   // rounds left behind its fragment. `goes_on`: training continues behind this boundary.
   void boundary(RoundReport& report, bool goes_on);
-  std::span<const float> contribution() const;
+  std::span<const float> contribution() const;  // empty where it is read: contribution_source()
+  outer_opt::VectorSource contribution_source() const;
 
   struct Attempt {
     std::string mismatch;         // why this replica cannot take part; empty: it can
@@ -103,6 +104,9 @@ class OuterLoop {
   // commit() then need not read the whole state for them. They are of this attempt only.
   void read_base();
 
+  // Whether memory still holds what this replica contributed to the audited frames; before
+  // audit_input(). If not, it is to be given up: the audit would blame others.
+  bool contribution_is_intact(const ReducePlan& audit) const;
   // An audit of the average that is there (outer_opt/core/round/audit.h): reduced apart from it, of
   // audit_input() into audit_average(); then the owners whose frames differ. The average stays.
   outer_opt::ReduceInput audit_input(const ReducePlan& plan, bool contributes);
@@ -166,6 +170,7 @@ class OuterLoop {
   void learn_average(const CommitRound& commit);
   void settle_local(outer_opt::CommitOutcome outcome, bool goes_on);
   void adopt_fragment(double blend);
+  bool contribution_stands(bool goes_on) const;
   double encode_contribution();
   void count_tokens_behind();
   template <typename Change>

@@ -25,11 +25,11 @@ class HostVectorsTest : public testing::Test {
 };
 
 TEST_F(HostVectorsTest, TheContributionOfAFragmentIsPacked) {
-  const auto whole = vectors_.take_contribution(*algorithm_, local_, state_, {{0, 4}});
+  const auto whole = vectors_.take_contribution({*algorithm_, local_, state_, {{0, 4}}});
   ASSERT_TRUE(whole.ok());
   EXPECT_EQ(whole->norm, 13);  // 3, 4, 0, -12
   EXPECT_EQ(whole->max_abs, 12);
-  const auto part = vectors_.take_contribution(*algorithm_, local_, state_, {{0, 2}});
+  const auto part = vectors_.take_contribution({*algorithm_, local_, state_, {{0, 2}}});
   ASSERT_TRUE(part.ok());
   EXPECT_EQ(part->norm, 5);
   EXPECT_EQ(vectors_.contribution()[1], 4);
@@ -37,7 +37,7 @@ TEST_F(HostVectorsTest, TheContributionOfAFragmentIsPacked) {
 
 TEST_F(HostVectorsTest, WhatIsNotFiniteBesideAFragmentCountsToo) {
   local_.values[3] = std::numeric_limits<float>::infinity();
-  const auto part = vectors_.take_contribution(*algorithm_, local_, state_, {{0, 2}});
+  const auto part = vectors_.take_contribution({*algorithm_, local_, state_, {{0, 2}}});
   ASSERT_TRUE(part.ok());
   EXPECT_EQ(part->nonfinite, 1);
   EXPECT_EQ(part->norm, 5);
@@ -45,21 +45,53 @@ TEST_F(HostVectorsTest, WhatIsNotFiniteBesideAFragmentCountsToo) {
 
 TEST_F(HostVectorsTest, ValuesOfTheFragmentCountOnceWhenTheyAreNotFinite) {
   local_.values[1] = std::numeric_limits<float>::infinity();
-  const auto part = vectors_.take_contribution(*algorithm_, local_, state_, {{0, 1}, {1, 2}});
+  const auto part = vectors_.take_contribution({*algorithm_, local_, state_, {{0, 1}, {1, 2}}});
   ASSERT_TRUE(part.ok());
   EXPECT_EQ(part->nonfinite, 1);
+}
+
+TEST_F(HostVectorsTest, AContributionThatStandsIsReadFromTheParameters) {
+  const auto taken = vectors_.take_contribution({*algorithm_, local_, state_, {{0, 4}}, true});
+  ASSERT_TRUE(taken.ok());
+  EXPECT_EQ(taken->norm, 13);
+  EXPECT_TRUE(vectors_.contribution().empty()) << "it needs no memory";
+  EXPECT_EQ(vectors_.contribution_source(4).copy(), (std::vector<float>{3, 4, 0, -12}));
+  std::vector<float> contribution(2), average(2);
+  vectors_.values_for_average(4);
+  ASSERT_TRUE(vectors_.read(2, contribution, average).ok());
+  EXPECT_EQ(contribution, (std::vector<float>{0, -12}));
+}
+
+TEST_F(HostVectorsTest, AContributionThatMemoryHasLostIsNotIntact) {
+  constexpr std::int64_t kValues = 200'000;  // more than a block or two
+  state_.anchor.assign(kValues, 2.0f);
+  local_.values.assign(kValues, 1.0f);
+  HostVectors vectors(kValues);
+  ASSERT_TRUE(vectors.take_contribution({*algorithm_, local_, state_, {{0, kValues}}, true}).ok());
+  EXPECT_TRUE(vectors.contribution_is_intact({0, kValues}));
+  state_.anchor[70'000] = 3;
+  EXPECT_FALSE(vectors.contribution_is_intact({0, kValues}));
+  EXPECT_FALSE(vectors.contribution_is_intact({69'999, 2}));
+  EXPECT_TRUE(vectors.contribution_is_intact({0, 1000})) << "of another block";
+  EXPECT_TRUE(vectors.contribution_is_intact({150'000, 1000}));
+}
+
+TEST_F(HostVectorsTest, AFragmentIsTakenWhetherItStandsOrNot) {
+  ASSERT_TRUE(vectors_.take_contribution({*algorithm_, local_, state_, {{1, 2}}, true}).ok());
+  local_.values = {0, 0, 0, 0};
+  EXPECT_EQ(vectors_.contribution_source(2).copy(), (std::vector<float>{4, 0}));
 }
 
 // A late replica of an async job reaches its boundary while the average is being made.
 TEST_F(HostVectorsTest, AWholeContributionLeavesTheAverageAlone) {
   vectors_.values_for_average(4)[2] = 42;
-  ASSERT_TRUE(vectors_.take_contribution(*algorithm_, local_, state_, {{0, 4}}).ok());
+  ASSERT_TRUE(vectors_.take_contribution({*algorithm_, local_, state_, {{0, 4}}}).ok());
   EXPECT_EQ(vectors_.average_memory()[2], 42);
 }
 
 // Another reduce may have begun when a late replica adopts.
 TEST_F(HostVectorsTest, AdoptingAFragmentLeavesTheVectorsOfTheRoundAlone) {
-  vectors_.values_for_average(4)[2] = vectors_.contribution()[2] = 42;
+  vectors_.values_for_average(4)[2] = vectors_.values_for_contribution()[2] = 42;
   ASSERT_TRUE(vectors_.adopt({{0, 2}}, 0, state_, local_).ok());
   EXPECT_EQ(local_.values, (std::vector<float>{10, 10, 10, 22}));
   EXPECT_EQ(vectors_.average_memory()[2], 42);

@@ -20,6 +20,10 @@ class VectorParameters final : public LocalParameters {
     std::copy(values.begin(), values.end(), out.begin());
   }
   void write_parameters(std::span<const float> in) override { values.assign(in.begin(), in.end()); }
+  bool reads_parts() const override { return true; }
+  void read_part(std::int64_t first, std::span<float> out) const override {
+    std::copy_n(values.begin() + first, out.size(), out.begin());
+  }
   // In two runs.
   void visit_parameters(const Visit& visit) const override {
     visit(0, std::span(values).first(cut()));

@@ -4,9 +4,8 @@
 namespace shoal::replica {
 
 Result<outer_opt::VectorStatistics> DeviceOuterVectors::take_contribution(
-    const OuterAlgorithm&, const LocalParameters&, const OuterState&,
-    const outer_opt::Fragment& fragment) {
-  return vectors_->take_pseudo_gradient(compute_.parameters_in_place(), fragment);
+    const Boundary& boundary) {
+  return vectors_->take_pseudo_gradient(compute_.parameters_in_place(), boundary.fragment);
 }
 
 Status DeviceOuterVectors::step(OuterAlgorithm&, const outer_opt::StepTerms& terms,

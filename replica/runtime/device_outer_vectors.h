@@ -20,9 +20,7 @@ class DeviceOuterVectors final : public OuterVectors {
                      double momentum)
       : vectors_(std::move(vectors)), compute_(compute), momentum_(momentum) {}
 
-  Result<outer_opt::VectorStatistics> take_contribution(
-      const OuterAlgorithm& algorithm, const LocalParameters& local, const OuterState& state,
-      const outer_opt::Fragment& fragment) override;
+  Result<outer_opt::VectorStatistics> take_contribution(const Boundary& boundary) override;
   Status step(OuterAlgorithm& algorithm, const outer_opt::StepTerms& terms,
               const outer_opt::Fragment& fragment, OuterState& state) override;
   Status adopt(const outer_opt::Fragment& fragment, double blend, const OuterState& state,
@@ -32,6 +30,13 @@ class DeviceOuterVectors final : public OuterVectors {
     return vectors_->read(first, contribution, average);
   }
   std::span<float> contribution() override { return contribution_; }
+  outer_opt::VectorSource contribution_source(std::int64_t values) override {
+    return std::span<const float>(contribution_).first(static_cast<std::size_t>(values));
+  }
+  std::span<float> values_for_contribution() override {
+    contribution_.resize(static_cast<std::size_t>(compute_.value_count()));
+    return contribution_;
+  }
   outer_opt::AverageRoom room_for_average(const ReducePlan& plan, std::int64_t, bool) override {
     return values_for_average(plan.value_count);
   }
@@ -40,6 +45,10 @@ class DeviceOuterVectors final : public OuterVectors {
     return average_;
   }
   std::span<float> average_memory() override { return average_; }
+  void visit_idle(const std::function<void(std::span<float>)>& use) override {
+    use(contribution_);
+    use(average_);
+  }
   void visit_average(const outer_opt::ValueRange& range, const Use& use) const override {
     use(range.first, std::span(average_).subspan(static_cast<std::size_t>(range.first),
                                                  static_cast<std::size_t>(range.count)));

@@ -127,14 +127,10 @@ template <typename Work>
 MaybeFailure LocalTraining::on_anchor(const Work& work) {
   const auto start = Clock::now();
   const bool trained = speed_.pause(start);
-  std::vector<float> local;
-  if (differs_from_anchor()) {
-    local.resize(static_cast<std::size_t>(context_.compute.value_count()));
-    context_.compute.read_parameters(local);
-    context_.compute.write_parameters(context_.anchor());
-  }
+  const bool differs = differs_from_anchor();
+  if (differs) context_.parameters.put_aside(context_.anchor());
   auto failure = work();
-  if (!local.empty()) context_.compute.write_parameters(local);
+  if (differs) context_.parameters.put_back();
   other_work_s_ += since(start);
   if (trained) speed_.go_on(Clock::now());
   return failure;

@@ -97,10 +97,12 @@ void expect_counted(std::deque<Work> works) {
   Script script{std::move(works)};
   const JobSpec spec = with_derived_fields({});
   StageOnly compute;
+  HeldParameters parameters(compute);
   double reported = -1;
   TrainingContext context{.replica = ReplicaId(1),
                           .spec = spec,
                           .compute = compute,
+                          .parameters = parameters,
                           .anchor = {},
                           .say = [](const FromTrainer&) {},
                           .boundary = [&](const Trained& all) { reported = all.compute_s; },

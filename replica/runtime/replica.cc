@@ -6,7 +6,7 @@
 
 #include "outer_opt/cuda/device_butterfly.h"
 #include "replica/runtime/cut.h"
-#include "replica/runtime/idle_memory.h"
+#include "threads/idle_memory.h"
 
 namespace shoal::replica {
 
@@ -139,6 +139,11 @@ RoundReport Replica::make_report(const Trained& trained) {
 MaybeFailure Replica::perform_one(const outer_opt::StartReduce& action) {
   const ReducePlan& plan = action.plan;
   if (!plan.audited.empty()) {
+    if (action.contributes && !loop_->contribution_is_intact(plan)) {
+      return Failure{ReplicaFailure::kDigestMismatch,
+                     "its memory changed after the boundary: what it contributed to round " +
+                         std::to_string(plan.key.round) + " is not there any more"};
+    }
     background_.start(
         [this, plan, contributes = action.contributes](std::uint64_t number, std::stop_token stop) {
           context_.queue.push(ReduceEnded{number, plan.attempt, audit(plan, contributes, stop)});
@@ -229,12 +234,10 @@ MaybeFailure Replica::perform_one(const outer_opt::TakeOuterStep& action) {
   return evaluate({commit.key, commit.evaluate});
 }
 
-// Nobody reads contribution and average of a round behind its commit. With ddp the next one begins
-// at once.
+// With ddp the next round begins at once.
 void Replica::rest() {
   if (spec_.sync.algorithm() == SyncAlgorithm::kDdp) return;
-  forget_values(loop_->vectors().contribution());
-  forget_values(loop_->vectors().average_memory());
+  loop_->vectors().visit_idle(forget_values);
 }
 
 MaybeFailure Replica::perform_one(const outer_opt::Say& action) {

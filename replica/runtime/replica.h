@@ -171,7 +171,8 @@ class Replica {
   std::vector<UnitRange> cut_;  // of all stages; one range for a whole model
   StageIndex stage_ = 0;
   std::unique_ptr<Compute> compute_;
-  struct Loading {  // before there is a loop
+  std::unique_ptr<HeldParameters> parameters_;  // its
+  struct Loading {                              // before there is a loop
     std::unique_ptr<OuterAlgorithm> algorithm;
     std::shared_ptr<OuterState> state;
     std::vector<outer_opt::Fragment> fragments;

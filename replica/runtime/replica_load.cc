@@ -4,10 +4,10 @@
 #include <functional>
 
 #include "replica/runtime/cut.h"
-#include "replica/runtime/idle_memory.h"
 #include "replica/runtime/local_training.h"
 #include "replica/runtime/replica.h"
 #include "threads/clock.h"
+#include "threads/idle_memory.h"
 
 namespace shoal::replica {
 namespace {
@@ -204,7 +204,8 @@ MaybeFailure Replica::loaded(const RoundKey& held) {
   OuterLoopSetup setup{id_, spec_, std::move(loading->fragments), std::move(loading->algorithm),
                        nullptr};
   if (auto failure = place_vectors(*loading->state, setup.vectors)) return failure;
-  loop_ = std::make_unique<OuterLoop>(std::move(setup), *compute_, loading->state, held);
+  parameters_ = std::make_unique<HeldParameters>(*compute_);
+  loop_ = std::make_unique<OuterLoop>(std::move(setup), *parameters_, loading->state, held);
   rest();
   loop_->watch_averages(context_.state_server.watch());
   participant_.emplace(id_, held, outer_opt::when_late(spec_.sync.algorithm()));
@@ -242,6 +243,7 @@ std::unique_ptr<Training> Replica::make_training() {
   TrainingContext context{id_,
                           spec_,
                           *compute_,
+                          *parameters_,
                           [this] { return std::span<const float>(loop_->state().anchor); },
                           context_.say,
                           [this](const Trained& trained) { reach_boundary(trained); },

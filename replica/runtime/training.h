@@ -16,6 +16,7 @@
 #include "outer_opt/core/participant/step_cursor.h"
 #include "outer_opt/core/round/lease_runs.h"
 #include "replica/runtime/compute.h"
+#include "replica/runtime/held_parameters.h"
 
 namespace shoal::replica {
 
@@ -35,6 +36,7 @@ struct TrainingContext {
   ReplicaId replica;
   const JobSpec& spec;  // derived fields filled
   Compute& compute;
+  HeldParameters& parameters;  // the compute's
   std::function<std::span<const float>()> anchor;
   std::function<void(const FromTrainer&)> say;
   std::function<void(const Trained&)> boundary;  // from stop() and work(); nothing is trained

@@ -47,6 +47,10 @@ class TorchCompute final : public replica::Compute {
   std::int64_t value_count() const override { return model_->value_count(); }
   void read_parameters(std::span<float> out) const override { model_->read_parameters(out); }
   void write_parameters(std::span<const float> in) override { model_->write_parameters(in); }
+  bool reads_parts() const override { return true; }
+  void read_part(std::int64_t first, std::span<float> out) const override {
+    model_->read_part(first, out);
+  }
   void visit_parameters(const Visit& visit) const override { model_->visit_parameters(visit); }
   void change_parameters(const Change& change) override { model_->change_parameters(change); }
   void read_gradient(std::span<float> out) const override { model_->read_gradient(out); }

@@ -48,8 +48,8 @@ class LoneNode : public outer_opt::PeerNode {
                                  outer_opt::AverageRoom room, std::stop_token) override {
     const std::span<float> average = room.values;
     std::fill(average.begin(), average.end(), others);
-    std::transform(own.pseudo_gradient.begin(), own.pseudo_gradient.end(), average.begin(),
-                   [this](float value) { return scale * value; });
+    own.pseudo_gradient.read(0, average.first(own.pseudo_gradient.size()));
+    for (float& value : average.first(own.pseudo_gradient.size())) value *= scale;
     momentum_seen.assign(own.momentum.begin(), own.momentum.end());
     return {true, {digest_of(std::span<const float>(average)), {}}, {}};
   }

@@ -164,6 +164,11 @@ void StageModel::read_parameters(std::span<float> out) const {
   host_view(out).copy_(parts_->model.flat());
 }
 
+void StageModel::read_part(std::int64_t first, std::span<float> out) const {
+  const torch::NoGradGuard no_grad;
+  host_view(out).copy_(parts_->model.flat().narrow(0, first, std::ssize(out)));
+}
+
 void StageModel::write_parameters(std::span<const float> in) {
   SHOAL_CHECK(static_cast<std::int64_t>(in.size()) == value_count());
   parts_->model.flat().copy_(host_view(in));

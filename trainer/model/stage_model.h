@@ -46,6 +46,8 @@ class StageModel final : public replica::LocalParameters {
   // Flat vectors of value_count() values, in the order of parameter_layout().
   void read_parameters(std::span<float> out) const override;
   void write_parameters(std::span<const float> in) override;
+  bool reads_parts() const override { return true; }
+  void read_part(std::int64_t first, std::span<float> out) const override;
   // On a CPU in place and in one run.
   void visit_parameters(const Visit& visit) const override;
   void change_parameters(const Change& change) override;

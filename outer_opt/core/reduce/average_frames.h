@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "outer_opt/core/reduce/spare_values.h"
 #include "outer_opt/core/round/reduce_plan.h"
 #include "outer_opt/core/step/fragments.h"
 
@@ -23,15 +24,17 @@ struct AverageRoom {
   AverageRoom(std::span<float> all) : values(all) {}
   AverageRoom(std::vector<float>& all) : values(all) {}
 
-  static AverageRoom for_frames(std::span<std::byte> all) {
+  static AverageRoom for_frames(std::span<std::byte> all, SpareValues& sums) {
     AverageRoom room;
     room.frames = all;
+    room.sums = &sums;
     return room;
   }
   bool keeps_frames() const { return !frames.empty(); }
 
   std::span<float> values;      // plan.value_count, a reducer's those of its part; or
-  std::span<std::byte> frames;  // AverageFrames::bytes()
+  std::span<std::byte> frames;  // AverageFrames::bytes(), and beside it
+  SpareValues* sums = nullptr;  // for sums of frames that are under way
 };
 
 class AverageFrames {

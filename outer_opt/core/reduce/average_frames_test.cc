@@ -25,7 +25,7 @@ std::vector<float> values_of(const AverageFrames& frames, std::span<const std::b
 struct FrameSwarm {
   FrameSwarm(const ReducePlan& plan, const std::vector<std::vector<float>>& inputs,
              const std::vector<float>& momentum = {}, std::size_t keeps_values = 99)
-      : frames(plan, kFrame), kept(plan.members.size()) {
+      : frames(plan, kFrame), kept(plan.members.size()), sums(plan.members.size()) {
     const auto make = [&](std::size_t i, const ReducePlan& p) -> SessionSwarm::Made {
       const ReduceMember& member = p.members[i];
       if (member.reducer || i == keeps_values) return std::unique_ptr<ReduceSession>();
@@ -36,7 +36,8 @@ struct FrameSwarm {
         input.momentum = std::span(momentum).subspan(static_cast<std::size_t>(member.part_first),
                                                      static_cast<std::size_t>(member.part_count));
       }
-      return make_session(p, member.replica, kFrame, input, AverageRoom::for_frames(kept[i]));
+      return make_session(p, member.replica, kFrame, input,
+                          AverageRoom::for_frames(kept[i], sums[i]));
     };
     swarm.emplace(plan, kFrame, inputs, momentum, make);
     Prng prng(5);
@@ -45,6 +46,7 @@ struct FrameSwarm {
 
   AverageFrames frames;
   std::vector<std::vector<std::byte>> kept;
+  std::vector<SpareValues> sums;
   std::optional<SessionSwarm> swarm;
 };
 
@@ -128,14 +130,49 @@ TEST(AverageFrames, AreReadFromAnyValueOn) {
   }
 }
 
+// Member 3 owns all of it, and member 1 sends faster than member 2.
+TEST(AverageFrames, WhoIsFirstWaitsWhenManySumsWaitForOthers) {
+  constexpr std::int64_t kLarge = 1 << 20, kChunks = 17;
+  const ReducePlan plan = make_plan(CodecKind::kInt8, kChunks * kLarge, {1, 1, 1}, {0, 0, 1});
+  const VectorSource zeros(
+      kChunks * kLarge, [](std::int64_t, std::span<float> out) { std::ranges::fill(out, 0.0f); });
+  std::vector<std::byte> kept(AverageFrames(plan, kLarge).bytes());
+  SpareValues sums;
+  auto session = make_session(plan, plan.members[2].replica, kLarge, {zeros, {}},
+                              AverageRoom::for_frames(kept, sums))
+                     .value();
+  std::vector<std::byte> payload(encoded_size(CodecKind::kInt8, kLarge));
+  codec(CodecKind::kInt8).encode(std::vector<float>(kLarge), payload);
+  const std::span<const std::byte> pieces[] = {payload};
+  const auto take = [&](int peer, std::int64_t chunk) {
+    FrameHeader header{FrameKind::kContribution,
+                       CodecKind::kInt8,
+                       2,
+                       static_cast<std::uint32_t>(chunk),
+                       chunk * kLarge,
+                       kLarge,
+                       static_cast<std::uint32_t>(payload.size())};
+    header.checksum = payload_checksum(pieces);
+    const auto work = session->admit(peer, header);
+    if (work) session->finish(*work, session->run(*work, pieces));
+    return work.has_value();
+  };
+  for (std::int64_t chunk = 0; chunk < kChunks - 1; ++chunk) EXPECT_TRUE(take(0, chunk));
+  EXPECT_FALSE(take(0, kChunks - 1));
+  EXPECT_TRUE(take(1, 0)) << "which completes a sum";
+  EXPECT_TRUE(take(0, kChunks - 1));
+  EXPECT_EQ(session->state(), SessionState::kRunning);
+}
+
 TEST(AverageFrames, ADamagedFrameBreaksTheAttempt) {
   const ReducePlan plan = make_plan(CodecKind::kInt8, 96, {1, 2});
   const auto inputs = random_inputs(plan, 3);
   std::vector<std::byte> kept(AverageFrames(plan, kFrame).bytes());
+  SpareValues sums;
   const auto make = [&](std::size_t i, const ReducePlan& p) -> SessionSwarm::Made {
     if (i > 0) return std::unique_ptr<ReduceSession>();
     return make_session(p, p.members[i].replica, kFrame, {inputs[i], {}},
-                        AverageRoom::for_frames(kept));
+                        AverageRoom::for_frames(kept, sums));
   };
   SessionSwarm swarm(plan, kFrame, inputs, {}, make);
   Prng prng(1);

@@ -15,6 +15,9 @@
 namespace shoal::outer_opt {
 namespace {
 
+// Sums that wait for contributions, beside kept frames: so many that all threads have work.
+constexpr std::int64_t kSumsMin = 16, kSumBytesMax = 64 << 20;
+
 Status check_owner_step(const ReducePlan& plan, ReplicaId self, const ReduceInput& input) {
   if (!plan.owner_step) return {};
   const std::int64_t part = plan.members[static_cast<std::size_t>(index_of(plan, self))].part_count;
@@ -98,16 +101,18 @@ ButterflySession::ButterflySession(const ReducePlan& plan, ReplicaId self,
   }
 }
 
-// A sum begins with zeros in each chunk, so the room needs none.
 void ButterflySession::keep_frames() {
-  const ReduceMember& own = plan_.members[self_];
-  SHOAL_CHECK(!own.reducer, "a reducer keeps values");
+  SHOAL_CHECK(!is_reducer(self_), "a reducer keeps values");
   frames_.emplace(plan_, frame_values_);
   encoded_ = frames_->part(room_.frames, static_cast<std::size_t>(self_));
-  const auto count = static_cast<std::size_t>(own.part_count);
-  sums_ = std::make_unique_for_overwrite<float[]>(count);
-  average_ = {sums_.get(), count};
-  origin_ = own.part_first;
+  const std::int64_t bytes = frame_values_ * std::int64_t{sizeof(float)};
+  sums_max_ = std::max(kSumsMin, kSumBytesMax / bytes);
+}
+
+// The chunk is busy: where its sum lies stands still.
+std::span<float> ButterflySession::sum_of(const Work& work) {
+  if (!frames_) return values(work.first, work.count);
+  return {chunks_[work.chunk].sum.get(), static_cast<std::size_t>(work.count)};
 }
 
 std::int64_t ButterflySession::chunks_of(int member) const {
@@ -138,7 +143,8 @@ bool ButterflySession::sent_all(int peer, FrameKind kind) const {
 std::span<const std::byte> ButterflySession::resident(const FrameRef& frame) const {
   if (plan_.codec == CodecKind::kFp32) {
     if (frame.kind == FrameKind::kAverage) return std::as_bytes(values(frame.first, frame.count));
-    return std::as_bytes(pseudo_gradient_.subspan(frame.first, frame.count));
+    if (pseudo_gradient_.in_place().empty()) return {};
+    return std::as_bytes(pseudo_gradient_.in_place().subspan(frame.first, frame.count));
   }
   if (frame.kind == FrameKind::kContribution) return {};
   return encoded_at(frame.chunk, frame.count);
@@ -158,7 +164,16 @@ std::span<std::byte> ButterflySession::encoded_at(std::int64_t chunk, std::int64
 
 void ButterflySession::encode(const FrameRef& frame, std::span<std::byte> out) const {
   SHOAL_CHECK(frame.kind == FrameKind::kContribution);
-  codec(plan_.codec).encode(pseudo_gradient_.subspan(frame.first, frame.count), out);
+  const Codec& c = codec(plan_.codec);
+  std::array<float, kRunValues> scratch;
+  const Status read = for_each_run(frame.count, [&](const ValueRun& run) {
+    const auto own = pseudo_gradient_.run(frame.first + static_cast<std::int64_t>(run.first),
+                                          std::span(scratch).first(run.count));
+    c.encode(own, out.first(c.encoded_size(own.size())));
+    out = out.subspan(c.encoded_size(own.size()));
+    return Status();
+  });
+  SHOAL_CHECK(read.ok());
 }
 
 std::optional<std::uint64_t> ButterflySession::known_checksum(const FrameRef& frame) const {
@@ -219,7 +234,8 @@ std::optional<Work> ButterflySession::take(int peer, const FrameRef& frame) {
 }
 
 // The next contributions that can be added to a chunk of the own part when `peer`'s (-1: nobody's)
-// is at hand. Nothing when it is not the peer's turn; without a peer, only what completes the sum.
+// is at hand. Nothing when it is not the peer's turn, or as many sums as may be wait for others;
+// without a peer, only what completes the sum.
 std::optional<Work> ButterflySession::plan_sum(std::int64_t chunk, int peer) const {
   const Chunk& c = chunks_[chunk];
   if (c.busy || c.ready) return std::nullopt;
@@ -247,6 +263,7 @@ std::optional<Work> ButterflySession::plan_sum(std::int64_t chunk, int peer) con
   }
   work.last = next == order_.size();
   if (!taken || (peer < 0 && !work.last)) return std::nullopt;
+  if (frames_ && work.fresh && !work.last && sums_ >= sums_max_) return std::nullopt;
   work.inverse = weight > 0 ? static_cast<float>(1 / weight) : 0.0f;
   work.clipped = static_cast<float>(clipped);
   return work;
@@ -259,6 +276,10 @@ double ButterflySession::clipped_of(int member) const {
 Work ButterflySession::begin(Work work) {
   Chunk& c = chunks_[work.chunk];
   c.busy = c.started = true;
+  if (frames_ && !c.sum) {
+    c.sum = room_.sums->take(static_cast<std::size_t>(frame_values_));
+    ++sums_;
+  }
   for (int i = 0; i < work.term_count; ++i) {
     c.weight += share_[work.terms[i].member];
     c.clipped += clipped_of(work.terms[i].member);
@@ -296,6 +317,10 @@ void ButterflySession::settle(const Work& work, const WorkResult& result) {
   c.ready = work.last;
   c.payload_checksum = result.payload_checksum;
   if (work.last) ++chunks_ready_;
+  if (c.ready && c.sum) {
+    room_.sums->give_back(std::move(c.sum));
+    --sums_;
+  }
   local_from_ = std::min(local_from_, work.chunk);  // a peer may have been lost meanwhile
 }
 
@@ -339,7 +364,7 @@ Status ButterflySession::sum_terms(const Work& work, Pieces payload, WorkResult&
   AverageEncoder encoder(codec(plan_.codec), inverse, own_payload(work));
   std::array<SquareSum, 2> squares;
   const auto sum_run = [&](const ValueRun& run) {
-    const std::span<float> sum = values(work.first, work.count).subspan(run.first, run.count);
+    const std::span<float> sum = sum_of(work).subspan(run.first, run.count);
     if (work.fresh) std::fill(sum.begin(), sum.end(), 0.0f);
     Status s = add_terms(work, run, sum, squares);
     if (!work.last) return s;
@@ -361,20 +386,20 @@ Status ButterflySession::add_terms(const Work& work, const ValueRun& run, std::s
                                    std::span<SquareSum> squares) const {
   for (int i = 0; i < work.term_count; ++i) {
     const auto [member, factor] = work.terms[i];
-    const auto own = [&] {
-      return pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
-    };
+    const auto first = work.first + static_cast<std::int64_t>(run.first);
     const Status added = member == self_
-                             ? add_own(own(), factor, sum, squares[i])
+                             ? add_own(first, factor, sum, squares[i])
                              : codec(plan_.codec).accumulate(run.bytes, factor, sum, squares[i]);
     if (!added.ok()) return added;
   }
   return {};
 }
 
-// At most a run.
-Status ButterflySession::add_own(std::span<const float> own, float factor, std::span<float> sum,
+// The values from `first` on, at most a run.
+Status ButterflySession::add_own(std::int64_t first, float factor, std::span<float> sum,
                                  SquareSum& squares) const {
+  std::array<float, kRunValues> read;
+  const auto own = pseudo_gradient_.run(first, std::span(read).first(sum.size()));
   std::span<const std::byte> bytes = std::as_bytes(own);
   std::array<std::byte, kRunValues * sizeof(float)> scratch;
   const Codec& c = codec(plan_.codes_own ? plan_.codec : CodecKind::kFp32);
@@ -423,8 +448,7 @@ Status ButterflySession::keep_terms(const Work& work, Pieces payload, WorkResult
 }
 
 Status ButterflySession::keep_own(const Work& work, std::span<float> kept) const {
-  const auto own = pseudo_gradient_.subspan(work.first, work.count);
-  std::copy(own.begin(), own.end(), kept.begin());
+  pseudo_gradient_.read(work.first, kept);
   if (!all_finite(kept)) return own_not_finite();
   if (!plan_.codes_own) return {};
   std::vector<std::byte> coded(encoded_size(plan_.codec, kept.size()));
@@ -438,7 +462,7 @@ void ButterflySession::aggregate_kept(const Work& work) {
   for (const int member : chunks_[work.chunk].kept) {
     members.push_back({kept_at(member, work), share_[member]});
   }
-  aggregate(plan_.aggregator, members, values(work.first, work.count));
+  aggregate(plan_.aggregator, members, sum_of(work));
 }
 
 // A run of the sum becomes the average and then the outer step; nothing is left to divide.
@@ -450,9 +474,9 @@ void ButterflySession::take_owner_step(std::int64_t first, float inverse, std::s
 
 Status ButterflySession::encode_kept(const Work& work, WorkResult& result) {
   aggregate_kept(work);
-  if (plan_.owner_step) take_owner_step(work.first, 1.0f, values(work.first, work.count));
+  if (plan_.owner_step) take_owner_step(work.first, 1.0f, sum_of(work));
   AverageEncoder encoder(codec(plan_.codec), 1.0f, own_payload(work));
-  encoder.add(values(work.first, work.count));
+  encoder.add(sum_of(work));
   return encoded(encoder, result);
 }
 

@@ -14,9 +14,10 @@
 //
 // The contributions are summed in place where the average is kept as values; beside that a session
 // holds the encoding of its own averaged part (not with fp32). Where frames are kept, that encoding
-// is theirs, and the sums of the own part are the session's. With an aggregator other than the mean
-// (aggregate.h) the owner keeps all contributions to its part, as many values as the whole vector
-// has, and a chunk is averaged when the last one is there.
+// is theirs, and beside it are the sums of the chunks that some contributions have reached and
+// others have not: at most 64 MiB or 16 of them. Who comes first waits then. With an aggregator
+// other than the mean (aggregate.h) the owner keeps all contributions to its part, as many values
+// as the whole vector has, and a chunk is averaged when the last one is there.
 //
 // With param_server some members are reducers: they own parts, have no weight, dial nobody, and no
 // average is sent to them; so they need room for their own part only, and have no digest to vote
@@ -94,6 +95,7 @@ class ButterflySession : public ReduceSession {
     bool started = false, busy = false, ready = false;
     std::vector<int> kept;               // robust aggregators: members whose contribution is here
     std::uint64_t payload_checksum = 0;  // once ready
+    SpareValues::Block sum;              // where frames are kept: from its start until it is ready
   };
   struct Peer {
     std::int64_t contributions_sent = 0, averages_sent = 0;
@@ -109,11 +111,11 @@ class ButterflySession : public ReduceSession {
   Status sum_terms(const Work& work, Pieces payload, WorkResult& result);
   Status add_terms(const Work& work, const ValueRun& run, std::span<float> sum,
                    std::span<SquareSum> squares) const;
-  Status add_own(std::span<const float> own, float factor, std::span<float> sum,
-                 SquareSum& squares) const;
+  Status add_own(std::int64_t first, float factor, std::span<float> sum, SquareSum& squares) const;
   void pull_back(const Work& work, const ValueRun& run, std::span<float> sum) const;
   double clipped_of(int member) const;
   void keep_frames();
+  std::span<float> sum_of(const Work& work);
   Status keep_frame(const Work& work, Pieces payload, WorkResult& result);
   std::span<std::byte> own_payload(const Work& work);
   Status keep_terms(const Work& work, Pieces payload, WorkResult& result);
@@ -123,7 +125,7 @@ class ButterflySession : public ReduceSession {
   std::span<float> kept_at(int member, const Work& work);
   void take_owner_step(std::int64_t first, float inverse, std::span<float> run);
 
-  const std::span<const float> pseudo_gradient_;
+  const VectorSource pseudo_gradient_;
   const std::span<const float> momentum_, clip_center_;
 
   std::vector<int> order_;     // members with a weight, in the plan's order
@@ -134,12 +136,12 @@ class ButterflySession : public ReduceSession {
   std::int64_t chunks_ready_ = 0;
   std::int64_t averages_done_ = 0, averages_due_ = 0;
   std::int64_t local_from_ = 0;        // own chunks before this one have no local work
-  std::unique_ptr<float[]> sums_;      // of the own part, where frames are kept
   std::vector<std::byte> own_frames_;  // of the own part, where values are kept; not with fp32
   std::span<std::byte> encoded_;       // own averaged part, wherever it lies
   const AverageRoom room_;
-  std::optional<AverageFrames> frames_;      // that are kept
-  std::vector<float> kept_;                  // robust: of every member, its part of the own part
+  std::optional<AverageFrames> frames_;   // that are kept
+  std::int64_t sums_ = 0, sums_max_ = 0;  // chunks that have one; at most, until they are complete
+  std::vector<float> kept_;               // robust: of every member, its part of the own part
   std::vector<std::int64_t> checksum_base_;  // per part, index of its first chunk in checksums_
 };
 

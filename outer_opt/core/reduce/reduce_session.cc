@@ -2,12 +2,12 @@
 #include "outer_opt/core/reduce/reduce_session.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "base/check.h"
 #include "outer_opt/core/codec/codec.h"
 #include "outer_opt/core/codec/codec_pieces.h"
+#include "outer_opt/core/step/vector_statistics.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -219,14 +219,7 @@ Status ReduceSession::encoded(const AverageEncoder& encoder, WorkResult& result)
   return {};
 }
 
-// The largest magnitude as bits, so that the loop can be vectorized.
-bool all_finite(std::span<const float> values) {
-  std::uint32_t largest = 0;
-  for (const float value : values) {
-    largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & 0x7fffffffu);
-  }
-  return largest < 0x7f800000u;
-}
+bool all_finite(std::span<const float> values) { return count_nonfinite(values) == 0; }
 
 // ---- ends
 

@@ -16,6 +16,7 @@
 
 #include "outer_opt/core/codec/frame.h"
 #include "outer_opt/core/reduce/average_encoder.h"
+#include "outer_opt/core/reduce/vector_source.h"
 #include "outer_opt/core/round/plan_refusal.h"
 #include "outer_opt/core/round/round.h"
 
@@ -26,7 +27,7 @@ enum class SessionState { kRunning, kDone, kBroken };
 // What a member puts in, nothing with a weight of 0: its pseudo-gradient, or with sparse2 the
 // encoding of it (ErrorFeedback::encode).
 struct ReduceInput {
-  std::span<const float> pseudo_gradient;
+  VectorSource pseudo_gradient;
   std::span<const std::byte> encoded;
   std::span<const float> momentum = {};  // of the own part, where the plan has an owner step
   // In a group: what a clipped member's vector is pulled towards in the own part, as long as the

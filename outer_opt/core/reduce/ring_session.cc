@@ -5,6 +5,7 @@
 #include "outer_opt/core/reduce/ring_session.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
@@ -226,7 +227,9 @@ Status RingSession::add_run(const Work& work, const ValueRun& run, std::span<flo
     return s;
   }
   if (!contributes(self_)) return {};
-  const auto own = pseudo_gradient_.subspan(work.first, work.count).subspan(run.first, run.count);
+  std::array<float, kRunValues> scratch;
+  const auto own = pseudo_gradient_.run(work.first + static_cast<std::int64_t>(run.first),
+                                        std::span(scratch).first(run.count));
   if (!codec(CodecKind::kFp32).accumulate(std::as_bytes(own), factor_, sum).ok()) {
     return Error{Code::kInternal,
                  "this replica's pseudo-gradient holds a value that is not finite"};

@@ -87,7 +87,7 @@ class RingSession final : public ReduceSession {
   Status keep_average(const Work& work, Pieces payload, WorkResult& result);
   std::span<std::byte> encoded_at(const Work& work);  // empty with fp32
 
-  const std::span<const float> pseudo_gradient_;
+  const VectorSource pseudo_gradient_;
   const int before_, after_;
   float factor_ = 0, inverse_ = 0;        // of the own contribution; of the whole sum
   std::vector<std::int64_t> chunk_base_;  // per part, index of its first chunk

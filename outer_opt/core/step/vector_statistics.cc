@@ -22,20 +22,28 @@ bool is_finite(std::span<const float, kBlock> block) {
 
 }  // namespace
 
-VectorStatistics statistics_of(std::span<const float> values) {
-  VectorStatistics statistics;
-  double squares = 0;
-  for (const float value : values) {
+void RunningStatistics::add(std::span<const float> run) {
+  double squares = squares_, max_abs = max_abs_;
+  for (const float value : run) {
     if (!std::isfinite(value)) {
-      ++statistics.nonfinite;
+      ++nonfinite_;
       continue;
     }
     const double v = value;
     squares += v * v;
-    statistics.max_abs = std::max(statistics.max_abs, std::fabs(v));
+    max_abs = std::max(max_abs, std::fabs(v));
   }
-  statistics.norm = std::sqrt(squares);
-  return statistics;
+  squares_ = squares, max_abs_ = max_abs;
+}
+
+VectorStatistics RunningStatistics::value() const {
+  return {std::sqrt(squares_), max_abs_, nonfinite_};
+}
+
+VectorStatistics statistics_of(std::span<const float> values) {
+  RunningStatistics all;
+  all.add(values);
+  return all.value();
 }
 
 std::int64_t count_nonfinite(std::span<const float> values) {

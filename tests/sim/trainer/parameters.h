@@ -20,6 +20,10 @@ class SimulatedParameters final : public replica::LocalParameters {
 
   std::int64_t value_count() const override { return static_cast<std::int64_t>(values_.size()); }
   void read_parameters(std::span<float> out) const override { read(values_, out); }
+  bool reads_parts() const override { return true; }
+  void read_part(std::int64_t first, std::span<float> out) const override {
+    read(std::span(values_).subspan(static_cast<std::size_t>(first), out.size()), out);
+  }
   void write_parameters(std::span<const float> in) override {
     values_.assign(in.begin(), in.end());
   }
@@ -38,7 +42,7 @@ class SimulatedParameters final : public replica::LocalParameters {
   const std::vector<float>& values() const { return values_; }
 
  private:
-  void read(const std::vector<float>& from, std::span<float> out) const {
+  void read(std::span<const float> from, std::span<float> out) const {
     std::copy(from.begin(), from.end(), out.begin());
     if (std::exchange(poisoned_, false)) out[0] = std::numeric_limits<float>::quiet_NaN();
   }

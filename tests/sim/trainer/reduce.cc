@@ -68,7 +68,8 @@ std::shared_ptr<Trainer::Session> Trainer::make_inputs(const ReducePlan& plan, b
   if (replica_->reducer) return session;
   const Kept& kept = what_to_give(contributes);
   const ReduceInput input = replica_->loop->input(plan, contributes);
-  session->mine.assign(input.pseudo_gradient.begin(), input.pseudo_gradient.end());
+  session->source = input.pseudo_gradient;
+  session->mine = session->as_read = input.pseudo_gradient.copy();
   if (&kept != &replica_->kept) session->mine = kept.values;
   exaggerate(*session);
   session->encoded.assign(input.encoded.begin(), input.encoded.end());
@@ -140,11 +141,14 @@ void Trainer::open_session(const ReducePlan& told, bool contributes) {
 
 // Audits frames of an average that already exists.
 void Trainer::open_audit(const ReducePlan& told, bool contributes) {
+  if (contributes && !replica_->loop->contribution_is_intact(told)) {
+    return fail(ReplicaFailure::kDigestMismatch, "its memory changed after the boundary");
+  }
   const auto session = std::make_shared<Session>();
   session->plan = told;
   session->started = sim_.now();
   const ReduceInput input = replica_->loop->audit_input(told, contributes);
-  session->mine.assign(input.pseudo_gradient.begin(), input.pseudo_gradient.end());
+  session->mine = input.pseudo_gradient.copy();
   exaggerate(*session);
   follow(session, plan_to_follow(told));
 }
@@ -274,6 +278,8 @@ void Trainer::reduce_done(Session& session) {
   if (!session.plan.audited.empty()) return audit_done(session);
   count_end(session, "done");
   Replica& r = *replica_;
+  SHOAL_CHECK(!r.loop->memory_is_intact() || session.source.copy() == session.as_read,
+              "the contribution changed while it was reduced");
   const Digest digest = session.machine->digest();
   r.has_average = true;
   r.loop->reduced();

@@ -497,9 +497,8 @@ void Trainer::count_work(RoundReport& report) {
 // What the checkers compare with later.
 void Trainer::keep_contribution() {
   Replica& r = *replica_;
-  const std::span<const float> values = r.loop->contribution();
   r.kept = {r.loop->held(), replica::digests_of(r.loop->state()).anchor,
-            std::vector<float>(values.begin(), values.end())};
+            r.loop->contribution_source().copy()};
 }
 
 void Trainer::boundary() {

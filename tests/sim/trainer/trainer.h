@@ -106,11 +106,12 @@ class Trainer final : public PeerEnd, public StageOwner {
   };
   struct Session {
     ReducePlan plan;
-    std::vector<float> mine;
-    std::vector<std::byte> encoded;  // sparse2
-    std::vector<float> momentum;     // of the own part, when sharded
-    std::vector<float> clip_center;  // in a group
-    std::vector<float> part;         // of a reducer, which has no loop: the average of its part
+    std::vector<float> mine, as_read;  // the contribution that goes in, and as it was read
+    outer_opt::VectorSource source;    // of the contribution
+    std::vector<std::byte> encoded;    // sparse2
+    std::vector<float> momentum;       // of the own part, when sharded
+    std::vector<float> clip_center;    // in a group
+    std::vector<float> part;           // of a reducer, which has no loop: the average of its part
     std::unique_ptr<outer_opt::ReduceSession> machine;
     std::vector<std::deque<PeerFrame>> inbox;
     std::int64_t sent = 0, received = 0;
