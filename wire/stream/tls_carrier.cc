@@ -4,11 +4,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <span>
+#include <vector>
 
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "base/check.h"
 #include "identity/asio_ssl.h"
@@ -20,10 +24,15 @@ namespace {
 
 constexpr std::size_t kRecord = SSL3_RT_MAX_PLAIN_LENGTH;
 constexpr std::size_t kReadAhead = 64 << 10;  // records that one call reads
+constexpr std::size_t kHeld = 256 << 10;      // and sends: a piece of a message
 
+// Records behind which more follow are held back, up to kHeld, so that one call sends several: a
+// call for each costs more than the copy.
 struct Socket {
   int fd = -1;
-  bool more_follows = false;  // of what is being written
+  bool more_follows = false;  // of what is being written: then another write follows for certain
+  std::vector<char> held;
+  std::size_t sent = 0;  // of it
 };
 
 int retry(BIO* bio, ssize_t moved, int flag) {
@@ -34,11 +43,36 @@ int retry(BIO* bio, ssize_t moved, int flag) {
   return static_cast<int>(moved);
 }
 
+// How much of `data` was sent behind all that was held back; -1: none of it yet.
+ssize_t send_held_and(Socket& socket, const char* data, std::size_t size) {
+  const std::span<char> held = std::span(socket.held).subspan(socket.sent);
+  iovec parts[] = {{held.data(), held.size()}, {const_cast<char*>(data), size}};
+  msghdr message = {};
+  message.msg_iov = parts;
+  message.msg_iovlen = std::size(parts);
+  const int flags = MSG_NOSIGNAL | (socket.more_follows ? MSG_MORE : 0);
+  const ssize_t sent = sendmsg(socket.fd, &message, flags);
+  if (sent < 0) return sent;
+  const auto of_data = sent - static_cast<ssize_t>(held.size());
+  if (of_data <= 0) {
+    socket.sent += static_cast<std::size_t>(sent);
+    errno = EAGAIN;
+    return -1;
+  }
+  socket.held.clear();
+  socket.sent = 0;
+  return of_data;
+}
+
 int write_bio(BIO* bio, const char* data, int size) {
-  const auto* socket = static_cast<const Socket*>(BIO_get_data(bio));
-  const int flags = MSG_NOSIGNAL | (socket->more_follows ? MSG_MORE : 0);
+  auto& socket = *static_cast<Socket*>(BIO_get_data(bio));
   const auto length = static_cast<std::size_t>(size);
-  return retry(bio, send(socket->fd, data, length, flags), BIO_FLAGS_WRITE);
+  if (socket.more_follows && socket.held.size() + length <= kHeld) {
+    BIO_clear_retry_flags(bio);
+    socket.held.insert(socket.held.end(), data, data + size);
+    return size;
+  }
+  return retry(bio, send_held_and(socket, data, length), BIO_FLAGS_WRITE);
 }
 
 int read_bio(BIO* bio, char* data, int size) {
@@ -65,7 +99,7 @@ class TlsCarrier final : public Carrier {
  public:
   TlsCarrier(int fd, std::shared_ptr<boost::asio::ssl::context> context, bool dials,
              const std::optional<identity::ExpectedPeer>& expected)
-      : context_(std::move(context)), socket_{fd}, ssl_(SSL_new(context_->native_handle())) {
+      : context_(std::move(context)), socket_{.fd = fd}, ssl_(SSL_new(context_->native_handle())) {
     BIO* bio = BIO_new(socket_method());
     SHOAL_CHECK(ssl_ != nullptr && bio != nullptr, "OpenSSL has no memory");
     BIO_set_data(bio, &socket_);
@@ -89,6 +123,7 @@ class TlsCarrier final : public Carrier {
   Step read(std::span<std::byte> first, std::span<std::byte> rest) override {
     const std::span<std::byte> into = first.empty() ? rest : first;
     std::size_t moved = 0;
+    socket_.more_follows = false;  // behind an alert that this may send
     ERR_clear_error();
     const int result = SSL_read_ex(ssl_, into.data(), into.size(), &moved);
     return step(result, moved);
