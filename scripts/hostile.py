@@ -191,10 +191,22 @@ class Watch:
         return 1 - attacked / alone
 
 
+def peers_of(cluster):
+    """The ports of the replicas, once all of them have the state of the job."""
+    limit = time.monotonic() + 60
+    while True:
+        replicas = cluster.get(f"/jobs/{cluster.name}/replicas")["items"]
+        live = [one for one in replicas if one["state"] not in ("released", "failed")]
+        if live and all(one["state"] == "serving" for one in live):
+            return [one["address"] for one in live]
+        if time.monotonic() > limit:
+            raise SystemExit(f"hostile: no replica serves after a minute: {[one['state'] for one in replicas]}")
+        time.sleep(0.2)
+
+
 def attack(cluster, options):
     """Everything that there is to say of it."""
-    replicas = cluster.get(f"/jobs/{cluster.name}/replicas")["items"]
-    peers = [one["address"] for one in replicas if one["state"] == "serving"]
+    peers = peers_of(cluster)
     attacker = Attacker({"http": [cluster.http], "agents": [cluster.grpc], "peers": peers}, options.seed, options.share)
     watch, seq = Watch(cluster), cluster.newest_event()
     with watch.turn("alone"):  # it warms up
