@@ -116,7 +116,7 @@ async function endsInTheMiddle(browser, alone) {
   await page.waitForTimeout(10_000);
   check(`${name}: after that nothing is asked, nor the stream tried again`, people.refused.length === before, people.refused.slice(before).join());
   await logIn(page, 'ana');
-  check(`${name}: the same person continues where they were`, (await editor.inputValue()) === '# half a job' && page.url().endsWith('/jobs/new'));
+  await until(`${name}: the same person continues where they were`, 4000, async () => (await editor.inputValue()) === '# half a job' && page.url().endsWith('/jobs/new'));
   await until(`${name}: and the stream is back`, 4000, async () => fixture.world.streams === 1);
   people.sessions.clear();
   await until(`${name}: it ends again`, 9000, says(page, 'Your login has ended'));
