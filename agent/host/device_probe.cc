@@ -28,7 +28,9 @@ struct Nvml {
   int (*name)(NvmlDevice, char*, unsigned) = nullptr;
   int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
   int (*capability)(NvmlDevice, int*, int*) = nullptr;
+  const char* (*error_text)(int) = nullptr;
 };
+constexpr int kDriverNotLoaded = 9;  // NVML_ERROR_DRIVER_NOT_LOADED
 
 template <typename Function>
 bool load(void* library, const char* symbol, Function& function) {
@@ -42,7 +44,12 @@ bool load_all(void* library, Nvml& nvml) {
          load(library, "nvmlDeviceGetHandleByIndex_v2", nvml.handle) &&
          load(library, "nvmlDeviceGetName", nvml.name) &&
          load(library, "nvmlDeviceGetMemoryInfo", nvml.memory) &&
-         load(library, "nvmlDeviceGetCudaComputeCapability", nvml.capability);
+         load(library, "nvmlDeviceGetCudaComputeCapability", nvml.capability) &&
+         load(library, "nvmlErrorString", nvml.error_text);
+}
+
+Error unusable(const std::string& what) {
+  return {Code::kUnavailable, what, "--devices", "look at nvidia-smi, or give --devices cpu"};
 }
 
 constexpr int kAmpere = 8;  // first major compute capability with bf16
@@ -56,8 +63,7 @@ Result<Device> read_gpu(const Nvml& nvml, unsigned index) {
                   nvml.name(handle, name.data(), name.size() - 1) == 0 &&
                   nvml.memory(handle, &memory) == 0 && nvml.capability(handle, &major, &minor) == 0;
   if (!ok) {
-    return Error{Code::kUnavailable, "GPU " + std::to_string(index) + " does not answer its driver",
-                 "--devices", "look at nvidia-smi, or give --devices cpu"};
+    return unusable("GPU " + std::to_string(index) + " does not answer its driver");
   }
   return Device{static_cast<std::int32_t>(index),
                 DeviceKind::kCuda,
@@ -73,11 +79,17 @@ Result<std::vector<Device>> probe_gpus(const std::string& path) {
       [](void* l) { return l == nullptr ? 0 : dlclose(l); });
   Nvml nvml;
   std::vector<Device> devices;
-  if (library == nullptr || !load_all(library.get(), nvml) || nvml.init() != 0) return devices;
+  if (library == nullptr || !load_all(library.get(), nvml)) return devices;
+  const int failed = nvml.init();
+  if (failed == kDriverNotLoaded) return devices;  // the library alone makes no GPU host
+  if (failed != 0) {
+    return unusable(std::string("the driver of the GPUs cannot be used: ") +
+                    nvml.error_text(failed));
+  }
   const std::unique_ptr<const Nvml, void (*)(const Nvml*)> session(
       &nvml, [](const Nvml* n) { n->shutdown(); });
   unsigned count = 0;
-  if (nvml.count(&count) != 0) return devices;
+  if (nvml.count(&count) != 0) return unusable("the driver does not count its GPUs");
   for (unsigned i = 0; i < count; ++i) {
     Result<Device> device = read_gpu(nvml, i);
     if (!device) return device.error();

@@ -13,7 +13,9 @@ namespace shoal::agent {
 
 // choice: "auto" (GPUs when there are any, else one CPU device), "cpu" or "cpu:N" (N trainers that
 // share the processor and its memory). nvml_library: a path or a soname; a library that cannot be
-// loaded means no GPUs. Devices are numbered from 0 in order.
+// loaded, or has no driver, means no GPUs. kUnavailable, with NVML's reason, when the driver or a
+// GPU does not answer: the host is not taken for one without GPUs. Devices are numbered from 0 in
+// order.
 Result<std::vector<Device>> probe_devices(const std::string& choice,
                                           const std::string& nvml_library);
 

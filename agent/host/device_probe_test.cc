@@ -1,5 +1,7 @@
 #include "agent/host/device_probe.h"
 
+#include <cstdlib>
+
 #include <gtest/gtest.h>
 
 namespace shoal::agent {
@@ -21,6 +23,22 @@ TEST(DeviceProbe, WithoutTheLibraryTheProcessorIsTheDevice) {
   EXPECT_EQ((*devices)[0].kind, DeviceKind::kCpu);
   EXPECT_FALSE((*devices)[0].name.empty());
   EXPECT_GT((*devices)[0].memory.count(), 0);
+}
+
+TEST(DeviceProbe, AHostWhoseDriverDoesNotStartIsNotTakenForOneWithoutGpus) {
+  ::setenv("FAKE_NVML_INIT", "18", 1);
+  const auto mismatch = probe_devices("auto", FAKE_NVML);
+  const auto chosen = probe_devices("cpu", FAKE_NVML);
+  ::setenv("FAKE_NVML_INIT", "9", 1);
+  const auto not_loaded = probe_devices("auto", FAKE_NVML);
+  ::unsetenv("FAKE_NVML_INIT");
+  ASSERT_FALSE(mismatch.ok());
+  EXPECT_EQ(to_string(mismatch.error()),
+            "--devices: the driver of the GPUs cannot be used: Driver/library version mismatch "
+            "(look at nvidia-smi, or give --devices cpu)");
+  EXPECT_TRUE(chosen.ok());
+  ASSERT_TRUE(not_loaded.ok());
+  EXPECT_EQ(not_loaded->front().kind, DeviceKind::kCpu);
 }
 
 TEST(DeviceProbe, CpuDevicesShareTheMemory) {

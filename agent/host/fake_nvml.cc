@@ -1,4 +1,6 @@
 // A management library with two GPUs, for device_probe_test.cc. The second one is too old for bf16.
+// $FAKE_NVML_INIT is what the library's start returns.
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -9,7 +11,11 @@ struct Memory {
 }  // namespace
 
 extern "C" {
-int nvmlInit_v2() { return 0; }
+int nvmlInit_v2() {
+  const char* result = std::getenv("FAKE_NVML_INIT");
+  return result == nullptr ? 0 : std::atoi(result);
+}
+const char* nvmlErrorString(int) { return "Driver/library version mismatch"; }
 int nvmlShutdown() { return 0; }
 int nvmlDeviceGetCount_v2(unsigned* count) { return *count = 2, 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
