@@ -22,13 +22,6 @@ std::vector<AdamRange> runs_of(const std::vector<AdamRange>& ranges) {
   return runs;
 }
 
-// How much of a vector takes its step at once: two of these are at most 2 bytes per value, and few
-// enough for the calls not to count.
-std::int64_t piece_of(std::int64_t values) {
-  constexpr std::int64_t kLeast = 1 << 16, kMost = 1 << 24;
-  return std::clamp(values / 4, kLeast, kMost);
-}
-
 torch::Tensor matrix_at(const torch::Tensor& flat, const MatrixPlace& place) {
   return flat.as_strided({place.rows, place.columns}, {place.stride, 1},
                          flat.storage_offset() + place.first);
@@ -99,6 +92,43 @@ void InnerOptimizer::adam_fused(const Adam& adam, const torch::Tensor& gradient,
   }
 }
 
+#if TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 204
+// One launch for the ranges that decay, one for the others. torch divides by its scale, and keeps
+// the number of the step on the device.
+void InnerOptimizer::adam_by_torch(const Adam& adam, const torch::Tensor& gradient,
+                                   torch::Tensor& parameters) {
+  const auto scalar = gradient.options().dtype(torch::kFloat32);
+  const auto step = torch::full({}, static_cast<double>(steps_), scalar);
+  std::optional<torch::Tensor> inverse;
+  if (adam.gradient_scale != 1) inverse = torch::full({}, 1 / adam.gradient_scale, scalar);
+  for (const bool decays : {true, false}) {
+    std::vector<torch::Tensor> values, gradients, first, second, steps;
+    for (const AdamRange& range : layout_.adam) {
+      if (range.decays != decays || range.count == 0) continue;
+      values.push_back(parameters.narrow(0, range.first, range.count));
+      gradients.push_back(gradient.narrow(0, range.first, range.count));
+      first.push_back(m_.narrow(0, range.first, range.count));
+      second.push_back(v_.narrow(0, range.second, range.count));
+      steps.push_back(step);
+    }
+    if (values.empty()) continue;
+    at::_fused_adamw_(values, gradients, first, second, {}, steps, adam.lr, spec_.beta1,
+                      spec_.beta2, decays ? spec_.weight_decay : 0, replica::kAdamEps,
+                      /*amsgrad=*/false, /*maximize=*/false, inverse);
+  }
+}
+#else
+namespace {
+
+// How much of a vector takes its step at once: two of these are at most 2 bytes per value, and few
+// enough for the calls not to count.
+std::int64_t piece_of(std::int64_t values) {
+  constexpr std::int64_t kLeast = 1 << 16, kMost = 1 << 24;
+  return std::clamp(values / 4, kLeast, kMost);
+}
+
+}  // namespace
+
 void InnerOptimizer::adam_by_torch(const Adam& adam, const torch::Tensor& gradient,
                                    torch::Tensor& parameters) {
   for (const AdamRange& range : layout_.adam) {
@@ -127,5 +157,7 @@ void InnerOptimizer::adam_piece(const Adam& adam, const AdamRange& piece,
   parameters.narrow(0, piece.first, piece.count)
       .addcdiv_(m, denominator, -adam.lr / adam.correction1);
 }
+
+#endif
 
 }  // namespace shoal::trainer

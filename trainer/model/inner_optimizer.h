@@ -2,8 +2,9 @@
 // 2019) with decoupled decay on the ranges that decay and bias correction. muon: the matrices of
 // the blocks take the step of muon.h, everything else AdamW's, both at the same learning rate and
 // weight decay. Which value belongs to which, and where its moments are, says optimizer_layout().
-// On the CPU AdamW is one fused pass; on other devices a few torch operations on one piece of the
-// vector after another, which need room for a small part of it. One thread at a time.
+// On the CPU AdamW is one fused pass; on other devices torch's fused kernel, and with a libtorch
+// before 2.4 a few of its operations on one piece of the vector after another, which need room for
+// a small part of it. One thread at a time.
 #pragma once
 
 #include <vector>
@@ -24,7 +25,8 @@ class InnerOptimizer {
   // Euclidean norm of the whole gradient; not finite when any value is not.
   static double gradient_norm(const torch::Tensor& gradient);
 
-  // One step with `gradient * gradient_scale`.
+  // One step with `gradient * gradient_scale`, which on other devices than a CPU may then be what
+  // `gradient` holds.
   void step(double lr, double gradient_scale, const torch::Tensor& gradient,
             torch::Tensor& parameters);
 

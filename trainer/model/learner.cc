@@ -1,10 +1,12 @@
-// See learner.h. Batches are gathered into one host tensor that is reused; on the CPU that is also
-// where the model reads them.
+// See learner.h. On the CPU batches are gathered into one host tensor that is reused, where the
+// model reads them. For a device each gets pinned memory, which libtorch uses again when its copy
+// is over.
 #include "trainer/model/learner.h"
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "trainer/model/microbatch_pass.h"
 #include "trainer/model/slowdown.h"
 #include "trainer/model/stage_model_parts.h"
 
@@ -18,15 +20,25 @@ Tokens tokens_per_step(const JobSpec& spec) {
 
 }  // namespace
 
-struct Learner::Batch {
+struct Learner::Passes {
+  Passes(StageModel::Parts& parts, MakeCapturedWork make)
+      : training(parts.model, parts.spec.train.microbatch,
+                 1.0 / static_cast<double>(parts.spec.train.batch * parts.spec.model.context),
+                 std::move(make)) {}
+
   torch::Tensor tokens;  // [sequences, context + 1] int64
+  MicrobatchPass training;
 };
 
 Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data, GroupLeader* replica_group)
+    : Learner(model, std::move(data), replica_group, cuda_graphs_of(model.parts().device)) {}
+
+Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data, GroupLeader* replica_group,
+                 MakeCapturedWork make)
     : model_(model),
       data_(std::move(data)),
       replica_group_(replica_group),
-      batch_(std::make_unique<Batch>()) {
+      passes_(std::make_unique<Passes>(model.parts(), std::move(make))) {
   SHOAL_CHECK(model.units() == whole_model(model.spec().model), "a learner has the whole model");
 }
 Learner::~Learner() = default;
@@ -34,9 +46,11 @@ Learner::~Learner() = default;
 MaybeFailure Learner::gather(bool held_out, std::int64_t first, std::int64_t count,
                              std::int64_t total) {
   const std::int64_t width = model_.spec().model.context + 1;
-  torch::Tensor& batch = batch_->tokens;
-  if (!batch.defined() || batch.size(0) != count) {
-    batch = torch::empty({count, width}, torch::kInt64);
+  torch::Tensor& batch = passes_->tokens;
+  const bool pinned = model_.parts().device.is_cuda();
+  if (pinned || !batch.defined() || batch.size(0) != count) {
+    batch = torch::empty({count, width},
+                         torch::TensorOptions().dtype(torch::kInt64).pinned_memory(pinned));
   }
   for (std::int64_t i = 0; i < count; ++i) {
     const std::span row(batch.data_ptr<std::int64_t>() + i * width,
@@ -48,31 +62,35 @@ MaybeFailure Learner::gather(bool held_out, std::int64_t first, std::int64_t cou
   return std::nullopt;
 }
 
+// Runs `work` under guarded(). If the device has no memory left, what a CUDA graph keeps is given
+// up for a second try.
+MaybeFailure Learner::with_room(const std::function<MaybeFailure()>& work) {
+  for (;;) {
+    MaybeFailure failure;
+    const MaybeFailure thrown = guarded([&] { failure = work(); });
+    const bool full = thrown && thrown->kind == ReplicaFailure::kOutOfMemory;
+    if (!full || !passes_->training.release()) return failure ? failure : thrown;
+  }
+}
+
 // Gradient and loss of the mean over the batch, as far as they come from these sequences.
 MaybeFailure Learner::accumulate(const swarm::GroupShare& share, double& loss) {
-  StageModel::Parts& parts = model_.parts();
-  const TrainSpec& train = parts.spec.train;
-  const std::int64_t context = parts.spec.model.context;
-  const double factor = 1.0 / static_cast<double>(train.batch * context);
-  parts.model.flat_gradient().zero_();
+  const TrainSpec& train = model_.spec().train;
+  MicrobatchPass& training = passes_->training;
+  training.begin();
   for (std::int64_t done = 0; done < share.count; done += train.microbatch) {
     const std::int64_t count = std::min(train.microbatch, share.count - done);
     if (auto failure = gather(false, share.first + done, count, 0)) return failure;
-    const auto tokens = batch_->tokens.to(parts.device);
-    const auto part =
-        parts.model.loss(tokens.narrow(1, 0, context), tokens.narrow(1, 1, context), factor);
-    part.backward();
-    loss += part.item<double>();
+    training.add(passes_->tokens);
   }
+  loss = training.loss();
   return std::nullopt;
 }
 
 MaybeFailure Learner::compute_share(const swarm::GroupShare& share, double& loss) {
   const SlowedPiece piece(model_.parts().choice.speed);
-  MaybeFailure failure;
   loss = 0;
-  const MaybeFailure thrown = guarded([&] { failure = accumulate(share, loss); });
-  return failure ? failure : thrown;
+  return with_room([&] { return accumulate(share, loss); });
 }
 
 MaybeFailure Learner::take_step(Steps step, StepResult& out) {
@@ -96,41 +114,48 @@ MaybeFailure Learner::train_step(Steps step, std::int64_t first_sequence, StepRe
   return failure ? failure : take_step(step, out);
 }
 
-MaybeFailure Learner::evaluate_batch(std::int64_t index, std::int64_t batches, EvalSum& sum) {
+MaybeFailure Learner::evaluate(std::int64_t index, std::int64_t batches, EvalSum& sum) {
   StageModel::Parts& parts = model_.parts();
-  const SlowedPiece piece(parts.choice.speed);
   const TrainSpec& train = parts.spec.train;
   const std::int64_t context = parts.spec.model.context;
   const std::int64_t total = data_->validation_sequences(batches * train.batch);
   const std::int64_t first = index * train.batch, end = std::min(first + train.batch, total);
-  MaybeFailure data_problem;
-  const MaybeFailure failure = guarded([&] {
-    const torch::NoGradGuard no_grad;
-    for (std::int64_t at = first; at < end; at += train.microbatch) {
-      const std::int64_t count = std::min(train.microbatch, end - at);
-      data_problem = gather(true, at, count, total);
-      if (data_problem) return;
-      const auto tokens = batch_->tokens.to(parts.device);
-      const auto loss =
-          parts.model.loss(tokens.narrow(1, 0, context), tokens.narrow(1, 1, context), 1.0);
-      sum.loss_sum += loss.item<double>();
-      sum.tokens += Tokens(count * context);
-    }
+  const torch::NoGradGuard no_grad;
+  for (std::int64_t at = first; at < end; at += train.microbatch) {
+    const std::int64_t count = std::min(train.microbatch, end - at);
+    if (auto failure = gather(true, at, count, total)) return failure;
+    const auto tokens = passes_->tokens.to(parts.device);
+    const auto loss =
+        parts.model.loss(tokens.narrow(1, 0, context), tokens.narrow(1, 1, context), 1.0);
+    sum.loss_sum += loss.item<double>();
+    sum.tokens += Tokens(count * context);
+  }
+  return std::nullopt;
+}
+
+MaybeFailure Learner::evaluate_batch(std::int64_t index, std::int64_t batches, EvalSum& sum) {
+  const SlowedPiece piece(model_.parts().choice.speed);
+  EvalSum added;
+  const auto failure = with_room([&] {
+    added = sum;
+    return evaluate(index, batches, added);
   });
-  return data_problem ? data_problem : failure;
+  sum = added;
+  return failure;
 }
 
 MaybeFailure Learner::next_logits(std::span<const std::int64_t> tokens, std::vector<float>& out) {
   StageModel::Parts& parts = model_.parts();
   const auto length = static_cast<std::int64_t>(tokens.size());
   SHOAL_CHECK(length > 0 && length <= parts.spec.model.context);
-  return guarded([&] {
+  return with_room([&]() -> MaybeFailure {
     const torch::NoGradGuard no_grad;
     const auto input =
         torch::from_blob(const_cast<std::int64_t*>(tokens.data()), {1, length}, torch::kInt64);
     const auto logits = parts.model.logits(input.to(parts.device));
     const auto last = logits[length - 1].to(torch::kFloat32).cpu().contiguous();
     out.assign(last.data_ptr<float>(), last.data_ptr<float>() + last.numel());
+    return std::nullopt;
   });
 }
 

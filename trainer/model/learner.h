@@ -1,14 +1,17 @@
 // Trains and evaluates a whole model on its device: batches of the data, gradient accumulation over
-// microbatches, one inner step. With a replica group the gradient of a step is computed together
-// with its members. It knows nothing of rounds, peers or the coordinator. One thread at a time.
+// microbatches, one inner step. The device computes a microbatch while the host reads the next one.
+// With a replica group the gradient of a step is computed together with its members. It knows
+// nothing of rounds, peers or the coordinator. One thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "base/units.h"
+#include "trainer/model/captured_work.h"
 #include "trainer/model/group_leader.h"
 #include "trainer/model/stage_model.h"
 #include "trainer/plain/data.h"
@@ -23,6 +26,9 @@ class Learner {
   // asked for logits. Without a replica group it computes alone.
   Learner(StageModel& model, std::shared_ptr<const Dataset> data,
           GroupLeader* replica_group = nullptr);
+  // The same with other captured work than the CUDA graphs of its device (microbatch_pass.h).
+  Learner(StageModel& model, std::shared_ptr<const Dataset> data, GroupLeader* replica_group,
+          MakeCapturedWork make);
   ~Learner();
 
   // One inner step on train.batch sequences [first, first + batch) of the seeded order, at the
@@ -42,14 +48,16 @@ class Learner {
   MaybeFailure next_logits(std::span<const std::int64_t> tokens, std::vector<float>& out);
 
  private:
-  struct Batch;  // sequences in host memory
+  struct Passes;  // sequences in host memory, and what becomes of them on the device
   MaybeFailure gather(bool held_out, std::int64_t first, std::int64_t count, std::int64_t total);
   MaybeFailure accumulate(const swarm::GroupShare& share, double& loss);
+  MaybeFailure evaluate(std::int64_t index, std::int64_t batches, EvalSum& sum);
+  MaybeFailure with_room(const std::function<MaybeFailure()>& work);
 
   StageModel& model_;
   std::shared_ptr<const Dataset> data_;
   GroupLeader* replica_group_;
-  std::unique_ptr<Batch> batch_;
+  std::unique_ptr<Passes> passes_;
 };
 
 }  // namespace shoal::trainer

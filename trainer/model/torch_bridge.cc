@@ -15,6 +15,7 @@
 #include "trainer/plain/cpu_kernels.h"
 #if SHOAL_TORCH_CUDA
 #include <ATen/cuda/CUDAContext.h>
+#include <c10/cuda/CUDAFunctions.h>
 #endif
 
 namespace shoal::trainer {
@@ -102,6 +103,21 @@ void describe_cuda(const DeviceChoice& choice, Device& out) {
 #endif
 }
 
+// Why this process can use no CUDA device: no driver, one that is too old for this libtorch, or one
+// that failed to start.
+std::string why_no_cuda() {
+#if SHOAL_TORCH_CUDA
+  try {
+    c10::cuda::device_count_ensure_non_zero();
+  } catch (const c10::Error& e) {
+    return first_line(e.what_without_backtrace());
+  }
+  return "it shows no device";
+#else
+  return "this libtorch was built without CUDA";
+#endif
+}
+
 }  // namespace
 
 Status prepare_device(const DeviceChoice& choice) {
@@ -110,8 +126,9 @@ Status prepare_device(const DeviceChoice& choice) {
   set_blas_threads(choice.threads);
   if (choice.kind == DeviceKind::kCpu) return {};
   if (!torch::cuda::is_available()) {
-    return Error{Code::kUnavailable, "this libtorch sees no CUDA device", "SHOAL_TRAINER_KIND",
-                 "build with a CUDA libtorch and check the driver with nvidia-smi"};
+    return Error{Code::kUnavailable, "libtorch cannot use CUDA: " + why_no_cuda(),
+                 "SHOAL_TRAINER_KIND",
+                 "check the driver with nvidia-smi, or run the agent with --devices cpu"};
   }
   if (choice.index >= static_cast<std::int32_t>(torch::cuda::device_count())) {
     return Error{Code::kNotFound, "there is no CUDA device " + std::to_string(choice.index),
