@@ -6,7 +6,6 @@
 #define SHOAL_CUDA_GRAPHS \
   (SHOAL_TORCH_CUDA && TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 201)
 #if SHOAL_CUDA_GRAPHS
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
@@ -23,9 +22,7 @@ class CudaGraph final : public CapturedWork {
 
   void capture(const std::function<void()>& work) override {
     const auto stream = at::cuda::getStreamFromPool(/*isHighPriority=*/false, device_);
-    at::cuda::CUDAEvent before;
-    before.record(at::cuda::getCurrentCUDAStream(device_));
-    before.block(stream);
+    at::cuda::getCurrentCUDAStream(device_).synchronize();
     const c10::cuda::CUDAStreamGuard guard(stream);
     work();  // libraries make here what they need once per stream
     stream.synchronize();

@@ -84,7 +84,7 @@ void MicrobatchPass::try_capture(const torch::Tensor& tokens) {
 bool MicrobatchPass::captures_the_same(const torch::Tensor& tokens) {
   const double loss = this->loss();
   const double norm = InnerOptimizer::gradient_norm(model_.flat_gradient());
-  input_ = tokens.to(model_.flat().device(), torch::kInt64);
+  input_ = tokens.to(model_.flat().device(), torch::kInt64, /*non_blocking=*/false, /*copy=*/true);
   captured_->capture([this] { run(input_); });
   begin();
   fresh_ = false;

@@ -3,45 +3,46 @@
 // one would.
 #include "trainer/model/recompute.h"
 
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
+#include <utility>
 
 namespace shoal::trainer {
 namespace {
 
-class Recompute final : public torch::autograd::Node {
+using torch::autograd::AutogradContext;
+
+// What the context of a node keeps besides tensors.
+struct HeldForward final : torch::CustomClassHolder {
+  explicit HeldForward(Forward f) : forward(std::move(f)) {}
+  Forward forward;
+};
+
+class Recompute : public torch::autograd::Function<Recompute> {
  public:
-  Recompute(Forward forward, const torch::Tensor& input)
-      : forward_(std::move(forward)), input_(input.detach()) {}
-
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    const torch::AutoGradMode with_graph(true);
-    auto input = input_.detach();
-    input.set_requires_grad(true);
-    torch::autograd::backward({forward_(input)}, {gradients.at(0)});
-    return {input.grad()};
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& input,
+                               const Forward& forward) {
+    context->save_for_backward({input});
+    context->saved_data["forward"] =
+        c10::IValue::make_capsule(c10::make_intrusive<HeldForward>(forward));
+    return forward(input);  // without a graph
   }
-  void release_variables() override { input_.reset(); }
 
- private:
-  Forward forward_;
-  torch::Tensor input_;
+  static torch::autograd::variable_list backward(AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const torch::AutoGradMode with_graph(true);
+    const auto held = context->saved_data["forward"].toCapsule();
+    auto input = context->get_saved_variables().at(0).detach();
+    input.set_requires_grad(true);
+    const auto& forward = static_cast<const HeldForward&>(*held).forward;
+    torch::autograd::backward({forward(input)}, {gradients.at(0)});
+    return {input.grad(), torch::Tensor()};  // a function has no gradient
+  }
 };
 
 }  // namespace
 
 torch::Tensor recomputed(Forward forward, const torch::Tensor& input) {
   if (!torch::GradMode::is_enabled() || !input.requires_grad()) return forward(input);
-  torch::Tensor result;
-  {
-    const torch::NoGradGuard no_graph;
-    result = forward(input);
-  }
-  const auto node = std::shared_ptr<Recompute>(new Recompute(std::move(forward), input),
-                                               torch::autograd::deleteNode);
-  node->set_next_edges(torch::autograd::collect_next_edges(input));
-  torch::autograd::set_history(result, node);
-  return result;
+  return Recompute::apply(input, forward);
 }
 
 }  // namespace shoal::trainer
