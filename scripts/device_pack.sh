@@ -1,25 +1,32 @@
 #!/usr/bin/env bash
-# Makes build-device-pack/all.tar.gz: what scripts/device_check.sh --packed needs on a machine with an NVIDIA device that has no
-# network, no GoogleTest and no gRPC. Tests, benchmark and control plane are built here and stripped; the shared
-# libraries that they need go with them (not those of glibc, the compiler, CUDA and NCCL, which are there). The
-# objects of the trainer go too, without those of the few sources that see libtorch, which scripts/device_trainer.sh compiles there
-# against another one. Take the archive with the working tree to the same place there.
+# Makes build-device-pack/all.tar.xz ($PACK names another folder): what scripts/device_check.sh --packed needs on a machine with an NVIDIA device that
+# has no network, no GoogleTest and no gRPC. Tests, benchmark, programs and the Python package are built here and
+# stripped; the shared libraries that they need go with them (not those of glibc, the compiler, CUDA and NCCL, which
+# are there). The objects of the trainer go too, without those of the few sources that see libtorch, which
+# scripts/device_trainer.sh compiles there against another one. Take the archive with the working tree to the same
+# place there.
+#
+# usage: scripts/device_pack.sh [BUILD]
+# BUILD: a finished build to pack, with or without CUDA. Without it, build-device is built by the cuda preset.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-build="build-device"
+build=${1:-build-device}
 pack="$build/pack"
-archive="build-device-pack/all.tar.gz"
-tests=(cuda_lanes_test device_codec_test device_vectors_test device_group_test streaming_device_test
-  streaming_golden_test nccl_test)
-programs=(shoal-kernels shoal shoal-agent shoal-coordinator)
-linked_there=(bin/shoal-trainer tests/trainer_replica_group_process_test)
+archive="${PACK:-build-device-pack}/all.tar.xz"
+tests=(cuda_lanes_test device_group_test device_vectors_test streaming_device_test streaming_golden_test)
+with_cuda=(device_codec_test nccl_test)
+programs=(shoal shoal-agent shoal-coordinator shoal-reducer shoal-kernels)
+linked_there=(bin/shoal-trainer tests/trainer_replica_group_process_test tests/trainer_model_test)
 
+# Programs and libraries find what is in lib/ by themselves: LD_LIBRARY_PATH would change Python's libraries, too.
 build() {
+  local old_tags=-Wl,--disable-new-dtags  # also for what those libraries need
   cmake --preset cuda -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSHOAL_CUDA_ARCHITECTURES=90 \
-    -DSHOAL_GOLDEN_DIR=tests/golden
-  cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "${tests[@]}" "${programs[@]}" \
-    "${linked_there[@]}"
+    -DSHOAL_GOLDEN_DIR=tests/golden -DCMAKE_BUILD_RPATH="\$ORIGIN/../lib;\$ORIGIN/../../lib" \
+    -DCMAKE_EXE_LINKER_FLAGS="$old_tags" -DCMAKE_SHARED_LINKER_FLAGS="$old_tags"
+  cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target "${tests[@]}" "${with_cuda[@]}" "${programs[@]}" \
+    shoal_replica "${linked_there[@]}"
 }
 
 # The libraries that a bare machine with the same or a newer glibc and C++ compiler does not have.
@@ -37,17 +44,28 @@ copy_libraries() {
 
 copy_binaries() {
   local name
-  for name in "${tests[@]}"; do strip -o "$pack/bin/$name" "$build/tests/$name"; done
+  for name in "${tests[@]}" "${with_cuda[@]}"; do
+    if [[ -e $build/tests/$name ]]; then strip -o "$pack/bin/$name" "$build/tests/$name"; fi
+  done
   for name in "${programs[@]}"; do strip -o "$pack/bin/$name" "$build/bin/$name"; done
   libraries_of "$pack"/bin/* | copy_libraries
 }
 
-# The sources whose objects name something of libtorch.
+# As in a wheel: programs of jobs are trained by the interpreter of the agent.
+copy_package() {
+  mkdir -p "$pack/python/shoal"
+  cp python/shoal/*.py "$pack/python/shoal"
+  strip --strip-unneeded -o "$pack/python/shoal/libshoal_replica.so" "$build/python/shoal/libshoal_replica.so"
+  cp scripts/wheel_trainer.sh "$pack/bin/shoal-trainer"
+  libraries_of "$pack/python/shoal/libshoal_replica.so" | copy_libraries
+}
+
+# torch_sources TARGET: the sources of a target of trainer/model whose objects name something of libtorch.
 torch_sources() {
   local object
-  for object in "$build"/trainer/model/CMakeFiles/trainer_model.dir/*.cc.o; do
+  for object in "$build/trainer/model/CMakeFiles/$1.dir"/*.cc.o; do
     nm -C "$object" | awk -v source="trainer/model/$(basename "$object" .o)" \
-      '/ U (at|c10|torch)::/ {seen = 1} END {if (seen) print source}'
+      '/[^a-z_](at|c10|torch)::/ {seen = 1} END {if (seen) print source}'
   done
 }
 
@@ -64,6 +82,7 @@ copy_link() {
     while read -r input; do
       local from=$build/$input to
       if [[ $input == /* ]]; then from=$input; fi
+      if grep -qxF "trainer/model/$(basename "$input" .o)" "$link/torch_test_sources"; then continue; fi
       to=$(tr '/' '_' <<<"${input#/}")
       strip --strip-debug -o "$link/$to" "$from"
       echo "$to"
@@ -75,14 +94,17 @@ copy_link() {
 }
 
 rm -rf "$pack"
-mkdir -p "$pack/bin" "$pack/lib" "$pack/link"
-build
+mkdir -p "$pack/bin" "$pack/lib" "$pack/link" "$pack/include"
+if (($# == 0)); then build; fi
 copy_binaries
-torch_sources >"$pack/link/torch_sources"
+copy_package
+torch_sources trainer_model >"$pack/link/torch_sources"
+torch_sources trainer_model_test >"$pack/link/torch_test_sources"
 for program in "${linked_there[@]}"; do copy_link "$program"; done
 while read -r source; do
   ar d "$pack/link/trainer_model_libtrainer_model.a" "$(basename "$source").o"
 done <"$pack/link/torch_sources"
+cp -r /usr/include/gtest /usr/include/gmock "$pack/include"
 mkdir -p "$(dirname "$archive")"
-tar --create --gzip --file "$archive" --directory "$pack" bin lib link
+XZ_OPT="-T0 -${LEVEL:-6}" tar --create --xz --file "$archive" --directory "$pack" bin include lib link python
 du -sh "$pack"/* "$archive"

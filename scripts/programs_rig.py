@@ -58,14 +58,17 @@ class Cluster:
             return next((p for p in (pid(x) for x in parts if isinstance(x, (dict, list))) if p), None)
         os.kill(pid(self.state), signal.SIGKILL)
 
-    def join_agent(self, number):
-        self.joined.append(subprocess.Popen(
-            [self.programs / "shoal-agent", "--coordinator", self.find("grpc"), "--join-token",
-             self.find("token_file"), "--enrol", self.find("http").split("//")[1], "--data-dir",
-             self.folder / f"agents/{number}", "--name", f"agent-{number}", "--threads", "1", "--devices", "cpu:1",
-             "--host", "127.0.0.1", "--data-root", self.root, "--peer-ports", "0", "--trainer-root",
-             self.root / "programs", "--python", self.python],
-            stdout=subprocess.DEVNULL, stderr=(self.folder / f"logs/agent-{number}.log").open("w")))
+    def join_agent(self, number, devices="cpu:1", link=None):
+        """An agent beyond those of `shoal up`; `link`: as --emulate-link takes it."""
+        command = [self.programs / "shoal-agent", "--coordinator", self.find("grpc"), "--join-token",
+                   self.find("token_file"), "--enrol", self.find("http").split("//")[1], "--data-dir",
+                   self.folder / f"agents/{number}", "--name", f"agent-{number}", "--threads", "1", "--devices",
+                   devices, "--host", "127.0.0.1", "--data-root", self.root, "--peer-ports", "0", "--trainer-root",
+                   self.root / "programs", "--python", self.python]
+        if link:
+            command += ["--emulate-link", link]
+        self.joined.append(subprocess.Popen(command, stdout=subprocess.DEVNULL,
+                                            stderr=(self.folder / f"logs/agent-{number}.log").open("w")))
 
     def submit(self, name, text):
         file = self.root / f"{name}.toml"

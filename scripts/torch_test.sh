@@ -2,8 +2,9 @@
 # Shoal beside the real PyTorch 2 and `transformers`, which come from PyPI into build/torch/venv (about 5 GB;
 # SHOAL_TORCH_PYTHON names an interpreter that has them, peft and lightning). The committed models have the logits
 # that the library gives today; four agents train each of them on, and what they export has Shoal's loss in the
-# library. Before them come the ids of tokenizers, behind them the wheel, and programs under it. Expects a finished
-# build in build/.
+# library. Before them come the ids of tokenizers, behind them the wheel, programs under it, and what of
+# scripts/device_check.sh needs no device: the trainer compiled against this PyTorch. Expects a finished build in
+# build/.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,6 +20,8 @@ if [[ -z ${SHOAL_TORCH_PYTHON:-} ]] && ! "$python" -c 'import torch, transformer
   python3 -m venv "$folder/venv"
   "$folder/venv/bin/pip" install --quiet --no-cache-dir torch transformers safetensors peft lightning
 fi
+# The headers that the compiler needs beside those of PyTorch's own CUDA.
+if [[ -z ${SHOAL_TORCH_PYTHON:-} ]]; then "$folder/venv/bin/pip" install --quiet --no-cache-dir nvidia-cuda-crt; fi
 "$python" scripts/tokenizer_goldens.py check "$shoal"
 "$python" -c 'import torch, transformers; print("torch", torch.__version__, "transformers", transformers.__version__)'
 
@@ -94,3 +97,6 @@ scripts/torch_pipeline.sh "$python"
 echo '== wheel'
 scripts/wheel.sh build
 scripts/torch_programs_test.py "$python"
+echo '== check of a device, without one'
+PACK=build-device-check/pack LEVEL=0 scripts/device_pack.sh build
+PACK=build-device-check/pack PATH=$(dirname "$python"):$PATH scripts/device_check.sh --packed --cpu trainer programs speed

@@ -25,12 +25,7 @@ programs=(shoal shoal-coordinator shoal-agent shoal-reducer)
 for program in "${programs[@]}"; do
   strip --strip-unneeded -o "$package/bin/$program" "$build/bin/$program"
 done
-cat >"$package/bin/shoal-trainer" <<'END'
-#!/bin/sh
-# The trainer of a wheel (shoal/idle.py), by the interpreter of the environment.
-exec "${SHOAL_PYTHON:-python3}" -m shoal.idle "$@"
-END
-chmod +x "$package/bin/shoal-trainer"
+cp scripts/wheel_trainer.sh "$package/bin/shoal-trainer"
 
 cat >"$info/METADATA" <<END
 Metadata-Version: 2.1
