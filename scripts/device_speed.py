@@ -4,8 +4,9 @@
 usage: device_speed.py TRAINER [--size NAME...] [--repeats N] [--steps N] [--json FILE]
 
 TRAINER is a shoal-trainer. PyTorch trains as its users do: parameters in fp32, autocast to bf16, flash attention
-through scaled_dot_product_attention, fused AdamW, batches from pinned memory. The arms take turns, each in a process
-of its own; the fastest repeat of each counts. `tiny` runs on the CPU, in fp32.
+through scaled_dot_product_attention, fused AdamW, batches from pinned memory. `uncaptured` is Shoal
+without CUDA graphs. The arms take turns, each in a process of its own; the fastest repeat of each counts. `tiny`
+runs on the CPU, in fp32.
 """
 import argparse
 import json
@@ -21,13 +22,13 @@ SIZES = {
     "1B": {"layers": 16, "hidden": 2048, "heads": 32, "kv_heads": 8, "ffn": 8192, "context": 2048, "vocab": 32000,
            "batch": 8},
 }
-ARMS = ("shoal", "eager", "compiled")
+ARMS = ("shoal", "uncaptured", "eager", "compiled")
 WARMUP = 5
 
 
-def by_shoal(trainer, size, steps):
+def by_shoal(trainer, size, steps, *more):
     shape = SIZES[size]
-    command = [trainer, "bench", "--json", "--family", "llama", "--steps", str(steps)]
+    command = [trainer, "bench", "--json", "--family", "llama", "--steps", str(steps), *more]
     command += [word for name, value in shape.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     command += ["--threads", "1"] if size == "tiny" else ["--cuda", "--precision", "bf16"]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300).stdout)
@@ -127,6 +128,8 @@ def by_torch(size, steps, compiled):
 def measure(arm, given, size):
     if arm == "shoal":
         return by_shoal(given.trainer, size, given.steps)
+    if arm == "uncaptured":
+        return by_shoal(given.trainer, size, given.steps, "--eager")
     command = [sys.executable, __file__, given.trainer, "--arm", arm, "--size", size, "--steps", str(given.steps)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
     return json.loads(done.stdout)

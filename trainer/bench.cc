@@ -130,7 +130,8 @@ int bench(const BenchOptions& options) {
   if (auto f = StageModel::create(spec, whole_model(spec.model), choice, model)) {
     return complain(f->detail);
   }
-  Learner learner(*model, std::move(*data));
+  Learner learner(*model, std::move(*data), nullptr,
+                  options.eager ? MakeCapturedWork() : cuda_graphs_of(choice));
   Device device;
   if (auto f = guarded([&] { device = measure_device(choice); })) return complain(f->detail);
   model->seed();
@@ -139,6 +140,7 @@ int bench(const BenchOptions& options) {
   if (auto f = run_steps(learner, spec.train, kWarmupSteps, options.steps)) {
     return complain(f->detail);
   }
+  model->parameters_in_place();  // waits for the last step
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   print(options, spec, device, describe_libraries(choice), elapsed.count());
   return 0;

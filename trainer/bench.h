@@ -11,6 +11,7 @@ struct BenchOptions {
   std::int64_t batch = 8, steps = 50;
   int threads = 1;
   bool cuda = false;
+  bool eager = false;  // without CUDA graphs
   Precision precision = Precision::kFp32;
   bool json = false;
 };

@@ -70,6 +70,7 @@ void add_bench(CLI::App& app, BenchOptions& options) {
   command->add_option("--threads", options.threads, "CPU threads")->check(CLI::Range(1, 1024));
   cli::add_enum_option(*command, "--precision", options.precision, "fp32 or bf16");
   command->add_flag("--cuda", options.cuda, "CUDA device 0 instead of the CPU");
+  command->add_flag("--eager", options.eager, "On a CUDA device: without CUDA graphs");
   command->add_flag("--json", options.json);
 }
 

@@ -3,6 +3,8 @@
 // unsafe calls only in its own thread.
 #include "trainer/model/captured_work.h"
 
+#include "trainer/model/torch_pch.h"
+
 #define SHOAL_CUDA_GRAPHS \
   (SHOAL_TORCH_CUDA && TORCH_VERSION_MAJOR * 100 + TORCH_VERSION_MINOR >= 201)
 #if SHOAL_CUDA_GRAPHS
@@ -54,12 +56,14 @@ class CudaGraph final : public CapturedWork {
 
 }  // namespace
 
-MakeCapturedWork cuda_graphs_of(const torch::Device& device) {
-  if (!device.is_cuda()) return {};
-  return [index = device.index()] { return std::make_unique<CudaGraph>(index); };
+MakeCapturedWork cuda_graphs_of(const DeviceChoice& device) {
+  if (device.kind != DeviceKind::kCuda) return {};
+  return [index = static_cast<c10::DeviceIndex>(device.index)] {
+    return std::make_unique<CudaGraph>(index);
+  };
 }
 #else
-MakeCapturedWork cuda_graphs_of(const torch::Device&) { return {}; }
+MakeCapturedWork cuda_graphs_of(const DeviceChoice&) { return {}; }
 #endif
 
 }  // namespace shoal::trainer

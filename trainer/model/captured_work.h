@@ -1,11 +1,11 @@
 // Work of a device that is recorded once and then launched as a whole, without its many launches by
-// the host: a CUDA graph.
+// the host: a CUDA graph. No torch types in here.
 #pragma once
 
 #include <functional>
 #include <memory>
 
-#include "trainer/model/torch_pch.h"
+#include "trainer/model/torch_bridge.h"
 
 namespace shoal::trainer {
 
@@ -25,6 +25,6 @@ class CapturedWork {
 using MakeCapturedWork = std::function<std::unique_ptr<CapturedWork>()>;
 
 // Empty where there are none: on a CPU, and with a libtorch without CUDA or older than 2.1.
-MakeCapturedWork cuda_graphs_of(const torch::Device& device);
+MakeCapturedWork cuda_graphs_of(const DeviceChoice& device);
 
 }  // namespace shoal::trainer

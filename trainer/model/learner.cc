@@ -31,7 +31,7 @@ struct Learner::Passes {
 };
 
 Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data, GroupLeader* replica_group)
-    : Learner(model, std::move(data), replica_group, cuda_graphs_of(model.parts().device)) {}
+    : Learner(model, std::move(data), replica_group, cuda_graphs_of(model.parts().choice)) {}
 
 Learner::Learner(StageModel& model, std::shared_ptr<const Dataset> data, GroupLeader* replica_group,
                  MakeCapturedWork make)

@@ -88,7 +88,7 @@ TEST_F(OnDevice, AGraphGivesTheGradientsOfEagerPasses) {
   Model model(spec_.model, whole_model(spec_.model), Precision::kBf16, cuda);
   torch::manual_seed(4);
   model.flat().copy_(torch::randn_like(model.flat()) * 0.05);
-  MicrobatchPass eager(model, 3, 0.1, {}), captured(model, 3, 0.1, cuda_graphs_of(cuda));
+  MicrobatchPass eager(model, 3, 0.1, {}), captured(model, 3, 0.1, cuda_graphs_of(kDevice));
   for (int step = 0; step < 5; ++step) {
     const auto tokens =
         torch::randint(0, 256, {3, spec_.model.context + 1}, torch::kInt64).pin_memory();
