@@ -182,7 +182,8 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_AGENT_ROLE")
       ->check(CLI::IsMember({"trainer", "reducer", "relay"}))
       ->capture_default_str();
-  app.add_option("--devices", flags.devices, "auto, cpu, or cpu:N for N trainers")
+  app.add_option("--devices", flags.devices,
+                 "auto, gpu:0,2 for these GPUs, or cpu:N for N trainers")
       ->capture_default_str();
   app.add_flag("--replica-group", flags.replica_group,
                "the devices train one replica together: they share each batch and act as one");
@@ -268,8 +269,10 @@ Status check_link(const std::string& text) {
 }
 
 // Refuses options of training agents for an agent with the role reducer.
-Result<std::vector<Device>> devices_of(const Flags& flags) {
-  if (flags.role == "trainer") return probe_devices(flags.devices, default_nvml_library());
+Result<ProbedDevices> devices_of(const Flags& flags) {
+  if (flags.role == "trainer") {
+    return probe_devices(flags.devices, visible_gpus(), default_nvml_library());
+  }
   const std::pair<const char*, bool> given[] = {{"--devices", flags.devices != "auto"},
                                                 {"--replica-group", flags.replica_group},
                                                 {"--speed", flags.speed != 1},
@@ -280,7 +283,7 @@ Result<std::vector<Device>> devices_of(const Flags& flags) {
                  "cannot be given with --role " + flags.role + ", which uses no device", flag,
                  "leave it out"};
   }
-  return flags.role == "reducer" ? reducer_devices() : std::vector<Device>();
+  return ProbedDevices{flags.role == "reducer" ? reducer_devices() : std::vector<Device>()};
 }
 
 Status check_values(const Flags& flags) {
@@ -411,7 +414,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (!roots.ok()) return roots.error();
   auto ports = parse_port_range(flags.peer_ports);
   if (!ports.ok()) return ports.error();
-  if (const Status replica_group = check_replica_group(flags, devices->size()); !replica_group.ok())
+  if (const Status replica_group = check_replica_group(flags, devices->devices.size());
+      !replica_group.ok())
     return replica_group.error();
   auto host = flags.host.empty() ? local_address_towards(flags.coordinator)
                                  : Result<std::string>(flags.host);
@@ -425,7 +429,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.version = SHOAL_VERSION;
   options.core.host = std::move(host).value();
   options.core.labels = std::move(labels).value();
-  options.core.devices = std::move(devices).value();
+  options.core.devices = std::move(devices->devices);
+  options.gpus = std::move(devices->gpus);
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();

@@ -50,12 +50,14 @@ Result<DeviceChoice> device_from_environment() {
   }
   const auto index = environment_number("SHOAL_TRAINER_DEVICE", 0, 0, 4095);
   if (!index) return index.error();
+  const auto ordinal = environment_number("SHOAL_TRAINER_ORDINAL", 0, 0, 4095);
+  if (!ordinal) return ordinal.error();
   const auto threads = environment_number("SHOAL_TRAINER_THREADS", 1, 1, kThreadsMax);
   if (!threads) return threads.error();
   const auto speed = speed_from_environment();
   if (!speed) return speed.error();
   return DeviceChoice{kind == "cuda" ? DeviceKind::kCuda : DeviceKind::kCpu, *index, *threads,
-                      *speed};
+                      *speed, *ordinal};
 }
 
 // Beneath which the agent lets jobs read.
@@ -74,7 +76,7 @@ void warn_about_slow_blas(const DeviceChoice& device) {
 // Null: the outer step is computed on the host.
 Result<std::unique_ptr<outer_opt::Accelerator>> accelerator_of(const DeviceChoice& device) {
 #if SHOAL_HAVE_CUDA
-  if (device.kind == DeviceKind::kCuda) return outer_opt::make_cuda_accelerator(device.index);
+  if (device.kind == DeviceKind::kCuda) return outer_opt::make_cuda_accelerator(device.ordinal);
 #endif
   return std::unique_ptr<outer_opt::Accelerator>();
 }
@@ -83,7 +85,7 @@ Result<std::unique_ptr<outer_opt::Accelerator>> accelerator_of(const DeviceChoic
 std::unique_ptr<swarm::DeviceGroup> device_group(const DeviceChoice& device) {
 #if SHOAL_HAVE_NCCL
   if (device.kind == DeviceKind::kCuda) {
-    auto library = swarm::make_nccl_library(device.index);
+    auto library = swarm::make_nccl_library(device.ordinal);
     if (library) return std::make_unique<swarm::DeviceGroup>(std::move(*library));
     std::cerr << "shoal-trainer: WARNING: " << to_string(library.error()) << std::endl;
   }
@@ -97,9 +99,8 @@ std::unique_ptr<GroupLeader> make_replica_group(const DeviceChoice& device, int 
                                                 StageModel& model) {
   std::vector<GroupMember> members;
   for (int rank = 1; rank < size; ++rank) {
-    const int index = device.kind == DeviceKind::kCuda ? device.index + rank : device.index;
     auto member = start_group_member(std::filesystem::read_symlink("/proc/self/exe").string(),
-                                     {"SHOAL_TRAINER_DEVICE=" + std::to_string(index)});
+                                     {"SHOAL_TRAINER_ORDINAL=" + std::to_string(rank)});
     if (member) {
       members.push_back(std::move(*member));
     } else {

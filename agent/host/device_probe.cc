@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <memory>
+#include <string_view>
 
 #include <dlfcn.h>
 
@@ -28,9 +29,10 @@ struct Nvml {
   int (*name)(NvmlDevice, char*, unsigned) = nullptr;
   int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
   int (*capability)(NvmlDevice, int*, int*) = nullptr;
+  int (*uuid)(NvmlDevice, char*, unsigned) = nullptr;
   const char* (*error_text)(int) = nullptr;
 };
-constexpr int kDriverNotLoaded = 9;  // NVML_ERROR_DRIVER_NOT_LOADED
+constexpr int kNoPermission = 4, kDriverNotLoaded = 9;  // NVML_ERROR_…
 
 template <typename Function>
 bool load(void* library, const char* symbol, Function& function) {
@@ -45,6 +47,7 @@ bool load_all(void* library, Nvml& nvml) {
          load(library, "nvmlDeviceGetName", nvml.name) &&
          load(library, "nvmlDeviceGetMemoryInfo", nvml.memory) &&
          load(library, "nvmlDeviceGetCudaComputeCapability", nvml.capability) &&
+         load(library, "nvmlDeviceGetUUID", nvml.uuid) &&
          load(library, "nvmlErrorString", nvml.error_text);
 }
 
@@ -54,34 +57,40 @@ Error unusable(const std::string& what) {
 
 constexpr int kAmpere = 8;  // first major compute capability with bf16
 
-Result<Device> read_gpu(const Nvml& nvml, unsigned index) {
+// One GPU as the driver shows it. `number` is nvidia-smi's.
+struct Gpu {
+  unsigned number = 0;
+  std::string uuid;
+  Device device;
+};
+
+// None: this user may not open it.
+Result<std::optional<Gpu>> read_gpu(const Nvml& nvml, unsigned number) {
   NvmlDevice handle = nullptr;
-  std::array<char, 96> name{};
+  std::array<char, 96> name{}, uuid{};
   NvmlMemory memory{};
   int major = 0, minor = 0;
-  const bool ok = nvml.handle(index, &handle) == 0 &&
-                  nvml.name(handle, name.data(), name.size() - 1) == 0 &&
+  const int opened = nvml.handle(number, &handle);
+  if (opened == kNoPermission) return std::optional<Gpu>();
+  const bool ok = opened == 0 && nvml.name(handle, name.data(), name.size() - 1) == 0 &&
+                  nvml.uuid(handle, uuid.data(), uuid.size() - 1) == 0 &&
                   nvml.memory(handle, &memory) == 0 && nvml.capability(handle, &major, &minor) == 0;
-  if (!ok) {
-    return unusable("GPU " + std::to_string(index) + " does not answer its driver");
-  }
-  return Device{static_cast<std::int32_t>(index),
-                DeviceKind::kCuda,
-                name.data(),
-                Bytes(static_cast<std::int64_t>(memory.free)),
-                0,
-                major >= kAmpere};
+  if (!ok) return unusable("GPU " + std::to_string(number) + " does not answer its driver");
+  return std::optional(Gpu{number,
+                           uuid.data(),
+                           {0, DeviceKind::kCuda, name.data(),
+                            Bytes(static_cast<std::int64_t>(memory.free)), 0, major >= kAmpere}});
 }
 
-Result<std::vector<Device>> probe_gpus(const std::string& path) {
+Result<std::vector<Gpu>> read_gpus(const std::string& path) {
   const std::unique_ptr<void, int (*)(void*)> library(
       dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL),
       [](void* l) { return l == nullptr ? 0 : dlclose(l); });
   Nvml nvml;
-  std::vector<Device> devices;
-  if (library == nullptr || !load_all(library.get(), nvml)) return devices;
+  std::vector<Gpu> gpus;
+  if (library == nullptr || !load_all(library.get(), nvml)) return gpus;
   const int failed = nvml.init();
-  if (failed == kDriverNotLoaded) return devices;  // the library alone makes no GPU host
+  if (failed == kDriverNotLoaded) return gpus;  // the library alone makes no GPU host
   if (failed != 0) {
     return unusable(std::string("the driver of the GPUs cannot be used: ") +
                     nvml.error_text(failed));
@@ -91,11 +100,52 @@ Result<std::vector<Device>> probe_gpus(const std::string& path) {
   unsigned count = 0;
   if (nvml.count(&count) != 0) return unusable("the driver does not count its GPUs");
   for (unsigned i = 0; i < count; ++i) {
-    Result<Device> device = read_gpu(nvml, i);
-    if (!device) return device.error();
-    devices.push_back(std::move(device).value());
+    auto gpu = read_gpu(nvml, i);
+    if (!gpu) return gpu.error();
+    if (*gpu) gpus.push_back(*std::move(*gpu));
   }
-  return devices;
+  return gpus;
+}
+
+// Whether `name` is its number, or the beginning of its UUID.
+bool is_named(const Gpu& gpu, std::string_view name) {
+  return name == std::to_string(gpu.number) ||
+         (name.starts_with("GPU-") && std::string_view(gpu.uuid).starts_with(name));
+}
+
+// The GPUs of a list such as "0,2" or "GPU-8f6c,GPU-12ab", in its order.
+Result<std::vector<Gpu>> named_gpus(const std::vector<Gpu>& gpus, std::string_view list,
+                                    const std::string& field) {
+  std::vector<Gpu> named;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    const std::string_view name = list.substr(begin, end - begin);
+    begin = end + 1;
+    const auto fits = [&](const Gpu& gpu) { return is_named(gpu, name); };
+    const auto found = std::find_if(gpus.begin(), gpus.end(), fits);
+    const auto given = std::find_if(named.begin(), named.end(), fits);
+    if (found != gpus.end() && given == named.end() &&
+        std::find_if(std::next(found), gpus.end(), fits) == gpus.end()) {
+      named.push_back(*found);
+      continue;
+    }
+    const char* const wrong = given != named.end()  ? "' is named twice"
+                              : found != gpus.end() ? "' fits several GPUs"
+                                                    : "' is no GPU that this user may open";
+    return Error{Code::kValidation, "'" + std::string(name) + wrong, field,
+                 "`nvidia-smi -L` lists numbers and UUIDs; parts of a GPU (MIG) cannot be named"};
+  }
+  return named;
+}
+
+ProbedDevices numbered(std::vector<Gpu> gpus) {
+  ProbedDevices probed;
+  for (Gpu& gpu : gpus) {
+    gpu.device.index = static_cast<std::int32_t>(probed.devices.size());
+    probed.devices.push_back(std::move(gpu.device));
+    probed.gpus.push_back(std::move(gpu.uuid));
+  }
+  return probed;
 }
 
 // The value after "key :" or "key:" of the first such line.
@@ -144,23 +194,53 @@ std::string default_nvml_library() {
   return path != nullptr ? path : "libnvidia-ml.so.1";
 }
 
-Result<std::vector<Device>> probe_devices(const std::string& choice,
-                                          const std::string& nvml_library) {
-  if (choice == "auto") {
-    auto gpus = probe_gpus(nvml_library);
-    if (!gpus || !gpus->empty()) return gpus;
-    return cpu_devices(1);
-  }
-  if (choice == "cpu") return cpu_devices(1);
+std::optional<std::string> visible_gpus() {
+  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
+  return given == nullptr ? std::nullopt : std::optional<std::string>(given);
+}
+
+namespace {
+
+Result<ProbedDevices> probe_visible(const std::optional<std::string>& visible,
+                                    const std::string& nvml_library) {
+  if (visible && (visible->empty() || *visible == "-1")) return ProbedDevices{cpu_devices(1)};
+  auto gpus = read_gpus(nvml_library);
+  if (!gpus) return gpus.error();
+  if (gpus->empty()) return ProbedDevices{cpu_devices(1)};
+  if (!visible) return numbered(*std::move(gpus));
+  // CUDA counts only what may be opened.
+  for (unsigned i = 0; i < gpus->size(); ++i) (*gpus)[i].number = i;
+  auto named = named_gpus(*gpus, *visible, "CUDA_VISIBLE_DEVICES");
+  if (!named) return named.error();
+  return numbered(*std::move(named));
+}
+
+Result<ProbedDevices> probe_named(std::string_view list, const std::string& nvml_library) {
+  const auto gpus = read_gpus(nvml_library);
+  if (!gpus) return gpus.error();
+  auto named = named_gpus(*gpus, list, "--devices");
+  if (!named) return named.error();
+  return numbered(*std::move(named));
+}
+
+}  // namespace
+
+Result<ProbedDevices> probe_devices(const std::string& choice,
+                                    const std::optional<std::string>& visible,
+                                    const std::string& nvml_library) {
+  constexpr std::string_view kGpus = "gpu:";
+  if (choice == "auto") return probe_visible(visible, nvml_library);
+  if (choice.starts_with(kGpus)) return probe_named(choice.substr(kGpus.size()), nvml_library);
+  if (choice == "cpu") return ProbedDevices{cpu_devices(1)};
   int count = 0;
   const char* end = choice.data() + choice.size();
-  const bool numbered = choice.starts_with("cpu:") &&
-                        std::from_chars(choice.data() + 4, end, count).ptr == end &&
-                        choice.size() > 4;
-  if (numbered && count >= 1 && count <= kCpuDevicesMax) return cpu_devices(count);
+  const bool counted = choice.starts_with("cpu:") &&
+                       std::from_chars(choice.data() + 4, end, count).ptr == end &&
+                       choice.size() > 4;
+  if (counted && count >= 1 && count <= kCpuDevicesMax) return ProbedDevices{cpu_devices(count)};
   return Error{Code::kValidation,
-               "must be auto, cpu or cpu:N with N from 1 to 64, got '" + choice + "'", "--devices",
-               ""};
+               "must be auto, gpu:LIST, cpu or cpu:N with N from 1 to 64, got '" + choice + "'",
+               "--devices", "for example gpu:0,2"};
 }
 
 }  // namespace shoal::agent

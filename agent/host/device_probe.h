@@ -3,6 +3,7 @@
 // prototypes keep its header out of the build. Speed is not measured here: trainers do that.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,13 +12,29 @@
 
 namespace shoal::agent {
 
-// choice: "auto" (GPUs when there are any, else one CPU device), "cpu" or "cpu:N" (N trainers that
-// share the processor and its memory). nvml_library: a path or a soname; a library that cannot be
-// loaded, or has no driver, means no GPUs. kUnavailable, with NVML's reason, when the driver or a
-// GPU does not answer: the host is not taken for one without GPUs. Devices are numbered from 0 in
-// order.
-Result<std::vector<Device>> probe_devices(const std::string& choice,
-                                          const std::string& nvml_library);
+struct ProbedDevices {
+  std::vector<Device> devices;      // numbered from 0, in this order
+  std::vector<std::string> gpus{};  // NVML's UUID of each; empty when they are processors
+};
+
+// choice:
+//   "auto"        all GPUs that `visible` leaves, in the order of nvidia-smi; if there are none,
+//                 one CPU device
+//   "gpu:0,2"     these GPUs, by their numbers in nvidia-smi or by their UUIDs; `visible` is not
+//                 asked
+//   "cpu[:N]"     N trainers that share the processor and its memory
+// visible: $CUDA_VISIBLE_DEVICES, if there is one: which GPUs of the host are for this agent, by
+// UUID or by number in the order of nvidia-smi.
+// nvml_library: a path or a soname; a library that cannot be loaded, or has no driver, means no
+// GPUs. A GPU that this user may not open is left out. kUnavailable, with NVML's reason, when the
+// driver or a GPU does not answer: the host is not taken for one without GPUs. kValidation when a
+// name in `choice` or `visible` fits no GPU.
+Result<ProbedDevices> probe_devices(const std::string& choice,
+                                    const std::optional<std::string>& visible,
+                                    const std::string& nvml_library);
+
+// $CUDA_VISIBLE_DEVICES.
+std::optional<std::string> visible_gpus();
 
 // The device of an agent with the role reducer: it computes nothing, and has the memory of the
 // host.

@@ -2,35 +2,85 @@
 
 #include <cstdlib>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 namespace shoal::agent {
 namespace {
 
+const Device kH200{0, DeviceKind::kCuda, "NVIDIA H200", Bytes(149'000'000'000), 0, true};
+const Device kV100{0, DeviceKind::kCuda, "Tesla V100", Bytes(15'000'000'000), 0, false};
+
+Device at(std::int32_t index, Device device) {
+  device.index = index;
+  return device;
+}
+
+Result<ProbedDevices> probe(const std::string& choice,
+                            const std::optional<std::string>& visible = std::nullopt) {
+  return probe_devices(choice, visible, FAKE_NVML);
+}
+
+// The library has a third GPU, which this user may not open.
 TEST(DeviceProbe, GpusOfTheManagementLibrary) {
-  const auto devices = probe_devices("auto", FAKE_NVML);
-  ASSERT_TRUE(devices.ok()) << to_string(devices.error());
-  const std::vector<Device> expected{
-      {0, DeviceKind::kCuda, "NVIDIA H200", Bytes(149'000'000'000), 0, true},
-      {1, DeviceKind::kCuda, "Tesla V100", Bytes(15'000'000'000), 0, false}};
-  EXPECT_EQ(*devices, expected);
+  const auto probed = probe("auto");
+  ASSERT_TRUE(probed.ok()) << to_string(probed.error());
+  EXPECT_EQ(probed->devices, (std::vector<Device>{kH200, at(1, kV100)}));
+  EXPECT_EQ(probed->gpus, (std::vector<std::string>{"GPU-aa11", "GPU-aa22"}));
+}
+
+TEST(DeviceProbe, OnlyTheGpusThatAreVisible) {
+  for (const char* visible : {"1", "GPU-aa2"}) {
+    const auto probed = probe("auto", visible);
+    ASSERT_TRUE(probed.ok()) << to_string(probed.error());
+    EXPECT_EQ(probed->devices, std::vector<Device>{kV100}) << visible;
+    EXPECT_EQ(probed->gpus, std::vector<std::string>{"GPU-aa22"});
+  }
+  for (const char* none : {"", "-1"}) {
+    const auto probed = probe("auto", none);
+    ASSERT_TRUE(probed.ok());
+    EXPECT_EQ(probed->devices.front().kind, DeviceKind::kCpu);
+    EXPECT_TRUE(probed->gpus.empty());
+  }
+}
+
+TEST(DeviceProbe, ChosenGpusInTheirOrder) {
+  const auto probed = probe("gpu:1,GPU-aa11", "");
+  ASSERT_TRUE(probed.ok()) << to_string(probed.error());
+  EXPECT_EQ(probed->devices, (std::vector<Device>{kV100, at(1, kH200)}));
+  EXPECT_EQ(probed->gpus, (std::vector<std::string>{"GPU-aa22", "GPU-aa11"}));
+}
+
+TEST(DeviceProbe, NamesThatFitNoGpuAreRefused) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"gpu:2", "'2' is no GPU"},       {"gpu:", "'' is no GPU"},       {"gpu:0,", "'' is no GPU"},
+      {"gpu:0,0", "'0' is named"},      {"gpu:GPU-aa", "fits several"}, {"gpu:MIG-1", "is no GPU"},
+      {"gpu:0,GPU-aa11", "named twice"}};
+  for (const auto& [choice, text] : wrong) {
+    const auto probed = probe(choice);
+    ASSERT_FALSE(probed.ok()) << choice;
+    EXPECT_EQ(probed.error().field, "--devices");
+    EXPECT_THAT(probed.error().message, testing::HasSubstr(text)) << choice;
+  }
+  const auto visible = probe("auto", "0,5");
+  ASSERT_FALSE(visible.ok());
+  EXPECT_EQ(visible.error().field, "CUDA_VISIBLE_DEVICES");
 }
 
 TEST(DeviceProbe, WithoutTheLibraryTheProcessorIsTheDevice) {
-  const auto devices = probe_devices("auto", "/nonexistent/libnvidia-ml.so.1");
-  ASSERT_TRUE(devices.ok());
-  ASSERT_EQ(devices->size(), 1u);
-  EXPECT_EQ((*devices)[0].kind, DeviceKind::kCpu);
-  EXPECT_FALSE((*devices)[0].name.empty());
-  EXPECT_GT((*devices)[0].memory.count(), 0);
+  const auto probed = probe_devices("auto", "0", "/nonexistent/libnvidia-ml.so.1");
+  ASSERT_TRUE(probed.ok());
+  ASSERT_EQ(probed->devices.size(), 1u);
+  EXPECT_EQ(probed->devices[0].kind, DeviceKind::kCpu);
+  EXPECT_FALSE(probed->devices[0].name.empty());
+  EXPECT_GT(probed->devices[0].memory.count(), 0);
 }
 
 TEST(DeviceProbe, AHostWhoseDriverDoesNotStartIsNotTakenForOneWithoutGpus) {
   ::setenv("FAKE_NVML_INIT", "18", 1);
-  const auto mismatch = probe_devices("auto", FAKE_NVML);
-  const auto chosen = probe_devices("cpu", FAKE_NVML);
+  const auto mismatch = probe("auto");
+  const auto chosen = probe("cpu");
   ::setenv("FAKE_NVML_INIT", "9", 1);
-  const auto not_loaded = probe_devices("auto", FAKE_NVML);
+  const auto not_loaded = probe("auto");
   ::unsetenv("FAKE_NVML_INIT");
   ASSERT_FALSE(mismatch.ok());
   EXPECT_EQ(to_string(mismatch.error()),
@@ -38,24 +88,23 @@ TEST(DeviceProbe, AHostWhoseDriverDoesNotStartIsNotTakenForOneWithoutGpus) {
             "(look at nvidia-smi, or give --devices cpu)");
   EXPECT_TRUE(chosen.ok());
   ASSERT_TRUE(not_loaded.ok());
-  EXPECT_EQ(not_loaded->front().kind, DeviceKind::kCpu);
+  EXPECT_EQ(not_loaded->devices.front().kind, DeviceKind::kCpu);
 }
 
 TEST(DeviceProbe, CpuDevicesShareTheMemory) {
-  const auto one = probe_devices("cpu", FAKE_NVML);
-  const auto four = probe_devices("cpu:4", FAKE_NVML);
+  const auto one = probe("cpu"), four = probe("cpu:4");
   ASSERT_TRUE(one.ok() && four.ok());
-  ASSERT_EQ(four->size(), 4u);
-  EXPECT_EQ((*four)[3].index, 3);
-  const auto whole = static_cast<double>((*one)[0].memory.count());
-  EXPECT_NEAR(static_cast<double>((*four)[0].memory.count()) / whole, 0.25, 0.1);
+  ASSERT_EQ(four->devices.size(), 4u);
+  EXPECT_EQ(four->devices[3].index, 3);
+  const auto whole = static_cast<double>(one->devices[0].memory.count());
+  EXPECT_NEAR(static_cast<double>(four->devices[0].memory.count()) / whole, 0.25, 0.1);
 }
 
 TEST(DeviceProbe, OtherChoicesAreRefusedByName) {
   for (const char* choice : {"", "gpu", "cpu:", "cpu:0", "cpu:65", "cpu:x", "cpu:2x", "cpu:-1"}) {
-    const auto devices = probe_devices(choice, FAKE_NVML);
-    ASSERT_FALSE(devices.ok()) << choice;
-    EXPECT_EQ(devices.error().field, "--devices");
+    const auto probed = probe(choice);
+    ASSERT_FALSE(probed.ok()) << choice;
+    EXPECT_EQ(probed.error().field, "--devices");
   }
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "agent/core/agent.h"
 #include "agent/host/coordinator_link.h"
@@ -27,6 +28,8 @@ struct HostOptions {
   std::string python = "python3";  // which runs them; found in PATH
   std::optional<ProgramUser> program_user = {};  // of uploaded ones; none: the agent's own
   int threads = 1;                               // of each CPU trainer
+  std::vector<std::string> gpus =
+      {};                      // the UUID of each device; with a replica group of all its own
   int replica_group = 1;       // devices that train one replica together; 1: each its own
   double speed = 1;            // trainers pretend to be this share of their device
   data::DataRoots data_roots;  // beneath which jobs may read

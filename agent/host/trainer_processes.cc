@@ -179,7 +179,16 @@ Result<std::vector<std::string>> TrainerProcesses::environment(const StartTraine
       "SHOAL_TRAINER_HOST=" + options_.core.host,
       "OPENBLAS_NUM_THREADS=" + threads,
       "OMP_NUM_THREADS=" + threads,
-      "CUDA_DEVICE_ORDER=PCI_BUS_ID"};  // the order of NVML
+      "CUDA_VISIBLE_DEVICES=" + own_gpus(effect.device)};
+}
+
+// What a trainer may see: its own GPU, or those of its replica group. Nothing on a CPU.
+std::string TrainerProcesses::own_gpus(std::int32_t device) const {
+  if (options_.gpus.empty()) return {};
+  if (options_.replica_group == 1) return options_.gpus[static_cast<std::size_t>(device)];
+  std::string all;
+  for (const std::string& gpu : options_.gpus) all += (all.empty() ? "" : ",") + gpu;
+  return all;
 }
 
 }  // namespace shoal::agent

@@ -48,6 +48,7 @@ class TrainerProcesses {
   std::function<void(ProcessExit)> end_of(TrainerId id) const;
   Result<std::unique_ptr<TrainerProcess>> launch(const StartTrainer& effect,
                                                  const std::string& nonce);
+  std::string own_gpus(std::int32_t device) const;
   Result<std::vector<std::string>> environment(const StartTrainer& effect,
                                                const std::string& nonce);
   std::string settings() const;

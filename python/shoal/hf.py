@@ -27,9 +27,8 @@ def attach(replica, trainer):
         raise Error(f"train.batch: {job['batch']} sequences cannot be divided into {parts} parts, "
                     "gradient_accumulation_steps of each rank (make it a multiple)")
     if args.device != replica.device and args.device.type == "cuda":
-        raise Error(f"the Trainer is on {args.device} and the agent's device is {replica.device}: call "
-                    "shoal.join() before TrainingArguments are made, and set CUDA_VISIBLE_DEVICES to "
-                    "$SHOAL_TRAINER_DEVICE where the program starts")
+        raise Error(f"the Trainer is on {args.device} and the agent's device is {replica.device}: leave "
+                    "CUDA_VISIBLE_DEVICES as the agent sets it, and use_cpu at False")
     args.max_steps = job["steps"]
     callback = _Callback(replica, trainer)
     trainer.add_callback(callback)

@@ -38,8 +38,7 @@ def _device():
     if not torch.cuda.is_available():
         raise Error("this agent's device is a GPU, and PyTorch finds none (install a PyTorch for "
                     "it, or start the agent with --devices cpu)")
-    first = int(os.environ.get("SHOAL_TRAINER_DEVICE", "0"))
-    return torch.device("cuda", first + int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))  # the agent hides other GPUs
 
 
 def _process(device, threads, order_limit_s):

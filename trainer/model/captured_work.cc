@@ -58,7 +58,7 @@ class CudaGraph final : public CapturedWork {
 
 MakeCapturedWork cuda_graphs_of(const DeviceChoice& device) {
   if (device.kind != DeviceKind::kCuda) return {};
-  return [index = static_cast<c10::DeviceIndex>(device.index)] {
+  return [index = static_cast<c10::DeviceIndex>(device.ordinal)] {
     return std::make_unique<CudaGraph>(index);
   };
 }

@@ -18,7 +18,7 @@ constexpr int kNonfiniteMax = 10;  // skipped steps in a row before the replica 
 
 torch::Device torch_device(const DeviceChoice& choice) {
   if (choice.kind == DeviceKind::kCpu) return {torch::kCPU};
-  return {torch::kCUDA, static_cast<c10::DeviceIndex>(choice.index)};
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(choice.ordinal)};
 }
 
 torch::Tensor host_view(std::span<const float> values) {
@@ -47,9 +47,12 @@ InnerOptimizer make_optimizer(const JobSpec& spec, Model& model) {
 }
 
 MaybeFailure refuse(const JobSpec& spec, UnitRange units, const DeviceChoice& device) {
-  if (spec.train.precision == Precision::kBf16 && device.kind == DeviceKind::kCpu) {
+  if (spec.train.precision == Precision::kBf16 && !has_bf16(device)) {
+    const char* const what = device.kind == DeviceKind::kCpu ? "a CPU" : "an older one";
     return Failure{ReplicaFailure::kModelDoesNotFit,
-                   "train.precision: bf16 needs a CUDA device, this one is a CPU (use fp32)"};
+                   std::string("train.precision: bf16 needs a GPU of compute capability 8.0 or "
+                               "newer, this device is ") +
+                       what + " (use fp32)"};
   }
   if (*spec.model.tie_embeddings && units != whole_model(spec.model)) {
     return Failure{ReplicaFailure::kModelDoesNotFit,
@@ -126,7 +129,9 @@ StageModel::~StageModel() = default;
 
 MaybeFailure StageModel::create(const JobSpec& spec, UnitRange units, const DeviceChoice& device,
                                 std::unique_ptr<StageModel>& out) {
-  if (auto failure = refuse(spec, units, device)) return failure;
+  MaybeFailure refused;
+  const MaybeFailure thrown = guarded([&] { refused = refuse(spec, units, device); });
+  if (refused || thrown) return refused ? refused : thrown;
   if (device.kind == DeviceKind::kCpu) use_threads(useful_threads(spec, device.threads));
   return guarded([&] { out.reset(new StageModel(std::make_unique<Parts>(spec, units, device))); });
 }

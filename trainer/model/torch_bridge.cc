@@ -94,12 +94,12 @@ double measure_gflops(const torch::Device& device, DeviceKind kind, double speed
 
 void describe_cuda(const DeviceChoice& choice, Device& out) {
 #if SHOAL_TORCH_CUDA
-  const auto* properties = at::cuda::getDeviceProperties(choice.index);
+  const auto* properties = at::cuda::getDeviceProperties(choice.ordinal);
   out.name = properties->name;
   out.memory = Bytes(static_cast<std::int64_t>(properties->totalGlobalMem));
   out.bf16 = properties->major >= 8;
 #else
-  out.name = "CUDA device " + std::to_string(choice.index);
+  out.name = "CUDA device " + std::to_string(choice.ordinal);
 #endif
 }
 
@@ -130,11 +130,19 @@ Status prepare_device(const DeviceChoice& choice) {
                  "SHOAL_TRAINER_KIND",
                  "check the driver with nvidia-smi, or run the agent with --devices cpu"};
   }
-  if (choice.index >= static_cast<std::int32_t>(torch::cuda::device_count())) {
-    return Error{Code::kNotFound, "there is no CUDA device " + std::to_string(choice.index),
-                 "SHOAL_TRAINER_DEVICE", "take an index that nvidia-smi lists"};
+  if (choice.ordinal >= static_cast<std::int32_t>(torch::cuda::device_count())) {
+    return Error{Code::kNotFound, "there is no CUDA device " + std::to_string(choice.ordinal),
+                 "SHOAL_TRAINER_ORDINAL",
+                 "check CUDA_VISIBLE_DEVICES, and the GPUs with nvidia-smi"};
   }
   return {};
+}
+
+bool has_bf16(const DeviceChoice& choice) {
+  if (choice.kind == DeviceKind::kCpu) return false;
+  Device device;
+  describe_cuda(choice, device);
+  return device.bf16;
 }
 
 Bytes device_memory(const DeviceChoice& choice) {
@@ -151,7 +159,7 @@ Device measure_device(const DeviceChoice& choice) {
   if (choice.kind == DeviceKind::kCuda) {
     describe_cuda(choice, out);
     out.gflops =
-        measure_gflops(torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(choice.index)),
+        measure_gflops(torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(choice.ordinal)),
                        choice.kind, choice.speed);
   } else {
     out.name = cpu_name();

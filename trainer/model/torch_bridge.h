@@ -14,9 +14,10 @@ namespace shoal::trainer {
 
 struct DeviceChoice {
   DeviceKind kind = DeviceKind::kCpu;
-  std::int32_t index = 0;  // as the agent counts them; CUDA's own index
-  int threads = 1;         // CPU threads of this process
-  double speed = 1;        // in (0, 1]: slower on purpose (slowdown.h)
+  std::int32_t index = 0;    // as the agent counts them
+  int threads = 1;           // CPU threads of this process
+  double speed = 1;          // in (0, 1]: slower on purpose (slowdown.h)
+  std::int32_t ordinal = 0;  // CUDA's, among the devices that this process sees
 };
 
 // Sets thread counts and checks that the device is there. Call once, before any tensor is made.
@@ -25,6 +26,9 @@ Status prepare_device(const DeviceChoice& choice);
 // Name, memory a replica may use, bf16, and the measured speed of an fp32 matrix product (under 1
 // s).
 Device measure_device(const DeviceChoice& choice);
+
+// Whether it multiplies matrices in bfloat16: GPUs of compute capability 8.0 or newer.
+bool has_bf16(const DeviceChoice& choice);
 
 // What a replica may use now; 0 when it cannot be told.
 Bytes device_memory(const DeviceChoice& choice);
