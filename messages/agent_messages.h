@@ -99,14 +99,16 @@ struct Heartbeat {
   Bytes resident;  // memory of agent and trainers
   // By the ports of its trainers since the agent began.
   std::vector<RefusalCount> refusals = {};
-  std::optional<RelayFigures> relay = {};  // of an agent that relays
+  std::optional<RelayFigures> relay = {};    // of an agent that relays
+  std::vector<DeviceFailure> failures = {};  // none for a device that trains, or may soon
   bool operator==(const Heartbeat&) const = default;
 };
 constexpr auto fields_of(Of<Heartbeat>) {
   using T = Heartbeat;
   return fields(field<&T::sequence>("sequence"), field<&T::resident>("resident_bytes"),
                 field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)),
-                field<&T::relay>("relay"));
+                field<&T::relay>("relay"),
+                field<&T::failures>("failures", at_most(kDeviceFailuresMax)));
 }
 static_assert(lists_every_field<Heartbeat>());
 

@@ -76,6 +76,19 @@ constexpr auto enumerators_of(Of<ReplicaFailure>) {
                                       {kTooSlow, "too_slow"}});
 }
 
+// Why a device trains nothing: its trainer does not start. In the words of the trainer.
+struct DeviceFailure {
+  std::int32_t device = 0;
+  std::string reason;
+  bool operator==(const DeviceFailure&) const = default;
+};
+constexpr auto fields_of(Of<DeviceFailure>) {
+  using T = DeviceFailure;
+  return fields(field<&T::device>("device"), field<&T::reason>("reason"));
+}
+static_assert(lists_every_field<DeviceFailure>());
+inline constexpr std::size_t kDeviceFailuresMax = 64;
+
 // What a relay of an agent does (wire/relay/relay.h): now, and since it started.
 struct RelayFigures {
   std::int64_t waiting = 0, joined = 0;  // now

@@ -32,7 +32,8 @@ void add_to(Digester& digester, const Trainer& trainer) {
   digester.add(trainer.device.name)
       .add(trainer.device.gflops)
       .add(trainer.killed_because)
-      .add(trainer.last_exit);
+      .add(trainer.last_exit)
+      .add(trainer.failed_starts);
 }
 
 void add_to(Digester& digester, const TransferPatience& patience) {

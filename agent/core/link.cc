@@ -1,5 +1,6 @@
 // The link to the coordinator: opening, greeting, losing, and what is said and heard on it.
 #include <algorithm>
+#include <span>
 
 #include "agent/core/state.h"
 
@@ -8,6 +9,7 @@ namespace {
 
 constexpr int kExitToken = 4;
 constexpr int kExitRefused = 1;
+constexpr std::size_t kReasonMax = 500;
 
 bool is_final(Code code) {
   return code == Code::kUnauthenticated || code == Code::kPermissionDenied ||
@@ -148,8 +150,19 @@ void Agent::State::obey(const ToAgent& message) {
 }
 
 void Agent::State::beat() {
-  say(Heartbeat{++heartbeats, measured_host.resident, to_list(port_refusals), measured_host.relay});
+  say(Heartbeat{++heartbeats, measured_host.resident, to_list(port_refusals), measured_host.relay,
+                device_failures()});
   heartbeat_due = now + welcome.heartbeat_every;
+}
+
+// The first start may fail for a reason that is over with the second one.
+std::vector<DeviceFailure> Agent::State::device_failures() const {
+  std::vector<DeviceFailure> failures;
+  for (const Trainer& trainer : std::span(trainers).first(options.devices.size())) {
+    if (trainer.failed_starts < 2 || failures.size() == kDeviceFailuresMax) continue;
+    failures.push_back({trainer.device.index, trainer.last_exit.substr(0, kReasonMax)});
+  }
+  return failures;
 }
 
 bool Agent::State::say(FromAgent message) {

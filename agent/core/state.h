@@ -35,8 +35,9 @@ struct Trainer {
   Backoff backoff{seconds(1), seconds(1)};
   // By its port, as it said last; none: it was left, and has not said yet.
   std::optional<RefusalCounts> refused;
-  std::string killed_because;  // by us; empty: it ended by itself
-  std::string last_exit;       // for the sentence about a replica that waited in vain
+  std::string killed_because;      // by us; empty: it ended by itself
+  std::string last_exit;           // for the sentence about a replica that waited in vain
+  std::int32_t failed_starts = 0;  // of this agent's trainer in a row, none of which was ready
 };
 
 struct Replica {
@@ -145,6 +146,7 @@ struct Agent::State {
   void refused_by_coordinator(const Error& error);
   void obey(const ToAgent& message);
   void beat();
+  std::vector<DeviceFailure> device_failures() const;
   bool say(FromAgent message);                               // false: the link is not active
   std::optional<Instant> say_now(const FromAgent& message);  // when it was said
 

@@ -86,6 +86,7 @@ void Agent::State::attached(const TrainerAttached& input) {
   if (trainer->state != TrainerState::kStarting) return attached_again(input);
   move(trainer->state, TrainerEvent::kAttached);
   trainer->attached = true;
+  trainer->failed_starts = 0;
   trainer->left = false;
   trainer->hears_relays = input.ready.hears_relays;
   trainer->due.reset();
@@ -132,6 +133,7 @@ void Agent::State::detached(const TrainerDetached& input) {
 void Agent::State::exited(const TrainerExited& input) {
   Trainer* trainer = current(input.trainer);
   if (trainer == nullptr) return drop();
+  const bool started = trainer->state != TrainerState::kStarting;
   move(trainer->state, TrainerEvent::kExited);
   trainer->attached = trainer->left = false;
   trainer->due.reset();
@@ -145,6 +147,8 @@ void Agent::State::exited(const TrainerExited& input) {
     if (all_trainers_down()) finish(0, "stopped");
     return;
   }
+  const bool failed = !started && trainer->runs.kind != TrainerKind::kPython && !trainer->replaced;
+  trainer->failed_starts = failed ? trainer->failed_starts + 1 : 0;
   if (now - trainer->started_at >= options.restart_reset) trainer->backoff.reset();
   const bool replaced = std::exchange(trainer->replaced, false);
   const bool orderly = replaced && input.exit.code == 0 && input.exit.signal == 0;

@@ -69,6 +69,30 @@ TEST_F(TrainersTest, WhatTheirPortsRefuseIsTold) {
   EXPECT_EQ(said<Heartbeat>().at(0).refusals, foreign(8));
 }
 
+TEST_F(TrainersTest, ATrainerThatDoesNotStartIsToldUntilItDoes) {
+  boot();
+  connect();
+  attach(1);
+  const auto failures = [&] {
+    advance(seconds(3));
+    return said<Heartbeat>().back().failures;
+  };
+  const auto starts = [&] {
+    while (all<StartTrainer>().empty() && wake()) {
+    }
+  };
+  step(TrainerExited{{0, 1}, {1, 0, "no driver"}});
+  starts();
+  EXPECT_THAT(failures(), IsEmpty()) << "once is by chance";
+  step(TrainerExited{{0, 2}, {1, 0, "no driver"}});
+  starts();
+  EXPECT_EQ(failures(), (std::vector<DeviceFailure>{{0, "exited with code 1: no driver"}}));
+  attach(0, 3);
+  EXPECT_THAT(failures(), IsEmpty());
+  step(TrainerExited{{0, 3}, {0, 9, ""}});
+  EXPECT_THAT(failures(), IsEmpty()) << "it had started";
+}
+
 TEST_F(TrainersTest, ATrainerThatDoesNotAttachIsKilled) {
   boot();
   connect();

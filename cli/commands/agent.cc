@@ -28,6 +28,10 @@ std::string device_text(const Json& agent, const Json& device) {
     text += "; ran out of memory at " + size_text(number_at(refusal, "needed_bytes", 0)) +
             ", so nothing that large is placed there";
   }
+  for (const Json& failure : agent.value("device_failures", Json::array())) {
+    if (number_at(failure, "device", -1) != number_at(device, "index", -2)) continue;
+    text += "; trains nothing, because its trainer " + text_at(failure, "reason");
+  }
   return text;
 }
 

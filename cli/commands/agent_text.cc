@@ -23,7 +23,8 @@ std::string state_of(const Json& agent) {
   if (state == "gone") return "gone: " + text_at(agent, "gone_reason", "left");
   if (is_drained(agent)) return "drained";
   const bool cordoned = text_at(agent, "cordoned", "false") == "true" && state != "draining";
-  return state + (cordoned ? ", cordoned" : "");
+  const std::size_t failing = agent.value("device_failures", Json::array()).size();
+  return state + (cordoned ? ", cordoned" : "") + (failing > 0 ? ", trainer fails" : "");
 }
 
 std::string last_seen(const Json& agent) {

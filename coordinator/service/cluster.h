@@ -35,7 +35,8 @@ struct AgentLive {
   Instant last_seen;
   Bytes resident;
   std::optional<RelayFigures> relay;  // of an agent that relays
-  std::int32_t replicas = 0;          // live ones
+  std::vector<DeviceFailure> failures;
+  std::int32_t replicas = 0;  // live ones
   std::string name;
   bool trains = false;  // it has a device other than a reducer's
   AllowedPrograms programs;

@@ -123,6 +123,7 @@ void LiveBoard::note(const LoadProgress& progress, Instant now) {
 void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
   agent.resident = heartbeat.resident;
   agent.relay = heartbeat.relay;
+  agent.failures = heartbeat.failures;
   const RefusalCounts refused = to_counts(heartbeat.refusals);
   refused_by_peers_ += refused.since(agent.refused);
   agent.refused = refused;
@@ -231,6 +232,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
                            .last_seen = agent.last_seen,
                            .resident = agent.resident,
                            .relay = agent.relay,
+                           .failures = agent.failures,
                            .name = agent.name,
                            .trains = agent.trains,
                            .programs = agent.programs});

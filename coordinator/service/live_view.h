@@ -38,6 +38,7 @@ class LiveBoard {
     Instant last_seen;
     Bytes resident;
     std::optional<RelayFigures> relay;
+    std::vector<DeviceFailure> failures;
     RefusalCounts refused;  // as its last heartbeat said
     std::string name;
     bool trains = false;

@@ -50,6 +50,16 @@ TEST(LiveBoard, FiguresOfARelayAreThoseOfTheLastHeartbeat) {
   EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).relay->waiting, 3);
 }
 
+TEST(LiveBoard, DevicesFailAsTheLastHeartbeatSays) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  const std::vector<DeviceFailure> failures{{1, "exited with code 1: no driver"}};
+  board.said(kStart, kStream, Heartbeat{.failures = failures});
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).failures, failures);
+  board.said(kStart, kStream, Heartbeat{});
+  EXPECT_THAT(board.view(kStart + seconds(1))->agents.at(AgentId(1)).failures, testing::IsEmpty());
+}
+
 TEST(LiveBoard, WhateverAnAgentSaysShowsThatItIsThere) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));

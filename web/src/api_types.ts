@@ -491,6 +491,10 @@ export interface Agent {
     needed_bytes: number;
     at: string;
   }[];
+  device_failures?: {
+    device: number;
+    reason: string;
+  }[];
   losses?: number;
   availability?: number | null;
   health: 'green' | 'yellow' | 'red';

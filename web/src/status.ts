@@ -41,7 +41,7 @@ export function lastMoved(job: Job): number | null {
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
   if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
-  if (agent.health !== 'green') return 'warn';
+  if (agent.health !== 'green' || (agent.device_failures ?? []).length > 0) return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }
 

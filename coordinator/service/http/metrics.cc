@@ -465,6 +465,8 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
       out.gauge("shoal_agent_last_seen_timestamp_seconds", "When an agent was heard last.",
                 {{"agent", id}}, unix_s(now->last_seen));
       if (now->relay) add_relay(out, id, *now->relay);
+      out.gauge("shoal_agent_devices_failing", "Devices of an agent whose trainer does not start.",
+                {{"agent", id}}, static_cast<double>(now->failures.size()));
     }
     if (!agents.value().next) break;
     page.after = *agents.value().next;

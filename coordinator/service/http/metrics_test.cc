@@ -63,6 +63,8 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
         "shoal_checkpoint_budget_bytes 0\n",
         "shoal_incidents_total{kind=\"momentum_lost\"} 0\n",
         "shoal_agents_quarantined 0\n",
+        "shoal_agent_devices_failing{agent=\"agt_1\"} 0\n",
+        "shoal_agent_devices_failing{agent=\"agt_2\"} 1\n",
         "shoal_events_total{severity=\"warning\"} 1\n",
         "shoal_heartbeats_total 42\n",
         "shoal_reduce_failures_total{reason=\"bad_frame\"} 6\n",

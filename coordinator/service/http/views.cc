@@ -469,6 +469,7 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
     if (agent.state != AgentState::kGone) answer.health = now->health;
     answer.last_seen_at = now->last_seen;
     answer.resident_bytes = now->resident;
+    answer.device_failures = now->failures;
     answer.drained = agent.state == AgentState::kDraining && now->replicas == 0;
   }
   return answer_json(answer);

@@ -21,6 +21,12 @@ function refused(agent: Agent, device: Device): string {
   return found === undefined ? kNone : `${bytes(found.needed_bytes)} or more`;
 }
 
+// Why its trainer does not start; an older coordinator does not say.
+function failure(agent: Agent, device: Device): string {
+  const found = agent.device_failures?.find((one) => one.device === device.index);
+  return found === undefined ? kNone : `its trainer ${found.reason}`;
+}
+
 const devices = (agent: Agent): Column<Device>[] => [
   { name: 'No.', numeric: true, show: (one) => number(one.index), value: (one) => one.index },
   { name: 'Kind', show: (one) => one.kind, value: (one) => one.kind },
@@ -29,6 +35,7 @@ const devices = (agent: Agent): Column<Device>[] => [
   { name: 'Measured', numeric: true, show: (one) => (one.gflops === null ? 'not yet' : `${short(one.gflops * 1e9)}FLOP/s`), value: (one) => one.gflops },
   { name: 'bf16', show: (one) => (one.bf16 ? 'yes' : 'no'), value: (one) => (one.bf16 ? 'yes' : 'no') },
   { name: 'Out of memory at', show: (one) => refused(agent, one), value: (one) => refused(agent, one) },
+  { name: 'Trains nothing', text: true, show: (one) => failure(agent, one), value: (one) => failure(agent, one) },
 ];
 
 const kReplicas: Column<Replica>[] = [

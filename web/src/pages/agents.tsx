@@ -12,7 +12,7 @@ import { Table, type Column } from '../table';
 export function agentState(agent: Agent): string {
   if (agent.gone_reason !== null) return `${agent.state}: ${words(agent.gone_reason)}`;
   if (agent.drained === true) return 'drained';
-  const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : ''];
+  const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : '', (agent.device_failures ?? []).length > 0 ? 'trainer fails' : ''];
   return [agent.state, ...kept.filter((word) => word !== '')].join(', ');
 }
 export const kHealth: Record<string, string> = { green: 'heard from', yellow: 'late', red: 'silent' };

@@ -40,6 +40,7 @@ struct AgentAnswer {
   std::optional<QuarantineAnswer> quarantine;
   std::int32_t violations = 0;
   std::vector<MemoryRefusal> memory_refusals;
+  std::vector<DeviceFailure> device_failures;
   std::int32_t losses = 0;
   double availability = 0;
   Health health = Health::kRed;
@@ -64,6 +65,7 @@ constexpr auto fields_of(Of<AgentAnswer>) {
       field<&T::quarantine>("quarantine", added_later()),
       field<&T::violations>("violations", added_later()),
       field<&T::memory_refusals>("memory_refusals", added_later()),
+      field<&T::device_failures>("device_failures", added_later()),
       field<&T::losses>("losses", added_later()),
       field<&T::availability>("availability", added_later() | any_number()),
       field<&T::health>("health"), field<&T::last_seen_at>("last_seen_at", or_none()),
