@@ -75,7 +75,8 @@ constexpr auto fields_of(Of<Pulse>) {
 
 TEST(Reflect, NamesWhatOneSideLacks) {
   EXPECT_THAT(compare<Pulse>(*v1::Heartbeat::descriptor()),
-              ElementsAre("no struct has shoal.v1.Heartbeat.refusals",
+              ElementsAre("no struct has shoal.v1.Heartbeat.failures",
+                          "no struct has shoal.v1.Heartbeat.refusals",
                           "no struct has shoal.v1.Heartbeat.relay",
                           "no struct has shoal.v1.Heartbeat.resident_bytes",
                           "shoal.v1.Heartbeat.sequence has another type than the field of the "

@@ -152,8 +152,8 @@ run_bench() {
     skip kernels "needs a device"
     return
   fi
-  step kernels 180 "$kernels"
-  timeout 180 "$kernels" --json >"$results/kernels.json"
+  # shellcheck disable=SC2016
+  step kernels 180 bash -c 'set -o pipefail; "$0" --json | tee "$1"' "$kernels" "$results/kernels.json"
 }
 
 run_sanitize() {
@@ -176,6 +176,7 @@ run_trainer() {
 
 run_programs() {
   local name
+  step pytorch 60 python3 -c 'import torch; print("PyTorch", torch.__version__)' || return
   for name in example llama; do
     if [[ $name == llama ]] && ! python3 -c 'import transformers' 2>/dev/null; then
       skip llama "python3 has no transformers"
@@ -187,7 +188,7 @@ run_programs() {
 
 run_speed() {
   local size=(--size tiny --steps 5 --repeats 1)
-  if [[ $kind == cuda ]]; then size=(); fi
+  if [[ $kind == cuda ]]; then size=(--repeats 1); fi
   step speed 400 scripts/device_trainer.sh speed "$pack" "$kind" --json "$results/speed.json" "${size[@]}"
 }
 

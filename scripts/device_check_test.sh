@@ -4,5 +4,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PACK=build-device-check/pack
+export PATH=/usr/bin:$PATH  # Debian's python3, which has a PyTorch
 LEVEL=0 scripts/device_pack.sh "$1"
 scripts/device_check.sh --packed --cpu tests programs

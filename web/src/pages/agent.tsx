@@ -21,10 +21,15 @@ function refused(agent: Agent, device: Device): string {
   return found === undefined ? kNone : `${bytes(found.needed_bytes)} or more`;
 }
 
-// Why its trainer does not start; an older coordinator does not say.
-function failure(agent: Agent, device: Device): string {
-  const found = agent.device_failures?.find((one) => one.device === device.index);
-  return found === undefined ? kNone : `its trainer ${found.reason}`;
+// Devices whose trainers do not start; an older coordinator does not say.
+function Failures({ agent }: { agent: Agent }) {
+  return (
+    <>
+      {(agent.device_failures ?? []).map((one) => (
+        <p key={one.device} class="problem-row breaks"><Glyph tone="warn" /><span>Device {one.device} trains nothing: its trainer {one.reason}</span></p>
+      ))}
+    </>
+  );
 }
 
 const devices = (agent: Agent): Column<Device>[] => [
@@ -35,7 +40,6 @@ const devices = (agent: Agent): Column<Device>[] => [
   { name: 'Measured', numeric: true, show: (one) => (one.gflops === null ? 'not yet' : `${short(one.gflops * 1e9)}FLOP/s`), value: (one) => one.gflops },
   { name: 'bf16', show: (one) => (one.bf16 ? 'yes' : 'no'), value: (one) => (one.bf16 ? 'yes' : 'no') },
   { name: 'Out of memory at', show: (one) => refused(agent, one), value: (one) => refused(agent, one) },
-  { name: 'Trains nothing', text: true, show: (one) => failure(agent, one), value: (one) => failure(agent, one) },
 ];
 
 const kReplicas: Column<Replica>[] = [
@@ -124,6 +128,7 @@ export function AgentPage({ id }: { id: string }) {
       <div class="columns first-wide">
         <div class="stack">
           <Card title="Devices">
+            <Failures agent={shown} />
             <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has reported no device." file="devices" />
           </Card>
           <Card title="Replicas of unfinished jobs">
