@@ -126,13 +126,11 @@ Status prepare_device(const DeviceChoice& choice) {
   set_blas_threads(choice.threads);
   if (choice.kind == DeviceKind::kCpu) return {};
   if (!torch::cuda::is_available()) {
-    return Error{Code::kUnavailable, "libtorch cannot use CUDA: " + why_no_cuda(),
-                 "SHOAL_TRAINER_KIND",
+    return Error{Code::kUnavailable, "libtorch cannot use CUDA: " + why_no_cuda(), "",
                  "check the driver with nvidia-smi, or run the agent with --devices cpu"};
   }
   if (choice.ordinal >= static_cast<std::int32_t>(torch::cuda::device_count())) {
-    return Error{Code::kNotFound, "there is no CUDA device " + std::to_string(choice.ordinal),
-                 "SHOAL_TRAINER_ORDINAL",
+    return Error{Code::kNotFound, "there is no CUDA device " + std::to_string(choice.ordinal), "",
                  "check CUDA_VISIBLE_DEVICES, and the GPUs with nvidia-smi"};
   }
   return {};
