@@ -551,6 +551,18 @@ TEST_F(RuntimeTest, OtherFlagsEndTheTrainersOfTheLastStart) {
   EXPECT_EQ(coordinator_.next<DeviceMeasured>().device.gflops, 3.5);
 }
 
+// --devices gpu:1 in place of gpu:0, of the same name.
+TEST_F(RuntimeTest, AnotherGpuEndsTheTrainersOfTheLastStart) {
+  serve();
+  const auto before = roster();
+  handed_over();
+  HostOptions changed = options();
+  changed.gpus = {"GPU-aa22"};
+  start(std::move(changed));
+  EXPECT_TRUE(coordinator_.hello(2).replicas.empty());
+  EXPECT_FALSE(process_with(before[0].process.pid).has_value());
+}
+
 TEST_F(RuntimeTest, ATrainerOfAListThatWasLostIsToldToStop) {
   serve();
   const ProcessId stranger = roster()[0].process;

@@ -78,6 +78,7 @@ std::string TrainerProcesses::settings() const {
   for (const std::string& owner : options_.core.programs.code_from) {
     add_later("code_from", owner, std::string());
   }
+  for (const std::string& gpu : options_.gpus) add_later("gpu", gpu, std::string());
   if (options_.program_user) add_later("program_user", options_.program_user->name, std::string());
   return to_hex(digester.finish());
 }
