@@ -23,6 +23,8 @@ std::string line(const std::string& name, const std::string& value) {
 std::string device_text(const Json& agent, const Json& device) {
   std::string text = text_at(device, "kind") + " " + text_at(device, "name", "") + ", " +
                      size_text(number_at(device, "memory_bytes", 0));
+  const double gflops = number_at(device, "gflops", 0);
+  if (gflops > 0) text += ", " + fixed(gflops, 0) + " GFLOP/s";
   for (const Json& refusal : agent.at("memory_refusals")) {
     if (number_at(refusal, "device", -1) != number_at(device, "index", -2)) continue;
     text += "; ran out of memory at " + size_text(number_at(refusal, "needed_bytes", 0)) +
