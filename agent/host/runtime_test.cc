@@ -538,29 +538,21 @@ TEST_F(RuntimeTest, TheTrainersOfTheVersionBeforeGoOn) {
   EXPECT_TRUE(process_with(before[0].process.pid).has_value());
 }
 
-TEST_F(RuntimeTest, OtherFlagsEndTheTrainersOfTheLastStart) {
+// The GPU: --devices gpu:1 in place of gpu:0, of the same name.
+TEST_F(RuntimeTest, OtherFlagsAndGpusEndTheTrainersOfTheLastStart) {
   serve();
-  const auto before = roster();
-  handed_over();
-  HostOptions changed = options();
-  changed.speed = 0.25;
-  start(std::move(changed));
-  EXPECT_TRUE(coordinator_.hello(2).replicas.empty());
-  EXPECT_FALSE(process_with(before[0].process.pid).has_value());
-  coordinator_.welcome();
-  EXPECT_EQ(coordinator_.next<DeviceMeasured>().device.gflops, 3.5);
-}
-
-// --devices gpu:1 in place of gpu:0, of the same name.
-TEST_F(RuntimeTest, AnotherGpuEndsTheTrainersOfTheLastStart) {
-  serve();
-  const auto before = roster();
-  handed_over();
   HostOptions changed = options();
   changed.gpus = {"GPU-aa22"};
-  start(std::move(changed));
-  EXPECT_TRUE(coordinator_.hello(2).replicas.empty());
-  EXPECT_FALSE(process_with(before[0].process.pid).has_value());
+  for (int hello = 2; hello < 4; ++hello) {
+    const pid_t before = roster()[0].process.pid;
+    handed_over();
+    start(changed);
+    EXPECT_TRUE(coordinator_.hello(hello).replicas.empty());
+    EXPECT_FALSE(process_with(before).has_value());
+    coordinator_.welcome();
+    EXPECT_EQ(coordinator_.next<DeviceMeasured>().device.gflops, changed.speed * 14);
+    changed.speed = 0.25;
+  }
 }
 
 TEST_F(RuntimeTest, ATrainerOfAListThatWasLostIsToldToStop) {
