@@ -196,7 +196,7 @@ TEST_F(CutOff, TheCoordinatorCarriesTheFilesOfAnAgent) {
   ASSERT_TRUE(eventually(120, [&] { return stored("one").size() == 2; }))
       << cluster_->job("one").dump(2);
   expect_whole("one");
-  EXPECT_THAT(listed(), HasSubstr("manifest.json"));
+  EXPECT_TRUE(eventually(60, [&] { return listed().find("manifest.json") != std::string::npos; }));
   EXPECT_TRUE(on_disk().empty()) << on_disk().front();
   const double sent = carried();
   EXPECT_GT(sent, 0);

@@ -416,8 +416,7 @@ void CheckpointBucket::run(const std::stop_token& stop) {
         return !tasks_.empty() || stop.stop_requested();
       });
       if (tasks_.empty() || stop.stop_requested()) return;
-      const auto after = tasks_.upper_bound(next.first);  // one that fails stops no other
-      next = after == tasks_.end() ? *tasks_.begin() : *after;
+      next = task_after(next.first);
     }
     const Status done = perform(next.second);
     if (!done.ok()) {
@@ -431,6 +430,21 @@ void CheckpointBucket::run(const std::stop_token& stop) {
     const auto found = tasks_.find(next.first);
     if (found != tasks_.end() && found->second == next.second) tasks_.erase(found);
   }
+}
+
+// In turn, because one that fails stops no other of its kind.
+std::pair<CheckpointId, CheckpointBucket::Task> CheckpointBucket::task_after(
+    CheckpointId id) const {
+  const auto describes = [](const auto& task) {
+    return std::holds_alternative<CheckpointRecord>(task.second);
+  };
+  const bool only_manifests = std::ranges::any_of(tasks_, describes);
+  const auto next = [&](auto begin) {
+    return std::find_if(begin, tasks_.end(),
+                        [&](const auto& task) { return !only_manifests || describes(task); });
+  };
+  const auto after = next(tasks_.upper_bound(id));
+  return after == tasks_.end() ? *next(tasks_.begin()) : *after;
 }
 
 Status CheckpointBucket::perform(const Task& task) const {

@@ -12,7 +12,8 @@
 //
 // What may wait (manifests, deletions) is done by a thread of its own, again and again until the
 // store has taken it; what is left at the end of the process, the next start finds
-// (leftovers.h).
+// (leftovers.h). Nothing is deleted while a manifest waits: the store always has a complete
+// checkpoint of what is deleted there in favor of a newer one.
 //
 // Threads: all methods may be called by any thread; an Upload is used by one.
 #pragma once
@@ -113,7 +114,7 @@ class CheckpointBucket final : public CheckpointShelf {
               const objects::Client::Sink& sink) const;
   void note_carried(Bytes bytes) const { carried_ += bytes.count(); }
 
-  // Later, in this order; never blocks on the store.
+  // Later, manifests first; never blocks on the store.
   void describe(const CheckpointRecord& stored) SHOAL_EXCLUDES(mutex_);
   void remove(CheckpointId id) SHOAL_EXCLUDES(mutex_);
 
@@ -130,6 +131,7 @@ class CheckpointBucket final : public CheckpointShelf {
  private:
   using Task = std::variant<CheckpointRecord, CheckpointId>;  // to describe, to remove
   void run(const std::stop_token& stop) SHOAL_EXCLUDES(mutex_);
+  std::pair<CheckpointId, Task> task_after(CheckpointId id) const SHOAL_REQUIRES(mutex_);
   Status perform(const Task& task) const;
   void enqueue(CheckpointId id, Task task) SHOAL_EXCLUDES(mutex_);
   std::string parts_list(CheckpointId id, StageIndex stage) const;

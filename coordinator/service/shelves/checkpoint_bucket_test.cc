@@ -177,6 +177,27 @@ TEST_F(CheckpointBucketTest, WhatIsRemovedIsGoneAsSoonAsTheStoreTakesIt) {
   EXPECT_TRUE(bucket_->list()->empty());
 }
 
+// Also when the store comes back with both to do.
+TEST_F(CheckpointBucketTest, NothingIsDeletedWhileAManifestWaits) {
+  CheckpointRecord described = record();
+  for (const std::uint64_t id : {1, 2, 3}) {
+    described.id = CheckpointId(id);
+    bucket_->describe(described);
+  }
+  wait_until_idle();
+  server_->kill();
+  for (const std::uint64_t id : {1, 2, 3}) bucket_->remove(CheckpointId(id));
+  described.id = CheckpointId(4);
+  bucket_->describe(described);
+  server_->start();
+  while (bucket_->counts().waiting > 0) {
+    const auto listed = bucket_->list();
+    ASSERT_TRUE(listed.ok()) << to_string(listed.error());
+    EXPECT_TRUE(listed->size() == 3 || listed->contains(CheckpointId(4)));
+  }
+  EXPECT_THAT(*bucket_->list(), UnorderedElementsAre(Pair(CheckpointId(4), true)));
+}
+
 TEST_F(CheckpointBucketTest, APrefixIsOfOneCluster) {
   ASSERT_TRUE(*bucket_->claim());
   ASSERT_TRUE(*bucket_->claim()) << "by itself, again";
