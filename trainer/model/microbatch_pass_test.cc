@@ -76,6 +76,16 @@ class MicrobatchPassTest : public testing::Test {
       EXPECT_TRUE(torch::equal(its_gradient, gradient));
     }
   }
+  // One capture is tried, given up with this reason, and changes nothing.
+  void expect_to_stay_eager(const std::string& why) {
+    MicrobatchPass pass(model_, kSequences, 0.5, captured_by(rig_));
+    testing::internal::CaptureStderr();
+    expect_steps_of_an_eager_pass(pass);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                testing::EndsWith("without a CUDA graph: " + why + "\n"));
+    EXPECT_EQ(rig_.captures, 1);
+    EXPECT_EQ(rig_.alive, 0);
+  }
 
   const ModelSpec spec_ =
       with_derived_fields(tiny_job(SyncAlgorithm::kDiloco, kSequences, Steps(10))).model;
@@ -93,24 +103,14 @@ TEST_F(MicrobatchPassTest, CapturedOnesGiveTheGradientAndLossOfEagerOnes) {
 
 TEST_F(MicrobatchPassTest, ACaptureThatComputesSomethingElseIsNotUsed) {
   rig_.launches_nothing = true;
-  MicrobatchPass pass(model_, kSequences, 0.5, captured_by(rig_));
-  testing::internal::CaptureStderr();
-  expect_steps_of_an_eager_pass(pass);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::HasSubstr("without a CUDA graph: its gradient differs"));
-  EXPECT_EQ(std::pair(rig_.captures, rig_.launches), std::pair(1, 1));
-  EXPECT_EQ(rig_.alive, 0);
+  expect_to_stay_eager("its gradient differs from the one without");
+  EXPECT_EQ(rig_.launches, 1);
 }
 
 TEST_F(MicrobatchPassTest, ACaptureThatFailsChangesNothing) {
   rig_.on_capture = [] { throw std::runtime_error("operation not permitted\nbacktrace"); };
-  MicrobatchPass pass(model_, kSequences, 0.5, captured_by(rig_));
-  testing::internal::CaptureStderr();
-  expect_steps_of_an_eager_pass(pass);
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              testing::EndsWith("without a CUDA graph: operation not permitted\n"));
-  EXPECT_EQ(std::pair(rig_.captures, rig_.launches), std::pair(1, 0));
-  EXPECT_EQ(rig_.alive, 0);
+  expect_to_stay_eager("operation not permitted");
+  EXPECT_EQ(rig_.launches, 0);
 }
 
 TEST_F(MicrobatchPassTest, OtherSizesAreNotCaptured) {
