@@ -65,6 +65,7 @@ class ControlLog {
   // Nothing to write: the reports beside them say it.
   void note(const Evaluate&) SHOAL_REQUIRES(mutex_) {}
   void note(const KeepCopies&) SHOAL_REQUIRES(mutex_) {}
+  void note(const KeepRecord&) SHOAL_REQUIRES(mutex_) {}
   void note(const LoadProgress&) SHOAL_REQUIRES(mutex_) {}
   void note(const ReducePlan&) SHOAL_REQUIRES(mutex_) {}
   void note(const Relays&) SHOAL_REQUIRES(mutex_) {}

@@ -11,15 +11,28 @@
 
 namespace shoal {
 
+// How an agent bounds memory, processes and disk of the programs that it runs.
+enum class ProgramLimits {
+  kNone,     // not said, or it runs none
+  kCgroup,   // cgroup v2: the kernel enforces them
+  kWatched,  // no delegated cgroup: the agent watches RSS and folder sizes, and kills
+};
+constexpr auto enumerators_of(Of<ProgramLimits>) {
+  using enum ProgramLimits;
+  return enumerators<ProgramLimits>({{kNone, "none"}, {kCgroup, "cgroup"}, {kWatched, "watched"}});
+}
+
 // What the operator of an agent allows; nothing unless it is said.
 struct AllowedPrograms {
   bool beneath_root = false;           // programs in a folder of the host (--trainer-root)
   std::vector<std::string> code_from;  // uploaded code of these owners; "*": of anybody
+  ProgramLimits limits = ProgramLimits::kNone;
   bool operator==(const AllowedPrograms&) const = default;
 };
 constexpr auto fields_of(Of<AllowedPrograms>) {
   using T = AllowedPrograms;
-  return fields(field<&T::beneath_root>("runs_programs"), field<&T::code_from>("code_from"));
+  return fields(field<&T::beneath_root>("runs_programs"), field<&T::code_from>("code_from"),
+                field<&T::limits>("program_limits"));
 }
 static_assert(lists_every_field<AllowedPrograms>());
 

@@ -24,8 +24,9 @@ namespace shoal {
 // and Assign say the step; TrainerReady says its protocol; frames may be entropy coded. 3: Hello
 // says what each replica holds; commits and assignments carry a record; an order leases several
 // runs. 4: votes tell sums of squares; a plan may audit, and say that own contributions are coded;
-// in a group the owners of parts apply the clip factors; replicas keep copies of stages.
-inline constexpr std::int32_t kProtocolVersion = 4;
+// in a group the owners of parts apply the clip factors; replicas keep copies of stages. 5: records
+// carry a proof, which KeepRecord renews; a checkpoint names its files, their roles and its anchor.
+inline constexpr std::int32_t kProtocolVersion = 5;
 inline constexpr std::int32_t kProtocolVersionMin = 4;
 
 // Copies of stages that one replica keeps, at most.
@@ -80,6 +81,7 @@ struct Hello {
   // owners have uploaded ("*": anybody).
   bool runs_programs = false;
   std::vector<std::string> code_from = {};
+  ProgramLimits program_limits = ProgramLimits::kNone;
   bool operator==(const Hello&) const = default;
 };
 constexpr auto fields_of(Of<Hello>) {
@@ -90,7 +92,8 @@ constexpr auto fields_of(Of<Hello>) {
                 field<&T::host>("host"), field<&T::devices>("devices"), field<&T::labels>("labels"),
                 field<&T::replicas>("replicas"), field<&T::relay>("relay"),
                 field<&T::hears_relays>("hears_relays"), field<&T::runs_programs>("runs_programs"),
-                field<&T::code_from>("code_from", at_most(kCodeOwnersMax)));
+                field<&T::code_from>("code_from", at_most(kCodeOwnersMax)),
+                field<&T::program_limits>("program_limits", or_none()));
 }
 static_assert(lists_every_field<Hello>());
 
@@ -234,13 +237,14 @@ struct CheckpointWritten {
   RoundKey key;
   std::vector<FileEntry> files;
   std::string sample;  // UTF-8, may be empty; of the writer of stage 0
+  Digest anchor = {};  // that the weights are of, as the writer says; zero: of protocol 4
   bool operator==(const CheckpointWritten&) const = default;
 };
 constexpr auto fields_of(Of<CheckpointWritten>) {
   using T = CheckpointWritten;
   return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
-                field<&T::key>("key"), field<&T::files>("files"),
-                field<&T::sample>("sample", at_most(kSampleBytesMax)));
+                field<&T::key>("key"), field<&T::files>("files", at_most(kCheckpointFilesMax)),
+                field<&T::sample>("sample", at_most(kSampleBytesMax)), field<&T::anchor>("anchor"));
 }
 static_assert(lists_every_field<CheckpointWritten>());
 

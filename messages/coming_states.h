@@ -29,6 +29,14 @@ class ComingStates {
     return record;
   }
 
+  // The same record, with a newer proof. False: its state is not expected.
+  bool renew(const CommitRecord& record) {
+    const auto it = std::ranges::find(records_, record.key, &CommitRecord::key);
+    if (it == records_.end()) return false;
+    *it = record;
+    return true;
+  }
+
   void clear() { records_.clear(); }
 
  private:

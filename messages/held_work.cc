@@ -10,6 +10,7 @@ void HeldWork::heard(const ToTrainer& command) {
                  [this](const Release& c) { release(c.replica); },
                  [this](const ToReplica<CommitRound>& c) { expect(c.replica, c.body.record); },
                  [this](const ToReplica<ResumeAt>& c) { expect(c.replica, c.body.record); },
+                 [this](const ToReplica<KeepRecord>& c) { renew(c.replica, c.body.record); },
                  [](const auto&) {}},
       command);
 }
@@ -36,6 +37,12 @@ void HeldWork::drop() {
 
 void HeldWork::expect(ReplicaId replica, const CommitRecord& record) {
   if (works_on(replica)) coming_.expect(record);
+}
+
+// The assignment carries the record of the held state, which is newer than all that it passed.
+void HeldWork::renew(ReplicaId replica, const CommitRecord& record) {
+  if (!works_on(replica) || coming_.renew(record)) return;
+  if (loaded_ && loaded_->key == record.key) holds_->record = record;
 }
 
 void HeldWork::said(const FromTrainer& message) {

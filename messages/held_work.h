@@ -34,6 +34,7 @@ class HeldWork {
   void take(const LoadReplica& load);
   void release(ReplicaId replica);
   void expect(ReplicaId replica, const CommitRecord& record);
+  void renew(ReplicaId replica, const CommitRecord& record);
   void note(const Loaded& loaded);
   void note(const FromReplica<Applied>& applied);
 

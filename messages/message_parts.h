@@ -120,15 +120,21 @@ constexpr auto fields_of(Of<Relays>) {
 }
 static_assert(lists_every_field<Relays>());
 
+inline constexpr std::size_t kFileRoleBytesMax = 1100;       // "file/PATH"
+inline constexpr std::size_t kCheckpointFilesMax = 100'000;  // of one part
 struct FileEntry {
   std::string path;  // relative, no "..", no leading '/'
   Bytes size;
   std::string sha256;  // 64 hex characters
+  // What the file is in a checkpoint: "weights", "outer/NAME", … (docs/checkpoints.md); empty: not
+  // said, as by versions before 0.2.
+  std::string role = {};
   bool operator==(const FileEntry&) const = default;
 };
 constexpr auto fields_of(Of<FileEntry>) {
   using T = FileEntry;
-  return fields(field<&T::path>("path"), field<&T::size>("size"), field<&T::sha256>("sha256"));
+  return fields(field<&T::path>("path"), field<&T::size>("size"), field<&T::sha256>("sha256"),
+                field<&T::role>("role", added_later() | at_most(kFileRoleBytesMax)));
 }
 static_assert(lists_every_field<FileEntry>());
 

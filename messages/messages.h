@@ -187,11 +187,11 @@ struct ToReplica {
   bool operator==(const ToReplica&) const = default;
 };
 
-using ToAgent =
-    std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
-                 ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
-                 ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
-                 ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>, ForgetCheckpoint, Relays>;
+using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>,
+                             ToReplica<OpenRound>, ToReplica<CloseRound>, ToReplica<ReducePlan>,
+                             ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<ResumeAt>,
+                             ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>,
+                             ForgetCheckpoint, Relays, ToReplica<KeepRecord>>;
 
 // What a message says, apart from whom it is addressed to.
 template <typename T>

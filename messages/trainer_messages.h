@@ -38,12 +38,18 @@ struct CheckpointReady {
   CheckpointId checkpoint;
   RoundKey key;
   std::string sample;  // see CheckpointWritten
+  // Names, sizes and SHA-256, computed while the files were written, with the anchor that the
+  // weights are of. Empty: of a trainer of protocol 4.
+  std::vector<FileEntry> files = {};
+  Digest anchor = {};
   bool operator==(const CheckpointReady&) const = default;
 };
 constexpr auto fields_of(Of<CheckpointReady>) {
   using T = CheckpointReady;
   return fields(field<&T::replica>("replica"), field<&T::checkpoint>("checkpoint"),
-                field<&T::key>("key"), field<&T::sample>("sample", at_most(kSampleBytesMax)));
+                field<&T::key>("key"), field<&T::sample>("sample", at_most(kSampleBytesMax)),
+                field<&T::files>("files", at_most(kCheckpointFilesMax)),
+                field<&T::anchor>("anchor"));
 }
 static_assert(lists_every_field<CheckpointReady>());
 
@@ -96,6 +102,7 @@ struct StopTrainer {
 using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
                                ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
                                ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
-                               ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer, Relays>;
+                               ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer, Relays,
+                               ToReplica<KeepRecord>>;
 
 }  // namespace shoal

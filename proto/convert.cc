@@ -44,6 +44,7 @@ constexpr const char* case_of(Of<KeepCopies>) { return "keep_copies"; }
 constexpr const char* case_of(Of<ForgetCheckpoint>) { return "forget_checkpoint"; }
 
 constexpr const char* case_of(Of<Relays>) { return "relays"; }
+constexpr const char* case_of(Of<KeepRecord>) { return "keep_record"; }
 
 constexpr const char* case_of(Of<TrainerReady>) { return "ready"; }
 constexpr const char* case_of(Of<CheckpointReady>) { return "checkpoint_ready"; }

@@ -14,8 +14,9 @@ inline const RoundKey kKey{JobId(3), 1, 17};
 inline const Digest kAnchor{11, 12}, kMomentum{21, 22};
 inline const OpenRound kOpen{
     kKey, Steps(800), Steps(850), {{70, 2}, {4000, 600}}, 2, {{ReplicaId(3), "a:1"}}, 5, true};
-inline const std::vector<FileEntry> kFiles{{"model.safetensors", Bytes(1000), std::string(64, 'a')},
-                                           {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
+inline const std::vector<FileEntry> kFiles{
+    {"model.safetensors", Bytes(1000), std::string(64, 'a'), "weights"},
+    {"resume/outer.bin", Bytes(7), std::string(64, '0')}};
 
 inline CommitRecord record() {
   return {.key = kKey,
@@ -30,7 +31,18 @@ inline CommitRecord record() {
           .momenta = {kMomentum, {}},
           .next_replica = 10,
           .next_checkpoint = 4,
-          .momentum_holders = {{ReplicaId(3), "a:1", 0, 60}}};
+          .momentum_holders = {{ReplicaId(3), "a:1", 0, 60}},
+          .proof = {.job_name = "kjv",
+                    .owner = "ada",
+                    .priority = -3,
+                    .spec_sha256 = std::string(64, 'b'),
+                    .agent = AgentId(2),
+                    .replica = ReplicaId(9),
+                    .value_count = 1234,
+                    .anchors = {kAnchor, kMomentum},
+                    .momenta = {kMomentum, kAnchor},
+                    .key_id = "k1",
+                    .mac = std::string(64, 'c')}};
 }
 
 inline JobSpec spec() {
@@ -75,7 +87,8 @@ inline Hello hello() {
           "10.0.0.4:7200",
           true,
           true,
-          {"ada"}};
+          {"ada"},
+          ProgramLimits::kCgroup};
 }
 
 inline Vote vote() {
@@ -175,7 +188,7 @@ inline std::vector<FromAgent> messages_of_agents() {
           FromReplica<Applied>{kReplica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
           FromReplica<Evaluated>{kReplica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
           FromReplica<CopiesHeld>{kReplica, copies_held()},
-          CheckpointWritten{kReplica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak"},
+          CheckpointWritten{kReplica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak", kAnchor},
           CheckpointFailed{kReplica, CheckpointId(4), "disk full"},
           Goodbye{"stopped"}};
 }
@@ -199,7 +212,8 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
       ToReplica<WriteCheckpoint>{kReplica, {CheckpointId(4), kKey}},
       ToReplica<KeepCopies>{kReplica, keep_copies()},
       ForgetCheckpoint{CheckpointId(4)},
-      Relays{{"10.0.0.9:7200", "relay.example.org:7200"}}};
+      Relays{{"10.0.0.9:7200", "relay.example.org:7200"}},
+      ToReplica<KeepRecord>{kReplica, {record()}}};
 }
 
 inline std::vector<FromTrainer> messages_of_trainers() {
@@ -219,7 +233,7 @@ inline std::vector<FromTrainer> messages_of_trainers() {
       FromReplica<Applied>{kReplica, {kKey, kAnchor, kMomentum, {1, 2}, {3, 4}, {5, 6}}},
       FromReplica<Evaluated>{kReplica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
       FromReplica<CopiesHeld>{kReplica, copies_held()},
-      CheckpointReady{kReplica, CheckpointId(4), kKey, "Ahab"},
+      CheckpointReady{kReplica, CheckpointId(4), kKey, "Ahab", kFiles, kAnchor},
       CheckpointFailed{kReplica, CheckpointId(4), "disk full"}};
 }
 
@@ -240,7 +254,8 @@ inline std::vector<ToTrainer> commands_to_trainers() {
       ToReplica<KeepCopies>{kReplica, keep_copies()},
       WriteCheckpointTo{kReplica, {CheckpointId(4), kKey}, "/var/lib/shoal/written/ckpt_4"},
       StopTrainer{},
-      Relays{{"10.0.0.9:7200"}}};
+      Relays{{"10.0.0.9:7200"}},
+      ToReplica<KeepRecord>{kReplica, {record()}}};
 }
 
 }  // namespace shoal::proto

@@ -67,6 +67,7 @@ void Agent::State::attached_again(const TrainerAttached& input) {
   trainer.attached = true;
   trainer.releasing = trainer.unresponsive = false;  // the trainer says itself what it holds
   trainer.hears_relays = input.ready.hears_relays;
+  trainer.protocol = input.ready.protocol;
   if (trainer.state == TrainerState::kStopping) {
     return emit(SendTrainer{trainer_id(slot), StopTrainer{}});
   }

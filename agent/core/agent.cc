@@ -25,6 +25,7 @@ void add_to(Digester& digester, const Trainer& trainer) {
       .add(trainer.unresponsive)
       .add(trainer.left)
       .add(trainer.hears_relays)
+      .add(trainer.protocol)
       .add(trainer.runs.entry)
       .add(trainer.runs.code)
       .add(trainer.replaced)

@@ -237,6 +237,18 @@ void Agent::State::expect_commit(ReplicaId id, const CommitRecord& record) {
   if (Replica* replica = replicas.find(id)) replica->coming.expect(record);
 }
 
+// A trainer of protocol 4 does not know the message; the agent's copy is the one that counts.
+void Agent::State::keep_record(const ToReplica<KeepRecord>& message) {
+  Replica* replica = replicas.find(message.replica);
+  if (replica == nullptr) return drop();
+  const CommitRecord& record = message.body.record;
+  if (!replica->coming.renew(record) && replica->held.key == record.key) {
+    replica->held.record = record;
+  }
+  const Trainer& trainer = trainers[static_cast<std::size_t>(replica->slot)];
+  if (trainer.protocol >= 5) forward(message.replica, message);
+}
+
 void Agent::State::applied(ReplicaId id, const Applied& message) {
   Replica* replica = replicas.find(id);
   auto record = replica == nullptr ? std::nullopt : replica->coming.take(message.key);

@@ -30,7 +30,8 @@ struct Trainer {
   bool attached = false;       // its stream is open
   bool releasing = false;      // a released replica has not ended yet; `due` says until when
   bool unresponsive = false;   // it said nothing for so long that the coordinator was told
-  bool hears_relays = false;   // of the process that is attached
+  bool hears_relays = false;   // of the process that is attached, as is
+  std::int32_t protocol = kProtocolVersion;
   bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
   Backoff backoff{seconds(1), seconds(1)};
   // By its port, as it said last; none: it was left, and has not said yet.
@@ -196,6 +197,7 @@ struct Agent::State {
   void replica_due(ReplicaId id);
   void forward(ReplicaId replica, ToTrainer message);
   void expect_commit(ReplicaId replica, const CommitRecord& record);
+  void keep_record(const ToReplica<KeepRecord>& message);
   void applied(ReplicaId replica, const Applied& message);
   void load_moved(const LoadProgress& message);
   Duration load_limit_of(const Replica& replica) const;

@@ -89,8 +89,9 @@ void Agent::State::attached(const TrainerAttached& input) {
   trainer->failed_starts = 0;
   trainer->left = false;
   trainer->hears_relays = input.ready.hears_relays;
+  trainer->protocol = input.ready.protocol;
   trainer->due.reset();
-  if (input.ready.protocol != kProtocolVersion) {
+  if (trainer->protocol < kProtocolVersionMin || trainer->protocol > kProtocolVersion) {
     return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
   }
   if (is_first(input.trainer.slot) && trainer->runs.kind == TrainerKind::kBuiltin) measured(input);

@@ -126,7 +126,7 @@ void describe(AgentRecord& agent, const Hello& hello) {
   agent.host = hello.host;
   agent.relay = hello.relay;
   agent.labels = hello.labels;
-  agent.programs = {hello.runs_programs, hello.code_from};
+  agent.programs = {hello.runs_programs, hello.code_from, hello.program_limits};
   // A measured speed outlives the reconnect of the same device.
   for (Device device : hello.devices) {
     for (const auto& old : agent.devices) {

@@ -85,7 +85,8 @@ void Worker::obey(const ToTrainer& command) {
                           if (!holds(c.replica)) return;
                           copies_.keep(c.replica, replica_->spec(), c.body);
                         },
-                        [](const Relays&) {},  // the node has heard it (serve.cc)
+                        [](const ToReplica<KeepRecord>&) {},  // for HeldWork
+                        [](const Relays&) {},                 // the node has heard it (serve.cc)
                         [&](const StopTrainer&) { end_ = WorkerEnd::kStopped; },
                         [&](const auto& c) {  // the round commands
                           if (holds(c.replica)) settle(replica_->obey(c.body));

@@ -113,6 +113,9 @@ struct Describe {
     return "abort " + to_text(m.key) + " " + to_string(m.reason) + " then " + text(m.next);
   }
   std::string operator()(const ResumeAt& m) { return "resume at " + to_text(m.key); }
+  std::string operator()(const KeepRecord& m) {
+    return "keep the record of " + to_text(m.record.key);
+  }
   std::string operator()(const Evaluate& m) { return "evaluate " + to_text(m.key); }
   std::string operator()(const KeepCopies& m) {
     std::string line = "keep copies";

@@ -84,14 +84,15 @@ static_assert(lists_every_field<HealthRecord>());
 // A device ran out of memory with a replica that, together with those beside it, needs this much.
 struct MemoryRefusal {
   std::int32_t device = 0;
-  Bytes needed;  // the least that failed
+  Bytes needed;  // the least that failed; 0: not known
   Instant at;
+  std::string code = {};  // of the program that failed, which alone it holds for; empty: any model
   bool operator==(const MemoryRefusal&) const = default;
 };
 constexpr auto fields_of(Of<MemoryRefusal>) {
   using T = MemoryRefusal;
-  return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"),
-                field<&T::at>("at"));
+  return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"), field<&T::at>("at"),
+                field<&T::code>("code", added_later()));
 }
 static_assert(lists_every_field<MemoryRefusal>());
 

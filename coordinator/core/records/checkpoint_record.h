@@ -54,6 +54,7 @@ struct CheckpointRecord {
   Tokens tokens;
   std::int64_t next_sequence = 0;  // the data ledger of the job at that cut, for a rollback to it
   std::vector<DataLease> returned;
+  Instant verified_at;         // a replica loaded it, or its content was compared; zero: never
   std::string detail, sample;  // sample: a text that the model wrote; may be empty
   Instant created_at, updated_at;
   bool operator==(const CheckpointRecord&) const = default;
@@ -64,8 +65,9 @@ constexpr auto fields_of(Of<CheckpointRecord>) {
                 field<&T::final>("final"), field<&T::pinned>("pinned", added_later()),
                 field<&T::parts>("parts"), field<&T::step>("step"), field<&T::tokens>("tokens"),
                 field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
-                field<&T::detail>("detail"), field<&T::sample>("sample"),
-                field<&T::created_at>("created_at"), field<&T::updated_at>("updated_at"));
+                field<&T::verified_at>("verified_at"), field<&T::detail>("detail"),
+                field<&T::sample>("sample"), field<&T::created_at>("created_at"),
+                field<&T::updated_at>("updated_at"));
 }
 static_assert(lists_every_field<CheckpointRecord>());
 

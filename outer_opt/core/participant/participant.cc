@@ -40,6 +40,7 @@ void add(Digester& d, const CommitRecord& record) {
   d.add(record.step.n).add(record.tokens.n).add(record.next_sequence).add(record.carried_steps);
   add(d, record.returned);
   d.add(record.outer_lr).add(record.next_replica).add(record.next_checkpoint);
+  d.add(record.proof.mac);  // which covers the rest of the proof
   for (const auto* digests : {&record.averages, &record.anchors, &record.momenta}) {
     for (const Digest& digest : *digests) d.add(digest);
   }

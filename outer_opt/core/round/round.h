@@ -26,6 +26,32 @@ std::int64_t count_sequences(const std::vector<DataLease>& leases);
 // their end.
 std::int64_t sequence_at(const std::vector<DataLease>& leases, std::int64_t index);
 
+// What the coordinator signs of a commit (coordinator/core/state/commit_proof.h). Members keep it
+// with the record and return both in Hello: without it the coordinator believes no record. The code
+// is an HMAC-SHA-256 over the record, these fields and the key's id; only the coordinator verifies.
+struct CommitProof {
+  std::string job_name, owner;  // of the job
+  std::int64_t priority = 0;
+  std::string spec_sha256;  // of the job's specification and cut; 64 hex digits
+  AgentId agent;            // to whom it was issued
+  ReplicaId replica;
+  std::int64_t value_count = 0;          // of the replica's stage
+  std::vector<Digest> anchors, momenta;  // by stage, after the outer step; empty: not known yet
+  std::string key_id;                    // which of the coordinator's record keys signed it
+  std::string mac;                       // 64 hex digits; empty: not signed
+  bool operator==(const CommitProof&) const = default;
+};
+constexpr auto fields_of(Of<CommitProof>) {
+  using T = CommitProof;
+  return fields(field<&T::job_name>("job_name"), field<&T::owner>("owner"),
+                field<&T::priority>("priority", any_number()),
+                field<&T::spec_sha256>("spec_sha256"), field<&T::agent>("agent", or_none()),
+                field<&T::replica>("replica", or_none()), field<&T::value_count>("value_count"),
+                field<&T::anchors>("anchors"), field<&T::momenta>("momenta"),
+                field<&T::key_id>("key_id"), field<&T::mac>("mac"));
+}
+static_assert(lists_every_field<CommitProof>());
+
 // What a commit made of a job. Every member keeps the newest one: a coordinator whose database is
 // older than its cluster continues from it. The ledger is that of the commit, before anything was
 // leased for the round that follows.
@@ -42,6 +68,7 @@ struct CommitRecord {
   std::uint64_t next_replica = 0, next_checkpoint = 0;  // ids given out until then are below these
   std::vector<MomentumHolder> momentum_holders = {};    // sync.outer_state = sharded: after it
   Digest data = {};  // of the training data that the job has read so far; zero: nobody has
+  CommitProof proof = {};
   bool operator==(const CommitRecord&) const = default;
 };
 constexpr auto fields_of(Of<CommitRecord>) {
@@ -53,9 +80,22 @@ constexpr auto fields_of(Of<CommitRecord>) {
                 field<&T::averages>("averages"), field<&T::anchors>("anchors"),
                 field<&T::momenta>("momenta"), field<&T::next_replica>("next_replica"),
                 field<&T::next_checkpoint>("next_checkpoint"),
-                field<&T::momentum_holders>("momentum_holders"), field<&T::data>("data"));
+                field<&T::momentum_holders>("momentum_holders"), field<&T::data>("data"),
+                field<&T::proof>("proof", or_none()));
 }
 static_assert(lists_every_field<CommitRecord>());
+
+// Keep this record in place of the one of the same key: its proof names the digests after the outer
+// step, or was signed with a newer key.
+struct KeepRecord {
+  CommitRecord record;
+  bool operator==(const KeepRecord&) const = default;
+};
+constexpr auto fields_of(Of<KeepRecord>) {
+  using T = KeepRecord;
+  return fields(field<&T::record>("record"));
+}
+static_assert(lists_every_field<KeepRecord>());
 
 // A peer as others dial it.
 struct PeerAddress {
