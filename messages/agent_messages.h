@@ -12,6 +12,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "job/job_spec.h"
+#include "job/program_rules.h"
 #include "messages/message_parts.h"
 #include "messages/refusals.h"
 #include "messages/tensor_shape.h"
