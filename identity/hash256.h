@@ -1,6 +1,6 @@
 // SHA-256 values: fingerprints of certificates and keys, and what is kept of a secret. They are
 // written as 64 lower-case hex digits, as `openssl x509 -fingerprint -sha256` does, except for its
-// colons. Files on their way between hosts have transfer/sha256.h.
+// colons. Files on their way between hosts have base/sha256.h.
 //
 // Threads: all functions may be called by any thread.
 #pragma once

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/sha256.h"
 #include "tokenizer/text_tokenizer.h"
 #include "tokenizer/unicode_corpus_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::tokenizer {
 namespace {

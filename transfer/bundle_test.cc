@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "transfer/sha256.h"
+#include "base/sha256.h"
 
 namespace shoal {
 namespace {

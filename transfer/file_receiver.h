@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/sha256.h"
 #include "messages/messages.h"
-#include "transfer/sha256.h"
 
 namespace shoal {
 

@@ -7,8 +7,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "transfer/file_receiver.h"
-#include "transfer/sha256.h"
 
 namespace shoal {
 namespace {

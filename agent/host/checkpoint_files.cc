@@ -6,8 +6,8 @@
 #include <fstream>
 #include <span>
 
+#include "base/sha256.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {

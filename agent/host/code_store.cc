@@ -15,9 +15,9 @@
 
 #include "agent/host/file_range.h"
 #include "agent/host/program_launch.h"
+#include "base/sha256.h"
 #include "transfer/bundle.h"
 #include "transfer/disk.h"
-#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {

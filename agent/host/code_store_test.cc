@@ -9,8 +9,8 @@
 
 #include "agent/host/folder_test_util.h"
 #include "agent/host/program_launch.h"
+#include "base/sha256.h"
 #include "transfer/bundle.h"
-#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {

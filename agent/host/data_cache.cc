@@ -6,9 +6,9 @@
 #include <iterator>
 #include <vector>
 
+#include "base/sha256.h"
 #include "job/data_rules.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {

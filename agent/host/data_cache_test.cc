@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "agent/host/folder_test_util.h"
-#include "transfer/sha256.h"
+#include "base/sha256.h"
 
 namespace shoal::agent {
 namespace {

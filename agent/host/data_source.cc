@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/sha256.h"
 #include "objects/reach.h"
-#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {

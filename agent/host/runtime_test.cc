@@ -17,13 +17,13 @@
 #include "agent/host/folder_test_util.h"
 #include "agent/host/roster.h"
 #include "agent/host/trainer_process.h"
+#include "base/sha256.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "proto/convert_logs.h"
 #include "proto/logs.grpc.pb.h"
 #include "threads/mutex.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {

@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 
 #include "agent/host/folder_test_util.h"
+#include "base/sha256.h"
 #include "cli/server_test_util.h"
 #include "threads/clock.h"
-#include "transfer/sha256.h"
 
 namespace shoal::agent {
 namespace {

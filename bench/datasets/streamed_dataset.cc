@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/prng.h"
-#include "transfer/sha256.h"
+#include "base/sha256.h"
 
 namespace shoal::bench {
 namespace {

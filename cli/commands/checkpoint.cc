@@ -8,10 +8,10 @@
 #include <span>
 
 #include "base/number_text.h"
+#include "base/sha256.h"
 #include "cli/commands/commands.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
-#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/number_text.h"
+#include "base/sha256.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/dataset_files.h"
 #include "cli/commands/prepared_folder.h"
@@ -15,7 +16,6 @@
 #include "cli/terminal.h"
 #include "job/data_rules.h"
 #include "tokenizer/text_tokenizer.h"
-#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {

@@ -8,10 +8,10 @@
 #include <set>
 #include <span>
 
+#include "base/sha256.h"
 #include "cli/terminal.h"
 #include "job/data_rules.h"
 #include "objects/reach.h"
-#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {

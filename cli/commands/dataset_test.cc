@@ -6,11 +6,11 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
+#include "base/sha256.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/dataset_files.h"
 #include "cli/commands/tokenizer.h"
 #include "cli/server_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {

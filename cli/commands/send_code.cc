@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
+#include "base/sha256.h"
 #include "cli/code_folder.h"
 #include "cli/commands/upload.h"
 #include "transfer/bundle.h"
-#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include "base/sha256.h"
 #include "cli/server_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {

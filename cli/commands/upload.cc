@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "base/number_text.h"
+#include "base/sha256.h"
 #include "cli/terminal.h"
-#include "transfer/sha256.h"
 
 namespace shoal::cli {
 namespace {

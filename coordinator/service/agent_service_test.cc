@@ -8,10 +8,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
 #include "coordinator/service/service_test_util.h"
 #include "threads/mutex.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -4,13 +4,13 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "coordinator/service/agent_service.h"
 #include "coordinator/service/service_test_util.h"
 #include "objects/s3_server_test_util.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

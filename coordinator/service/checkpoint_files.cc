@@ -8,10 +8,10 @@
 
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "coordinator/store/manifest.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

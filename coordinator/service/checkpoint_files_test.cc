@@ -6,8 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
 #include "coordinator/store/store_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <gmock/gmock.h>
 
+#include "base/sha256.h"
 #include "coordinator/service/agent_service.h"
 #include "coordinator/service/service_test_util.h"
 #include "coordinator/store/store_test_util.h"
 #include "proto/agent.grpc.pb.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <gmock/gmock.h>
 
+#include "base/sha256.h"
 #include "coordinator/service/checkpoint_files.h"
 #include "coordinator/store/manifest.h"
 #include "coordinator/store/store_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

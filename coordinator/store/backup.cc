@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/ids.h"
+#include "base/sha256.h"
 #include "coordinator/core/records/checkpoint_record.h"
 #include "coordinator/store/json_fields.h"
 #include "coordinator/store/migrator.h"
 #include "coordinator/store/sqlite.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -6,10 +6,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
 #include "coordinator/store/backup.h"
 #include "coordinator/store/sqlite_store.h"
 #include "coordinator/store/store_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/sha256.h"
 #include "coordinator/store/json_fields.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "transfer/sha256.h"
+#include "base/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

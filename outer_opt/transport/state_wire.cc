@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "base/sha256.h"
 #include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/codec/frame.h"
-#include "transfer/sha256.h"
 
 namespace shoal::outer_opt {
 namespace {

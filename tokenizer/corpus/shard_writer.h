@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "transfer/sha256.h"
+#include "base/sha256.h"
 
 namespace shoal::corpus {
 

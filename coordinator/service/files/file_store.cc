@@ -5,11 +5,11 @@
 #include <future>
 
 #include "base/number_text.h"
+#include "base/sha256.h"
 #include "job/data_rules.h"
 #include "job/field_checker.h"
 #include "threads/clock.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <gmock/gmock.h>
 
+#include "base/sha256.h"
 #include "coordinator/store/store_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

@@ -4,12 +4,12 @@
 
 #include <gmock/gmock.h>
 
+#include "base/sha256.h"
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/store/store_test_util.h"
 #include "data/stored_tokens.h"
 #include "job/chunk_order.h"
 #include "job/data_rules.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

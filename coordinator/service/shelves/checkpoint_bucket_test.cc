@@ -5,11 +5,11 @@
 
 #include <gmock/gmock.h>
 
+#include "base/sha256.h"
 #include "coordinator/store/manifest.h"
 #include "coordinator/store/store_test_util.h"
 #include "objects/s3_server_test_util.h"
 #include "transfer/files.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

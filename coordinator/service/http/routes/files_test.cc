@@ -2,9 +2,9 @@
 // a job needs it. The rules of the store have their tests beside it.
 #include <gmock/gmock.h>
 
+#include "base/sha256.h"
 #include "coordinator/service/files/file_store.h"
 #include "coordinator/service/http/server_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator::rest {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <unistd.h>
 
+#include "base/sha256.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/server.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator::rest::api {
 namespace {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/sha256.h"
 #include "coordinator/service/http/server_test_util.h"
-#include "transfer/sha256.h"
 
 namespace shoal::coordinator {
 namespace {

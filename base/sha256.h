@@ -1,5 +1,5 @@
 // SHA-256 of a stream of bytes, as 64 lower-case hex characters: the identity of files and
-// migrations.
+// migrations. HMAC-SHA-256 of a text: the signature of what only its signer verifies.
 #pragma once
 
 #include <cstddef>
@@ -26,5 +26,10 @@ class Sha256 {
 };
 
 std::string sha256_of(std::string_view text);
+
+// HMAC-SHA-256 (RFC 2104) of the text, as 64 lower-case hex characters.
+std::string hmac_sha256_of(std::string_view key, std::string_view text);
+// Takes the same time wherever the two differ.
+bool same_code(std::string_view a, std::string_view b);
 
 }  // namespace shoal
