@@ -10,7 +10,10 @@ namespace {
 constexpr std::size_t kNameMax = 256, kLibrariesMax = 1024;
 constexpr std::size_t kDevicesMax = 256, kLabelsMax = 64, kReplicasMax = 1024;
 constexpr const char* kPlain = "must be text without control characters, of at most 256 bytes";
+constexpr const char* kPlainRole = "must be text without control characters";
 constexpr const char* kHostPort = "must be host:port";
+constexpr const char* kSha256 = "must be 64 lower-case hex characters";
+constexpr const char* kTooHigh = "must not be above 2^62";
 
 bool is_hex(std::string_view text, std::size_t length) {  // lower case
   return text.size() == length &&
@@ -40,6 +43,18 @@ void check_cut(Reader& reader, const std::vector<UnitRange>& cut, const JobSpec&
   const bool covers = end == static_cast<std::int64_t>(spec.model.layers) + 2;
   reader.require(covers, "cut", "must cover the embedding, every layer and the head");
   reader.require(stage < static_cast<StageIndex>(cut.size()), "stage", "must be one of the cut");
+}
+
+void check_fragments(Reader& reader, const std::vector<std::int64_t>& fragments,
+                     std::int64_t value_count) {
+  if (fragments.empty()) return;
+  std::int64_t left = value_count;
+  for (const std::int64_t values : fragments) {
+    reader.require(values > 0 && values <= left, "fragments", "must be lengths above 0");
+    if (!reader.ok()) return;
+    left -= values;
+  }
+  reader.require(left == 0, "fragments", "must add up to value_count");
 }
 
 }  // namespace
@@ -87,9 +102,46 @@ void check(Reader& reader, const TrainerReady& ready) {
   reader.require(is_plain_text(ready.libraries, kLibrariesMax), "libraries", kPlain);
 }
 
+// A restored job raises them: they must leave room.
+void check(Reader& reader, const RoundKey& key) {
+  reader.require(key.epoch <= kCountMax, "epoch", kTooHigh);
+  reader.require(key.round <= kCountMax, "round", kTooHigh);
+}
+
+void check(Reader& reader, const DataLease& lease) {
+  reader.require(lease.first <= kCountMax && lease.count <= kCountMax - lease.first, "count",
+                 "must end below 2^62");
+}
+
+void check(Reader& reader, const CommitProof& proof) {
+  reader.require(is_plain_text(proof.job_name, kNameMax), "job_name", kPlain);
+  reader.require(is_plain_text(proof.owner, kNameMax), "owner", kPlain);
+  reader.require(is_plain_text(proof.key_id, kNameMax), "key_id", kPlain);
+  reader.require(is_hex(proof.spec_sha256, 64), "spec_sha256", kSha256);
+  reader.require(is_hex(proof.mac, 64), "mac", kSha256);
+}
+
+void check(Reader& reader, const CommitRecord& record) {
+  std::int64_t at = 0;
+  for (const DataLease& run : record.returned) {
+    const bool follows = run.first >= at && run.count > 0;
+    reader.require(follows, "returned", "must be runs above 0 that follow one another");
+    at = run.first + run.count;
+  }
+  reader.require(at <= record.next_sequence, "returned", "must end at or below next_sequence");
+  reader.require(record.next_sequence <= kCountMax, "next_sequence", kTooHigh);
+  reader.require(record.step.n <= kCountMax, "step", kTooHigh);
+  reader.require(record.tokens.n <= kCountMax, "tokens", kTooHigh);
+}
+
 void check(Reader& reader, HeldReplica& held) {
   reader.require(held.address.empty() || is_host_port_text(held.address), "address", kHostPort);
-  if (!held.spec.name.empty()) check_cut(reader, held.cut, held.spec, held.stage);
+  check_fragments(reader, held.fragments, held.value_count);
+  if (!held.spec.name.empty()) {
+    check_cut(reader, held.cut, held.spec, held.stage);
+    reader.require(held.record.step <= held.spec.train.steps, "record.step",
+                   "must not be above train.steps");
+  }
   if (held.key == RoundKey{}) {  // not said
     held.key = {held.job, 0, -1};
     return;
@@ -99,14 +151,7 @@ void check(Reader& reader, HeldReplica& held) {
 
 void check(Reader& reader, const Loaded& loaded) {
   reader.require(loaded.address.empty() || is_host_port_text(loaded.address), "address", kHostPort);
-  if (loaded.fragments.empty()) return;
-  std::int64_t left = loaded.value_count;
-  for (const std::int64_t values : loaded.fragments) {
-    reader.require(values > 0 && values <= left, "fragments", "must be lengths above 0");
-    if (!reader.ok()) return;
-    left -= values;
-  }
-  reader.require(left == 0, "fragments", "must add up to value_count");
+  check_fragments(reader, loaded.fragments, loaded.value_count);
 }
 
 // A name is a key of the store, and stands in queries and charts.
@@ -147,7 +192,8 @@ void check(Reader& reader, const Assign& assign) {
 void check(Reader& reader, const FileEntry& file) {
   reader.require(is_inside_folder(file.path), "path",
                  "must be relative and stay inside its folder");
-  reader.require(is_hex(file.sha256, 64), "sha256", "must be 64 lower-case hex characters");
+  reader.require(is_hex(file.sha256, 64), "sha256", kSha256);
+  reader.require(is_plain_text(file.role, kFileRoleBytesMax), "role", kPlainRole);
 }
 
 void check(Reader& reader, const WriteCheckpointTo& command) {

@@ -13,6 +13,12 @@
 
 namespace shoal::proto {
 
+// Ids and counters up to here fit an INTEGER of SQLite.
+inline constexpr std::uint64_t kStoredNumberMax = (std::uint64_t{1} << 63) - 1;
+
+// Counters of a job. No job reaches it, and sums of two of them fit.
+inline constexpr std::int64_t kCountMax = std::int64_t{1} << 62;
+
 class Reader {
  public:
   bool ok() const { return status_.ok(); }
@@ -49,6 +55,10 @@ void check(Reader& reader, const Relays& relays);
 void check(Reader& reader, const Welcome& welcome);
 void check(Reader& reader, const Device& device);
 void check(Reader& reader, const TrainerReady& ready);
+void check(Reader& reader, const RoundKey& key);
+void check(Reader& reader, const DataLease& lease);
+void check(Reader& reader, const CommitProof& proof);
+void check(Reader& reader, const CommitRecord& record);
 void check(Reader& reader, HeldReplica& held);  // tells one that loads by its key, too
 void check(Reader& reader, const Loaded& loaded);
 void check(Reader& reader, const LoggedValue& logged);

@@ -12,6 +12,7 @@
 
 #include "base/log_lines.h"
 #include "base/prng.h"
+#include "proto/message_rules.h"
 #include "proto/messages_test_util.h"
 
 namespace shoal::proto {
@@ -57,7 +58,7 @@ class RandomMessages {
     value = prng_.chance(0.1) ? INT64_MAX : prng_.range(0, 1'000'000);
   }
   void draw_plain(std::uint64_t& value, const FieldRule& rule) {
-    value = prng_.chance(0.1) ? UINT64_MAX : 1 + prng_.below(1000);
+    value = prng_.chance(0.1) ? kStoredNumberMax : 1 + prng_.below(1000);
     if (rule.or_none && prng_.chance(0.3)) value = 0;
   }
   void draw_plain(double& value, const FieldRule& rule) {
@@ -117,8 +118,26 @@ class RandomMessages {
     return text;
   }
   std::string address() { return prng_.chance(0.5) ? "[fd00::7]:7100" : ""; }
+  static void bound(std::int64_t& count) { count = std::min(count, kCountMax); }
+  void mend(RoundKey& key) { bound(key.epoch), bound(key.round); }
+  void mend(DataLease& lease) {
+    bound(lease.first);
+    lease.count = std::min(lease.count, kCountMax - lease.first);
+  }
+  void mend(CommitProof& proof) {
+    proof.job_name = plain(proof.job_name), proof.owner = plain(proof.owner);
+    proof.key_id = plain(proof.key_id);
+    proof.spec_sha256 = proof.mac = std::string(64, 'c');
+  }
+  void mend(CommitRecord& record) {
+    bound(record.step.n), bound(record.tokens.n), bound(record.next_sequence);
+    record.returned.clear();
+    if (record.next_sequence > 10) record.returned = {{0, 3}, {5, record.next_sequence - 5}};
+  }
   void mend(HeldReplica& held) {
     held.address = address();
+    held.fragments.clear();
+    held.record.step = std::min(held.record.step, held.spec.train.steps);
     held.cut = cut(), held.stage = 1;
     if (prng_.chance(0.5)) {
       held.record.key = held.key;
@@ -152,6 +171,7 @@ class RandomMessages {
   void mend(FileEntry& file) {
     file.path = "a/" + std::to_string(prng_.below(100));
     file.sha256 = std::string(64, 'a');
+    file.role = plain(file.role);
   }
   void mend(WriteCheckpointTo& command) { command.folder += "/tmp"; }
   void mend(OpenRound& order) {

@@ -101,10 +101,12 @@ void get(Reader& reader, ReadPlace from, std::int64_t& to) {
   checked_count(reader, from, to);
 }
 
-void get(Reader&, ReadPlace from, std::uint64_t& to) {
+// Ids and counters are kept in SQLite, whose integers are signed.
+void get(Reader& reader, ReadPlace from, std::uint64_t& to) {
   const auto& [info, r, field, inside] = from.at;
   to = from.index < 0 ? r->GetUInt64(from.message, field)
                       : r->GetRepeatedUInt64(from.message, field, from.index);
+  reader.require(to <= kStoredNumberMax, field->name(), "must be below 2^63");
 }
 
 void get(Reader& reader, ReadPlace from, double& to) {
