@@ -27,6 +27,7 @@
 #include "coordinator/service/http/views.h"
 #include "coordinator/service/leftovers.h"
 #include "coordinator/service/logging.h"
+#include "coordinator/service/machines/record_key_file.h"
 #include "coordinator/service/otlp/exporter.h"
 #include "coordinator/service/otlp/spans.h"
 #include "coordinator/service/people/people.h"
@@ -282,6 +283,13 @@ Result<Uploads> open_uploads(const Config& config, Store& store) {
   return Uploads{std::move(*files), *stores};
 }
 
+Result<RecordKeyFile> open_record_keys(const Config& config, const Machines& machines,
+                                       Store& store) {
+  const auto snapshot = store.load();
+  if (!snapshot) return snapshot.error();
+  return RecordKeyFile::open(config.data_dir, machines.cluster(), *snapshot, machines.now());
+}
+
 Status serve(const Config& config, ServiceManager& manager) {
   auto store = open_store(config.data_dir, config.history);
   if (!store) return store.error();
@@ -305,7 +313,10 @@ Status serve(const Config& config, ServiceManager& manager) {
   std::atomic<HttpServer*> served{nullptr};
   auto exporter = start_exporter(config, instance, **store, served);
   otlp::SpanMaker spans(instance);
+  auto record_keys = open_record_keys(config, **machines, **store);
+  if (!record_keys) return record_keys.error();
   RuntimeOptions options = runtime_options(config, manager);
+  options.record_keys = record_keys->keys();
   options.found_checkpoints = std::move(shelves->found);
   if (exporter) {
     options.on_record = [&](Instant now, const Record& record) {
@@ -322,6 +333,11 @@ Status serve(const Config& config, ServiceManager& manager) {
   (*machines)->on_revoked([&](AgentId machine) {
     (*agents)->end_sessions_of(machine);
     (*runtime)->command_agent(machine, AgentVerb::kRevoked, [](const Cluster::Answer&) {});
+  });
+  (*machines)->on_rotated([&] {
+    Status rotated = record_keys->rotate((*machines)->now());
+    if (rotated.ok()) (*runtime)->change_record_keys(record_keys->keys());
+    return rotated;
   });
   (*machines)->start_upkeep();
   (*people)->start_upkeep();

@@ -46,7 +46,7 @@ int backup(const std::string& data_dir, const std::string& to, bool json) {
                {"bytes", report->bytes.count()}}
               .dump(2));
   } else {
-    print("copied state.db, ca.pem and " + describe(*report) + " to " + to);
+    print("copied state.db, ca.pem, record_keys.json and " + describe(*report) + " to " + to);
     print("look at it with: shoal admin restore-check " + to);
   }
   return 0;

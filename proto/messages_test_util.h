@@ -34,7 +34,7 @@ inline CommitRecord record() {
           .momentum_holders = {{ReplicaId(3), "a:1", 0, 60}},
           .proof = {.job_name = "kjv",
                     .owner = "ada",
-                    .priority = -3,
+                    .priority = 33,
                     .spec_sha256 = std::string(64, 'b'),
                     .agent = AgentId(2),
                     .replica = ReplicaId(9),

@@ -140,7 +140,7 @@ TEST_F(AdoptionTest, FurtherTrainersOfADeviceComeBackIntoTheirSlots) {
 
 TEST_F(AdoptionTest, OneOfAnotherProtocolIsKilled) {
   boot_with({left(0, 0)});
-  attach_again(0, assign(1), 4, kProtocolVersion - 1);
+  attach_again(0, assign(1), 4, kProtocolVersionMin - 1);
   EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol"));
   EXPECT_THAT(agent_.view().replicas, IsEmpty());
   EXPECT_THAT(all<OpenLink>(), SizeIs(1));

@@ -38,7 +38,8 @@ Bytes usable(Bytes probed, Bytes measured) {
 // Happens when only one of the two programs, trainer or agent, was replaced.
 std::string other_protocol(std::int32_t its, const std::string& version) {
   return "it speaks protocol " + std::to_string(its) + ", shoal-agent " + version +
-         " speaks protocol " + std::to_string(kProtocolVersion) +
+         " speaks protocol " + std::to_string(kProtocolVersionMin) + " to " +
+         std::to_string(kProtocolVersion) +
          " (install both of one version and start the agent again)";
 }
 

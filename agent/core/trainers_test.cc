@@ -174,7 +174,7 @@ TEST_F(TrainersTest, ATrainerOfAnotherProtocolIsNotUsed) {
   hear(assign(1));
   std::vector<ReplicaFailed> failed;
   for (std::uint64_t generation = 1; failed.empty() && generation < 100; ++generation) {
-    step(TrainerAttached{{0, generation}, {0, {}, "", "", kProtocolVersion - 1}});
+    step(TrainerAttached{{0, generation}, {0, {}, "", "", kProtocolVersionMin - 1}});
     EXPECT_TRUE(one<KillTrainer>().hard);
     EXPECT_THAT(one<KillTrainer>().because, HasSubstr("speaks protocol 3"));
     EXPECT_THAT(all<SendTrainer>(), IsEmpty());
@@ -182,8 +182,9 @@ TEST_F(TrainersTest, ATrainerOfAnotherProtocolIsNotUsed) {
     while (all<StartTrainer>().empty() && failed.empty() && wake()) failed = said<ReplicaFailed>();
   }
   ASSERT_THAT(failed, SizeIs(1));
-  EXPECT_THAT(failed[0].detail,
-              HasSubstr("it speaks protocol 3, shoal-agent 0.1.0 speaks protocol 4 (install both"));
+  EXPECT_THAT(
+      failed[0].detail,
+      HasSubstr("it speaks protocol 3, shoal-agent 0.1.0 speaks protocol 4 to 5 (install both"));
 }
 
 }  // namespace

@@ -135,6 +135,7 @@ void apply(Transaction& tx, const Input& input) {
                  [&](const CheckpointMoved& i) { note_store(tx, i.checkpoint, i.received); },
                  [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(tx, i); },
                  [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(tx, i); },
+                 [&](const RecordKeysChanged& i) { on_record_keys_changed(tx, i.record_keys); },
                  [](const Tick&) {},
              },
              input);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/core/state/commit_proof.h"
+
 namespace shoal::coordinator {
 
 JobSpec small_job(std::string name) {
@@ -40,8 +42,10 @@ std::vector<HeldReplica> held_replicas(const State& state, const std::vector<Rep
       held.anchor = record->anchor;
       held.momentum = record->momentum;
       held.address = record->address;
-      held.record = commit_record(state, state.jobs.at(record->job));
-      held.record.key = held.key;
+      const JobRecord& job = state.jobs.at(record->job);
+      CommitRecord commit = commit_record(state, job);
+      commit.key = held.key;
+      held.record = SignedRecords(state, job, std::move(commit)).of(id);
       held.value_count = 1000;
       held.cut = cut_of(state.jobs.at(record->job));
       held.spec = state.jobs.at(record->job).spec;
@@ -58,7 +62,7 @@ Rig::~Rig() = default;
 void Rig::restart(std::vector<CheckpointRecord> found) {
   core_ = std::make_unique<Coordinator>(options, snapshot());
   sent.clear();
-  input(Booted{++starts_, std::move(found)});
+  input(Booted{++starts_, std::move(found), record_keys});
 }
 
 void Rig::restore(const Snapshot& backup, std::vector<CheckpointRecord> found) {
@@ -107,6 +111,12 @@ std::vector<FileEntry> Rig::files_of(CheckpointId id, StageIndex stage) const {
   return state().checkpoints.at(id).parts.at(static_cast<std::size_t>(stage)).files;
 }
 
+void Rig::sign(HeldReplica& held) const {
+  held.record.proof.replica = held.replica;
+  held.record.proof.key_id = record_keys.back().id;
+  held.record.proof.mac = code_of(record_keys.back(), held.record);
+}
+
 void Rig::adopt(const JobSpec& spec) {
   JobRecord job;
   job.id = JobId(counters_.next_job++);
@@ -134,6 +144,7 @@ ConnectionId Rig::join(const std::string& name, Incarnation incarnation,
   hello.incarnation = incarnation;
   hello.replicas = held_replicas(state(), replicas);
   hello.labels = labels;
+  hello.protocol = protocol;
   hello.runs_programs = programs.beneath_root;
   hello.code_from = programs.code_from;
   hello.devices = {Device{.index = 0,

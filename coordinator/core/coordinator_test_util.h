@@ -39,6 +39,9 @@ class Rig {
   void upload(CheckpointId id, StageIndex stage);
   std::vector<FileEntry> files_of(CheckpointId id, StageIndex stage) const;
 
+  // The coordinator's signature on a record that a test has changed.
+  void sign(HeldReplica& held) const;
+
   // A job that is queued when the process starts.
   void adopt(const JobSpec& spec);
 
@@ -80,6 +83,8 @@ class Rig {
   Bytes device_memory = mebibytes(4096);                    // of agents that join
   std::vector<std::pair<std::string, std::string>> labels;  // of those, too
   AllowedPrograms programs;                                 // likewise
+  std::int32_t protocol = kProtocolVersion;                 // likewise
+  RecordKeys record_keys{{"test/1", "secret", {}}};         // of processes that start
   Instant now{1'700'000'000'000'000'000};
   std::map<ConnectionId, std::vector<ToAgent>> sent;
   std::vector<Reply> replies;

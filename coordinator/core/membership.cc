@@ -6,12 +6,14 @@
 #include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/relays.h"
+#include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/rounds/hold_ups.h"
+#include "coordinator/core/state/corrupt_records.h"
 #include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
@@ -104,7 +106,8 @@ void take_connection(Transaction& tx, AgentId agent, const AgentHello& said) {
   presence = {.connection = connection,
               .connected = true,
               .last_seen = tx.now(),
-              .hears_relays = said.hello.hears_relays};
+              .hears_relays = said.hello.hears_relays,
+              .protocol = said.hello.protocol};
   state.by_connection.put(connection, agent);
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }
@@ -178,18 +181,22 @@ void fail_missing(Transaction& tx, const std::vector<ReplicaId>& missing, bool s
   }
 }
 
-// The replica was given up while its agent was away, or belongs to a history that a restore has
-// ended.
+// The replica was given up while its agent was away, its job has ended, or it belongs to a history
+// that a restore has ended.
 void say_too_late(Transaction& tx, AgentId agent, const HeldReplica& held) {
   const JobRecord* job = tx.state().jobs.find(held.job);
-  if (job == nullptr || is_terminal(job->phase) || held.key.round <= 0) return;
-  tx.event(Severity::kWarning, event_kind::kReplicaReturned,
+  if (job == nullptr || held.key.round <= 0) return;
+  const bool over = is_terminal(job->phase);
+  const std::string known = job->removed_at.ns != 0 ? "the job was removed"
+                            : over ? std::string("the job is ") + to_string(job->phase)
+                                   : "the job is at round " + std::to_string(job->committed_round) +
+                                         " of epoch " + std::to_string(job->epoch);
+  tx.event(over ? Severity::kInfo : Severity::kWarning, event_kind::kReplicaReturned,
            {.job = held.job, .agent = agent, .replica = held.replica, .round = held.key.round},
            to_string(held.replica) + " of " + tx.state().agents.at(agent).name +
                " returned too late and is released: it holds round " +
                std::to_string(held.key.round) + " of epoch " + std::to_string(held.key.epoch) +
-               ", the job is at round " + std::to_string(job->committed_round) + " of epoch " +
-               std::to_string(job->epoch));
+               ", " + known);
 }
 
 // Tells a returning replica the committed round, if its job took it over in a new epoch or counts
@@ -204,16 +211,26 @@ void tell_epoch(Transaction& tx, ReplicaId id, const HeldReplica& held) {
   tell_to_go_on(tx, id);
 }
 
+// Whether what the agent keeps is signed with the newest key and names the committed digests.
+bool is_proved(const State& state, const HeldReplica& held) {
+  const CommitProof& proof = held.record.proof;
+  return !proof.anchors.empty() && !state.record_keys.empty() &&
+         proof.key_id == state.record_keys.back().id;
+}
+
 // Replicas that the host still runs continue with what they hold, whichever process of the agent
 // names them. Replicas that the hello does not name are gone.
 void resume(Transaction& tx, AgentId agent, ConnectionId connection, const Hello& hello,
             bool same_process) {
-  std::vector<ReplicaId> claimed, keep, missing;
+  std::vector<ReplicaId> claimed, refused, keep, missing;
   begin_claims(tx, agent);
   for (const HeldReplica& held : hello.replicas) {
     const ReplicaRecord* known = tx.state().replicas.find(held.replica);
-    if (claim_newer_state(tx, agent, held)) {
+    const ClaimVerdict verdict = claim_newer_state(tx, agent, held);
+    if (verdict == ClaimVerdict::kAccepted) {
       claimed.push_back(held.replica);
+    } else if (verdict == ClaimVerdict::kRefused) {
+      refused.push_back(held.replica);
     } else if (known == nullptr || known->store != held.store) {
       say_too_late(tx, agent, held);
     }
@@ -221,7 +238,8 @@ void resume(Transaction& tx, AgentId agent, ConnectionId connection, const Hello
   for (const ReplicaId replica : replicas_of(tx.state(), agent)) {
     if (std::ranges::count(claimed, replica) > 0) continue;
     const ReplicaRecord& record = tx.state().replicas.at(replica);
-    const bool running = find_held(hello, record) != nullptr;
+    const bool running =
+        find_held(hello, record) != nullptr && std::ranges::count(refused, replica) == 0;
     (running || (same_process && on_its_way(record)) ? keep : missing).push_back(replica);
   }
   for (const ReplicaId replica : keep) come_back(tx, replica);
@@ -231,6 +249,7 @@ void resume(Transaction& tx, AgentId agent, ConnectionId connection, const Hello
     if (held != nullptr) tell_epoch(tx, replica, *held);
     tell_copies_again(tx, replica);
     catch_up(tx, replica);
+    if (held != nullptr && !is_proved(tx.state(), *held)) renew_record(tx, replica);
   }
   fail_missing(tx, missing, same_process);
   refresh_agent(tx, agent);
@@ -337,10 +356,26 @@ Instant last_written(const State& state) {
   return last;
 }
 
+// A job fails by itself, so that the process goes on.
+void fail_corrupt_jobs(Transaction& tx) {
+  std::vector<std::pair<JobId, std::string>> corrupt;
+  for (const auto& [id, job] : tx.state().jobs) {
+    if (is_terminal(job.phase)) continue;
+    if (std::string why = why_corrupt(tx.state(), job); !why.empty()) corrupt.emplace_back(id, why);
+  }
+  for (const auto& [id, why] : corrupt) {
+    set_aside(tx, id);
+    finish_job(tx, id, JobPhase::kFailed, JobReason::kCorruptRecord,
+               "its record is corrupt: " + why +
+                   "; submit it again with train.continue_from and its newest checkpoint");
+  }
+}
+
 }  // namespace
 
 void on_booted(Transaction& tx, const Booted& booted) {
   const State& state = tx.state();
+  mend_records(tx);
   VolatileState& process = tx.volatile_state();
   const Instant last = last_written(state);
   process.lost_time.add(last, tx.now());
@@ -348,6 +383,7 @@ void on_booted(Transaction& tx, const Booted& booted) {
   process.booted_at = tx.now();
   const std::int64_t epoch = ++tx.counters().boot_epoch;
   tx.counters().store = booted.store;
+  process.record_keys = booted.record_keys;
   for (const auto& [id, agent] : state.agents) {
     if (agent.state == AgentState::kGone) continue;
     process.presence.put(id, {.connection = {},
@@ -363,6 +399,7 @@ void on_booted(Transaction& tx, const Booted& booted) {
   tx.event(Severity::kInfo, event_kind::kCoordinatorStarted, {},
            "coordinator started, boot " + std::to_string(epoch));
   process.relays = living_relays(state);
+  fail_corrupt_jobs(tx);
   begin_restoring(tx, booted.found);
   look_through_soon(tx);
 }

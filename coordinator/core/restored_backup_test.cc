@@ -71,6 +71,7 @@ HeldReplica put_back_under_round_1(BackupRig& rig, Digest data = {}) {
   const Snapshot backup = rig.backup();
   HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
   of_a.record.data = of_b.record.data = data;
+  rig.sign(of_a), rig.sign(of_b);
   rig.restore(backup);
   rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
   rig.input(AgentHello{ConnectionId{802}, rig.hello("b", {of_b})});
@@ -148,6 +149,7 @@ TEST(RestoredBackup, AJobThatItDoesNotKnowGoesOn) {
   rig.commit(1), rig.commit(2);
   HeldReplica of_a = rig.held(rig.rep_a), of_b = rig.held(rig.rep_b);
   of_a.record.data = of_b.record.data = {7, 7};
+  rig.sign(of_a), rig.sign(of_b);
   const JobSpec spec = rig.job(rig.id).spec;
   rig.restore(backup);
   rig.input(AgentHello{ConnectionId{801}, rig.hello("a", {of_a})});
@@ -178,6 +180,8 @@ TEST(RestoredBackup, AJobWhoseNameWasTakenMeanwhileGetsAnotherOne) {
   HeldReplica held = rig.held(rig.rep_a);
   held.job = held.key.job = held.record.key.job = JobId(77);
   held.replica = ReplicaId(777);
+  held.record.proof.agent = AgentId(3);
+  rig.sign(held);
   rig.input(AgentHello{ConnectionId{803}, rig.hello("c", {held})});
   ASSERT_TRUE(rig.state().jobs.contains(JobId(77)));
   EXPECT_EQ(rig.job(JobId(77)).spec.name, rig.job(rig.id).spec.name + "-77");

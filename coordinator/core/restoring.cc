@@ -11,6 +11,7 @@
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/rounds/rounds.h"
+#include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
@@ -63,7 +64,7 @@ Claim claim_of(const State& state, const ReplicaRecord& replica) {
   held.value_count = stage.value_count;
   held.fragments = stage.fragments;
   held.address = replica.address;
-  held.record = commit_record(state, job);
+  held.record = signed_record(state, job, replica.id);
   held.cut = cut_of(job);
   held.spec = job.spec;
   return {replica.agent, std::move(held)};
@@ -85,13 +86,17 @@ std::vector<Claim> claims_at_hand(const State& state, JobId id) {
   return claims;
 }
 
+// The digests after the outer step, as far as they were known when the record was signed.
+KnownCommit signed_commit(const HeldReplica& held) { return {held.key, held.record.proof.anchors}; }
+
 std::optional<RestoredRound> agreed_round(const State& state, JobId id,
                                           const std::vector<Claim>& claims) {
   const JobRecord& job = state.jobs.at(id);
   std::vector<HeldReplica> held;
   for (const Claim& claim : claims) held.push_back(claim.held);
-  KnownCommit known{{id, job.epoch, job.committed_round}, {}};
-  for (const JobStage& stage : job.stages) known.anchors.push_back(stage.anchor);
+  std::vector<KnownCommit> known{{{id, job.epoch, job.committed_round}, {}}};
+  for (const JobStage& stage : job.stages) known.front().anchors.push_back(stage.anchor);
+  for (const Claim& claim : claims) known.push_back(signed_commit(claim.held));
   return decide_restored_round(held, known, std::max(1, stage_count(job)),
                                !averages_in_groups(job));
 }
@@ -113,7 +118,9 @@ Instant decision_due(const Transaction& tx, JobId id) {
   const bool all_here =
       std::ranges::all_of(state.presence, [](const auto& entry) { return entry.second.connected; });
   const Options& options = tx.options();
-  const bool lost = !agreed_round(state, id, claims_at_hand(state, id)) && misses_holder(state, id);
+  const bool lost =
+      !state.restoring.at(id).unproved.empty() ||
+      (!agreed_round(state, id, claims_at_hand(state, id)) && misses_holder(state, id));
   if (all_here && !lost) return since + options.return_grace * 2;
   const Duration wait = lost ? rollback_wait(tx, state.jobs.at(id)) : Duration();
   return since + std::max(options.boot_grace, wait);
@@ -364,6 +371,7 @@ bool is_newer(const CheckpointRecord* cut, const RoundKey& key) {
 void decide(Transaction& tx, JobId id) {
   const std::vector<Claim> claims = claims_at_hand(tx.state(), id);
   const auto round = agreed_round(tx.state(), id, claims);
+  release_claims(tx, tx.state().restoring.at(id).unproved);
   tx.volatile_state().restoring.erase(id);
   if (round && !is_newer(newest_stored(tx.state(), id), round->key)) {
     adopt(tx, id, *round, claims);
@@ -373,31 +381,20 @@ void decide(Transaction& tx, JobId id) {
   note_decided(tx);
 }
 
-// False if two histories gave the same id to different jobs. Derived fields count as filled,
-// because a record of an older version lacks later ones.
-bool is_of(const JobRecord& job, const HeldReplica& held) {
-  return held.spec.name.empty() ||
-         (held.spec.train.seed == job.spec.train.seed &&
-          held.spec.data.train == job.spec.data.train &&
-          with_derived_fields(held.spec).model == with_derived_fields(job.spec).model);
-}
-
-// The job was submitted after the backup, and a replica of it is alive: it continues.
+// The job was submitted after the backup, and a replica of it is alive: it continues, with the
+// owner and the priority that were signed.
 void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
-  const std::string who = tx.state().agents.at(agent).name;
-  const std::string what = who + " has " + to_string(held.replica) + " of " + to_string(held.job);
-  if (held.spec.name.empty() || !validate(options_of(held.spec)).empty()) {
-    return tx.event(Severity::kWarning, event_kind::kJobRestored, {.agent = agent},
-                    what + ", which the database does not know; it is released");
-  }
+  const CommitProof& proof = held.record.proof;
   JobRecord record;
   record.id = held.job;
   record.spec = held.spec;
-  if (live_job_by_name(tx.state(), held.spec.name) != nullptr) {
+  record.spec.name = proof.job_name;
+  if (live_job_by_name(tx.state(), proof.job_name) != nullptr) {
     record.spec.name += "-" + std::to_string(held.job.n);  // submitted again meanwhile
   }
+  record.owner = proof.owner;
+  record.priority = proof.priority;
   record.outer_lr = held.spec.sync.outer().lr;
-  record.priority = held.spec.swarm.priority;
   record.created_at = tx.now();
   const JobId id = tx.add(std::move(record)).id;
   tx.volatile_state().timers.put(id, {});
@@ -406,54 +403,123 @@ void take_over_job(Transaction& tx, AgentId agent, const HeldReplica& held) {
   std::uint64_t& next = tx.counters().next_job;
   next = std::max(next, id.n + 1);
   tx.event(Severity::kWarning, event_kind::kJobRestored, {.job = id, .agent = agent},
-           what + ", named " + held.spec.name +
+           tx.state().agents.at(agent).name + " has " + to_string(held.replica) + " of " +
+               to_string(held.job) + ", named " + proof.job_name +
                ", which was submitted after this backup was made; it continues");
+}
+
+void refuse_claim(Transaction& tx, AgentId agent, const HeldReplica& held, const std::string& why) {
+  ++tx.volatile_state().claims_refused;
+  tx.event(Severity::kWarning, event_kind::kClaimRefused,
+           {.job = tx.state().jobs.contains(held.job) ? held.job : JobId(),
+            .agent = agent,
+            .round = held.key.round},
+           tx.state().agents.at(agent).name + " returned with " + to_string(held.replica) +
+               ", said to hold round " + std::to_string(held.key.round) + " of " +
+               to_string(held.job) + ", which is refused: " + why);
+}
+
+// Why even a proved claim is not continued from; empty: it is.
+std::string why_not_continued(const HeldReplica& held) {
+  if (validate(options_of(held.spec)).empty()) return "";
+  return "this version does not accept its specification: upgrade the coordinator";
+}
+
+// The operator may still bring the key.
+bool may_be_proved(const State& state, const HeldReplica& held, ProofVerdict verdict) {
+  const std::string& key = held.record.proof.key_id;
+  return verdict == ProofVerdict::kUnknownKey && state.restoring.contains(held.job) &&
+         number_of_key(key) > number_of_key(state.record_keys.back().id);
+}
+
+// Whether the claim would tell the database anything that it does not know.
+bool is_news(const State& state, const HeldReplica& held) {
+  const JobRecord* job = state.jobs.find(held.job);
+  if (job == nullptr) return held.key.round >= 0;
+  if (is_terminal(job->phase) || held.key.round <= 0) return false;
+  return state.restoring.contains(held.job) || is_ahead(*job, held.key);
+}
+
+ClaimVerdict weigh(Transaction& tx, AgentId agent, const HeldReplica& held) {
+  const State& state = tx.state();
+  const ProofVerdict verdict = check_proof(state.record_keys, agent, held);
+  if (may_be_proved(state, held, verdict)) {
+    refuse_claim(tx, agent, held, explain(verdict, state.record_keys, held.record.proof));
+    tx.volatile_state().restoring[held.job].unproved.push_back({agent, held});
+    return ClaimVerdict::kAccepted;
+  }
+  // A restored database knows the same of it: nothing of the claim is needed.
+  const JobRecord* job = state.jobs.find(held.job);
+  const bool needed = job == nullptr || is_ahead(*job, held.key);
+  if (verdict == ProofVerdict::kUnsigned && !needed) return ClaimVerdict::kNothingNew;
+  std::string why = verdict == ProofVerdict::kGood
+                        ? why_not_continued(held)
+                        : explain(verdict, state.record_keys, held.record.proof);
+  if (why.empty()) return ClaimVerdict::kAccepted;
+  refuse_claim(tx, agent, held, why);
+  return ClaimVerdict::kRefused;
+}
+
+bool is_unproved(const State& state, AgentId agent, const HeldReplica& held) {
+  const Restoring* restoring = state.restoring.find(held.job);
+  return restoring != nullptr && std::ranges::any_of(restoring->unproved, [&](const Claim& claim) {
+           return claim.agent == agent && claim.held.replica == held.replica;
+         });
+}
+
+template <typename Match>
+void erase_claims(Transaction& tx, const Match& match) {
+  for (auto& [job, restoring] : tx.volatile_state().restoring) {
+    std::erase_if(restoring.claims, match);
+    std::erase_if(restoring.unproved, match);
+  }
+}
+
+void take_claim(Transaction& tx, AgentId agent, const HeldReplica& held) {
+  const bool known = tx.state().restoring.contains(held.job);
+  Restoring& restoring = tx.volatile_state().restoring[held.job];
+  if (!known) restoring.since = tx.now();
+  note_backup(tx);
+  restoring.claims.push_back({agent, held});
+  keep_ids_apart(tx, held);
 }
 
 }  // namespace
 
-bool claim_newer_state(Transaction& tx, AgentId agent, const HeldReplica& held) {
+ClaimVerdict claim_newer_state(Transaction& tx, AgentId agent, const HeldReplica& held) {
   ReplicaRecord claimed;
   claimed.agent = agent, claimed.device = held.device;
-  if (is_reducer(tx.state(), claimed)) return false;  // it has no state
+  if (is_reducer(tx.state(), claimed)) return ClaimVerdict::kNothingNew;  // it has no state
+  if (!is_news(tx.state(), held)) return ClaimVerdict::kNothingNew;
+  const ClaimVerdict verdict = weigh(tx, agent, held);
+  if (verdict != ClaimVerdict::kAccepted || is_unproved(tx.state(), agent, held)) return verdict;
   if (!tx.state().jobs.contains(held.job)) take_over_job(tx, agent, held);
+  if (held.key.round <= 0) return ClaimVerdict::kNothingNew;  // the job begins from the start
   const JobRecord* job = tx.state().jobs.find(held.job);
-  if (job == nullptr || is_terminal(job->phase) || held.key.round <= 0) return false;
-  const bool known = tx.state().restoring.contains(held.job);
-  if (!is_of(*job, held) || (!known && !is_ahead(*job, held.key))) return false;
   if (job->stages.empty()) keep_cut(tx.job(held.job), held.cut);
   take_over_found(tx, held.job);
-  if (!knows_cut(*job)) return false;
-  Restoring& restoring = tx.volatile_state().restoring[held.job];
-  if (!known) restoring.since = tx.now();
-  note_backup(tx);
-  std::erase_if(restoring.claims, [&](const Claim& claim) {
-    return claim.agent == agent && claim.held.replica == held.replica;
-  });
-  restoring.claims.push_back({agent, held});
-  keep_ids_apart(tx, held);
-  return true;
+  if (!knows_cut(*job)) return ClaimVerdict::kNothingNew;
+  take_claim(tx, agent, held);
+  return ClaimVerdict::kAccepted;
 }
 
 void begin_claims(Transaction& tx, AgentId agent) {
-  for (auto& [job, restoring] : tx.volatile_state().restoring) {
-    std::erase_if(restoring.claims, [&](const Claim& claim) { return claim.agent == agent; });
-  }
+  erase_claims(tx, [&](const Claim& claim) { return claim.agent == agent; });
 }
 
 void withdraw_claim(Transaction& tx, AgentId agent, ReplicaId replica) {
-  for (auto& [job, restoring] : tx.volatile_state().restoring) {
-    std::erase_if(restoring.claims, [&](const Claim& claim) {
-      return claim.agent == agent && claim.held.replica == replica;
-    });
-  }
+  erase_claims(tx, [&](const Claim& claim) {
+    return claim.agent == agent && claim.held.replica == replica;
+  });
 }
 
 bool is_claimed(const State& state, AgentId agent, ReplicaId replica) {
+  const auto is_it = [&](const Claim& claim) {
+    return claim.agent == agent && claim.held.replica == replica;
+  };
   return std::ranges::any_of(state.restoring, [&](const auto& entry) {
-    return std::ranges::any_of(entry.second.claims, [&](const Claim& claim) {
-      return claim.agent == agent && claim.held.replica == replica;
-    });
+    return std::ranges::any_of(entry.second.claims, is_it) ||
+           std::ranges::any_of(entry.second.unproved, is_it);
   });
 }
 
@@ -496,6 +562,7 @@ void begin_restoring(Transaction& tx, const std::vector<CheckpointRecord>& found
 void forget_claims(Transaction& tx, JobId id, ReleaseReason reason) {
   if (!tx.state().restoring.contains(id)) return;
   release_claims(tx, claims_at_hand(tx.state(), id), reason);
+  release_claims(tx, tx.state().restoring.at(id).unproved, reason);
   tx.volatile_state().restoring.erase(id);
   note_decided(tx);
 }

@@ -16,9 +16,14 @@ namespace shoal::coordinator {
 void begin_claims(Transaction& tx, AgentId agent);
 // It does not hold it any more.
 void withdraw_claim(Transaction& tx, AgentId agent, ReplicaId replica);
-// A replica that this agent holds claims newer state. True: it is kept, and the job waits for the
-// decision.
-bool claim_newer_state(Transaction& tx, AgentId agent, const HeldReplica& held);
+// What the state that a replica returns with means to this database.
+enum class ClaimVerdict {
+  kNothingNew,  // the database knows as much: it goes by its own records
+  kAccepted,    // it is newer and proved: the replica is kept, and the job waits for the decision
+  kRefused,     // it is newer and not proved: an event has said why, the replica is released
+};
+// Without a valid signature for this agent (state/commit_proof.h) nothing changes.
+ClaimVerdict claim_newer_state(Transaction& tx, AgentId agent, const HeldReplica& held);
 
 // What such a replica says before the decision is of a round that nobody knows here.
 bool is_claimed(const State& state, AgentId agent, ReplicaId replica);

@@ -144,6 +144,11 @@ TEST(Restoring, RollsBackInTheOpenWhereTheHoldersDisagree) {
   rig.commit(2);
   Hello of_a = rig.hello("a", rig.rep_a), of_b = rig.hello("b", rig.rep_b);
   of_b.replicas[0].anchor = {66, 6};
+  for (Hello* hello : {&of_a, &of_b}) {  // from before the digests were known
+    CommitProof& proof = hello->replicas[0].record.proof;
+    proof.anchors.clear(), proof.momenta.clear();
+    rig.sign(hello->replicas[0]);
+  }
   rig.restore(backup);
   rig.input(AgentHello{ConnectionId{801}, of_a}), rig.input(AgentHello{ConnectionId{802}, of_b});
   rig.wait(seconds(2));

@@ -16,9 +16,10 @@ std::uint64_t draw_store_nonce() {
 }
 
 // Inputs that the core must see whatever the queue holds; there are at most as many as open
-// streams.
+// streams, and one per rotation.
 bool must_be_taken(const Input& input) {
   return std::holds_alternative<AgentHungUp>(input) ||
+         std::holds_alternative<RecordKeysChanged>(input) ||
          std::holds_alternative<CheckpointUploaded>(input) ||
          std::holds_alternative<CheckpointUploadFailed>(input);
 }
@@ -100,7 +101,7 @@ bool Runtime::stop(Duration limit) {
 // ---- the core thread
 
 void Runtime::run() {
-  apply(Booted{draw_store_nonce(), options_.found_checkpoints});
+  apply(Booted{draw_store_nonce(), options_.found_checkpoints, options_.record_keys});
   {
     const MutexLock guard(mutex_);
     booted_ = true;

@@ -28,6 +28,7 @@ struct RuntimeOptions {
   Options core;
   std::string checkpoint_root;
   std::vector<CheckpointRecord> found_checkpoints;   // Booted.found
+  RecordKeys record_keys;                            // Booted.record_keys
   std::size_t inputs_max = 65'536;                   // waiting for the core
   std::size_t inputs_per_stream = 8'192;             // of these, from one agent's stream
   std::size_t requests_max = 1'024;                  // commands waiting for their answer
@@ -51,6 +52,8 @@ class Runtime final : public Cluster, public InputPort {
   const std::vector<CheckpointRecord>& checkpoints_at_start() const { return checkpoints_; }
 
   void start(AgentPort& agents);  // Booted, then whatever was posted before
+  // From now on records are signed with the newest of these.
+  void change_record_keys(RecordKeys keys) { post(RecordKeysChanged{std::move(keys)}); }
   // Takes no more input, finishes what is queued, waits for the store; false when the limit was too
   // short. The agents' side is not called any more when it returns. Waiting commands are answered
   // with kUnavailable.

@@ -24,6 +24,7 @@ constexpr const char* kDatabase = "/state.db";
 constexpr const char* kCheckpoints = "/checkpoints";
 constexpr const char* kStorePointer = ".store";  // beside ckpt_N (checkpoint_bucket.h)
 constexpr const char* kAuthority = "/ca.pem";
+constexpr const char* kRecordKeys = "/record_keys.json";  // machines/record_key_file.h
 constexpr const char* kFiles = "/files";      // as coordinator/service/files/file_store.h
 constexpr const char* kContent = "/content";  // the only entry of a file's folder
 
@@ -214,12 +215,19 @@ Result<std::vector<std::string>> copy_files(const std::string& data_dir, const s
   return missing;
 }
 
-Status copy_authority(const std::string& data_dir, const std::string& to) {
+Status copy_secret(const std::string& from, const std::string& to) {
   std::error_code failure;
-  fs::copy_file(data_dir + kAuthority, to + kAuthority, failure);
-  if (failure) return cannot(data_dir + kAuthority, failure, "--data-dir");
-  fs::permissions(to + kAuthority, fs::perms::owner_read | fs::perms::owner_write, failure);
-  return failure ? Status(cannot(to + kAuthority, failure, "--to")) : sync_path(to + kAuthority);
+  fs::copy_file(from, to, failure);
+  if (failure) return cannot(from, failure, "--data-dir");
+  fs::permissions(to, fs::perms::owner_read | fs::perms::owner_write, failure);
+  return failure ? Status(cannot(to, failure, "--to")) : sync_path(to);
+}
+
+// A folder that no coordinator with record keys has served yet has none.
+Status copy_secrets(const std::string& data_dir, const std::string& to) {
+  if (Status ca = copy_secret(data_dir + kAuthority, to + kAuthority); !ca.ok()) return ca;
+  if (std::error_code unseen; !fs::exists(data_dir + kRecordKeys, unseen)) return {};
+  return copy_secret(data_dir + kRecordKeys, to + kRecordKeys);
 }
 
 // ---- checking
@@ -262,17 +270,23 @@ void check_leftovers(const std::string& folder, BackupCheck& check) {
   }
 }
 
-void check_authority(const std::string& folder, BackupCheck& check) {
+void check_rights(const std::string& path, BackupCheck& check) {
   std::error_code failure;
-  const auto rights = fs::status(folder + kAuthority, failure).permissions();
-  if (failure || !fs::exists(folder + kAuthority)) {
-    return check.problems.push_back(folder + kAuthority +
-                                    " is missing: no agent would be believed; copy it");
-  }
+  const auto rights = fs::status(path, failure).permissions();
   const auto others = fs::perms::group_all | fs::perms::others_all;
-  if ((rights & others) != fs::perms::none) {
-    check.problems.push_back(folder + kAuthority + " can be read by others: chmod 600");
+  if (!failure && fs::exists(path, failure) && (rights & others) != fs::perms::none) {
+    check.problems.push_back(path + " can be read by others: chmod 600");
   }
+}
+
+void check_secrets(const std::string& folder, BackupCheck& check) {
+  std::error_code failure;
+  if (!fs::exists(folder + kAuthority, failure)) {
+    check.problems.push_back(folder + kAuthority +
+                             " is missing: no agent would be believed; copy it");
+  }
+  check_rights(folder + kAuthority, check);
+  check_rights(folder + kRecordKeys, check);
 }
 
 Status check_database(Database& database, BackupCheck& check) {
@@ -334,7 +348,7 @@ Result<BackupReport> back_up_folder(const std::string& data_dir, const std::stri
                    missing->front() + ", which state.db names as stored, is not in " + data_dir,
                    "--data-dir", "put it back, from an earlier backup"};
     }
-    if (Status ca = copy_authority(data_dir, to); !ca.ok()) return ca.error();
+    if (Status copied = copy_secrets(data_dir, to); !copied.ok()) return copied.error();
     if (Status synced = sync_path(to); !synced.ok()) return synced.error();
     return report;
   }
@@ -346,7 +360,7 @@ Result<BackupCheck> check_backup(const std::string& folder) {
   auto database = open_database(folder, "FOLDER");
   if (!database) return database.error();
   if (Status checked = check_database(**database, check); !checked.ok()) return checked.error();
-  check_authority(folder, check);
+  check_secrets(folder, check);
   const auto stored = named_by(**database);
   if (!stored) return stored.error();
   for (const FileEntry& file : stored->files) check_file(folder + kFiles, file, check);

@@ -110,6 +110,8 @@ constexpr PlantedBug kBugs[] = {
      "the core does not hear what copies of stages hold"},
     {Bug::kGreedyBudget, "greedy_budget", "kept_cuts",
      "what was stored last goes at once, as if a budget asked for it"},
+    {Bug::kUnreadProofs, "unread_proofs", "proved_claims",
+     "the core does not look at the signatures of what members return with", Fault::kFalseClaim},
     {Bug::kUnreadDigest, "unread_digest", "same_data",
      "the core does not look at the digests of data files", Fault::kOtherData},
     {Bug::kSleepingCore, "sleeping_core", "deadlines",

@@ -74,6 +74,7 @@ enum class Bug {
   kBlamesAnother,       // a joiner names another source than the one that gave it wrong bytes
   kUnreadAudits,        // the core does not look at what audits dispute
   kUnreadCopies,        // the core does not hear what copies hold
+  kUnreadProofs,        // the core does not look at the signatures of records
   kGreedyBudget,        // the newest checkpoint of a job that trains is deleted
 };
 

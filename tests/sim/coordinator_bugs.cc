@@ -2,6 +2,7 @@
 // hears or in what it says, as a core with that mistake would (tests/negative/bugs.h).
 #include <algorithm>
 
+#include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/state.h"
 #include "tests/sim/coordinator_process.h"
 
@@ -39,6 +40,26 @@ bool CoordinatorProcess::forgives(const FromAgent& message) {
   const auto agent = tables().agents.find(replica->second.agent);
   const bool sound = agent != tables().agents.end() && !agent->second.cordoned;
   return sound && sim_.misbehave(Bug::kForgivenMemory);
+}
+
+bool CoordinatorProcess::has_false_claim(const Hello& hello) const {
+  const auto agent = std::ranges::find_if(
+      tables().agents, [&](const auto& entry) { return entry.second.uid == hello.uid; });
+  return agent != tables().agents.end() &&
+         std::ranges::any_of(hello.replicas, [&](const HeldReplica& held) {
+           return check_proof({kRecordKey}, agent->first, held) == ProofVerdict::kForged;
+         });
+}
+
+// A planted bug: as if nobody had looked at the signatures.
+void CoordinatorProcess::believe(Hello& hello) const {
+  for (HeldReplica& held : hello.replicas) {
+    CommitProof& proof = held.record.proof;
+    if (proof.mac.empty()) continue;
+    proof.replica = held.replica;
+    proof.anchors.clear(), proof.momenta.clear();
+    proof.mac = code_of(kRecordKey, held.record);
+  }
 }
 
 StageIndex CoordinatorProcess::stage_of_replica(ReplicaId id) const {

@@ -43,7 +43,7 @@ void CoordinatorProcess::boot() {
   core_ = std::make_unique<Coordinator>(core_options(), snapshot);
   sim_.log("coordinator starts");
   sim_.observe(&Checker::coordinator_started);
-  Booted booted{mix_seed(sim_.options.seed, ++starts_) | 1, found_on_disk()};
+  Booted booted{mix_seed(sim_.options.seed, ++starts_) | 1, found_on_disk(), {kRecordKey}};
   for (const CheckpointRecord& found : booted.found) {
     sim_.log("on disk: " + to_string(found.id) + " of round " + std::to_string(found.key.round));
     sim_.observe(&Checker::on_disk, found, tables());
@@ -127,7 +127,9 @@ void CoordinatorProcess::agent_hello(ConnectionId connection, const Hello& hello
   process_.when_running([this, connection, hello, from = network_.host_of(connection)] {
     sim_.log("C< hello of " + hello.name + " on " + std::to_string(connection.n));
     heard_from_[hello.uid] = from;
-    input(AgentHello{connection, hello});
+    Hello heard = hello;
+    if (has_false_claim(hello) && sim_.misbehave(Bug::kUnreadProofs)) believe(heard);
+    input(AgentHello{connection, std::move(heard)});
   });
 }
 

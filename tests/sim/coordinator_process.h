@@ -27,6 +27,9 @@
 
 namespace shoal::sim {
 
+// With it every coordinator of a run signs commit records.
+inline const coordinator::RecordKey kRecordKey{"sim/1", "a secret of the coordinator", {}};
+
 // The files of one stage of a checkpoint, as a trainer writes and reads them.
 struct CheckpointFiles {
   RoundKey key;
@@ -109,6 +112,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
   std::int64_t lease_unit_of(const JobSpec& spec) const;
   bool swallow(FromAgent& message);
   bool forgives(const FromAgent& message);
+  bool has_false_claim(const Hello& hello) const;
+  void believe(Hello& hello) const;
   StageIndex stage_of_replica(ReplicaId id) const;
   void forge_votes(const Vote& vote, ReplicaId voter);
   void mix_cut(Record& record);

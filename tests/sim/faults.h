@@ -65,6 +65,7 @@ enum class Fault {
   kFalseNorm,           // for a round a replica sends -10 times the pseudo-gradient it reported
   kFalseAverage,        // for a round it averages its part with other clip factors than the plan's
   kSlowGroup,           // the line of a member of a group goes slow in the middle of a reduce
+  kFalseClaim,          // an agent returns with a round that was never committed
   kStageLost,  // all hosts that serve one stage of a pipeline die at once, with their disks
 };
 constexpr auto enumerators_of(Of<Fault>) {
@@ -117,6 +118,7 @@ constexpr auto enumerators_of(Of<Fault>) {
                              {kFalseNorm, "false_norm"},
                              {kFalseAverage, "false_average"},
                              {kSlowGroup, "slow_group"},
+                             {kFalseClaim, "false_claim"},
                              {kStageLost, "stage_lost"}});
 }
 

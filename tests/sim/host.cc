@@ -227,7 +227,23 @@ void Host::open_link(const OpenLink& effect) {
   Hello hello = effect.hello;
   const bool finds = hello.incarnation == Incarnation() && !hello.replicas.empty();
   if (finds && sim_.misbehave(Bug::kForgottenTrainers)) hello.replicas.clear();
+  add_false_claim(hello);
   network_.dial(*this, effect.link, hello);
+}
+
+// A replica that nobody assigned, in a round far ahead of its job, with the record of a true one.
+void Host::add_false_claim(Hello& hello) {
+  constexpr std::uint64_t kReplica = std::uint64_t{1} << 40;
+  constexpr RoundNumber kAhead = 1000;
+  if (!claims_falsely_ || hello.replicas.empty() || hello.replicas.front().key.round < 0) return;
+  claims_falsely_ = false;
+  HeldReplica claim = hello.replicas.front();
+  claim.replica = ReplicaId(kReplica + hello.replicas.front().replica.n);
+  claim.key.round += kAhead;
+  claim.record.key = claim.key;
+  claim.anchor.low ^= 1;
+  hello.replicas.push_back(std::move(claim));
+  sim_.strike(Fault::kFalseClaim, "of host " + std::to_string(index_));
 }
 
 // Trainers of further replicas are made when the agent first starts them.

@@ -78,6 +78,8 @@ class Host final : public AgentEnd, public TrainerOwner {
   Duration load_time() const override;
   // Its data file is another one until then; who has opened it keeps the one that it has.
   void replace_data(Instant until) { other_data_until_ = until; }
+  // With the next hello that names a replica.
+  void claim_falsely() { claims_falsely_ = true; }
   std::string data_file() const override {
     return sim_.now() < other_data_until_ ? "another corpus" : "corpus";
   }
@@ -90,6 +92,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   void arm();
   void perform(const agent::Effect& effect);
   void open_link(const agent::OpenLink& effect);
+  void add_false_claim(Hello& hello);
   void perform_files(const agent::Effect& effect);
   Trainer& trainer(std::int32_t slot);
   void fetch(const agent::FetchCheckpoint& effect);
@@ -116,7 +119,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   std::vector<std::unique_ptr<Trainer>> trainers_;
   std::map<std::int32_t, std::int32_t> devices_;  // of trainers, by slot
   std::optional<Instant> armed_;
-  bool fail_upload_ = false, flip_file_ = false;
+  bool fail_upload_ = false, flip_file_ = false, claims_falsely_ = false;
   Instant slow_loads_until_;
   Duration slow_load_;
   Instant other_data_until_;

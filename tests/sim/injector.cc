@@ -151,6 +151,8 @@ void FaultInjector::strike(Fault fault) {
       return replace_data();
     case Fault::kStageLost:
       return lose_stage();
+    case Fault::kFalseClaim:
+      return claim_falsely();
     case Fault::kFlippedFrame:
     case Fault::kFlippedMemory:
     case Fault::kFlippedTransfer:

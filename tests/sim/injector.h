@@ -36,6 +36,7 @@ class FaultInjector {
   void slow_loads();
   void slow_group();
   void replace_data();
+  void claim_falsely();
   void lose_stage();
   void flip(Fault fault);
   void flip_memory();

@@ -130,6 +130,13 @@ void FaultInjector::replace_data() {
   host.replace_data(sim_.now() + some(seconds(5), seconds(60)));
 }
 
+// It says so with its next hello, which follows at once.
+void FaultInjector::claim_falsely() {
+  Host& host = any_host();
+  if (!host.alive() || host.frozen() || !world_.network().break_stream(host.host())) return;
+  host.claim_falsely();
+}
+
 // Another stage lives on; one of which somebody keeps a copy is preferred.
 void FaultInjector::lose_stage() {
   using Stage = std::pair<JobId, StageIndex>;

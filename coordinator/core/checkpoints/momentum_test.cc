@@ -280,6 +280,7 @@ TEST(Momentum, WhoLoadedACheckpointOfUnknownLengthKeepsAllOfIt) {
   Adopted s;
   for (std::size_t i = 0; i < 3; ++i) {
     s.held[i].record.momentum_holders = {{s.replicas[i], "", 0, 0}};
+    s.sign(s.held[i]);
   }
   s.put_back();
   const auto holders = momentum_holders(s.state(), s.job(s.id), 0);

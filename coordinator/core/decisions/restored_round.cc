@@ -14,6 +14,7 @@ bool same_commit(CommitRecord a, const CommitRecord& b) {
   a.next_checkpoint = b.next_checkpoint;
   a.momentum_holders = b.momentum_holders;
   a.data = b.data;
+  a.proof = b.proof;  // each member has its own
   return a == b;
 }
 
@@ -25,13 +26,16 @@ bool contradicts(const HeldReplica& claim, const KnownCommit& known) {
 
 // The round that its holders agree on; none if they disagree or a stage has no holder.
 std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, const RoundKey& key,
-                                      const KnownCommit& database, std::int32_t stages,
-                                      bool shared) {
+                                      const std::vector<KnownCommit>& known_commits,
+                                      std::int32_t stages, bool shared) {
   RestoredRound round{key, {}};
   std::vector<const HeldReplica*> first(static_cast<std::size_t>(stages), nullptr);
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const HeldReplica& claim = claims[i];
-    if (claim.key != key || (shared && contradicts(claim, database))) continue;
+    const bool false_state = shared && std::ranges::any_of(known_commits, [&](const auto& known) {
+                               return contradicts(claim, known);
+                             });
+    if (claim.key != key || false_state) continue;
     if (claim.stage < 0 || claim.stage >= stages) return std::nullopt;
     if (!round.holders.empty() &&
         !same_commit(claim.record, claims[round.holders.front()].record)) {
@@ -51,8 +55,8 @@ std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, co
 }  // namespace
 
 std::optional<RestoredRound> decide_restored_round(const std::vector<HeldReplica>& claims,
-                                                   const KnownCommit& known, std::int32_t stages,
-                                                   bool shared) {
+                                                   const std::vector<KnownCommit>& known,
+                                                   std::int32_t stages, bool shared) {
   std::set<RoundKey, std::greater<>> keys;
   for (const HeldReplica& claim : claims) {
     if (claim.key.round > 0) keys.insert(claim.key);

@@ -17,16 +17,17 @@ struct RestoredRound {
   std::vector<std::size_t> holders;  // of the claims
 };
 
-// What the database itself says of its newest commit: its stages' anchors, zero where unknown.
+// The anchors of a commit by stage, zero where unknown: as the database has them, or as signed.
 struct KnownCommit {
   RoundKey key;
   std::vector<Digest> anchors;
 };
 
-// A claim of the known commit with another anchor than the known one is passed over: its memory has
-// changed. `shared`: all replicas of a stage have one anchor; not where a job averages in groups.
+// A claim of a known commit with another anchor than the known one is passed over: its memory has
+// changed, or it lies. `shared`: all replicas of a stage have one anchor; not where a job averages
+// in groups.
 std::optional<RestoredRound> decide_restored_round(const std::vector<HeldReplica>& claims,
-                                                   const KnownCommit& known, std::int32_t stages,
-                                                   bool shared);
+                                                   const std::vector<KnownCommit>& known,
+                                                   std::int32_t stages, bool shared);
 
 }  // namespace shoal::coordinator

@@ -48,13 +48,13 @@ TEST(RestoredRound, HoldersThatDisagreeDoNotCount) {
 TEST(RestoredRound, WhoContradictsTheDatabaseIsPassedOver) {
   const std::vector<HeldReplica> claims{claim(1, 0, 33, {3, 3}), claim(2, 0, 33, {4, 4})};
   const KnownCommit known{{JobId(1), 0, 33}, {{4, 4}}};
-  const auto round = decide_restored_round(claims, known, 1, true);
+  const auto round = decide_restored_round(claims, {known}, 1, true);
   ASSERT_TRUE(round);
   EXPECT_EQ(round->holders, (std::vector<std::size_t>{1}));
   const KnownCommit older{{JobId(1), 0, 32}, {{4, 4}}};
-  EXPECT_FALSE(decide_restored_round(claims, older, 1, true)) << "it says nothing of round 33";
+  EXPECT_FALSE(decide_restored_round(claims, {older}, 1, true)) << "it says nothing of round 33";
   const KnownCommit unsettled{{JobId(1), 0, 33}, {{}}};
-  EXPECT_FALSE(decide_restored_round(claims, unsettled, 1, true));
+  EXPECT_FALSE(decide_restored_round(claims, {unsettled}, 1, true));
 }
 
 TEST(RestoredRound, AStageThatTheJobDoesNotHaveIsNotAgreedOn) {

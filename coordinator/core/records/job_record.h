@@ -71,6 +71,7 @@ enum class JobReason {
   kDataInvalid,
   kModelDoesNotFit,
   kTooManyFailures,
+  kCorruptRecord,   // what is stored of it contradicts itself (state/corrupt_records.h)
   kPreempted,       // its round is finished, its checkpoint stored, for a job of higher priority
   kHigherPriority,  // jobs of higher priority have the devices that it could take, or get them next
 };
@@ -97,6 +98,7 @@ constexpr auto enumerators_of(Of<JobReason>) {
                                  {kDataInvalid, "data_invalid"},
                                  {kModelDoesNotFit, "model_does_not_fit"},
                                  {kTooManyFailures, "too_many_failures"},
+                                 {kCorruptRecord, "corrupt_record"},
                                  {kPreempted, "preempted"},
                                  {kHigherPriority, "higher_priority"}});
 }

@@ -12,6 +12,7 @@
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/joining.h"
 #include "coordinator/core/replicas/program_models.h"
+#include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/naming.h"
@@ -45,6 +46,16 @@ const ReplicaRecord* choose_peer(const State& state, const JobRecord& job, Stage
     best.push_back(&replica);
   }
   return best.empty() ? nullptr : best[state.counters.next_replica % best.size()];
+}
+
+// KeepRecord is a message of protocol 5.
+bool knows_renewal(const State& state, const JobRecord& job, ReplicaId id) {
+  constexpr std::int32_t kFirstProtocol = 5;
+  const ReplicaRecord* replica = state.replicas.find(id);
+  if (replica == nullptr || !is_present(state, id)) return false;
+  const Presence* agent = state.presence.find(replica->agent);
+  return replica->epoch == job.epoch && replica->held_round == job.committed_round &&
+         agent != nullptr && agent->protocol >= kFirstProtocol;
 }
 
 bool counts_against_job(ReplicaFailure failure) {
@@ -331,7 +342,8 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   }
   tx.send(replica.agent,
           Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
-                 replica.source, std::move(record), replica.store, std::move(sources), job.owner});
+                 replica.source, SignedRecords(tx.state(), job, std::move(record)).of(replica.id),
+                 replica.store, std::move(sources), job.owner});
 }
 
 void on_loaded(Transaction& tx, const Loaded& loaded) {
@@ -385,13 +397,35 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   take_over_slices(tx, loaded.replica);
   refresh_agent(tx, before.agent);
   // The next round may need another replica, which can get this state from no one else.
-  if (before.source.kind == SourceKind::kPeer) tell_to_go_on(tx, loaded.replica);
+  if (before.source.kind == SourceKind::kPeer) return tell_to_go_on(tx, loaded.replica);
+  renew_record(tx, loaded.replica);
 }
 
 void tell_to_go_on(Transaction& tx, ReplicaId id) {
   const JobRecord& job = tx.state().jobs.at(tx.state().replicas.at(id).job);
   const RoundKey committed{job.id, job.epoch, job.committed_round};
-  tx.tell(id, ResumeAt{committed, commit_record(tx.state(), job)});
+  tx.tell(id, ResumeAt{committed, signed_record(tx.state(), job, id)});
+}
+
+void renew_record(Transaction& tx, ReplicaId id) {
+  const ReplicaRecord* replica = tx.state().replicas.find(id);
+  if (replica != nullptr) renew_records(tx, replica->job, {&id, 1});
+}
+
+void renew_records(Transaction& tx, JobId id, std::span<const ReplicaId> replicas) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  if (job.committed_round == 0) return;
+  const SignedRecords records(tx.state(), job, commit_record(tx.state(), job));
+  for (const ReplicaId replica : replicas) {
+    if (knows_renewal(tx.state(), job, replica)) tx.tell(replica, KeepRecord{records.of(replica)});
+  }
+}
+
+void on_record_keys_changed(Transaction& tx, RecordKeys keys) {
+  tx.volatile_state().record_keys = std::move(keys);
+  for (const auto& [id, job] : tx.state().jobs) {
+    if (!is_terminal(job.phase)) renew_records(tx, id, live_replicas(tx.state(), id));
+  }
 }
 
 void attend_joiners(Transaction& tx, JobId job) {

@@ -24,6 +24,12 @@ void on_loaded(Transaction& tx, const Loaded& loaded);
 // Tells a replica that holds the committed round to continue from there, and to give that state to
 // joiners. Telling it twice changes nothing.
 void tell_to_go_on(Transaction& tx, ReplicaId id);
+// Sends a replica that holds the committed round its record again, signed with the newest key and
+// with the digests that are known by now. Not to agents of protocol 4.
+void renew_record(Transaction& tx, ReplicaId id);
+void renew_records(Transaction& tx, JobId job, std::span<const ReplicaId> replicas);
+// From now on the newest of these signs: members get their records again.
+void on_record_keys_changed(Transaction& tx, RecordKeys keys);
 // Lets joiners enter whose turn has come, and refreshes the sources that joiners may ask
 // (joining.h).
 void attend_joiners(Transaction& tx, JobId job);

@@ -6,6 +6,7 @@
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/orders.h"
 #include "coordinator/core/rounds/pipeline_view.h"
+#include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
@@ -51,7 +52,8 @@ bool resend_round(Transaction& tx, const ReplicaRecord& replica) {
   if (!is_reducer(state, replica) && replica.held_round != job.committed_round) {
     const bool missed_one = replica.held_round + 1 == job.committed_round;
     if (!missed_one || !can_follow(state, committed, replica.id)) return false;
-    tx.tell(replica.id, commit_for(state, tx.now(), commit_record(state, job), replica.id));
+    tx.tell(replica.id,
+            commit_for(state, tx.now(), signed_record(state, job, replica.id), replica.id));
     return true;
   }
   if (state.rounds.contains(committed)) resend_slices(tx, committed, replica.id);

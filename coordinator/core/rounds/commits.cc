@@ -15,6 +15,7 @@
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/rounds/orders.h"
 #include "coordinator/core/rounds/pipeline_view.h"
+#include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/round_facts.h"
@@ -380,9 +381,8 @@ RoundOutcome outcome_of(const Reduce& reduce, const ContributionRecord& contribu
 
 }  // namespace
 
-CommitRound commit_for(const State& state, Instant now, const CommitRecord& record,
-                       ReplicaId replica) {
-  const RoundKey& key = record.key;
+CommitRound commit_for(const State& state, Instant now, CommitRecord record, ReplicaId replica) {
+  const RoundKey key = record.key;
   const ContributionRecord& own = state.contributions.at({key, replica});
   const Reduce& reduce = reduce_of(state.rounds.at(key), own);
   CommitRound order;
@@ -392,7 +392,7 @@ CommitRound commit_for(const State& state, Instant now, const CommitRecord& reco
   const JobRecord& job = state.jobs.at(key.job);
   const RoundRecord& round = state.rounds.at(key);
   order.outer_lr = round.outer_lr;
-  order.record = record;
+  order.record = std::move(record);
   if (job.spec.sync.algorithm() == SyncAlgorithm::kAsync) {
     const auto terms = terms_of(job.spec, round.share, round.from_step, round.to_step);
     order.share = terms.share, order.decay = terms.decay, order.push = terms.push;
@@ -432,9 +432,9 @@ void commit(Transaction& tx, const RoundKey& key, const std::vector<Digest>& ave
   }
   open_next(tx, key.job, tails, followers);
   refresh_view(tx, key.job);
-  const CommitRecord record = commit_record(tx.state(), job);
+  const SignedRecords records(tx.state(), job, commit_record(tx.state(), job));
   for (const ReplicaId replica : followers) {
-    tx.tell(replica, commit_for(tx.state(), tx.now(), record, replica));
+    tx.tell(replica, commit_for(tx.state(), tx.now(), records.of(replica), replica));
   }
   say_committed(tx, key);
   fail_the_stale(tx, key);
@@ -459,7 +459,19 @@ void on_applied(Transaction& tx, ReplicaId replica, const Applied& applied) {
     transition(tx, replica, ReplicaState::kServing);
   }
   take_over_slices(tx, replica);
+  const JobRecord& job = tx.state().jobs.at(record.job);
+  if (averages_in_groups(job) || anchors_known(job)) renew_record(tx, replica);
 }
+
+namespace {
+
+// From now on each holder can prove its state.
+void renew_all_records(Transaction& tx, const JobRecord& job) {
+  if (averages_in_groups(job)) return;  // each got its own with its outer step
+  renew_records(tx, job.id, in_sync_replicas(tx.state(), job));
+}
+
+}  // namespace
 
 void check_applied(Transaction& tx, JobId id) {
   const JobRecord& job = tx.state().jobs.at(id);
@@ -469,6 +481,7 @@ void check_applied(Transaction& tx, JobId id) {
   for (StageIndex stage = 0; stage < stage_count(job); ++stage) {
     if (!stage_of(job, stage).anchor) check_stage_applied(tx, key, stage);
   }
+  if (anchors_known(job)) renew_all_records(tx, job);
   const bool wanted = job.spec.checkpoint.every_rounds > 0 && !is_trained(job) &&
                       due(job.spec.checkpoint.every_rounds, key.round, false);
   if (wanted && anchors_known(job)) request_checkpoint(tx, id, false);

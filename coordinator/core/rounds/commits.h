@@ -12,8 +12,8 @@ namespace shoal::coordinator {
 // One average per reduce; zero where a group gave up.
 void commit(Transaction& tx, const RoundKey& key, const std::vector<Digest>& averages);
 // What one follower of a committed round is told.
-CommitRound commit_for(const State& state, Instant now, const CommitRecord& record,
-                       ReplicaId replica);
+// `record` is of its round, and signed for the replica.
+CommitRound commit_for(const State& state, Instant now, CommitRecord record, ReplicaId replica);
 
 void on_applied(Transaction& tx, ReplicaId replica, const Applied& applied);
 // Settles the anchors of the committed round when all followers have said theirs: of a stage the

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/records.h"
+#include "coordinator/core/state/record_keys.h"
 #include "messages/messages.h"
 
 namespace shoal::coordinator {
@@ -40,6 +41,10 @@ struct Booted {
   // Checkpoints as an earlier process stored them, whose files are whole, where the tables do not
   // know that: they are older than the files.
   std::vector<CheckpointRecord> found = {};
+  RecordKeys record_keys = {};  // state/commit_proof.h
+};
+struct RecordKeysChanged {  // one was added, or an old one retired
+  RecordKeys record_keys;
 };
 struct AgentHello {  // its certificate was already checked
   ConnectionId connection;
@@ -125,7 +130,7 @@ struct Tick {};  // a deadline has passed
 using Input =
     std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob, PauseJob,
                  ResumeJob, ChangeJob, CommandAgent, CommandCheckpoint, RemoveJob, CheckpointMoved,
-                 CheckpointUploaded, CheckpointUploadFailed, Tick>;
+                 CheckpointUploaded, CheckpointUploadFailed, RecordKeysChanged, Tick>;
 
 // ---- effects
 

@@ -21,6 +21,7 @@
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/core/state/lost_time.h"
+#include "coordinator/core/state/record_keys.h"
 
 namespace shoal::coordinator {
 
@@ -31,6 +32,7 @@ struct Presence {
   Instant last_seen;
   Instant hung_up_at, lost_at;  // while not connected
   bool hears_relays = false;    // as its hello says
+  std::int32_t protocol = 0;    // that it speaks
 };
 
 // The running attempt of one reduce.
@@ -88,8 +90,10 @@ struct Claim {
   HeldReplica held;
 };
 struct Restoring {
-  Instant since;  // the first claim
-  std::vector<Claim> claims;
+  Instant since;              // the first claim
+  std::vector<Claim> claims;  // proved by their signatures
+  // Signed with a newer key of this cluster than those here: kept for the operator to bring it.
+  std::vector<Claim> unproved;
 };
 
 using ContributionKey = std::pair<RoundKey, ReplicaId>;
@@ -132,6 +136,7 @@ struct VolatileState {
   FlatMap<ConnectionId, AgentId> by_connection;
   FlatMap<JobId, JobTimers> timers;  // live jobs
   FlatMap<JobId, Restoring> restoring;
+  std::int64_t claims_refused = 0;                // by check_proof(), in this process
   FlatMap<CheckpointId, CheckpointRecord> found;  // on disk, of jobs that are not known
   FlatMap<ReplicaId, Duration> service;           // of pipelines, as they report
   FlatMap<ReplicaId, ComputeWatch> compute;       // of those that were heard
@@ -152,6 +157,7 @@ struct VolatileState {
   bool over_budget = false;               // an event has said so
   LostTime lost_time;
   Instant booted_at;
+  RecordKeys record_keys;  // none: nothing is signed, and no claim is believed
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
 };
 

@@ -110,6 +110,8 @@ void Machines::on_revoked(std::function<void(AgentId)> end_sessions) {
   end_sessions_ = std::move(end_sessions);
 }
 
+void Machines::on_rotated(std::function<Status()> rotate) { rotate_others_ = std::move(rotate); }
+
 void Machines::start_upkeep() {
   upkeep_ = std::jthread([this](const std::stop_token& stop) {
     while (sleep_unless_stopped(kUpkeepEvery, stop)) {
@@ -403,6 +405,7 @@ Status Machines::rotate() {
     authority_ = std::move(next).value();
   }
   if (Status s = complete_rotation(); !s.ok()) return s;
+  if (Status s = rotate_others_ ? rotate_others_() : Status(); !s.ok()) return s;
   const MutexLock guard(mutex_);
   if (Status s = issue_own(); !s.ok()) return s;
   return keep_local_token();

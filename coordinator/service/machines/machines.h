@@ -69,6 +69,9 @@ class Machines {
   // Called without a lock when a machine was revoked: end its sessions. Once, before the first
   // revocation.
   void on_revoked(std::function<void(AgentId)> end_sessions);
+  // Called without a lock with each rotation, which fails where this does: rotate what else is
+  // secret. Once, before the first rotation.
+  void on_rotated(std::function<Status()> rotate);
   // Renews the coordinator's certificate and this host's token in time, on a thread of its own.
   void start_upkeep();
   Status keep_up();  // what that thread does each time
@@ -125,6 +128,7 @@ class Machines {
   Store& store_;
   const identity::ClusterName cluster_;
   std::function<void(AgentId)> end_sessions_;
+  std::function<Status()> rotate_others_;
 
   mutable Mutex mutex_;
   identity::Authority authority_ SHOAL_GUARDED_BY(mutex_);

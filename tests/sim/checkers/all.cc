@@ -36,6 +36,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_lost_rounds,
                      make_recorded_momentum,
                      make_histories,
+                     make_proved_claims,
                      make_stored_checkpoints,
                      make_kept_cuts,
                      make_honest_agents,

@@ -47,6 +47,7 @@ std::unique_ptr<Checker> make_persist_before_send(const Checker::Context& contex
 std::unique_ptr<Checker> make_found_trainers(const Checker::Context& context);
 std::unique_ptr<Checker> make_lost_rounds(const Checker::Context& context);
 std::unique_ptr<Checker> make_histories(const Checker::Context& context);
+std::unique_ptr<Checker> make_proved_claims(const Checker::Context& context);
 std::unique_ptr<Checker> make_recorded_momentum(const Checker::Context& context);
 std::unique_ptr<Checker> make_stored_checkpoints(const Checker::Context& context);
 std::unique_ptr<Checker> make_precedence(const Checker::Context& context);
