@@ -19,7 +19,7 @@ class ProvedClaims final : public Checker {
 
   void durable(const Record& record, const Tables& before) override {
     if (const auto* round = std::get_if<RoundRecord>(&record)) note(*round, before);
-    if (const auto* job = std::get_if<JobRecord>(&record)) jobs_[job->id] = job->committed_round;
+    if (const auto* job = std::get_if<JobRecord>(&record)) note(*job, before);
   }
 
   // Records of one batch come in any order.
@@ -36,6 +36,13 @@ class ProvedClaims final : public Checker {
   void restored(const Tables&, bool) override { jobs_.clear(); }
 
  private:
+  // A job that continues a checkpoint of another begins with its round.
+  void note(const JobRecord& job, const Tables& before) {
+    jobs_[job.id] = job.committed_round;
+    if (before.jobs.contains(job.id) || job.spec.train.continue_from.empty()) return;
+    newest_[job.id] = std::max(newest_[job.id], job.committed_round);
+  }
+
   // A round that is taken over from members was never open in these tables.
   void note(const RoundRecord& round, const Tables& before) {
     const auto old = before.rounds.find(round.key);
