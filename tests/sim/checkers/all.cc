@@ -6,6 +6,7 @@ namespace shoal::sim {
 Checkers make_all_checkers(const Checker::Context& context) {
   Checkers all;
   for (auto* make : {make_round_order,
+                     make_proved_claims,
                      make_identical_replicas,
                      make_equal_votes,
                      make_recomputation,
@@ -36,7 +37,6 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_lost_rounds,
                      make_recorded_momentum,
                      make_histories,
-                     make_proved_claims,
                      make_stored_checkpoints,
                      make_kept_cuts,
                      make_honest_agents,

@@ -22,36 +22,31 @@ class ProvedClaims final : public Checker {
     if (const auto* job = std::get_if<JobRecord>(&record)) note(*job, before);
   }
 
-  // Records of one batch come in any order.
-  void written(const Tables&) override {
-    for (const auto& [id, round] : jobs_) {
-      if (round > newest_[id]) {
-        violated(to_string(id) + " is at round " + std::to_string(round) +
-                 ", and the newest that was committed is " + std::to_string(newest_[id]));
-      }
-    }
-    jobs_.clear();
-  }
-
-  void restored(const Tables&, bool) override { jobs_.clear(); }
-
  private:
   // A job that continues a checkpoint of another begins with its round.
   void note(const JobRecord& job, const Tables& before) {
-    jobs_[job.id] = job.committed_round;
-    if (before.jobs.contains(job.id) || job.spec.train.continue_from.empty()) return;
-    newest_[job.id] = std::max(newest_[job.id], job.committed_round);
+    RoundNumber& newest = newest_[job.id];
+    const bool begins = !before.jobs.contains(job.id) && !job.spec.train.continue_from.empty();
+    if (begins || is_open({job.id, job.epoch, job.committed_round}, before)) {
+      newest = std::max(newest, job.committed_round);
+    }
+    if (job.committed_round <= newest) return;
+    violated(to_string(job.id) + " is at round " + std::to_string(job.committed_round) +
+             ", and the newest that was committed is " + std::to_string(newest));
   }
 
-  // A round that is taken over from members was never open in these tables.
   void note(const RoundRecord& round, const Tables& before) {
-    const auto old = before.rounds.find(round.key);
-    const bool open = old != before.rounds.end() && old->second.state != RoundState::kCommitted;
-    if (round.state != RoundState::kCommitted || !open) return;
+    if (round.state != RoundState::kCommitted || !is_open(round.key, before)) return;
     newest_[round.key.job] = std::max(newest_[round.key.job], round.key.round);
   }
 
-  std::map<JobId, RoundNumber> newest_, jobs_;
+  // A round that is taken over from members was never open in these tables.
+  static bool is_open(const RoundKey& key, const Tables& before) {
+    const auto old = before.rounds.find(key);
+    return old != before.rounds.end() && old->second.state != RoundState::kCommitted;
+  }
+
+  std::map<JobId, RoundNumber> newest_;
 };
 
 }  // namespace
