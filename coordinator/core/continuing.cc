@@ -72,10 +72,7 @@ std::vector<FieldError> refused_continuation(const State& state, const JobSpec& 
   JobRecord asks;
   asks.spec.train.continue_from = spec.train.continue_from;
   const CheckpointRecord* checkpoint = continued_from(state, asks);
-  if (checkpoint == nullptr) {
-    return {{kField, "must name a stored checkpoint, as `shoal checkpoint ls` lists them, got '" +
-                         spec.train.continue_from + "'"}};
-  }
+  SHOAL_CHECK(checkpoint != nullptr, "the checkpoint of a job that passed refused_checkpoints()");
   const JobRecord* from = state.jobs.find(checkpoint->key.job);
   if (from == nullptr || from->stages.size() != checkpoint->parts.size()) {
     return {{kField, "the job of " + to_string(checkpoint->id) +

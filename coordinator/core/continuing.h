@@ -10,9 +10,9 @@
 
 namespace shoal::coordinator {
 
-// What keeps a valid spec from continuing its checkpoint: that is not stored, or the job differs
-// from that of the checkpoint in its model, cut, data, optimizer or outer state, or has no steps
-// left. `spec` has its derived fields.
+// What keeps a valid spec from continuing its checkpoint, which is stored (refused_checkpoints()):
+// the job differs from that of the checkpoint in its model, cut, data, optimizer or outer state, or
+// has no steps left. `spec` has its derived fields.
 std::vector<FieldError> refused_continuation(const State& state, const JobSpec& spec);
 
 // A new job whose spec was not refused stands at its checkpoint. Returns the words of the event.

@@ -1,10 +1,12 @@
 #include "coordinator/core/job_commands.h"
 
+#include <array>
 #include <charconv>
 #include <optional>
 
 #include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/continuing.h"
+#include "coordinator/core/object_access.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/placing.h"
@@ -27,18 +29,12 @@ std::vector<FieldError> refused_by_quota(const Transaction& tx, const JobSpec& s
                                       " may hold, got " + std::to_string(spec.swarm.min_replicas)}};
 }
 
-// If the model begins from a checkpoint, that must be stored here and be of such a model.
+// If the model begins from a checkpoint, that must be of such a model. It is stored
+// (refused_checkpoints()).
 std::vector<FieldError> refused_weights(const Transaction& tx, const ModelSpec& model) {
   const auto id = checkpoint_of_weights(model.init);
   if (!id) return {};
-  const CheckpointRecord* checkpoint = tx.state().checkpoints.find(*id);
-  if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) {
-    return {{"/model/init",
-             "must name a stored checkpoint, as `shoal checkpoint ls` lists "
-             "them, got '" +
-                 model.init + "'"}};
-  }
-  const JobRecord* from = tx.state().jobs.find(checkpoint->key.job);
+  const JobRecord* from = tx.state().jobs.find(tx.state().checkpoints.at(*id).key.job);
   if (from == nullptr) return {};  // the replica that loads it compares
   const auto found = differences(model, with_derived_fields(from->spec).model);
   if (found.empty()) return {};
@@ -57,9 +53,11 @@ std::string text_of(const ProgramRefusal& refusal, const TrainerSpec& runs) {
 }
 
 std::vector<FieldError> refused_fields(const Transaction& tx, const JobSpec& spec,
-                                       const std::string& owner) {
+                                       const ObjectUser& submitter) {
+  const std::string& owner = submitter.name;
   auto fields = validate(options_of(spec));
   if (fields.empty()) fields = refused_by_quota(tx, spec, owner);
+  if (fields.empty()) fields = refused_checkpoints(tx.state(), {&submitter, 1}, spec);
   if (!fields.empty()) return fields;
   const JobSpec full = with_derived_fields(spec);
   fields = full.train.continue_from.empty() ? refused_weights(tx, full.model)
@@ -156,6 +154,21 @@ bool goes_on_at_once(const JobRecord& job) {
          job.spec.sync.overlap_steps() == Steps(0);
 }
 
+// A job that has nothing of its own yet begins from the checkpoints that it names. They are
+// authorized again, because the job may be older than the rule, or the token of its owner may have
+// been wider. A resume by a person who may use them is that person's grant.
+bool refuse_to_begin(Transaction& tx, const JobRecord& job, const ResumeJob& command) {
+  if (job.phase != JobPhase::kPaused || job.committed_step > job.begun_step) return false;
+  const std::array users{ObjectUser{.name = job.owner}, command.by};
+  auto fields = refused_checkpoints(tx.state(), users, job.spec);
+  if (fields.empty()) return false;
+  const Error error{Code::kValidation, "the job cannot continue", fields.front().pointer,
+                    "submit it with a checkpoint of your own jobs, or let an admin resume it"};
+  tx.reply(command.request, error, std::move(fields),
+           forbidden_checkpoints(tx.state(), users, job.spec));
+  return true;
+}
+
 std::string short_text(double value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
@@ -165,13 +178,15 @@ std::string short_text(double value) {
 }  // namespace
 
 void on_submit(Transaction& tx, const SubmitJob& command) {
-  auto fields = refused_fields(tx, command.spec, command.owner);
+  const ObjectUser submitter{.name = command.owner, .checkpoints = command.checkpoints};
+  auto fields = refused_fields(tx, command.spec, submitter);
   if (!fields.empty()) {
     // The answer names every field that has to change, the name included.
     const std::string taken = why_name_taken(tx, command.spec);
     if (!taken.empty()) fields.push_back({"/name", taken});
     const Error error{Code::kValidation, "the job is not accepted", fields.front().pointer, ""};
-    return tx.reply(command.request, error, std::move(fields));
+    return tx.reply(command.request, error, std::move(fields),
+                    forbidden_checkpoints(tx.state(), {&submitter, 1}, command.spec));
   }
   const JobSpec spec = with_derived_fields(command.spec);
   // A dry run judges the job, not what stands in its way now.
@@ -220,6 +235,7 @@ void on_resume(Transaction& tx, const ResumeJob& command) {
   const JobRecord* job =
       live_job(tx, command.request, command.job, "only a job that has not ended can continue");
   if (job == nullptr) return;
+  if (refuse_to_begin(tx, *job, command)) return;
   if (job->desired == JobDesired::kPause) {
     say_changed(tx, command.job, "job " + job->spec.name + " was asked to continue");
     tx.job(command.job).desired = JobDesired::kRun;

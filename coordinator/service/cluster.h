@@ -136,10 +136,12 @@ class Cluster {
     Result<JobId> result;
     std::vector<FieldError> fields;
     std::shared_ptr<const PlacementDecision> plan = nullptr;  // of an accepted dry run
+    std::string forbidden =
+        {};  // named objects that exist, but are not the caller's; for the audit
   };
   struct NewJob {
     JobSpec spec;
-    std::string owner;            // the name of the submitter
+    ObjectUser owner;             // the submitter
     SubmittedText submitted;      // kept with the job; its own `job` is ignored
     std::int64_t lease_unit = 0;  // of JobRecord
   };
@@ -148,7 +150,7 @@ class Cluster {
   virtual void submit(NewJob job, bool dry_run, std::function<void(Answer)> done) = 0;
   virtual void cancel(JobId job, std::function<void(Answer)> done) = 0;
   virtual void pause(JobId job, std::function<void(Answer)> done) = 0;
-  virtual void resume(JobId job, std::function<void(Answer)> done) = 0;
+  virtual void resume(JobId job, ObjectUser by, std::function<void(Answer)> done) = 0;
   // `command` is without its request.
   virtual void change(ChangeJob command, std::function<void(Answer)> done) = 0;
 

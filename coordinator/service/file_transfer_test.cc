@@ -14,6 +14,8 @@
 namespace shoal::coordinator {
 namespace {
 
+const ObjectUser kAda{.name = "ada"};
+
 using ::testing::HasSubstr;
 
 constexpr AgentId kMine{1};
@@ -75,12 +77,12 @@ class FileTransferTest : public ::testing::Test {
 
   std::string put(const std::string& text) {
     const std::string sha256 = sha256_of(text);
-    EXPECT_TRUE(files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), "ada").ok());
+    EXPECT_TRUE(files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), kAda).ok());
     for (std::size_t at = 0; at < text.size(); at += FileStore::kPieceMax) {
       const auto piece = std::as_bytes(std::span(text)).subspan(at);
       EXPECT_TRUE(files_
                       ->write(sha256, Bytes(static_cast<std::int64_t>(at)),
-                              piece.first(std::min(piece.size(), FileStore::kPieceMax)))
+                              piece.first(std::min(piece.size(), FileStore::kPieceMax)), kAda)
                       .ok());
     }
     return sha256;

@@ -250,7 +250,7 @@ void Runtime::request(std::function<void(Answer)> done,
 void Runtime::submit(NewJob job, bool dry_run, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) {
     return Input(SubmitJob{id, std::move(job.spec), dry_run, std::move(job.submitted),
-                           std::move(job.owner), job.lease_unit});
+                           std::move(job.owner.name), job.lease_unit, job.owner.checkpoints});
   });
 }
 
@@ -268,8 +268,8 @@ void Runtime::pause(JobId job, std::function<void(Answer)> done) {
   request(std::move(done), [&](RequestId id) { return Input(PauseJob{id, job}); });
 }
 
-void Runtime::resume(JobId job, std::function<void(Answer)> done) {
-  request(std::move(done), [&](RequestId id) { return Input(ResumeJob{id, job}); });
+void Runtime::resume(JobId job, ObjectUser by, std::function<void(Answer)> done) {
+  request(std::move(done), [&](RequestId id) { return Input(ResumeJob{id, job, std::move(by)}); });
 }
 
 void Runtime::change(ChangeJob command, std::function<void(Answer)> done) {
@@ -306,7 +306,8 @@ void Runtime::answer(Reply reply) {
     done = std::move(found->second);
     requests_.erase(found);
   }
-  done({std::move(reply.result), std::move(reply.fields), std::move(reply.plan)});
+  done({std::move(reply.result), std::move(reply.fields), std::move(reply.plan),
+        std::move(reply.forbidden)});
 }
 
 void Runtime::fail_requests(const std::string& why) {

@@ -63,7 +63,7 @@ class Runtime final : public Cluster, public InputPort {
   void submit(NewJob job, bool dry_run, std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void pause(JobId job, std::function<void(Answer)> done) override;
-  void resume(JobId job, std::function<void(Answer)> done) override;
+  void resume(JobId job, ObjectUser by, std::function<void(Answer)> done) override;
   void change(ChangeJob command, std::function<void(Answer)> done) override;
   void remove_job(JobId job, std::vector<CheckpointRecord> aside,
                   std::function<void(Answer)> done) override;

@@ -15,6 +15,7 @@
 #include "base/field_error.h"
 #include "base/result.h"
 #include "coordinator/core/decisions/placement.h"
+#include "coordinator/core/records/access.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/record_keys.h"
 #include "messages/messages.h"
@@ -64,7 +65,8 @@ struct SubmitJob {
   bool dry_run = false;
   SubmittedText submitted = {};  // without its job; an empty text is not kept
   std::string owner = {};
-  std::int64_t lease_unit = 0;  // of JobRecord
+  std::int64_t lease_unit = 0;      // of JobRecord
+  Reach checkpoints = Reach::kOwn;  // of the owner, as its token allows
 };
 struct CancelJob {
   RequestId request;
@@ -77,6 +79,7 @@ struct PauseJob {
 struct ResumeJob {
   RequestId request;
   JobId job;
+  ObjectUser by = {};
 };
 // What may be changed of a job that has not ended; at least one is given.
 struct ChangeJob {
@@ -149,6 +152,7 @@ struct Reply {
   Result<JobId> result;
   std::vector<FieldError> fields;
   std::shared_ptr<const PlacementDecision> plan;  // of a dry run that is good
+  std::string forbidden = {};  // objects that exist, but that the caller may not use; for the audit
 };
 struct DeleteCheckpointFiles {
   CheckpointId checkpoint;

@@ -172,8 +172,10 @@ void Transaction::disconnect(ConnectionId connection) {
   outgoing_.push_back(Disconnect{connection});
 }
 
-void Transaction::reply(RequestId request, Result<JobId> result, std::vector<FieldError> fields) {
-  outgoing_.push_back(Reply{request, std::move(result), std::move(fields), nullptr});
+void Transaction::reply(RequestId request, Result<JobId> result, std::vector<FieldError> fields,
+                        std::string forbidden) {
+  outgoing_.push_back(
+      Reply{request, std::move(result), std::move(fields), nullptr, std::move(forbidden)});
 }
 
 void Transaction::reply_plan(RequestId request, PlacementDecision plan) {

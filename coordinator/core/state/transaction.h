@@ -74,7 +74,9 @@ class Transaction {
   }
   void send_to(ConnectionId connection, ToAgent message);
   void disconnect(ConnectionId connection);
-  void reply(RequestId request, Result<JobId> result, std::vector<FieldError> fields = {});
+  // `forbidden`: of Reply.
+  void reply(RequestId request, Result<JobId> result, std::vector<FieldError> fields = {},
+             std::string forbidden = {});
   void reply_plan(RequestId request, PlacementDecision plan);
   void delete_files(CheckpointId checkpoint);
 

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <future>
 
-#include "base/number_text.h"
 #include "base/sha256.h"
+#include "coordinator/service/files/file_errors.h"
 #include "job/data_rules.h"
 #include "job/field_checker.h"
 #include "threads/clock.h"
+#include "transfer/disk.h"
 #include "transfer/files.h"
 
 namespace shoal::coordinator {
@@ -16,29 +18,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kSizeMax = std::int64_t{1} << 50;
 constexpr std::size_t kManifestsKept = 256;
-
-Error unknown_file(const std::string& sha256) {
-  return {Code::kNotFound, "there is no file " + sha256, "",
-          "announce it with POST /api/v1/files, and upload it"};
-}
+constexpr const char* kUploaders = ".uploaders";
 
 Error unknown_dataset(const std::string& name) {
   return {Code::kNotFound, "there is no dataset " + shoal::quoted(name), "",
           "`shoal dataset ls` lists them"};
 }
 
-std::string text_of(Bytes bytes) { return size_text(static_cast<double>(bytes.count())); }
-
-FileEntry entry_of(const FileRecord& record) {
-  return {FileStore::kContent, record.size, record.sha256};
-}
-
 Status remove_tree(const std::string& path) {
   std::error_code failure;
   fs::remove_all(path, failure);
   return failure ? disk_error("remove the folder", path, failure.value()) : Status();
+}
+
+// None where it cannot be read: further owners prove it again.
+std::vector<std::string> lines_of(const fs::path& path) {
+  std::vector<std::string> lines;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+// What belongs to a known file: its folder, the upload that its owner began, its list of owners.
+// Proofs are not continued after a restart.
+bool is_kept(const std::string& suffix) {
+  static const std::set<std::string> kKept{"", ".list", ".upload", ".upload.list", kUploaders};
+  return kKept.contains(suffix);
 }
 
 }  // namespace
@@ -74,7 +80,7 @@ Status FileStore::take_stock(FileTables tables) {
         continue;
       }
       known.insert(file.sha256);
-      if (!file.complete) uploads_[file.sha256];
+      if (!file.complete) uploads_[{file.sha256, file.owner}].folder = upload_of(file.sha256);
       std::string sha256 = file.sha256;
       files_.emplace(std::move(sha256), std::move(file));
     }
@@ -84,7 +90,14 @@ Status FileStore::take_stock(FileTables tables) {
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(options_.folder, failure)) {
     const std::string name = entry.path().filename().string();
-    if (!known.contains(name.substr(0, name.find('.')))) left.push_back(entry.path().string());
+    const std::size_t dot = std::min(name.find('.'), name.size());
+    const std::string sha256 = name.substr(0, dot), suffix = name.substr(dot);
+    if (!known.contains(sha256) || !is_kept(suffix)) {
+      left.push_back(entry.path().string());
+    } else if (suffix == kUploaders) {
+      const MutexLock guard(mutex_);
+      uploaders_[sha256] = lines_of(entry.path());
+    }
   }
   if (failure) return disk_error("list the folder", options_.folder, failure.value());
   for (const std::string& path : left) {
@@ -101,189 +114,6 @@ Status FileStore::commit(std::vector<FileRow> rows) {
   return done.get();  // the store answers every batch, also when its disk is full
 }
 
-// ---- uploads
-
-Status FileStore::check_begin(const std::string& sha256, Bytes size,
-                              const std::string& owner) const {
-  if (!is_sha256_hex(sha256)) {
-    return Error{Code::kValidation,
-                 "must be 64 lower-case hex characters, got " + shoal::quoted(sha256), "sha256",
-                 "give the SHA-256 of the whole file"};
-  }
-  if (size.n < 1 || size.n > kSizeMax) {
-    return Error{Code::kValidation, "must be from 1 byte to 1 PiB, got " + std::to_string(size.n),
-                 "size", "an empty file cannot be stored"};
-  }
-  if (files_.size() >= kFilesMax) {
-    return Error{Code::kResourceExhausted,
-                 "there are " + std::to_string(kFilesMax) + " files, the most that are kept", "",
-                 "remove datasets that no job uses"};
-  }
-  Bytes kept;
-  for (const auto& [hash, file] : files_) {
-    if (file.owner == owner) kept += file.size;
-  }
-  if (options_.each_owner.n == 0 || kept + size <= options_.each_owner) return {};
-  return Error{Code::kValidation,
-               owner + " keeps " + text_of(kept) + " of files; with " + text_of(size) +
-                   " more that would be over the limit of " + text_of(options_.each_owner),
-               "size", "remove datasets, or ask for a larger --file-quota-gib"};
-}
-
-Result<StoredFile> FileStore::begin(const std::string& sha256, Bytes size,
-                                    const std::string& owner) {
-  {
-    const MutexLock changing(writing_);
-    std::optional<FileRecord> known;
-    {
-      const MutexLock guard(mutex_);
-      const auto found = files_.find(sha256);
-      if (found != files_.end()) known = found->second;
-      if (!known) {
-        if (Status s = check_begin(sha256, size, owner); !s.ok()) return s.error();
-      }
-    }
-    if (known && known->size != size) {
-      return Error{Code::kConflict,
-                   "the file is known with " + std::to_string(known->size.n) + " bytes, not " +
-                       std::to_string(size.n),
-                   "size", "give the size of the file that has this SHA-256"};
-    }
-    // Its rows came back from a backup without it.
-    const bool lost = known && known->complete && !fs::exists(folder_of(sha256));
-    if (known && known->complete && !lost) return StoredFile{*known, size};
-    if (!known || lost) {
-      if (Status s = check_room(options_.room, options_.folder, size, "the file",
-                                "free space on the coordinator's disk, or remove datasets");
-          !s.ok()) {
-        return s.error();
-      }
-      const FileRecord record{sha256, size, known ? known->owner : owner, options_.clock(), false};
-      if (Status s = commit({record}); !s.ok()) return s.error();
-      const MutexLock guard(mutex_);
-      files_[sha256] = record;
-      uploads_[sha256];
-    }
-  }
-  return with_upload(sha256, [](FileReceiver&, const FileRecord&) { return Result<bool>(true); });
-}
-
-// Takes the receiver out, so that no lock is held while the disk works.
-Result<FileRecord> FileStore::claim(const std::string& sha256,
-                                    std::unique_ptr<FileReceiver>& receiver) {
-  const MutexLock guard(mutex_);
-  const auto file = files_.find(sha256);
-  if (file == files_.end()) return unknown_file(sha256);
-  if (file->second.complete) return file->second;
-  Upload& upload = uploads_[sha256];
-  if (upload.busy) {
-    return Error{Code::kConflict, "another piece of " + sha256 + " is being written", "",
-                 "ask how far it is, and continue there"};
-  }
-  if (!upload.receiver) close_oldest();
-  upload.busy = true;
-  upload.used = options_.clock();
-  receiver = std::move(upload.receiver);
-  return file->second;
-}
-
-void FileStore::close_oldest() {
-  std::size_t open = 0;
-  Upload* oldest = nullptr;
-  for (auto& [sha256, upload] : uploads_) {
-    if (!upload.receiver) continue;
-    ++open;
-    if (oldest == nullptr || upload.used < oldest->used) oldest = &upload;
-  }
-  if (open >= kOpenUploadsMax) oldest->receiver.reset();
-}
-
-void FileStore::let_go(const std::string& sha256, std::unique_ptr<FileReceiver> receiver) {
-  const MutexLock guard(mutex_);
-  const auto upload = uploads_.find(sha256);
-  if (upload == uploads_.end()) return;
-  upload->second.busy = false;
-  upload->second.receiver = std::move(receiver);
-}
-
-// `work` says whether the upload may continue; not when its content was another.
-Result<StoredFile> FileStore::with_upload(
-    const std::string& sha256,
-    const std::function<Result<bool>(FileReceiver&, const FileRecord&)>& work) {
-  std::unique_ptr<FileReceiver> receiver;
-  const auto record = claim(sha256, receiver);
-  if (!record) return record.error();
-  if (record->complete) return StoredFile{*record, record->size};
-  Result<bool> worked = true;
-  if (!receiver) {
-    auto opened = FileReceiver::open(upload_of(sha256), {entry_of(*record)});
-    if (opened) receiver = std::move(opened).value();
-    if (!opened) worked = opened.error();
-  }
-  if (worked.ok()) worked = work(*receiver, *record);
-  if (worked.ok() && receiver->complete()) {
-    const Status placed = receiver->finish(folder_of(sha256));
-    if (placed.ok()) return finish(*record);
-    worked = placed.error();
-  }
-  const Bytes received = receiver ? receiver->received() : Bytes();
-  const bool goes_on = worked.ok() || worked.error().code == Code::kConflict;
-  if (!goes_on) receiver.reset();  // opened again, it reads what the disk has
-  let_go(sha256, std::move(receiver));
-  if (!worked.ok()) return worked.error();
-  return StoredFile{*record, received};
-}
-
-Result<StoredFile> FileStore::finish(FileRecord record) {
-  const MutexLock changing(writing_);
-  record.complete = true;
-  if (Status s = commit({record}); !s.ok()) return s.error();
-  const MutexLock guard(mutex_);
-  files_[record.sha256] = record;
-  uploads_.erase(record.sha256);
-  return StoredFile{record, record.size};
-}
-
-Result<StoredFile> FileStore::write(const std::string& sha256, Bytes from,
-                                    std::span<const std::byte> bytes) {
-  if (bytes.empty() || bytes.size() > kPieceMax) {
-    return Error{Code::kInvalidArgument,
-                 "a piece has 1 to " + std::to_string(kPieceMax) + " bytes, got " +
-                     std::to_string(bytes.size()),
-                 "", ""};
-  }
-  const Bytes count(static_cast<std::int64_t>(bytes.size()));
-  if (Status s = check_room(options_.room, options_.folder, count, "the piece",
-                            "free space on the coordinator's disk, or remove datasets");
-      !s.ok()) {
-    return s.error();
-  }
-  return with_upload(sha256, [&](FileReceiver& to, const FileRecord& record) -> Result<bool> {
-    if (to.received() != from) {
-      return Error{Code::kConflict,
-                   "the upload is at byte " + std::to_string(to.received().n) + ", not at " +
-                       std::to_string(from.n),
-                   "from", "continue there"};
-    }
-    if (from + count > record.size) {
-      return Error{Code::kInvalidArgument,
-                   "the file has " + std::to_string(record.size.n) +
-                       " bytes, the piece would end "
-                       "at " +
-                       std::to_string((from + count).n),
-                   "from", "send the file that was announced"};
-    }
-    Status written = to.write(bytes);
-    if (written.ok()) return true;
-    Error error = written.error();
-    // kUnavailable: part of what was there before did not reach the disk.
-    if (error.code == Code::kDataLoss || error.code == Code::kUnavailable) {
-      error = {Code::kValidation, error.message, "sha256", "send the file that was announced"};
-    }
-    return error;
-  });
-}
-
 // ---- what is here
 
 std::optional<StoredFile> FileStore::find(const std::string& sha256) const {
@@ -292,7 +122,7 @@ std::optional<StoredFile> FileStore::find(const std::string& sha256) const {
   if (found == files_.end()) return std::nullopt;
   const FileRecord& record = found->second;
   if (record.complete) return StoredFile{record, record.size};
-  const auto upload = uploads_.find(sha256);
+  const auto upload = uploads_.find({sha256, record.owner});
   const bool open = upload != uploads_.end() && upload->second.receiver;
   return StoredFile{record, open ? upload->second.receiver->received() : Bytes()};
 }
@@ -308,6 +138,25 @@ std::vector<StoredFile> FileStore::files() const {
     if (auto file = find(sha256)) all.push_back(std::move(*file));
   }
   return all;
+}
+
+std::vector<std::string> FileStore::owners(const std::string& sha256) const {
+  const MutexLock guard(mutex_);
+  const auto found = files_.find(sha256);
+  return found == files_.end() ? std::vector<std::string>() : owners_of(found->second);
+}
+
+bool FileStore::may_read(const ObjectUser& who, const std::string& sha256) const {
+  const auto all = owners(sha256);
+  return !all.empty() && may_use(who, ObjectKind::kUpload, all);
+}
+
+bool FileStore::may_read_dataset(const ObjectUser& who, const std::string& hash) const {
+  if (!may_read(who, hash)) return false;
+  const auto list = manifest(hash);
+  return list.ok() && std::ranges::all_of(files_of(hash, **list), [&](const std::string& file) {
+           return may_read(who, file);
+         });
 }
 
 Result<std::string> FileStore::read_whole(const std::string& sha256) const {
@@ -361,21 +210,27 @@ std::map<std::string, std::string> FileStore::uses(const FileUses& jobs) const {
 }
 
 Status FileStore::drop(const std::string& sha256) {
+  std::vector<std::string> folders{upload_of(sha256), folder_of(sha256)};
   {
     const MutexLock guard(mutex_);
-    const auto upload = uploads_.find(sha256);
-    if (upload != uploads_.end() && upload->second.busy) {
-      return Error{Code::kConflict, "a piece of " + sha256 + " is being written", "",
-                   "try again in a moment"};
+    const auto first = uploads_.lower_bound({sha256, ""});
+    auto last = first;
+    for (; last != uploads_.end() && last->first.first == sha256; ++last) {
+      if (last->second.busy) {
+        return Error{Code::kConflict, "a piece of " + sha256 + " is being written", "",
+                     "try again in a moment"};
+      }
+      folders.push_back(last->second.folder);
     }
-    uploads_.erase(sha256);
+    uploads_.erase(first, last);
+    uploaders_.erase(sha256);
     manifests_.erase(sha256);
     files_.erase(sha256);
   }
   if (Status s = commit({RemovedFile{sha256}}); !s.ok()) return s;
   // What cannot be removed costs space until the next start.
-  (void)FileReceiver::discard(upload_of(sha256));
-  (void)FileReceiver::discard(folder_of(sha256));
+  for (const std::string& folder : folders) (void)FileReceiver::discard(folder);
+  (void)remove_tree(uploaders_of(sha256));
   return {};
 }
 
@@ -423,11 +278,12 @@ Result<std::shared_ptr<const data::Manifest>> FileStore::manifest(const std::str
   return manifest;
 }
 
-Status FileStore::check_tokenizer(const std::string& dataset, const std::string& sha256) const {
+Status FileStore::check_tokenizer(const std::string& dataset, const std::string& sha256,
+                                  const ObjectUser& who) const {
   if (sha256.empty()) return {};
   const std::string where = "dataset " + dataset + ": its tokenizer " + sha256;
   const auto file = find(sha256);
-  if (!file || !file->record.complete) {
+  if (!file || !may_read(who, sha256)) {
     return Error{Code::kNotFound, where + " is not here", "manifest", "upload it first"};
   }
   if (file->record.size <= Bytes(data::kManifestBytesMax)) return {};
@@ -444,12 +300,13 @@ Status FileStore::check_url(const std::string& dataset, const data::Shard& shard
   return error;
 }
 
-Status FileStore::check_files(const std::string& name, const data::Manifest& manifest) const {
+Status FileStore::check_files(const std::string& name, const data::Manifest& manifest,
+                              const ObjectUser& who) const {
   const auto check = [&](const data::Shard& shard, const std::string& what,
                          const std::string& sha256, std::int64_t bytes) -> Status {
     const auto file = find(sha256);
     const std::string where = "dataset " + name + ", shard " + shard.name + ": " + what + " ";
-    if (!file || !file->record.complete) {
+    if (!file || !may_read(who, sha256)) {
       return Error{Code::kNotFound, where + sha256 + " is not here", "manifest", "upload it first"};
     }
     if (file->record.size.n == bytes) return {};
@@ -458,7 +315,7 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
                      std::to_string(bytes),
                  "manifest", "`shoal dataset add` makes a manifest that fits"};
   };
-  if (Status s = check_tokenizer(name, manifest.tokenizer); !s.ok()) return s;
+  if (Status s = check_tokenizer(name, manifest.tokenizer, who); !s.ok()) return s;
   for (const data::Shard& shard : manifest.shards) {
     const std::int64_t hashes = data::chunk_count(shard, manifest.chunk_bytes) *
                                 static_cast<std::int64_t>(data::kHashBytes);
@@ -471,16 +328,17 @@ Status FileStore::check_files(const std::string& name, const data::Manifest& man
 }
 
 Result<DatasetRecord> FileStore::add_dataset(const std::string& name, const std::string& hash,
-                                             const std::string& owner) {
+                                             const ObjectUser& who) {
   if (!is_dataset_name(name)) {
     return Error{Code::kValidation,
                  "must be at most 63 lower-case letters, digits, '.', '_' and '-', got " +
                      shoal::quoted(name),
                  "name", "begin with a letter or a digit"};
   }
+  if (!may_read(who, hash)) return unknown_file(hash);
   const auto list = manifest(hash);
   if (!list) return list.error();
-  if (Status s = check_files(name, **list); !s.ok()) return s.error();
+  if (Status s = check_files(name, **list, who); !s.ok()) return s.error();
   const MutexLock changing(writing_);
   if (const auto known = dataset(name)) {
     if (known->manifest == hash) return *known;
@@ -492,7 +350,7 @@ Result<DatasetRecord> FileStore::add_dataset(const std::string& name, const std:
                  "there are " + std::to_string(kDatasetsMax) + " datasets, the most that are kept",
                  "name", "remove datasets that no job uses"};
   }
-  const DatasetRecord record{name, hash, owner, options_.clock()};
+  const DatasetRecord record{name, hash, who.name, options_.clock()};
   if (Status s = commit({record}); !s.ok()) return s.error();
   const MutexLock guard(mutex_);
   datasets_[name] = record;

@@ -2,13 +2,19 @@
 // made of them. One store for all: shards of datasets, their manifests, code of jobs.
 //
 // An upload is announced by begin() and comes in pieces, each where the one before has ended, from
-// any number of clients one after the other. What was received stays, even across a restart, and
-// the upload continues behind it. With the last piece the hash is compared; only then can the file
-// be read.
+// any number of clients of one person. What was received stays, even across a restart, and the
+// upload continues behind it. With the last piece the hash is compared; only then can the file be
+// read.
 //
-// Rows are in the store (coordinator/store/file_rows.h), bytes in <folder>/<sha256>/content. A row
-// is durable before its file is begun and gone before the file is, so a folder without a row is
-// what a crash has left, and open() removes it.
+// The owners of a file are the people who sent its whole content: knowing its hash proves nothing.
+// Whoever may not read a stored file and announces it sends it, too. That upload is a proof: its
+// bytes are compared and dropped, and its sender becomes a further owner. Proofs that a restart
+// interrupts begin anew. FileRecord::owner is the person who completed the file.
+//
+// Rows are in the store (coordinator/store/file_rows.h), bytes in <folder>/<sha256>/content,
+// further owners in <folder>/<sha256>.uploaders, one a line (not in backups: they prove it again).
+// A row is durable before its file is begun and gone before the file is, so a folder without a row
+// is what a crash has left, and open() removes it.
 //
 // A file that is in use is not removed: by a dataset, whose manifest lists it, or by a job that has
 // not ended, which the caller knows.
@@ -24,11 +30,13 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "base/units.h"
+#include "coordinator/core/records/access.h"
 #include "coordinator/service/files/free_room.h"
 #include "coordinator/store/store.h"
 #include "data/manifest.h"
@@ -59,6 +67,9 @@ class FileStore {
   static constexpr std::size_t kPieceMax = std::size_t{1} << 20;
   static constexpr std::size_t kFilesMax = 1'000'000, kDatasetsMax = 10'000;
   static constexpr std::size_t kOpenUploadsMax = 64;
+  static constexpr std::size_t kProofsMax = 64;  // the least recently used one goes
+  static constexpr std::size_t kUploadersMax =
+      256;  // of a file; then the first has to prove it again
   static constexpr Duration kUploadLife = seconds(7 * 86'400);  // then an unfinished one goes
 
   // Removes what a crash has left, and uploads that were begun kUploadLife ago. `store` must
@@ -67,18 +78,23 @@ class FileStore {
 
   // ---- uploads
 
-  // Announces a file; of one that is known already it says how far that is. kValidation: no hash or
-  // no size, or it is over the quota of `owner`. kConflict: it is known with another size.
-  // kResourceExhausted: the disk has no room.
-  Result<StoredFile> begin(const std::string& sha256, Bytes size, const std::string& owner);
-  // Bytes from `from` on, at most kPieceMax. kNotFound: it was not announced. kConflict: the upload
-  // is elsewhere, or another piece of it is being written. kValidation: the content has another
-  // hash; the upload starts over.
-  Result<StoredFile> write(const std::string& sha256, Bytes from, std::span<const std::byte> bytes);
+  // Announces a file; says how far the upload of `who` is, and whether `who` may read it already.
+  // kValidation: no hash or no size, or it is over the quota of `who`. kConflict: it is known with
+  // another size. kResourceExhausted: the disk has no room.
+  Result<StoredFile> begin(const std::string& sha256, Bytes size, const ObjectUser& who);
+  // Bytes from `from` on, at most kPieceMax. kNotFound: `who` did not announce it. kConflict: the
+  // upload is elsewhere, or another piece of it is being written. kValidation: the content has
+  // another hash; the upload starts over.
+  Result<StoredFile> write(const std::string& sha256, Bytes from, std::span<const std::byte> bytes,
+                           const ObjectUser& who);
 
   // ---- what is here
   std::optional<StoredFile> find(const std::string& sha256) const;
-  std::vector<StoredFile> files() const;  // by hash
+  std::vector<StoredFile> files() const;                             // by hash
+  std::vector<std::string> owners(const std::string& sha256) const;  // none: it is not complete
+  bool may_read(const ObjectUser& who, const std::string& sha256) const;
+  // Whether `who` may read every file of the dataset with this manifest.
+  bool may_read_dataset(const ObjectUser& who, const std::string& manifest) const;
   // The folder of a complete file, whose only entry is kContent.
   std::string folder_of(const std::string& sha256) const { return options_.folder + "/" + sha256; }
   static constexpr const char* kContent = "content";
@@ -95,9 +111,9 @@ class FileStore {
   // ---- datasets
 
   // kConflict: the name is taken by another manifest. kNotFound, kValidation: the manifest or a
-  // file that it lists is not here, or is not what it must be.
+  // file that it lists is not here for `who`, or is not what it must be.
   Result<DatasetRecord> add_dataset(const std::string& name, const std::string& manifest,
-                                    const std::string& owner);
+                                    const ObjectUser& who);
   std::optional<DatasetRecord> dataset(const std::string& name) const;
   std::vector<DatasetRecord> datasets() const;  // by name
   // By the hash of its text.
@@ -111,32 +127,54 @@ class FileStore {
                                         const data::Manifest& manifest);
 
  private:
+  using UploadKey = std::pair<std::string, std::string>;  // hash, sender
   struct Upload {
-    std::unique_ptr<FileReceiver> receiver;  // none: not opened since the start
-    bool busy = false;                       // a thread works on it, outside of the mutex
-    Instant used;
+    std::string folder = {};                      // where its bytes are received
+    std::unique_ptr<FileReceiver> receiver = {};  // none: not opened since the start
+    bool busy = false;                            // a thread works on it, outside of the mutex
+    Instant used = {};
+  };
+  // An upload that a thread works on.
+  struct Claimed {
+    FileRecord record;  // complete: nothing is to be received
+    std::string folder;
+    std::unique_ptr<FileReceiver> receiver;
   };
 
   FileStore(FileStoreOptions options, Store& store) : options_(std::move(options)), store_(store) {}
   Status take_stock(FileTables tables);
   Status check_begin(const std::string& sha256, Bytes size, const std::string& owner) const
       SHOAL_REQUIRES(mutex_);
+  Status check_quota(Bytes size, const std::string& owner) const SHOAL_REQUIRES(mutex_);
+  Status announce(const std::string& sha256, Bytes size, const ObjectUser& who)
+      SHOAL_REQUIRES(writing_) SHOAL_EXCLUDES(mutex_);
+  Status announce_proof(const FileRecord& record, const std::string& by) SHOAL_REQUIRES(writing_)
+      SHOAL_EXCLUDES(mutex_);
+  std::string drop_oldest_proof() SHOAL_REQUIRES(mutex_);
   Result<StoredFile> with_upload(
-      const std::string& sha256,
+      const std::string& sha256, const ObjectUser& who,
       const std::function<Result<bool>(FileReceiver&, const FileRecord&)>& work)
       SHOAL_EXCLUDES(mutex_);
-  Result<FileRecord> claim(const std::string& sha256, std::unique_ptr<FileReceiver>& receiver)
-      SHOAL_EXCLUDES(mutex_);
-  void let_go(const std::string& sha256, std::unique_ptr<FileReceiver> receiver)
+  Result<Claimed> claim(const std::string& sha256, const ObjectUser& who) SHOAL_EXCLUDES(mutex_);
+  void let_go(const UploadKey& upload, std::unique_ptr<FileReceiver> receiver)
       SHOAL_EXCLUDES(mutex_);
   void close_oldest() SHOAL_REQUIRES(mutex_);
-  Result<StoredFile> finish(FileRecord record) SHOAL_EXCLUDES(mutex_);
+  Result<StoredFile> finish(Claimed& upload, const std::string& by) SHOAL_EXCLUDES(mutex_);
+  Status add_uploader(const std::string& sha256, const std::string& by) SHOAL_REQUIRES(writing_)
+      SHOAL_EXCLUDES(mutex_);
+  std::vector<std::string> owners_of(const FileRecord& record) const SHOAL_REQUIRES(mutex_);
+  bool is_proof(const UploadKey& upload) const SHOAL_REQUIRES(mutex_);
   Status check_url(const std::string& dataset, const data::Shard& shard) const;
-  Status check_tokenizer(const std::string& dataset, const std::string& sha256) const;
-  Status check_files(const std::string& name, const data::Manifest& manifest) const;
+  Status check_tokenizer(const std::string& dataset, const std::string& sha256,
+                         const ObjectUser& who) const;
+  Status check_files(const std::string& name, const data::Manifest& manifest,
+                     const ObjectUser& who) const;
   Status drop(const std::string& sha256) SHOAL_REQUIRES(writing_) SHOAL_EXCLUDES(mutex_);
   Status commit(std::vector<FileRow> rows) SHOAL_REQUIRES(writing_);
   std::string upload_of(const std::string& sha256) const { return folder_of(sha256) + ".upload"; }
+  std::string uploaders_of(const std::string& sha256) const {
+    return folder_of(sha256) + ".uploaders";
+  }
 
   const FileStoreOptions options_;
   Store& store_;
@@ -145,7 +183,9 @@ class FileStore {
   mutable Mutex mutex_;  // of what follows, never held while something is read or written
   std::map<std::string, FileRecord> files_ SHOAL_GUARDED_BY(mutex_);
   std::map<std::string, DatasetRecord> datasets_ SHOAL_GUARDED_BY(mutex_);
-  std::map<std::string, Upload> uploads_ SHOAL_GUARDED_BY(mutex_);  // of incomplete files
+  std::map<UploadKey, Upload> uploads_ SHOAL_GUARDED_BY(mutex_);
+  // Owners who proved it, beside FileRecord::owner.
+  std::map<std::string, std::vector<std::string>> uploaders_ SHOAL_GUARDED_BY(mutex_);
   mutable std::map<std::string, std::shared_ptr<const data::Manifest>> manifests_
       SHOAL_GUARDED_BY(mutex_);
 };

@@ -11,6 +11,8 @@
 namespace shoal::coordinator {
 namespace {
 
+const ObjectUser kAda{.name = "ada"}, kBob{.name = "bob"};
+
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -37,12 +39,13 @@ class FileStoreTest : public ::testing::Test {
 
   std::string put(const std::string& text, const std::string& owner = "ada") {
     const std::string sha256 = sha256_of(text);
-    const auto begun = files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), owner);
+    const auto begun =
+        files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), {owner});
     EXPECT_TRUE(begun.ok()) << to_string(begun.error());
     if (begun->record.complete) return sha256;
     const auto written =
         files_->write(sha256, begun->received,
-                      bytes_of(text).subspan(static_cast<std::size_t>(begun->received.n)));
+                      bytes_of(text).subspan(static_cast<std::size_t>(begun->received.n)), {owner});
     EXPECT_TRUE(written.ok()) << to_string(written.error());
     EXPECT_TRUE(written->record.complete);
     return sha256;
@@ -72,70 +75,71 @@ class FileStoreTest : public ::testing::Test {
 TEST_F(FileStoreTest, AFileComesInPiecesAndIsThereWithTheLast) {
   const std::string text = "the whole of a file", sha256 = sha256_of(text);
   const Bytes size(static_cast<std::int64_t>(text.size()));
-  EXPECT_EQ(files_->begin(sha256, size, "ada")->received, Bytes(0));
-  EXPECT_EQ(files_->write(sha256, Bytes(0), bytes_of(text).first(9))->received, Bytes(9));
+  EXPECT_EQ(files_->begin(sha256, size, kAda)->received, Bytes(0));
+  EXPECT_EQ(files_->write(sha256, Bytes(0), bytes_of(text).first(9), kAda)->received, Bytes(9));
   EXPECT_FALSE(files_->read_whole(sha256).ok()) << "before all of it is here";
-  const auto done = files_->write(sha256, Bytes(9), bytes_of(text).subspan(9));
+  const auto done = files_->write(sha256, Bytes(9), bytes_of(text).subspan(9), kAda);
   ASSERT_TRUE(done.ok()) << to_string(done.error());
   EXPECT_TRUE(done->record.complete);
   EXPECT_EQ(done->record.owner, "ada");
   EXPECT_EQ(*files_->read_whole(sha256), text);
   EXPECT_TRUE(files_->verify(sha256).ok());
-  EXPECT_TRUE(files_->begin(sha256, size, "bob")->record.complete) << "nothing is sent twice";
+  EXPECT_TRUE(files_->begin(sha256, size, kAda)->record.complete) << "nothing is sent twice";
 }
 
 TEST_F(FileStoreTest, AnUploadGoesOnWhereItWasAfterARestart) {
   const std::string text(100'000, 'x'), sha256 = sha256_of(text);
-  ASSERT_TRUE(files_->begin(sha256, Bytes(100'000), "ada").ok());
-  ASSERT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text).first(60'000)).ok());
+  ASSERT_TRUE(files_->begin(sha256, Bytes(100'000), kAda).ok());
+  ASSERT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text).first(60'000), kAda).ok());
   start();
-  const auto begun = files_->begin(sha256, Bytes(100'000), "ada");
+  const auto begun = files_->begin(sha256, Bytes(100'000), kAda);
   ASSERT_TRUE(begun.ok()) << to_string(begun.error());
   EXPECT_EQ(begun->received, Bytes(60'000));
-  ASSERT_TRUE(files_->write(sha256, Bytes(60'000), bytes_of(text).subspan(60'000)).ok());
+  ASSERT_TRUE(files_->write(sha256, Bytes(60'000), bytes_of(text).subspan(60'000), kAda).ok());
   start();
   EXPECT_EQ(*files_->read_whole(sha256), text);
 }
 
 TEST_F(FileStoreTest, APieceElsewhereIsRefusedWithThePlaceToGoOn) {
   const std::string text = "0123456789", sha256 = sha256_of(text);
-  ASSERT_TRUE(files_->begin(sha256, Bytes(10), "ada").ok());
-  ASSERT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text).first(4)).ok());
+  ASSERT_TRUE(files_->begin(sha256, Bytes(10), kAda).ok());
+  ASSERT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text).first(4), kAda).ok());
   for (const std::int64_t from : {0, 3, 5}) {
-    const auto refused = files_->write(sha256, Bytes(from), bytes_of(text).first(2));
+    const auto refused = files_->write(sha256, Bytes(from), bytes_of(text).first(2), kAda);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, Code::kConflict);
     EXPECT_THAT(refused.error().message, HasSubstr("the upload is at byte 4"));
   }
-  EXPECT_EQ(files_->write(sha256, Bytes(4), bytes_of("4567890123")).error().code,
+  EXPECT_EQ(files_->write(sha256, Bytes(4), bytes_of("4567890123"), kAda).error().code,
             Code::kInvalidArgument);
-  EXPECT_TRUE(files_->write(sha256, Bytes(4), bytes_of(text).subspan(4)).ok());
+  EXPECT_TRUE(files_->write(sha256, Bytes(4), bytes_of(text).subspan(4), kAda).ok());
 }
 
 TEST_F(FileStoreTest, AnotherContentBeginsAnew) {
   const std::string sha256 = sha256_of("what was announced");
-  ASSERT_TRUE(files_->begin(sha256, Bytes(5), "ada").ok());
-  const auto refused = files_->write(sha256, Bytes(0), bytes_of("other"));
+  ASSERT_TRUE(files_->begin(sha256, Bytes(5), kAda).ok());
+  const auto refused = files_->write(sha256, Bytes(0), bytes_of("other"), kAda);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kValidation);
-  EXPECT_EQ(files_->begin(sha256, Bytes(5), "ada")->received, Bytes(0));
+  EXPECT_EQ(files_->begin(sha256, Bytes(5), kAda)->received, Bytes(0));
   EXPECT_FALSE(files_->find(sha256)->record.complete);
 }
 
 TEST_F(FileStoreTest, WhatCannotBeAnnounced) {
   const std::string sha256 = sha256_of("x");
-  EXPECT_EQ(files_->begin("../../etc/passwd", Bytes(1), "ada").error().field, "sha256");
-  EXPECT_EQ(files_->begin(sha256, Bytes(0), "ada").error().field, "size");
-  ASSERT_TRUE(files_->begin(sha256, Bytes(1), "ada").ok());
-  EXPECT_EQ(files_->begin(sha256, Bytes(2), "ada").error().code, Code::kConflict);
-  EXPECT_EQ(files_->write(sha256_of("y"), Bytes(0), bytes_of("y")).error().code, Code::kNotFound);
+  EXPECT_EQ(files_->begin("../../etc/passwd", Bytes(1), kAda).error().field, "sha256");
+  EXPECT_EQ(files_->begin(sha256, Bytes(0), kAda).error().field, "size");
+  ASSERT_TRUE(files_->begin(sha256, Bytes(1), kAda).ok());
+  EXPECT_EQ(files_->begin(sha256, Bytes(2), kAda).error().code, Code::kConflict);
+  EXPECT_EQ(files_->write(sha256_of("y"), Bytes(0), bytes_of("y"), kAda).error().code,
+            Code::kNotFound);
 }
 
 TEST_F(FileStoreTest, TheQuotaIsOfEachOwner) {
   quota_ = Bytes(10);
   start();
   put("123456");
-  const auto refused = files_->begin(sha256_of("12345"), Bytes(5), "ada");
+  const auto refused = files_->begin(sha256_of("12345"), Bytes(5), kAda);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kValidation);
   EXPECT_THAT(refused.error().message, HasSubstr("ada keeps"));
@@ -144,7 +148,7 @@ TEST_F(FileStoreTest, TheQuotaIsOfEachOwner) {
 
 TEST_F(FileStoreTest, TheTablesKeepTheirRoom) {
   room_ = kRoomForTables + Bytes(4);
-  const auto refused = files_->begin(sha256_of("12345"), Bytes(5), "ada");
+  const auto refused = files_->begin(sha256_of("12345"), Bytes(5), kAda);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kResourceExhausted);
   put("1234");
@@ -170,7 +174,7 @@ TEST_F(FileStoreTest, FoldersWithoutARowGoAndRowsWithoutAFolderAreUploadedAgain)
 }
 
 TEST_F(FileStoreTest, AnUploadThatNobodyGoesOnWithEndsAfterAWeek) {
-  ASSERT_TRUE(files_->begin(sha256_of("x"), Bytes(1), "ada").ok());
+  ASSERT_TRUE(files_->begin(sha256_of("x"), Bytes(1), kAda).ok());
   const std::string kept = put("kept");
   now_ = now_ + FileStore::kUploadLife + seconds(1);
   start();
@@ -180,20 +184,20 @@ TEST_F(FileStoreTest, AnUploadThatNobodyGoesOnWithEndsAfterAWeek) {
 
 TEST_F(FileStoreTest, ADatasetNeedsAllThatItsManifestLists) {
   const std::string manifest = put_manifest("some text");
-  const auto added = files_->add_dataset("books", manifest, "ada");
+  const auto added = files_->add_dataset("books", manifest, kAda);
   ASSERT_TRUE(added.ok()) << to_string(added.error());
-  EXPECT_TRUE(files_->add_dataset("books", manifest, "ada").ok()) << "again";
-  EXPECT_EQ(files_->add_dataset("Books", manifest, "ada").error().field, "name");
-  EXPECT_EQ(files_->add_dataset("none", sha256_of("none"), "ada").error().code, Code::kNotFound);
-  EXPECT_EQ(files_->add_dataset("text", put("no manifest"), "ada").error().code, Code::kValidation);
+  EXPECT_TRUE(files_->add_dataset("books", manifest, kAda).ok()) << "again";
+  EXPECT_EQ(files_->add_dataset("Books", manifest, kAda).error().field, "name");
+  EXPECT_EQ(files_->add_dataset("none", sha256_of("none"), kAda).error().code, Code::kNotFound);
+  EXPECT_EQ(files_->add_dataset("text", put("no manifest"), kAda).error().code, Code::kValidation);
   const std::string other = put_manifest("another text");
   EXPECT_EQ(
-      to_string(files_->add_dataset("books", other, "ada").error()),
+      to_string(files_->add_dataset("books", other, kAda).error()),
       "name: there is a dataset books with another content (choose another name, or remove it "
       "with `shoal dataset rm books`)");
   data::Manifest missing = **files_->manifest(manifest);
   missing.shards[0].sha256 = std::string(64, '0');
-  const auto refused = files_->add_dataset("other", put(data::to_text(missing)), "ada");
+  const auto refused = files_->add_dataset("other", put(data::to_text(missing)), kAda);
   EXPECT_THAT(to_string(refused.error()), HasSubstr("dataset other, shard a.txt: the content 000"));
   start();
   EXPECT_EQ(files_->dataset("books")->manifest, manifest);
@@ -204,8 +208,8 @@ TEST_F(FileStoreTest, ADatasetGoesWithWhatNothingElseUses) {
   data::Manifest list = **files_->manifest(one);
   list.shards[0].name = "renamed.txt";
   const std::string two = put(data::to_text(list));
-  ASSERT_TRUE(files_->add_dataset("one", one, "ada").ok());
-  ASSERT_TRUE(files_->add_dataset("two", two, "ada").ok());
+  ASSERT_TRUE(files_->add_dataset("one", one, kAda).ok());
+  ASSERT_TRUE(files_->add_dataset("two", two, kAda).ok());
   const std::string shard = list.shards[0].sha256;
   EXPECT_EQ(files_->remove(shard, {}).error().code, Code::kConflict);
   const auto busy = files_->remove_dataset("one", {{one, "tiny"}});
@@ -228,6 +232,84 @@ TEST_F(FileStoreTest, CodeOfAJobStaysUntilTheJobHasEnded) {
             (std::map<std::string, std::string>{{code, "job tiny"}}));
   EXPECT_TRUE(files_->remove(code, {}).ok());
   EXPECT_THAT(files_->files(), SizeIs(0));
+}
+
+TEST_F(FileStoreTest, WhoKnowsOnlyTheHashOfAFileMayNotReadIt) {
+  const std::string text = "hers alone", sha256 = put(text);
+  EXPECT_TRUE(files_->may_read(kAda, sha256));
+  EXPECT_FALSE(files_->may_read(kBob, sha256));
+  const auto begun = files_->begin(sha256, Bytes(10), kBob);
+  ASSERT_TRUE(begun.ok()) << to_string(begun.error());
+  EXPECT_FALSE(begun->record.complete);
+  EXPECT_EQ(begun->received, Bytes(0));
+  EXPECT_EQ(files_->write(sha256, Bytes(0), bytes_of("his guess!"), kBob).error().code,
+            Code::kValidation);
+  EXPECT_FALSE(files_->may_read(kBob, sha256));
+  EXPECT_EQ(files_->write(sha256, Bytes(0), bytes_of(text), {"eve"}).error().code, Code::kNotFound)
+      << "eve did not announce it";
+  EXPECT_EQ(*files_->read_whole(sha256), text);
+  EXPECT_TRUE(files_->may_read({.name = "root", .uploads = Reach::kAny}, sha256));
+  EXPECT_FALSE(files_->may_read({.name = "ada", .uploads = Reach::kNone}, sha256));
+}
+
+TEST_F(FileStoreTest, WhoSendsTheWholeContentOwnsItToo) {
+  const std::string text = "they both have it", sha256 = put(text);
+  EXPECT_EQ(put(text, "bob"), sha256);
+  EXPECT_THAT(files_->owners(sha256), ::testing::ElementsAre("ada", "bob"));
+  EXPECT_TRUE(
+      files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), kBob)->record.complete);
+  start();
+  EXPECT_THAT(files_->owners(sha256), ::testing::ElementsAre("ada", "bob")) << "after a restart";
+  EXPECT_EQ(files_->find(sha256)->record.owner, "ada");
+  ASSERT_TRUE(files_->remove(sha256, {}).ok());
+  start();
+  EXPECT_EQ(put(text), sha256);
+  EXPECT_THAT(files_->owners(sha256), ::testing::ElementsAre("ada")) << "removed with the file";
+}
+
+TEST_F(FileStoreTest, WhoAnnouncesAFileFirstDoesNotOwnWhatAnotherPersonSends) {
+  const std::string text = "hers, announced by him", sha256 = sha256_of(text);
+  const Bytes size(static_cast<std::int64_t>(text.size()));
+  ASSERT_TRUE(files_->begin(sha256, size, kBob).ok());
+  EXPECT_EQ(put(text), sha256);
+  EXPECT_THAT(files_->owners(sha256), ::testing::ElementsAre("ada"));
+  EXPECT_FALSE(files_->may_read(kBob, sha256));
+  ASSERT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text), kBob).ok()) << "he can prove it";
+  EXPECT_TRUE(files_->may_read(kBob, sha256));
+}
+
+TEST_F(FileStoreTest, ProofsCountAndAreBounded) {
+  const std::string text(1'000, 'x'), sha256 = put(text);
+  for (std::size_t i = 0; i <= FileStore::kProofsMax; ++i) {
+    ++now_.ns;
+    ASSERT_TRUE(files_->begin(sha256, Bytes(1'000), {"p" + std::to_string(i)}).ok());
+  }
+  EXPECT_EQ(files_->write(sha256, Bytes(0), bytes_of(text), {"p0"}).error().code, Code::kNotFound)
+      << "the least recently used one went";
+  EXPECT_TRUE(files_->write(sha256, Bytes(0), bytes_of(text), {"p1"}).ok());
+  const auto entries = [&] {
+    return std::distance(fs::directory_iterator(folder_.path() + "/files"), {});
+  };
+  EXPECT_GT(entries(), 60);
+  start();
+  EXPECT_THAT(files_->owners(sha256), ::testing::ElementsAre("ada", "p1"));
+  EXPECT_EQ(entries(), 3) << "the file, its list, its owners";
+}
+
+TEST_F(FileStoreTest, ADatasetOfFilesOfAnotherPersonIsRefusedLikeOneOfFilesThatAreNotHere) {
+  const std::string theirs = put_manifest("some text");
+  ASSERT_TRUE(files_->add_dataset("books", theirs, kAda).ok());
+  EXPECT_EQ(files_->add_dataset("mine", theirs, kBob).error().code, Code::kNotFound);
+  // A manifest of his own that lists her shard.
+  data::Manifest manifest = **files_->manifest(theirs);
+  manifest.shards[0].name = "b.txt";
+  const std::string his = put(data::to_text(manifest), "bob");
+  EXPECT_THAT(to_string(files_->add_dataset("mine", his, kBob).error()), HasSubstr("is not here"));
+  EXPECT_FALSE(files_->may_read_dataset(kBob, his));
+  put("some text", "bob"), put(std::string(32, 'h'), "bob");
+  EXPECT_TRUE(files_->add_dataset("mine", his, kBob).ok());
+  EXPECT_TRUE(files_->may_read_dataset(kBob, his));
+  EXPECT_FALSE(files_->may_read_dataset(kBob, theirs)) << "whose manifest he did not send";
 }
 
 }  // namespace

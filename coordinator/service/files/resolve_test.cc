@@ -10,11 +10,14 @@
 #include "data/stored_tokens.h"
 #include "job/chunk_order.h"
 #include "job/data_rules.h"
+#include "job/references.h"
 
 namespace shoal::coordinator {
 namespace {
 
 using ::testing::HasSubstr;
+
+const ObjectUser kAda{.name = "ada"}, kBob{.name = "bob"};
 
 class ResolveTest : public ::testing::Test {
  protected:
@@ -24,10 +27,10 @@ class ResolveTest : public ::testing::Test {
   }
   std::string put(const std::string& text) {
     const std::string sha256 = sha256_of(text);
-    const auto begun = files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), "ada");
+    const auto begun = files_->begin(sha256, Bytes(static_cast<std::int64_t>(text.size())), kAda);
     EXPECT_TRUE(begun.ok());
     if (!begun->record.complete) {
-      EXPECT_TRUE(files_->write(sha256, Bytes(), std::as_bytes(std::span(text))).ok());
+      EXPECT_TRUE(files_->write(sha256, Bytes(), std::as_bytes(std::span(text)), kAda).ok());
     }
     return sha256;
   }
@@ -42,7 +45,7 @@ class ResolveTest : public ::testing::Test {
     shard.chunks = put(std::string(static_cast<std::size_t>(chunks) * data::kHashBytes, 'h'));
     manifest.shards.push_back(shard);
     const std::string hash = put(data::to_text(manifest));
-    EXPECT_TRUE(files_->add_dataset(name, hash, "ada").ok());
+    EXPECT_TRUE(files_->add_dataset(name, hash, kAda).ok());
     return hash;
   }
   JobSpec spec(DataSpec data) {
@@ -53,7 +56,7 @@ class ResolveTest : public ::testing::Test {
   }
   std::string refusal(DataSpec data) {
     JobSpec job = spec(std::move(data));
-    const Status resolved = resolve_datasets(job, *files_);
+    const Status resolved = resolve_datasets(job, *files_, kAda);
     return resolved.ok() ? "" : to_string(resolved.error());
   }
 
@@ -65,12 +68,12 @@ class ResolveTest : public ::testing::Test {
 TEST_F(ResolveTest, ANameBecomesTheHashOfItsManifest) {
   const std::string hash = add("books", 500'000);
   JobSpec job = spec({.dataset = "books"});
-  ASSERT_TRUE(resolve_datasets(job, *files_).ok());
+  ASSERT_TRUE(resolve_datasets(job, *files_, kAda).ok());
   EXPECT_EQ(job.data.dataset, "books@" + hash);
-  ASSERT_TRUE(resolve_datasets(job, *files_).ok()) << "again, of a clone";
+  ASSERT_TRUE(resolve_datasets(job, *files_, kAda).ok()) << "again, of a clone";
   EXPECT_EQ(job.data.dataset, "books@" + hash);
   job = spec({.train = "/data/text.txt"});
-  ASSERT_TRUE(resolve_datasets(job, *files_).ok());
+  ASSERT_TRUE(resolve_datasets(job, *files_, kAda).ok());
   EXPECT_EQ(job.data.train, "/data/text.txt");
   EXPECT_EQ(lease_unit_of(job, *files_), 0);
 }
@@ -94,7 +97,7 @@ TEST_F(ResolveTest, ATokenizerIsThereBeforeItsDatasetAndGoesWithIt) {
   EXPECT_FALSE(files_->find(tokenizer));
   data::Manifest manifest{Tokenizer::kBytes, data::kChunkBytesMin, {}, tokenizer};
   manifest.shards.push_back({"a.txt", 1, put("a"), put(std::string(data::kHashBytes, 'h'))});
-  EXPECT_THAT(to_string(files_->add_dataset("books", put(data::to_text(manifest)), "ada").error()),
+  EXPECT_THAT(to_string(files_->add_dataset("books", put(data::to_text(manifest)), kAda).error()),
               HasSubstr("dataset books: its tokenizer " + tokenizer + " is not here"));
 }
 
@@ -102,7 +105,7 @@ TEST_F(ResolveTest, AHashKeepsItsMeaningWhenTheNameIsGone) {
   const std::string hash = add("books", 500'000);
   const std::string other = add("other", 400'000);
   JobSpec job = spec({.dataset = "renamed@" + hash});
-  EXPECT_TRUE(resolve_datasets(job, *files_).ok());
+  EXPECT_TRUE(resolve_datasets(job, *files_, kAda).ok());
   ASSERT_TRUE(files_->remove_dataset("books", {}).ok());
   EXPECT_THAT(refusal({.dataset = "books@" + hash}), HasSubstr("is not here any more"));
 }
@@ -122,14 +125,14 @@ TEST_F(ResolveTest, ALeaseIsAGroupWhereThereAreSeveral) {
   add("small", 200'000);
   add("large", 20'000'000);
   JobSpec job = spec({.dataset = "small"});
-  ASSERT_TRUE(resolve_datasets(job, *files_).ok());
+  ASSERT_TRUE(resolve_datasets(job, *files_, kAda).ok());
   EXPECT_EQ(lease_unit_of(job, *files_), 0);
   job = spec({.dataset = "large"});
-  ASSERT_TRUE(resolve_datasets(job, *files_).ok());
+  ASSERT_TRUE(resolve_datasets(job, *files_, kAda).ok());
   EXPECT_EQ(lease_unit_of(job, *files_), 16 * ((65'536 - 1) / job.model.context))
       << "a multiple of the batch, 16";
   job.data = {.mixture = {{"small", 0.5}, {"large", 0.5}}};
-  ASSERT_TRUE(resolve_datasets(job, *files_).ok());
+  ASSERT_TRUE(resolve_datasets(job, *files_, kAda).ok());
   EXPECT_EQ(lease_unit_of(job, *files_), 0) << "few runs of several groups";
 }
 
@@ -138,7 +141,7 @@ TEST_F(ResolveTest, AnEpochFetchesLittleMoreThanTheDataset) {
   add("large", 40'000'000);
   JobSpec job = spec({.dataset = "large"});
   job.model.context = 512;
-  ASSERT_TRUE(resolve_datasets(job, *files_).ok());
+  ASSERT_TRUE(resolve_datasets(job, *files_, kAda).ok());
   const std::int64_t unit = lease_unit_of(job, *files_);
   ASSERT_GT(unit, 0);
   const auto manifest = files_->manifest(parse_dataset(job.data.dataset)->manifest);
@@ -171,6 +174,46 @@ TEST_F(ResolveTest, AnEpochFetchesLittleMoreThanTheDataset) {
     chunks.insert(of_one.begin(), of_one.end());
   }
   EXPECT_LE(static_cast<double>(sum), 1.1 * static_cast<double>(chunks.size()));
+}
+
+// The walk over all fields of the table that name uploads: a new one fails here until it says how.
+TEST_F(ResolveTest, AForbiddenUploadIsAnsweredLikeOneThatDoesNotExist) {
+  const std::string manifest = add("books", 100'000), code = put("code of ada");
+  const auto named = [&](const ReferenceRule& rule, const std::string& dataset,
+                         const std::string& bundle) {
+    JobSpec job = spec({});
+    if (rule.pointer == "/data/dataset") job.data.dataset = dataset;
+    if (rule.pointer == "/data/mixture/*/dataset") job.data.mixture = {{dataset, 1}};
+    if (rule.pointer == "/trainer/code") job.trainer.code = std::string(kCodePrefix) + bundle;
+    EXPECT_EQ(objects_of(job).size(), 1u) << "say here how " << rule.pointer << " names an upload";
+    return job;
+  };
+  const auto answer = [&](JobSpec job, const ObjectUser& who, const std::string& name) {
+    const Status resolved = resolve_datasets(job, *files_, who);
+    std::string text = resolved.ok() ? "" : to_string(resolved.error());
+    if (resolved.ok()) {
+      for (const FieldError& error : refused_uploads(job, *files_, {&who, 1})) {
+        text += error.pointer + ": " + error.detail;
+      }
+    }
+    for (std::size_t at; (at = text.find(name)) != std::string::npos;) text.erase(at, name.size());
+    return text;
+  };
+  for (const ReferenceRule& rule : reference_rules()) {
+    if (rule.kind != Reference::kDataset && rule.kind != Reference::kCode) continue;
+    const std::string none = sha256_of("nothing");
+    EXPECT_EQ(answer(named(rule, "books", code), kAda, code), "") << rule.pointer;
+    const std::string forbidden =
+        answer(named(rule, "books", code), kBob, rule.kind == Reference::kCode ? code : "books");
+    EXPECT_NE(forbidden, "") << rule.pointer;
+    EXPECT_EQ(forbidden, answer(named(rule, "novel", none), kBob,
+                                rule.kind == Reference::kCode ? none : "novel"));
+    EXPECT_NE(forbidden_uploads(named(rule, "books", code), *files_, {&kBob, 1}), "");
+    EXPECT_EQ(forbidden_uploads(named(rule, "novel", none), *files_, {&kBob, 1}), "");
+  }
+  JobSpec by_hash = spec({.dataset = "books@" + manifest});
+  JobSpec unknown = spec({.dataset = "books@" + sha256_of("nothing")});
+  EXPECT_EQ(answer(by_hash, kBob, manifest), answer(unknown, kBob, sha256_of("nothing")));
 }
 
 }  // namespace

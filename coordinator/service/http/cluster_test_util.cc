@@ -285,7 +285,7 @@ void MemoryCluster::submit(NewJob handed_in, bool dry_run, std::function<void(An
     JobRecord job;
     job.id = id;
     job.spec = spec;
-    job.owner = handed_in.owner;
+    job.owner = handed_in.owner.name;
     job.created_at = kNow;
     tables.jobs[id.n] = job;
     handed_in.submitted.job = id;
@@ -303,7 +303,7 @@ void MemoryCluster::pause(JobId job, std::function<void(Answer)> done) {
   desire(job, JobDesired::kPause, done);
 }
 
-void MemoryCluster::resume(JobId job, std::function<void(Answer)> done) {
+void MemoryCluster::resume(JobId job, ObjectUser, std::function<void(Answer)> done) {
   desire(job, JobDesired::kRun, done);
 }
 

@@ -65,7 +65,7 @@ class MemoryCluster : public Cluster {
   void submit(NewJob job, bool dry_run, std::function<void(Answer)> done) override;
   void cancel(JobId job, std::function<void(Answer)> done) override;
   void pause(JobId job, std::function<void(Answer)> done) override;
-  void resume(JobId job, std::function<void(Answer)> done) override;
+  void resume(JobId job, ObjectUser by, std::function<void(Answer)> done) override;
   void change(ChangeJob command, std::function<void(Answer)> done) override;
   void remove_job(JobId job, std::vector<CheckpointRecord> aside,
                   std::function<void(Answer)> done) override;

@@ -69,6 +69,9 @@ struct Response {
   std::optional<FilePart> file;
   std::optional<StreamStart> stream;
   Audited audited;
+  // Objects that the request names and that exist, but that the principal may not use: "ckpt_3 of
+  // ada". The body answers as if they did not exist; note_refusal() counts and tells them.
+  std::string forbidden = {};
 };
 
 // Text that is not UTF-8 (a detail from a foreign process) is replaced, never thrown; NaN becomes

@@ -46,6 +46,10 @@ std::optional<RefusalReason> refusal_of(const Route* route, int status) {
 
 void note_refusal(Refusals& refusals, const Route* route, const Request& request,
                   const Response& response, const std::string& client) {
+  if (!response.forbidden.empty()) {
+    refusals.count(Port::kHttp, RefusalReason::kForbidden);
+    return refusals.tell(kRefusedObject, client, response.forbidden, request.principal.name);
+  }
   const auto reason = refusal_of(route, response.status);
   if (!reason) return;
   refusals.count(asks_for_proof(route) ? Port::kJoin : Port::kHttp, *reason);

@@ -1,6 +1,7 @@
 // Which answers turn somebody away, as which refusal they count, and which of them the audit trail
-// tells: logins, tokens that were shown, and hosts that would join or renew. What is wrong with a
-// job's text or an id that is not there refuse nobody.
+// tells: logins, tokens that were shown, hosts that would join or renew, and objects that a job
+// names but its submitter may not use. What is wrong with a job's text or an id that is not there
+// refuse nobody.
 #pragma once
 
 #include <optional>

@@ -49,16 +49,18 @@ Refusals::Source* Refusals::find(std::string_view action, const std::string& sou
   return &sources_[key];
 }
 
-void Refusals::tell(std::string_view action, const std::string& source, std::string_view why) {
+void Refusals::tell(std::string_view action, const std::string& source, std::string_view why,
+                    const std::string& principal) {
   if (!note_) return;
-  AuditRecord record{.principal = kStranger,
+  AuditRecord record{.principal = principal,
                      .action = std::string(action),
                      .object = printable(source),
                      .after = printable(why)};
   {
     const MutexLock lock(mutex_);
     const Instant now = clock_();
-    Source* known = find(action, source, now);
+    const std::string whose = principal == kStranger ? source : principal;
+    Source* known = find(action, whose, now);
     if (known == nullptr) return;
     if (!take_row(now)) {
       ++known->untold;

@@ -35,7 +35,7 @@ constexpr auto enumerators_of(Of<Port>) {
       {{kHttp, "http"}, {kJoin, "join"}, {kAgents, "agents"}, {kPeers, "peers"}});
 }
 
-// Words of the audit trail for what was refused; who it was is not known, so `principal` is
+// Words of the audit trail for what was refused. Who it was is mostly not known, so `principal` is
 // kStranger, and the object is where it came from.
 inline constexpr const char* kStranger = "(stranger)";
 inline constexpr const char* kRefusedLogin = "refused_login";
@@ -43,6 +43,7 @@ inline constexpr const char* kRefusedToken = "refused_token";
 inline constexpr const char* kRefusedJoin = "refused_join";
 inline constexpr const char* kRefusedRenewal = "refused_renewal";
 inline constexpr const char* kRefusedAgent = "refused_agent";
+inline constexpr const char* kRefusedObject = "refused_object";  // of a known principal
 
 struct RefusalNoteLimits {
   Duration quiet = seconds(600);       // between two rows of one source and action
@@ -62,15 +63,15 @@ class Refusals {
   RefusalCounts counts(Port port) const { return counters_[index(port)].counts(); }
 
   // For the audit trail. `why` is for people, and may hold what the stranger has written.
-  void tell(std::string_view action, const std::string& source, std::string_view why)
-      SHOAL_EXCLUDES(mutex_);
+  void tell(std::string_view action, const std::string& source, std::string_view why,
+            const std::string& principal = kStranger) SHOAL_EXCLUDES(mutex_);
 
  private:
   struct Source {
     Instant noted_at;
     std::int64_t untold = 0;  // refusals since
   };
-  using Sources = std::map<std::pair<std::string, std::string>, Source>;
+  using Sources = std::map<std::pair<std::string, std::string>, Source>;  // by action and source
 
   static std::size_t index(Port port) { return static_cast<std::size_t>(port); }
   bool take_row(Instant now) SHOAL_REQUIRES(mutex_);

@@ -1,7 +1,8 @@
 // Uploaded files and datasets. The rules are in files/file_store.h; here is who may do what:
 // anybody who submits jobs may upload and name datasets, and remove what is their own; the content
-// is read by its owner and by admins. What jobs that have not ended need stays.
+// is read by its owners and by admins. What jobs that have not ended need stays.
 #include "coordinator/service/files/file_store.h"
+#include "coordinator/service/http/access.h"
 #include "coordinator/service/http/answers/answer_json.h"
 #include "coordinator/service/http/answers/file_answers.h"
 #include "coordinator/service/http/problem.h"
@@ -36,6 +37,8 @@ Error no_file(const std::string& sha256) {
           "announce it with POST /api/v1/files, and upload it"};
 }
 
+constexpr identity::Action kManage = identity::Action::kManageData;
+
 Result<StoredFile> find_file(FileStore& files, const Request& request) {
   const std::string& sha256 = request.part("sha256");
   auto file = files.find(sha256);
@@ -51,15 +54,20 @@ Result<DatasetRecord> find_dataset(FileStore& files, const Request& request) {
                "`shoal dataset ls` lists them"};
 }
 
-Status check_own(const Request& request, identity::Action action, const std::string& what,
-                 const std::string& owner) {
+Error not_own(const Request& request, identity::Action action, const std::string& what,
+              const std::string& owner) {
   const Principal& who = request.principal;
-  if (identity::allowed(who.scopes, action, owner == who.name)) return {};
-  return Error{Code::kPermissionDenied,
-               what + " is of " + owner + "; the scope " + identity::to_string(who.scopes) +
-                   " of " + who.name + " allows " + std::string(to_string(action)) +
-                   " for one's own only",
-               "", "ask its owner, or an admin for a token with a wider scope"};
+  return {Code::kPermissionDenied,
+          what + " is of " + owner + "; the scope " + identity::to_string(who.scopes) + " of " +
+              who.name + " allows " + std::string(to_string(action)) + " for one's own only",
+          "", "ask its owner, or an admin for a token with a wider scope"};
+}
+
+// May be removed by the person that its row names, not by further owners.
+Status check_may_remove(const Request& request, const std::string& what, const std::string& owner) {
+  const Principal& who = request.principal;
+  if (identity::allowed(who.scopes, kManage, owner == who.name)) return {};
+  return not_own(request, kManage, what, owner);
 }
 
 // What jobs that have not ended read and run, with the name of one of them.
@@ -122,8 +130,6 @@ Result<Response> paged(const Request& request, const char* list, const Items& it
   return json_response(page_json(std::move(json), next, list));
 }
 
-constexpr identity::Action kManage = identity::Action::kManageData;
-
 }  // namespace
 
 // ---- files
@@ -136,7 +142,7 @@ Result<Response> add_file(Context& context, const Request& request) {
   const std::string sha256 = body->text("sha256");
   const Bytes size(body->integer("size"));
   if (!body->status().ok()) return body->status().error();
-  auto file = (*files)->begin(sha256, size, request.principal.name);
+  auto file = (*files)->begin(sha256, size, object_user(request.principal));
   if (!file.ok()) {
     Error error = file.error();
     if (!error.field.empty() && error.field.front() != '/') error.field = "/" + error.field;
@@ -154,7 +160,8 @@ Result<Response> put_file(Context& context, const Request& request) {
   const auto from = read_integer(request, "from", 0, std::int64_t{1} << 50, 0);
   if (!from.ok()) return from.error();
   const auto file =
-      (*files)->write(request.part("sha256"), Bytes(*from), std::as_bytes(std::span(request.body)));
+      (*files)->write(request.part("sha256"), Bytes(*from), std::as_bytes(std::span(request.body)),
+                      object_user(request.principal));
   if (!file.ok()) return file.error();
   return json_response(file_json(*file));
 }
@@ -185,13 +192,13 @@ Result<Response> get_file_content(Context& context, const Request& request) {
   const auto file = find_file(**files, request);
   if (!file.ok()) return file.error();
   const FileRecord& record = file->record;
-  if (Status s = check_own(request, identity::Action::kDownloadData, "the file " + record.sha256,
-                           record.owner);
-      !s.ok()) {
-    return s.error();
-  }
-  if (!record.complete) {
+  const ObjectUser who = object_user(request.principal);
+  if (!record.complete && may_use(who, ObjectKind::kUpload, {&record.owner, 1})) {
     return Error{Code::kConflict, "the file is still being uploaded", "", "upload the rest of it"};
+  }
+  if (!(*files)->may_read(who, record.sha256)) {
+    return not_own(request, identity::Action::kDownloadData, "the file " + record.sha256,
+                   record.owner);
   }
   const FileEntry entry{FileStore::kContent, record.size, record.sha256};
   auto part = open_file((*files)->folder_of(record.sha256), entry);
@@ -205,7 +212,7 @@ Result<Response> remove_file(Context& context, const Request& request) {
   const auto file = find_file(**files, request);
   if (!file.ok()) return file.error();
   const FileRecord& record = file->record;
-  if (Status s = check_own(request, kManage, "the file " + record.sha256, record.owner); !s.ok()) {
+  if (Status s = check_may_remove(request, "the file " + record.sha256, record.owner); !s.ok()) {
     return s.error();
   }
   const auto uses = uses_of_jobs(context);
@@ -242,7 +249,7 @@ Result<Response> add_dataset(Context& context, const Request& request) {
   if (!body.ok()) return body.error();
   const std::string name = body->text("name"), manifest = body->text("manifest");
   if (!body->status().ok()) return body->status().error();
-  auto dataset = (*files)->add_dataset(name, manifest, request.principal.name);
+  auto dataset = (*files)->add_dataset(name, manifest, object_user(request.principal));
   if (!dataset.ok()) {
     Error error = dataset.error();
     if (error.field == "name" || error.field == "manifest") error.field = "/" + error.field;
@@ -295,7 +302,7 @@ Result<Response> remove_dataset(Context& context, const Request& request) {
   if (!files.ok()) return files.error();
   const auto dataset = find_dataset(**files, request);
   if (!dataset.ok()) return dataset.error();
-  if (Status s = check_own(request, kManage, "dataset " + dataset->name, dataset->owner); !s.ok()) {
+  if (Status s = check_may_remove(request, "dataset " + dataset->name, dataset->owner); !s.ok()) {
     return s.error();
   }
   const auto uses = uses_of_jobs(context);

@@ -21,6 +21,7 @@ class FileRoutes : public testing::ServerFixture {
     files_ = std::move(FileStore::open({.folder = folder_.path() + "/files"}, *store_)).value();
     HttpOptions options;
     options.files = files_.get();
+    options.refusals = &refusals_;
     start(options);
     ada_ = login_of("ada", {Scope::kSubmitter});
     bob_ = login_of("bob", {Scope::kSubmitter});
@@ -61,6 +62,9 @@ class FileRoutes : public testing::ServerFixture {
   TemporaryFolder folder_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<FileStore> files_;
+  std::vector<AuditRecord> refused_;
+  Refusals refusals_{[this](AuditRecord record) { refused_.push_back(std::move(record)); },
+                     [this] { return people().now(); }};
   std::string ada_, bob_;
 };
 
@@ -159,6 +163,73 @@ TEST_F(FileRoutes, WhatAJobTrainsOnStays) {
   EXPECT_THAT(refused.body, HasSubstr("job reader trains on dataset books"));
   EXPECT_EQ(get("/api/v1/datasets/books", ada_).json()["jobs"][0], "reader");
   expect_problem(remove("/api/v1/files/" + manifest, ada_), 409, "conflict");
+}
+
+TEST_F(FileRoutes, AJobMayNotNameTheUploadsOfAnotherPerson) {
+  const std::string code = upload("code of ada", ada_), none = sha256_of("nothing");
+  const std::string manifest = upload_manifest(ada_);
+  ASSERT_EQ(post("/api/v1/datasets", {{"name", "books"}, {"manifest", manifest}}, ada_).status,
+            201);
+  const auto submit = [&](const json& data, const std::string& bundle, const std::string& login) {
+    json job{{"name", "reader"}, {"model", {{"context", 2}}}, {"data", data}};
+    if (!bundle.empty()) {
+      job["trainer"] = {{"kind", "python"}, {"entry", "a.py"}, {"code", "sha256:" + bundle}};
+    }
+    return post("/api/v1/jobs", job, login);
+  };
+  // Without what the request itself says, and what differs in every answer.
+  const auto answer_of = [](const Received& received, const std::string& name) {
+    json body = received.json();
+    body.erase("request_id");
+    std::string text = std::to_string(received.status) + body.dump();
+    for (std::size_t at; (at = text.find(name)) != std::string::npos;) text.erase(at, name.size());
+    return text;
+  };
+  const json host{{"train", "/x.txt"}};
+  const Received forbidden = submit(host, code, bob_), unknown = submit(host, none, bob_);
+  expect_problem(forbidden, 422, "invalid-spec");
+  EXPECT_EQ(answer_of(forbidden, code), answer_of(unknown, none));
+  const Received books = submit({{"dataset", "books"}}, "", bob_);
+  expect_problem(books, 422, "invalid-spec");
+  EXPECT_EQ(answer_of(books, "books"),
+            answer_of(submit({{"dataset", "novel"}}, "", bob_), "novel"));
+  EXPECT_EQ(refusals_.counts(Port::kHttp)[RefusalReason::kForbidden], 2);
+  ASSERT_EQ(refused_.size(), 1u) << "one row in ten minutes";
+  EXPECT_EQ(refused_[0].action, kRefusedObject);
+  EXPECT_EQ(refused_[0].principal, "bob");
+  EXPECT_EQ(refused_[0].after, "code sha256:" + code + " of ada");
+  EXPECT_EQ(submit(host, code, ada_).status, 201);
+}
+
+TEST_F(FileRoutes, AJobUsesCodeThatItsSubmitterSentAlthoughAnotherPersonDidBefore) {
+  const std::string code = upload("an example that everybody has", ada_);
+  EXPECT_EQ(upload("an example that everybody has", bob_), code);
+  EXPECT_EQ(get("/api/v1/files/" + code + "/content", bob_).body, "an example that everybody has");
+  EXPECT_EQ(post("/api/v1/jobs",
+                 {{"name", "mine"},
+                  {"data", {{"train", "/x.txt"}}},
+                  {"trainer", {{"kind", "python"}, {"entry", "a.py"}, {"code", "sha256:" + code}}}},
+                 bob_)
+                .status,
+            201);
+}
+
+TEST_F(FileRoutes, AResumeAuthorizesWhatTheJobNames) {
+  const std::string code = upload("code of ada", ada_);
+  {
+    testing::Tables& tables = cluster_.tables;
+    const MutexLock guard(tables.mutex);
+    JobRecord& job = tables.jobs.begin()->second;
+    job.spec.name = "old";
+    job.owner = "bob";
+    job.spec.trainer = {TrainerKind::kPython, "a.py", "sha256:" + code};
+    job.phase = JobPhase::kPaused;
+  }
+  const auto resume = [&](const std::string& login) {
+    return post("/api/v1/jobs/old/resume", json::object(), login);
+  };
+  expect_problem(resume(bob_), 422, "invalid-spec");
+  EXPECT_EQ(resume(login_of("root", {Scope::kAdmin})).status, 202);
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 // Jobs: create, cancel, list, show, and their replicas. Commands are parsed on a worker, answered
 // by the cluster's core, and shown as the stored record.
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <span>
 
 #include "coordinator/service/files/resolve.h"
+#include "coordinator/service/http/access.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/routes/dry_run.h"
@@ -187,29 +190,33 @@ std::optional<Response> refused_priority(const Request& request, std::int64_t pr
           std::to_string(priority) + "`");
 }
 
-// The code of a job must be stored before the job is accepted, because agents fetch it by its hash.
-bool has_code(Context& context, const JobSpec& spec) {
-  if (spec.trainer.code.empty()) return true;
-  if (context.options.files == nullptr) return false;
-  const auto file = context.options.files->find(spec.trainer.code.substr(kCodePrefix.size()));
-  return file && file->record.complete;
-}
-
-Response code_missing(const Request& request, const JobSpec& spec) {
-  return problem_response(
-      Problem::kInvalidSpec, request, "the job is not accepted",
-      {{"/trainer/code", spec.trainer.code + " was not uploaded"}},
-      "`shoal job submit FILE --code FOLDER` sends the files of a folder with the job");
+// What a job names must be stored before the job is accepted, because agents fetch it by its hash;
+// and one of the users may read it. `what` begins the answer. None: all is well.
+std::optional<Response> refuse_uploads(Context& context, const Request& request,
+                                       const JobSpec& spec, std::span<const ObjectUser> users,
+                                       const char* what) {
+  const FileStore* files = context.options.files;
+  std::vector<FieldError> refused;
+  if (files != nullptr) refused = refused_uploads(spec, *files, users);
+  if (files == nullptr && !spec.trainer.code.empty()) {
+    refused.push_back({"/trainer/code", spec.trainer.code + " was not uploaded"});
+  }
+  if (refused.empty()) return std::nullopt;
+  const bool is_code = refused.front().pointer == "/trainer/code";
+  Response response = problem_response(
+      Problem::kInvalidSpec, request, what, std::move(refused),
+      is_code ? "`shoal job submit FILE --code FOLDER` sends the files of a folder with the job"
+              : "`shoal dataset add` sends a dataset");
+  if (files != nullptr) response.forbidden = forbidden_uploads(spec, *files, users);
+  return response;
 }
 
 using JobCommand = void (Cluster::*)(JobId, std::function<void(Cluster::Answer)>);
 
-// Accepted, the phase follows.
-void command_job(Context& context, const Request& request, JobCommand command, Replier reply) {
-  const auto job = find_job(context, request);
-  if (!job.ok()) return reply(problem_response(job.error(), request));
-  auto done = [on_worker = context.on_worker, request, before = job.value(),
-               reply](Cluster::Answer answer) {
+// Shows the job as it is after a command: accepted, the phase follows.
+std::function<void(Cluster::Answer)> shown_later(Context& context, const Request& request,
+                                                 const JobRecord& before, Replier reply) {
+  return [on_worker = context.on_worker, request, before, reply](Cluster::Answer answer) {
     on_worker([=](Context& worker) {
       if (!answer.result.ok()) return reply(command_refused(request, answer, Problem::kConflict));
       Response response = show_job(worker, request, before.id, 202);
@@ -217,7 +224,12 @@ void command_job(Context& context, const Request& request, JobCommand command, R
       reply(std::move(response));
     });
   };
-  (context.cluster.*command)(job.value().id, std::move(done));
+}
+
+void command_job(Context& context, const Request& request, JobCommand command, Replier reply) {
+  const auto job = find_job(context, request);
+  if (!job.ok()) return reply(problem_response(job.error(), request));
+  (context.cluster.*command)(job->id, shown_later(context, request, *job, std::move(reply)));
 }
 
 Result<std::vector<CheckpointRecord>> set_aside(Context& context, JobId job) {
@@ -242,7 +254,10 @@ Response command_refused(const Request& request, const Cluster::Answer& answer,
   const Problem problem = error.code == Code::kConflict ? on_conflict : problem_of(error.code);
   std::vector<FieldError> fields = answer.fields;
   if (fields.empty() && !error.field.empty()) fields.push_back({error.field, error.message});
-  return problem_response(problem, request, error.message, std::move(fields), error.remedy);
+  Response response =
+      problem_response(problem, request, error.message, std::move(fields), error.remedy);
+  response.forbidden = answer.forbidden;
+  return response;
 }
 
 namespace {
@@ -254,7 +269,7 @@ Status resolve(Context& context, Cluster::NewJob& job) {
   if (files == nullptr) {
     return Error{Code::kUnavailable, "this server keeps no datasets", "", ""};
   }
-  if (Status s = resolve_datasets(job.spec, *files); !s.ok()) {
+  if (Status s = resolve_datasets(job.spec, *files, job.owner); !s.ok()) {
     Error error = s.error();
     std::ranges::replace(error.field, '.', '/');
     if (!error.field.empty()) error.field = "/" + error.field;
@@ -292,15 +307,21 @@ void create_job(Context& context, const Request& request, Replier reply) {
   read.spec.data.train = path_from(folder.value(), read.spec.data.train);
   read.spec.data.tokenizer_file = path_from(folder.value(), read.spec.data.tokenizer_file);
 
-  if (!dry_run.value() && !has_code(context, read.spec)) {
-    return reply(code_missing(request, read.spec));
-  }
   Cluster::NewJob job{.spec = std::move(read.spec),
-                      .owner = request.principal.name,
+                      .owner = object_user(request.principal),
                       .submitted = {{}, std::string(type), request.body}};
   if (Status s = resolve(context, job); !s.ok()) {
-    return reply(problem_response(s.error(), request));
+    Response refused = problem_response(s.error(), request);
+    if (context.options.files != nullptr) {
+      refused.forbidden = forbidden_uploads(job.spec, *context.options.files, {&job.owner, 1});
+    }
+    return reply(std::move(refused));
   }
+  // The code of a dry run is sent with the job itself.
+  auto no_uploads = dry_run.value() ? std::nullopt
+                                    : refuse_uploads(context, request, job.spec, {&job.owner, 1},
+                                                     "the job is not accepted");
+  if (no_uploads) return reply(std::move(*no_uploads));
   Request kept = request;
   kept.body.clear();
   auto done = [on_worker = context.on_worker, kept = std::move(kept), spec = job.spec,
@@ -322,8 +343,17 @@ void pause_job(Context& context, const Request& request, Replier reply) {
   command_job(context, request, &Cluster::pause, std::move(reply));
 }
 
+// What the job names is authorized again (core/object_access.h): for its owner or for the person
+// who resumes it.
 void resume_job(Context& context, const Request& request, Replier reply) {
-  command_job(context, request, &Cluster::resume, std::move(reply));
+  const auto job = find_job(context, request);
+  if (!job.ok()) return reply(problem_response(job.error(), request));
+  const std::array users{ObjectUser{.name = job->owner}, object_user(request.principal)};
+  if (job->phase == JobPhase::kPaused) {
+    auto no = refuse_uploads(context, request, job->spec, users, "the job cannot continue");
+    if (no) return reply(std::move(*no));
+  }
+  context.cluster.resume(job->id, users.back(), shown_later(context, request, *job, reply));
 }
 
 // Answered with the job as it was.
