@@ -26,6 +26,7 @@
 #include "base/thread_environment.h"
 #include "base/wire_text.h"
 #include "identity/private_file.h"
+#include "threads/descriptor_limit.h"
 #include "threads/service_manager.h"
 
 namespace shoal::agent {
@@ -483,6 +484,7 @@ sigset_t block_stop_signals() {
 }
 
 int run(const Flags& flags) {
+  raise_descriptor_limit();  // a relay needs two for each pair; trainers inherit it
   const sigset_t signals = block_stop_signals();
   Children::of_this_process().adopt_orphans();
   ServiceManager manager = ServiceManager::from_environment();

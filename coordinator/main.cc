@@ -5,6 +5,7 @@
 // A write to the store that fails ends the process at once: nothing may be said that is not
 // durable, and the folder is sound at the next start. Exit status: 0 stopped as asked, 1 failed, 2
 // refused flags.
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -31,12 +32,14 @@
 #include "coordinator/service/otlp/exporter.h"
 #include "coordinator/service/otlp/spans.h"
 #include "coordinator/service/people/people.h"
+#include "coordinator/service/port_probe.h"
 #include "coordinator/service/runtime.h"
 #include "coordinator/service/shelves/checkpoint_bucket.h"
 #include "coordinator/service/store_check.h"
 #include "coordinator/service/webhooks/webhook.h"
 #include "coordinator/store/telemetry.h"
 #include "threads/clock.h"
+#include "threads/descriptor_limit.h"
 #include "threads/service_manager.h"
 
 namespace shoal::coordinator {
@@ -45,6 +48,8 @@ namespace {
 constexpr int kExitFailed = 1, kExitRefused = 2;
 // Together with the agents' second below five seconds: what starts this process waits that long.
 constexpr Duration kHttpStopLimit = seconds(1), kStoreStopLimit = seconds(2);
+// Of the HTTP port, unless the process may open few files: agents need descriptors, too.
+constexpr std::int64_t kConnectionsMost = 1'000, kStreamsMost = 200;
 
 sigset_t stop_signals() {
   sigset_t set;
@@ -206,7 +211,8 @@ Result<Shelves> open_shelves(const Config& config, Store& store) {
 
 Result<std::unique_ptr<AgentService>> start_agents(const Config& config, Machines& machines,
                                                    Refusals& refusals, const Shelves& shelves,
-                                                   FileTransfer& files, Runtime& runtime) {
+                                                   FileTransfer& files, Runtime& runtime,
+                                                   std::size_t descriptors_max) {
   return AgentService::start(
       {.bind = config.grpc,
        .door = make_agent_door(machines, refusals),
@@ -215,7 +221,9 @@ Result<std::unique_ptr<AgentService>> start_agents(const Config& config, Machine
        .files = &files,
        .revoked = [&] { return machines.recently_revoked(); },
        .transfer_limit = std::chrono::milliseconds(config.core.transfer_limit.ms()),
-       .bucket = shelves.bucket.get()},
+       .bucket = shelves.bucket.get(),
+       .connections = connection_limits_of(descriptors_max),
+       .on_refused_connection = [&] { refusals.count(Port::kAgents, RefusalReason::kLimits); }},
       runtime, *shelves.files, runtime.checkpoints_at_start());
 }
 
@@ -242,7 +250,9 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                                const Webhook* webhook,
                                                const CheckpointBucket* bucket,
                                                const otlp::Exporter* exporter, Refusals& refusals,
+                                               const PortProbe& probe, std::size_t descriptors_max,
                                                Cluster& cluster) {
+  const auto connections_max = static_cast<std::int64_t>(descriptors_max / 4);
   auto http = HttpServer::start({.bind = config.http,
                                  .clear_allowed = config.insecure_http,
                                  .public_origin = config.public_url,
@@ -250,6 +260,8 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .agents_address = agents,
                                  .token_file = config.token_file(),
                                  .data_roots = config.data_roots,
+                                 .connections_max = std::min(kConnectionsMost, connections_max),
+                                 .streams_max = std::min(kStreamsMost, connections_max),
                                  .checkpoints_max = config.core.checkpoints_max,
                                  .drain_limit = kHttpStopLimit,
                                  .machines = &machines,
@@ -258,6 +270,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .webhook = webhook,
                                  .bucket = bucket,
                                  .exporter = exporter,
+                                 .agents_port = [&probe] { return probe.status(); },
                                  .refusals = &refusals},
                                 cluster);
   if (http) return http;
@@ -291,6 +304,7 @@ Result<RecordKeyFile> open_record_keys(const Config& config, const Machines& mac
 }
 
 Status serve(const Config& config, ServiceManager& manager) {
+  const std::size_t descriptors_max = raise_descriptor_limit();
   auto store = open_store(config.data_dir, config.history);
   if (!store) return store.error();
   auto machines = Machines::open({.folder = config.data_dir,
@@ -328,7 +342,8 @@ Status serve(const Config& config, ServiceManager& manager) {
   FileTransfer file_transfer(*uploads->files, **runtime, (*store)->reader(),
                              std::chrono::milliseconds(config.core.transfer_limit.ms()),
                              uploads->stores);
-  auto agents = start_agents(config, **machines, refusals, *shelves, file_transfer, **runtime);
+  auto agents = start_agents(config, **machines, refusals, *shelves, file_transfer, **runtime,
+                             descriptors_max);
   if (!agents) return agents.error();
   (*machines)->on_revoked([&](AgentId machine) {
     (*agents)->end_sessions_of(machine);
@@ -346,9 +361,13 @@ Status serve(const Config& config, ServiceManager& manager) {
   const auto woken = (*runtime)->on_events([&](std::int64_t) {
     if (*webhook) (*webhook)->wake();
   });
-  auto http =
-      start_http(config, (*agents)->address(), **machines, **people, *uploads->files,
-                 webhook->get(), shelves->bucket.get(), exporter.get(), refusals, **runtime);
+  const PortProbe probe({.address = (*agents)->address(),
+                         .roots_file = (*machines)->files().roots,
+                         .name = kServerName,
+                         .announce = [&](std::uint16_t port) { (*agents)->expect_own(port); }});
+  auto http = start_http(config, (*agents)->address(), **machines, **people, *uploads->files,
+                         webhook->get(), shelves->bucket.get(), exporter.get(), refusals, probe,
+                         descriptors_max, **runtime);
   if (!http) return http.error();
   served = http->get();
   const Digest loaded = (*runtime)->digest();

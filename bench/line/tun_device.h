@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 #include "bench/line/core/packet.h"
-#include "bench/line/descriptor.h"
+#include "threads/descriptor.h"
 
 namespace shoal::bench {
 

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "coordinator/service/agent_acceptor.h"
 #include "coordinator/service/grpc_log.h"
+#include "coordinator/service/port_probe.h"
 #include "coordinator/service/service_test_util.h"
 #include "threads/clock.h"
 
@@ -139,6 +141,32 @@ TEST_F(AgentDoorTest, ARevocationEndsTheSessionAndRefusesTheNext) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
   EXPECT_THAT(status.error_message(), HasSubstr("revoked"));
   EXPECT_EQ(refused(RefusalReason::kRevoked), 1);
+}
+
+TEST_F(AgentDoorTest, TheProbeOfThePortChecksItsCertificateAndIsNotCounted) {
+  PortProbeOptions probe{
+      .address = coordinator_->agents().address(),
+      .roots_file = machines_->files().roots,
+      .name = kServerName,
+      .announce = [this](std::uint16_t port) { coordinator_->agents().expect_own(port); }};
+  const Status good = probe_port(probe);
+  EXPECT_TRUE(good.ok()) << to_string(good.error());
+  EXPECT_EQ(refusals_.counts(Port::kAgents).total(), 0);
+  probe.name = "another-name";
+  EXPECT_THAT(probe_port(probe).error().message, HasSubstr("a certificate that is not valid"));
+  probe.name = kServerName;
+  probe.roots_file = "/none";
+  EXPECT_THAT(probe_port(probe).error().message, HasSubstr("no readable roots"));
+}
+
+TEST_F(AgentDoorTest, TheProbeNamesAPortThatAnswersNothing) {
+  const auto silent = AgentAcceptor::listen("127.0.0.1:0", {}, [] {});
+  ASSERT_TRUE(silent.ok());
+  PortProbeOptions probe{.address = "127.0.0.1:" + std::to_string((*silent)->port()),
+                         .roots_file = machines_->files().roots,
+                         .name = kServerName,
+                         .limit = milliseconds(200)};
+  EXPECT_THAT(probe_port(probe).error().message, HasSubstr("does not answer a TLS handshake"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include "coordinator/service/agent_acceptor.h"
 #include "coordinator/service/agent_session.h"
 #include "coordinator/service/checkpoint_transfer.h"
 #include "coordinator/service/log_query_broker.h"
@@ -21,7 +22,6 @@ constexpr std::chrono::seconds kWatchEvery{1};
 constexpr std::chrono::seconds kStopLimit{1};
 constexpr int kMessageBytesMax = 8 << 20;
 constexpr std::size_t kSessionsPerAgent = 4;
-constexpr int kHandshakeLimitMs = 10'000;  // of a stranger; then its connection is closed
 constexpr int kCallsPerConnection = 64;
 // What an upload of a call may have in flight, enough for 640 Mbit/s at 100 ms. gRPC's own
 // probing answers every heartbeat with a ping, which costs as much again as the heartbeat.
@@ -38,16 +38,17 @@ using RefusedSession = Refused<grpc::ServerBidiReactor<v1::AgentMessage, v1::Coo
 
 class LogServiceImpl final : public v1::LogService::CallbackService {
  public:
-  LogServiceImpl(const AgentDoor& door, LogQueryBroker& broker) : door_(door), broker_(broker) {}
+  using Admit = std::function<Result<Caller>(const grpc::ServerContextBase&)>;
+  LogServiceImpl(Admit admit, LogQueryBroker& broker) : admit_(std::move(admit)), broker_(broker) {}
 
   LogQueryBroker::Reactor* Answer(grpc::CallbackServerContext* context) override {
-    const auto caller = door_.admit(*context);
+    const auto caller = admit_(*context);
     if (!caller) return new Refused<LogQueryBroker::Reactor>(to_status(caller.error()));
     return broker_.open(caller->machine);
   }
 
  private:
-  const AgentDoor& door_;
+  const Admit admit_;
   LogQueryBroker& broker_;
 };
 
@@ -66,9 +67,16 @@ struct AgentService::Impl final
         inputs(i),
         transfer(files, options.bucket, i, options.transfer_limit, checkpoints) {}
 
+  // The first call of a connection shows the acceptor whose it is.
+  Result<Caller> admit(const grpc::ServerContextBase& context) {
+    auto caller = options.door->admit(context);
+    if (caller.ok()) acceptor->admitted(context.peer(), caller->machine);
+    return caller;
+  }
+
   grpc::ServerBidiReactor<v1::AgentMessage, v1::CoordinatorMessage>* Session(
       grpc::CallbackServerContext* context) override {
-    auto caller = options.door->admit(*context);
+    auto caller = admit(*context);
     if (!caller) return new RefusedSession(to_status(caller.error()));
     std::shared_ptr<AgentSession> session, surplus;
     {
@@ -94,21 +102,21 @@ struct AgentService::Impl final
 
   grpc::Status PutCheckpoint(grpc::ServerContext* context,
                              CheckpointTransfer::UploadStream* stream) override {
-    const auto caller = options.door->admit(*context);
+    const auto caller = admit(*context);
     if (!caller) return to_status(caller.error());
     return transfer.put(context, caller->machine, stream);
   }
 
   grpc::Status GetCheckpoint(grpc::ServerContext* context, const v1::GetCheckpointRequest* request,
                              grpc::ServerWriter<v1::CheckpointUpload>* writer) override {
-    const auto caller = options.door->admit(*context);
+    const auto caller = admit(*context);
     if (!caller) return to_status(caller.error());
     return transfer.get(context, caller->machine, request, writer);
   }
 
   grpc::Status GetFile(grpc::ServerContext* context, const v1::GetFileRequest* request,
                        grpc::ServerWriter<v1::FileBytes>* writer) override {
-    const auto caller = options.door->admit(*context);
+    const auto caller = admit(*context);
     if (!caller) return to_status(caller.error());
     if (options.files != nullptr)
       return options.files->get(context, caller->machine, *request, writer);
@@ -119,7 +127,7 @@ struct AgentService::Impl final
   // replica.
   grpc::Status Certify(grpc::ServerContext* context, const v1::CertifyRequest* request,
                        v1::CertifyAnswer* answer) override {
-    const auto caller = options.door->admit(*context);
+    const auto caller = admit(*context);
     if (!caller) return to_status(caller.error());
     const ReplicaId id(request->replica());
     const auto place = inputs.place_of(id);
@@ -140,19 +148,36 @@ struct AgentService::Impl final
 
   Status listen() {
     wire::hold_callback_queue();
+    auto bound =
+        AgentAcceptor::listen(options.bind, options.connections, options.on_refused_connection);
+    if (!bound) return bound.error();
+    acceptor = std::move(bound).value();
     grpc::ServerBuilder builder;
-    int port = 0;
-    builder.AddListeningPort(options.bind, options.door->credentials(), &port);
+    auto handover = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+        options.door->credentials());
     builder.RegisterService(this);
     builder.RegisterService(&log_service);
+    set_limits(builder);
+    server = builder.BuildAndStart();
+    if (!server) {
+      return Error{Code::kUnavailable, "gRPC does not serve on " + options.bind, "--grpc",
+                   "the log says why"};
+    }
+    acceptor->start(std::move(handover));
+    address = with_port(options.bind, acceptor->port());
+    watcher = std::thread([this] { watch(); });
+    return {};
+  }
+
+  void set_limits(grpc::ServerBuilder& builder) const {
     builder.SetMaxReceiveMessageSize(kMessageBytesMax);
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
-    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeLimitMs);
+    builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                               static_cast<int>(options.connections.finish.ms()));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnection);
-    // Without this a second coordinator would silently share the port.
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -160,18 +185,6 @@ struct AgentService::Impl final
     builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kWindowBytes);
-    server = builder.BuildAndStart();
-    if (!server || port == 0) {
-      return Error{
-          .code = Code::kConflict,
-          .message = "cannot listen on " + options.bind +
-                     ": the port is in use or the address is not of this host",
-          .field = "--grpc",
-          .remedy = "stop the other program or choose another address (port 0 picks a free one)"};
-    }
-    address = with_port(options.bind, port);
-    watcher = std::thread([this] { watch(); });
-    return {};
   }
 
   // An agent has one session, but the end of earlier ones may not have been noticed yet. Null:
@@ -237,6 +250,7 @@ struct AgentService::Impl final
     }
     wake_watcher.notify_all();
     if (watcher.joinable()) watcher.join();
+    if (acceptor) acceptor->stop();
     transfer.stop();
     logs.stop();
     for (const auto& session : all_sessions()) {
@@ -252,8 +266,9 @@ struct AgentService::Impl final
   InputPort& inputs;
   CheckpointTransfer transfer;
   LogQueryBroker logs{options.log_limit};
-  LogServiceImpl log_service{*options.door, logs};
+  LogServiceImpl log_service{[this](const grpc::ServerContextBase& c) { return admit(c); }, logs};
   std::string address;
+  std::unique_ptr<AgentAcceptor> acceptor;  // outlives the server, whose calls it is shown
   std::unique_ptr<grpc::Server> server;
 
   Mutex mutex;
@@ -276,6 +291,7 @@ AgentService::AgentService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 AgentService::~AgentService() { stop(); }
 
 std::string AgentService::address() const { return impl_->address; }
+void AgentService::expect_own(std::uint16_t port) { impl_->acceptor->expect_own(port); }
 void AgentService::stop() { impl_->stop(); }
 
 void AgentService::end_sessions_of(AgentId machine) {

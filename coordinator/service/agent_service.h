@@ -1,10 +1,11 @@
 // The gRPC side of the coordinator: the streams of agents, the transfer of checkpoint files and
-// questions about logs (log_query_broker.h), on one port, behind certificates (agent_door.h). It
-// decides nothing: messages go to the runtime as inputs, and the runtime sends its answers through
-// AgentPort.
+// questions about logs (log_query_broker.h), on one port, behind limits (agent_acceptor.h) and
+// certificates (agent_door.h). It decides nothing: messages go to the runtime as inputs, and the
+// runtime sends its answers through AgentPort.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/checkpoint_files.h"
+#include "coordinator/service/connection_limits.h"
 #include "coordinator/service/file_transfer.h"
 #include "coordinator/service/machines/machines.h"
 #include "coordinator/service/shelves/checkpoint_bucket.h"
@@ -36,6 +38,9 @@ struct AgentServiceOptions {
   std::chrono::milliseconds transfer_limit{60'000};  // files in which nothing moves
   std::size_t sessions_max = 20'000;
   CheckpointBucket* bucket = nullptr;  // where new checkpoints go; null: into `files`
+  ConnectionLimitOptions connections = {};
+  // A connection was evicted, late or over the limits. Any thread; must not block.
+  std::function<void()> on_refused_connection = [] {};
 };
 
 class AgentService final : public AgentPort {
@@ -50,8 +55,9 @@ class AgentService final : public AgentPort {
   // Ends the sessions of a machine that is revoked.
   void end_sessions_of(AgentId machine);
 
-  std::string address() const;  // with the port that was really bound
-  void stop();                  // ends all streams with UNAVAILABLE; a second call does nothing
+  std::string address() const;          // with the port that was really bound
+  void expect_own(std::uint16_t port);  // AgentAcceptor::expect_own()
+  void stop();  // ends all streams with UNAVAILABLE; a second call does nothing
 
   void send(ConnectionId connection, const ToAgent& message) override;
   void disconnect(ConnectionId connection) override;

@@ -2,28 +2,7 @@
 
 #include <algorithm>
 
-#include "coordinator/service/http/asio.h"
-
 namespace shoal::coordinator::rest {
-namespace {
-
-constexpr const char* kThisHost = "this host";
-
-}  // namespace
-
-std::string client_of(const std::string& ip_address, bool is_this_host) {
-  if (is_this_host) return kThisHost;
-  boost::system::error_code error;
-  const auto address = http_io::net::ip::make_address(ip_address, error);
-  if (error || address.is_v4()) return ip_address;
-  const auto v6 = address.to_v6();
-  if (v6.is_v4_mapped()) {
-    return http_io::net::ip::make_address_v4(http_io::net::ip::v4_mapped, v6).to_string();
-  }
-  auto bytes = v6.to_bytes();  // one host may use any address of its /64
-  std::fill(bytes.begin() + 8, bytes.end(), std::uint8_t{0});
-  return http_io::net::ip::make_address_v6(bytes).to_string() + "/64";
-}
 
 bool is_probe(std::string_view path) {
   return path == "/livez" || path == "/readyz" || path == "/healthz";

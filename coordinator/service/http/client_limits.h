@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "coordinator/service/people/client_name.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator::rest {
@@ -41,8 +42,7 @@ struct ClientLimitOptions {
   ClientShare this_host{190, 150, 1'000, 5'000, mebibytes(32)};
 };
 
-// The client that an address stands for.
-std::string client_of(const std::string& ip_address, bool is_this_host);
+using coordinator::client_of;
 
 bool is_probe(std::string_view path);
 

@@ -503,6 +503,9 @@ Result<std::vector<MetricFamily>> Metrics::collect(Cluster& cluster, Reader& rea
   }
   add_events(out, counts);
   add_checkpoints(out, counts, outside.checkpoint_budget);
+  out.gauge("shoal_agents_port_accepts",
+            "Whether the last handshake of the coordinator with its port for agents succeeded.", {},
+            outside.agents_port_accepts ? 1 : 0);
   add_outside(out, outside);
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
@@ -525,7 +528,8 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refu
 }
 
 Metrics::Outside outside_of(const HttpOptions& options) {
-  return {options.webhook, options.bucket, options.exporter, options.checkpoints_max};
+  return {options.webhook, options.bucket, options.exporter, options.checkpoints_max,
+          options.agents_port().ok()};
 }
 
 }  // namespace shoal::coordinator::rest

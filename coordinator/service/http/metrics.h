@@ -50,6 +50,7 @@ class Metrics {
     const CheckpointBucket* bucket = nullptr;
     const otlp::Exporter* exporter = nullptr;
     Bytes checkpoint_budget = {};  // of all jobs; 0: none
+    bool agents_port_accepts = true;
   };
   Result<std::vector<prometheus::MetricFamily>> collect(Cluster& cluster, Reader& reader,
                                                         const Refusals& refusals,

@@ -61,6 +61,7 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
         "shoal_checkpoint_bytes{state=\"stored\"} 123\n",
         "shoal_checkpoint_bytes{state=\"pending\"} 0\n",
         "shoal_checkpoint_budget_bytes 0\n",
+        "shoal_agents_port_accepts 1\n",
         "shoal_incidents_total{kind=\"momentum_lost\"} 0\n",
         "shoal_agents_quarantined 0\n",
         "shoal_agent_devices_failing{agent=\"agt_1\"} 0\n",

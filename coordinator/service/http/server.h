@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -76,6 +77,10 @@ struct HttpOptions {
 
   // What sends telemetry to a collector, for the metrics. Must outlive the server; null: nothing.
   const otlp::Exporter* exporter = nullptr;
+
+  // Whether the agents' port accepts agents (port_probe.h), for /readyz and the metrics. Any
+  // thread; must not wait.
+  std::function<Status()> agents_port = [] { return Status(); };
 
   // Counts the refusals of this port and others. Must outlive the server; null: one of its own.
   Refusals* refusals = nullptr;

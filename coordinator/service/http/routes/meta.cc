@@ -64,7 +64,10 @@ Result<Response> livez(Context&, const Request&) {
 Result<Response> readyz(Context& context, const Request& request) {
   const auto verbose = read_flag(request, "verbose");
   if (!verbose.ok()) return verbose.error();
-  const Readiness readiness = context.cluster.readiness();
+  Readiness readiness = context.cluster.readiness();
+  if (const Status accepts = context.options.agents_port(); !accepts.ok()) {
+    readiness.problems.emplace_back("agents_port", accepts.error().message);
+  }
   std::string text = readiness.problems.empty() ? "ok\n" : "not ready\n";
   if (verbose.value())
     for (const auto& [check, sentence] : readiness.problems) text += check + ": " + sentence + "\n";

@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-namespace shoal::bench {
+namespace shoal {
 
 class Descriptor {
  public:
@@ -21,10 +21,11 @@ class Descriptor {
   }
 
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }  // the caller closes it
   explicit operator bool() const { return fd_ >= 0; }
 
  private:
   int fd_ = -1;
 };
 
-}  // namespace shoal::bench
+}  // namespace shoal
