@@ -2,7 +2,7 @@
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <openssl/params.h>
 
 #include "base/check.h"
 
@@ -50,12 +50,33 @@ std::string sha256_of(std::string_view text) {
   return hash.finish();
 }
 
-std::string hmac_sha256_of(std::string_view key, std::string_view text) {
+struct HmacSha256::Context {
+  EVP_MAC* method = EVP_MAC_fetch(nullptr, "HMAC", nullptr);
+  EVP_MAC_CTX* handle = EVP_MAC_CTX_new(method);
+  ~Context() {
+    EVP_MAC_CTX_free(handle);
+    EVP_MAC_free(method);
+  }
+};
+
+HmacSha256::HmacSha256(std::string_view key) : context_(std::make_unique<Context>()) {
+  char digest[] = "SHA256";
+  const OSSL_PARAM parameters[] = {OSSL_PARAM_construct_utf8_string("digest", digest, 0),
+                                   OSSL_PARAM_construct_end()};
+  SHOAL_CHECK(EVP_MAC_init(context_->handle, reinterpret_cast<const unsigned char*>(key.data()),
+                           key.size(), parameters) == 1);
+}
+HmacSha256::~HmacSha256() = default;
+
+std::string HmacSha256::of(std::string_view text) {
   unsigned char bytes[EVP_MAX_MD_SIZE];
-  unsigned int size = 0;
-  SHOAL_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                   reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes,
-                   &size) != nullptr);
+  std::size_t size = 0;
+  const bool done =
+      EVP_MAC_init(context_->handle, nullptr, 0, nullptr) == 1 &&
+      EVP_MAC_update(context_->handle, reinterpret_cast<const unsigned char*>(text.data()),
+                     text.size()) == 1 &&
+      EVP_MAC_final(context_->handle, bytes, &size, sizeof bytes) == 1;
+  SHOAL_CHECK(done);
   return hex_of({bytes, size});
 }
 

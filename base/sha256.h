@@ -27,8 +27,21 @@ class Sha256 {
 
 std::string sha256_of(std::string_view text);
 
-// HMAC-SHA-256 (RFC 2104) of the text, as 64 lower-case hex characters.
-std::string hmac_sha256_of(std::string_view key, std::string_view text);
+// HMAC-SHA-256 (RFC 2104) of texts, one after another, as 64 lower-case hex characters. The key is
+// set up once. Not thread-safe.
+class HmacSha256 {
+ public:
+  explicit HmacSha256(std::string_view key);  // not empty
+  ~HmacSha256();
+  HmacSha256(const HmacSha256&) = delete;
+
+  std::string of(std::string_view text);
+
+ private:
+  struct Context;
+  std::unique_ptr<Context> context_;
+};
+
 // Takes the same time wherever the two differ.
 bool same_code(std::string_view a, std::string_view b);
 

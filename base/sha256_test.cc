@@ -11,9 +11,13 @@ TEST(Sha256, IsThatOfFips180) {
 }
 
 TEST(HmacSha256, IsThatOfRfc4231) {
-  EXPECT_EQ(hmac_sha256_of(std::string(20, '\x0b'), "Hi There"),
-            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-  EXPECT_EQ(hmac_sha256_of("Jefe", "what do ya want for nothing?"),
+  HmacSha256 first(std::string(20, '\x0b'));
+  const std::string code = "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7";
+  EXPECT_EQ(first.of("Hi There"), code);
+  EXPECT_NE(first.of("another text"), code);
+  EXPECT_EQ(first.of("Hi There"), code) << "the key is still set up";
+  HmacSha256 second("Jefe");
+  EXPECT_EQ(second.of("what do ya want for nothing?"),
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
 }
 

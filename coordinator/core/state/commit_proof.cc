@@ -1,6 +1,8 @@
 #include "coordinator/core/state/commit_proof.h"
 
 #include <bit>
+#include <charconv>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -16,8 +18,15 @@ namespace {
 template <typename T>
 void write(std::string& out, const T& value);
 
+template <typename Number>
+void write_number(std::string& out, Number value) {
+  char digits[24];
+  out.append(digits, std::to_chars(std::begin(digits), std::end(digits), value).ptr);
+}
+
 void write_text(std::string& out, std::string_view text) {
-  out.append(std::to_string(text.size())).append(":").append(text);
+  write_number(out, text.size());
+  out.append(":").append(text);
 }
 
 template <typename T>
@@ -40,7 +49,7 @@ void write_field(std::string& out, const FieldInfo& field, const T& member) {
 // All fields that are not at their defaults.
 template <typename T, auto... kMembers>
 void write_fields(std::string& out, const FieldList<kMembers...>& list, const T& value) {
-  const T usual{};
+  static const T usual{};
   const FieldInfo* field = list.info;
   ((value.*kMembers == usual.*kMembers ? void() : write_field(out, *field, value.*kMembers),
     ++field),
@@ -58,13 +67,13 @@ void write(std::string& out, const T& value) {
     write_fields(out, kFields<T>, value);
     out += '}';
   } else if constexpr (requires { value.n; }) {  // ids, units
-    out += std::to_string(value.n);
+    write_number(out, value.n);
   } else if constexpr (requires { value.ns; }) {  // times
-    out += std::to_string(value.ns);
+    write_number(out, value.ns);
   } else if constexpr (std::is_same_v<T, double>) {
-    out += std::to_string(std::bit_cast<std::uint64_t>(value));
+    write_number(out, std::bit_cast<std::uint64_t>(value));
   } else if constexpr (std::is_integral_v<T>) {
-    out += std::to_string(static_cast<std::int64_t>(value));
+    write_number(out, static_cast<std::int64_t>(value));
   } else if constexpr (std::is_convertible_v<const T&, std::string_view>) {
     write_text(out, value);
   } else if constexpr (requires { value.has_value(); }) {
@@ -103,9 +112,9 @@ std::string record_sha256(CommitRecord record) {
   return sha256_of(signed_text(record));
 }
 
-std::string code_of(const RecordKey& key, CommitProof proof, const std::string& record_sha256) {
-  proof.mac.clear();
-  return hmac_sha256_of(key.secret, "shoal commit 1\n" + record_sha256 + signed_text(proof));
+// `proof` has no code yet.
+std::string code_of(HmacSha256& key, const CommitProof& proof, const std::string& record_sha256) {
+  return key.of("shoal commit 1\n" + record_sha256 + signed_text(proof));
 }
 
 // The digests that the replica's record proves: none before they are known. In groups each replica
@@ -140,6 +149,7 @@ bool is_signed_state(const CommitProof& proof, const HeldReplica& held) {
 SignedRecords::SignedRecords(const State& state, const JobRecord& job, CommitRecord record)
     : state_(state), job_(job), record_(std::move(record)) {
   if (state.record_keys.empty()) return;
+  key_ = std::make_unique<HmacSha256>(state.record_keys.back().secret);
   record_sha256_ = record_sha256(record_);
   spec_sha256_ = spec_sha256(job.spec, cut_of(job));
 }
@@ -159,7 +169,7 @@ CommitRecord SignedRecords::of(ReplicaId id) const {
   proof.value_count = stage_of(job_, replica.stage).value_count;
   name_state(proof, state_, job_, replica);
   proof.key_id = key.id;
-  proof.mac = code_of(key, proof, record_sha256_);
+  proof.mac = code_of(*key_, proof, record_sha256_);
   return record;
 }
 
@@ -168,7 +178,10 @@ CommitRecord signed_record(const State& state, const JobRecord& job, ReplicaId r
 }
 
 std::string code_of(const RecordKey& key, const CommitRecord& record) {
-  return code_of(key, record.proof, record_sha256(record));
+  HmacSha256 hmac(key.secret);
+  CommitProof proof = record.proof;
+  proof.mac.clear();
+  return code_of(hmac, proof, record_sha256(record));
 }
 
 ProofVerdict check_proof(const RecordKeys& keys, AgentId agent, const HeldReplica& held) {

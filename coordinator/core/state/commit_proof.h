@@ -10,8 +10,10 @@
 // what an older one has signed.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "base/sha256.h"
 #include "coordinator/core/state/state.h"
 
 namespace shoal::coordinator {
@@ -28,6 +30,7 @@ class SignedRecords {
   const State& state_;
   const JobRecord& job_;
   CommitRecord record_;
+  std::unique_ptr<HmacSha256> key_;  // null: there is none
   std::string record_sha256_, spec_sha256_;
 };
 
