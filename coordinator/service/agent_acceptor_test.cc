@@ -6,11 +6,11 @@
 #include <gmock/gmock.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "base/host_port.h"
 #include "coordinator/service/service_test_util.h"
-#include "threads/clock.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -48,6 +48,17 @@ class AgentAcceptorTest : public ::testing::Test {
     coordinator_ = std::make_unique<TestCoordinator>(folder_.path(), Options(), std::move(service));
   }
   std::string address() { return coordinator_->agents().address(); }
+  // With a connection of its own: channels of the same arguments share one.
+  std::unique_ptr<TestAgent> agent(const std::string& name, int number) {
+    grpc::ChannelArguments own;
+    own.SetInt("test.connection", number);
+    auto made = std::make_unique<TestAgent>(
+        grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), own));
+    Hello hello = TestAgent::hello(name);
+    hello.uid = std::string(30, 'b') + std::to_string(10 + number);
+    EXPECT_TRUE(made->say(hello));
+    return made;
+  }
 
   TemporaryFolder folder_;
   std::atomic<int> refused_{0};
@@ -62,17 +73,15 @@ TEST_F(AgentAcceptorTest, PeersOfCallsHaveOneSpelling) {
 
 TEST_F(AgentAcceptorTest, StrangersDisplaceStrangersAndAnAgentStays) {
   start({.all = 100, .unfinished = 8, .per_client = 6, .per_member = 4, .finish = seconds(600)});
-  TestAgent agent(coordinator_->channel());
-  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
-  ASSERT_TRUE(agent.hear_a<Welcome>());
+  const auto first = agent("one", 1);
+  ASSERT_TRUE(first->hear_a<Welcome>());
   std::vector<std::unique_ptr<Stranger>> strangers;
   for (int i = 0; i < 40; ++i) strangers.push_back(std::make_unique<Stranger>(address()));
   for (std::size_t i = 0; i < 34; ++i) EXPECT_TRUE(strangers[i]->is_closed_within(10'000)) << i;
   for (std::size_t i = 34; i < 40; ++i) EXPECT_FALSE(strangers[i]->is_closed_within(0)) << i;
   EXPECT_EQ(refused_, 34);
-  TestAgent joins(coordinator_->channel());
-  ASSERT_TRUE(joins.say(TestAgent::hello("two")));
-  EXPECT_TRUE(joins.hear_a<Welcome>()) << "an agent finds a place";
+  const auto second = agent("two", 2);
+  EXPECT_TRUE(second->hear_a<Welcome>()) << "an agent finds a place";
   EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 2) << "the first one has kept its own";
 }
 
@@ -89,14 +98,7 @@ TEST_F(AgentAcceptorTest, AgentsOfOneAddressAreNotCountedByIt) {
   start({.all = 100, .unfinished = 8, .per_client = 6, .per_member = 4, .finish = seconds(600)});
   std::vector<std::unique_ptr<TestAgent>> agents;
   for (int i = 0; i < 30; ++i) {
-    // Without arguments of their own, channels to one address share a connection.
-    grpc::ChannelArguments own;
-    own.SetInt("test.connection", i);
-    agents.push_back(std::make_unique<TestAgent>(
-        grpc::CreateCustomChannel(address(), grpc::InsecureChannelCredentials(), own)));
-    Hello hello = TestAgent::hello("agent-" + std::to_string(i));
-    hello.uid = std::string(30, 'b') + std::to_string(10 + i);
-    ASSERT_TRUE(agents.back()->say(hello));
+    agents.push_back(agent("agent-" + std::to_string(i), i));
     ASSERT_TRUE(agents.back()->hear_a<Welcome>()) << i;
   }
   EXPECT_EQ(refused_, 0);
@@ -108,24 +110,22 @@ TEST_F(AgentAcceptorTest, WithoutDescriptorsConnectionsAreRefusedAndLaterAccepte
          .per_client = 400,
          .per_member = 4,
          .finish = seconds(600)});
-  TestAgent agent(coordinator_->channel());
-  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
-  ASSERT_TRUE(agent.hear_a<Welcome>());
-  auto waiting = std::make_unique<Stranger>(address());  // its own descriptor is taken before
+  const auto first = agent("one", 1);
+  ASSERT_TRUE(first->hear_a<Welcome>());
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit few{256, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   std::vector<Descriptor> taken;
-  while (true) {
-    Descriptor one(::dup(0));
-    if (!one) break;
-    taken.push_back(std::move(one));
-  }
-  taken.resize(taken.size() - 1);  // that of a client
+  for (Descriptor one(::dup(0)); one; one = Descriptor(::dup(0))) taken.push_back(std::move(one));
+  taken.pop_back();  // for the client's end
   const Stranger refused(address());
   EXPECT_TRUE(refused.is_closed_within(10'000));
   EXPECT_GE(refused_, 1);
   taken.clear();
-  TestAgent joins(coordinator_->channel());
-  ASSERT_TRUE(joins.say(TestAgent::hello("two")));
-  EXPECT_TRUE(joins.hear_a<Welcome>());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto second = agent("two", 2);
+  EXPECT_TRUE(second->hear_a<Welcome>());
 }
 
 TEST_F(AgentAcceptorTest, APortThatIsTakenIsRefusedByName) {
