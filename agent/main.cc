@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +20,7 @@
 #include "agent/host/confinement.h"
 #include "agent/host/device_probe.h"
 #include "agent/host/network.h"
+#include "agent/host/program_bounds.h"
 #include "agent/host/program_user.h"
 #include "agent/host/runtime.h"
 #include "base/link_options.h"
@@ -37,6 +39,7 @@ constexpr double kSpeedMin = 0.01;
 constexpr double kLimitMin = 0.1, kLimitMax = 86'400;  // seconds
 constexpr int kOrphanLimitMax = 86'400;
 constexpr std::size_t kOwnerMax = 256;  // bytes of a name
+constexpr double kGib = 1 << 30, kGibMin = 0.01;
 constexpr double kRelayMbitMax = 1e6;
 constexpr const char* kRelayDefault = "0.0.0.0:7200";  // with --role relay
 constexpr int kRelayPairsMin = 8, kRelayPairsMax = 65'536, kRelayShare = 8;
@@ -55,7 +58,9 @@ struct Flags {
   bool private_urls = false;
   std::string trainer_root, python = "python3";
   std::vector<std::string> code_from;
-  std::string program_user;
+  std::string program_user, program_cgroup;
+  std::optional<double> program_memory_gib, program_disk_gib;
+  std::int64_t program_processes = ProgramBounds().processes;
   std::string emulated_link;
   std::string relay, relay_advertise;
   double relay_mbit = 0;
@@ -140,6 +145,26 @@ void declare_programs(CLI::App& app, Flags& flags) {
                  "user that runs uploaded code, if this agent runs as root (default: the "
                  "agent's own)")
       ->envname("SHOAL_PROGRAM_USER");
+  const auto gib = [](const std::string& text) { return number_problem(text, kGibMin, 1e6); };
+  app.add_option(kMemoryFlag, flags.program_memory_gib,
+                 "memory that each program of a job may take; one that takes more is killed "
+                 "(default: its share of nine tenths of this host's)")
+      ->envname("SHOAL_PROGRAM_MEMORY_GIB")
+      ->check(gib);
+  app.add_option(kProcessesFlag, flags.program_processes,
+                 "processes and threads that each program may have")
+      ->envname("SHOAL_PROGRAM_PROCESSES")
+      ->check(CLI::Range(std::int64_t{16}, std::int64_t{1} << 22))
+      ->capture_default_str();
+  app.add_option(kDiskFlag, flags.program_disk_gib,
+                 "disk that the files of each program may take, checkpoints on their way included "
+                 "(default: its share of nine tenths of the file system of --data-dir)")
+      ->envname("SHOAL_PROGRAM_DISK_GIB")
+      ->check(gib);
+  app.add_option(kCgroupFlag, flags.program_cgroup,
+                 "cgroup (version 2) of this agent's own in which each program gets one, which "
+                 "bounds its memory and processes (default: the agent looks every two seconds)")
+      ->envname("SHOAL_PROGRAM_CGROUP");
   app.add_option("--python", flags.python, "interpreter that runs both, found in PATH")
       ->envname("SHOAL_PYTHON")
       ->capture_default_str();
@@ -348,6 +373,24 @@ Result<std::optional<ProgramUser>> program_user(const Flags& flags) {
   return std::optional(std::move(user).value());
 }
 
+ProgramBounds program_bounds(const Flags& flags, std::size_t devices) {
+  ProgramBounds bounds = usual_bounds(flags.data_dir, devices);
+  const auto bytes = [](double gib) { return Bytes(static_cast<std::int64_t>(gib * kGib)); };
+  if (flags.program_memory_gib) bounds.memory = bytes(*flags.program_memory_gib);
+  if (flags.program_disk_gib) bounds.disk = bytes(*flags.program_disk_gib);
+  bounds.processes = flags.program_processes;
+  return bounds;
+}
+
+AllowedPrograms allowed_programs(const Flags& flags) {
+  AllowedPrograms allowed{!flags.trainer_root.empty(), flags.code_from, ProgramLimits::kNone};
+  if (allowed.beneath_root || !allowed.code_from.empty()) {
+    allowed.limits =
+        flags.program_cgroup.empty() ? ProgramLimits::kWatched : ProgramLimits::kCgroup;
+  }
+  return allowed;
+}
+
 std::string program_of(const Flags& flags) {
   if (!flags.trainer.empty()) return flags.trainer;
   return beside_this_binary(flags.role == "reducer" ? "shoal-reducer" : "shoal-trainer");
@@ -435,7 +478,6 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
-  constexpr double kGib = 1 << 30;
   options.data_reach = {.clear_allowed = flags.private_urls, .private_allowed = flags.private_urls};
   options.data_cache = Bytes(static_cast<std::int64_t>(flags.data_cache_gib * kGib));
   options.trainer = program_of(flags);
@@ -444,12 +486,14 @@ Result<HostOptions> host_options(const Flags& flags) {
   auto user = program_user(flags);
   if (!user.ok()) return user.error();
   options.program_user = std::move(user).value();
-  options.core.programs = {!flags.trainer_root.empty(), flags.code_from};
+  options.program_cgroup = flags.program_cgroup;
+  options.core.programs = allowed_programs(flags);
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
   if (flags.replica_group) {
     options.replica_group = static_cast<int>(options.core.devices.size());
     options.core.devices.resize(1);  // the leader's stands for all
   }
+  options.program_bounds = program_bounds(flags, options.core.devices.size());
   options.core.load_limit = seconds_f(flags.load_limit_s);
   options.core.transfer_limit = seconds_f(flags.transfer_limit_s);
   options.core.release_limit = seconds_f(flags.release_limit_s);

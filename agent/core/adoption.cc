@@ -1,5 +1,7 @@
 // Takes over the work of trainers that an earlier start of the daemon left, and of trainers that
 // lost their stream and attach again.
+#include <algorithm>
+
 #include "agent/core/state.h"
 
 namespace shoal::agent {
@@ -25,6 +27,8 @@ void Agent::State::await(const LeftTrainer& left) {
   trainer.generation = left.trainer.generation;
   trainer.started_at = now;
   trainer.left = true;
+  trainer.identity = left.identity.value_or(TrainerIdentity());
+  trainer.identified = left.identity.has_value();
   trainer.due = now + options.gather_limit;
 }
 
@@ -43,17 +47,84 @@ void Agent::State::open_gathered_link() {
   if (first && running() && !is_gathering()) open_link();
 }
 
-// Before the first Hello the trainer is the only one to know what it works on. If it said Loaded
-// before, it repeats that next.
+// ---- which replica a process is
+
+void Agent::State::identify(std::int32_t slot, TrainerIdentity identity) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (trainer.identified && trainer.identity == identity) return;
+  trainer.identity = std::move(identity);
+  trainer.identified = true;
+  emit(IdentifyTrainer{trainer_id(slot), trainer.identity});
+}
+
+// None: what the trainer says of itself is what this agent gave it.
+std::optional<std::string> Agent::State::contradiction(std::int32_t slot,
+                                                       const Assign& held) const {
+  const TrainerIdentity& given = trainers[static_cast<std::size_t>(slot)].identity;
+  const TrainerIdentity said = identity_of(held);
+  if (said.replica != given.replica) {
+    return "says that it is " + to_string(said.replica) + ", and this agent gave it " +
+           (given.replica ? to_string(given.replica) : std::string("no replica"));
+  }
+  if (said == given) return std::nullopt;
+  return "names another job, stage or program than this agent gave it with " +
+         to_string(given.replica);
+}
+
+// A trainer never changes what this agent knows of it.
+void Agent::State::pretends(std::int32_t slot, std::string what) {
+  ++port_refusals[RefusalReason::kOtherMember];
+  kill_trainer(slot, "it " + std::move(what));
+}
+
+// The roster of an earlier version does not tell what its trainers are. One is believed if no other
+// trainer here says the same; it gets certificates once the coordinator's Welcome has kept its
+// replica for this agent. Of two that say the same neither is believed.
+void Agent::State::adopt_unidentified(std::int32_t slot, const Assign& held) {
+  for (std::size_t other = 0; other < trainers.size(); ++other) {
+    const bool same = trainers[other].identity.replica == held.replica &&
+                      trainers[other].state != TrainerState::kDown &&
+                      other != static_cast<std::size_t>(slot);
+    if (!same) continue;
+    if (!trainers[other].identified) {
+      pretends(static_cast<std::int32_t>(other),
+               "says that it is " + to_string(held.replica) + ", as another trainer does");
+    }
+    return pretends(slot, "says that it is " + to_string(held.replica) + ", which another is");
+  }
+  trainers[static_cast<std::size_t>(slot)].identity = identity_of(held);
+}
+
+// What an earlier version's trainer said of itself, once the coordinator has answered.
+void Agent::State::confirm_identities(const std::vector<ReplicaId>& kept) {
+  for (std::size_t slot = 0; slot < trainers.size(); ++slot) {
+    const Trainer& trainer = trainers[slot];
+    if (trainer.identified || trainer.left || trainer.state != TrainerState::kReady) continue;
+    const bool confirmed = std::ranges::find(kept, trainer.identity.replica) != kept.end();
+    if (confirmed) {
+      identify(static_cast<std::int32_t>(slot), trainer.identity);
+    } else {
+      kill_trainer(static_cast<std::int32_t>(slot),
+                   "the coordinator does not know it as " + to_string(trainer.identity.replica));
+    }
+  }
+}
+
+// The trainer knows best how far its replica is; which replica it is, this agent knows. If it said
+// Loaded before, it repeats that next.
 void Agent::State::adopt(std::int32_t slot, const Assign& held) {
-  if (held.device != trainers[static_cast<std::size_t>(slot)].device.index) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (held.device != trainer.device.index) {
     return kill_trainer(slot, "it works on another device than its own");
   }
+  if (!trainer.identified) adopt_unidentified(slot, held);
+  if (trainer.state == TrainerState::kStopping) return;  // it is not believed
+  if (const auto what = contradiction(slot, held)) return pretends(slot, *what);
   if (replicas.contains(held.replica)) return;
   if (link_id.n != 0) {
+    if (!trainer.identified) return kill_trainer(slot, "it came after the coordinator was asked");
     return emit(SendTrainer{trainer_id(slot), Release{held.replica, ReleaseReason::kReplaced}});
   }
-  trainers[static_cast<std::size_t>(slot)].runs = runs_of(held);
   Replica& replica = take_on(held, slot);
   move(replica.state, ReplicaEvent::kLoad);
   replica.due = now + options.load_limit;

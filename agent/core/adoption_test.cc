@@ -11,8 +11,16 @@ using testing::SizeIs;
 
 class AdoptionTest : public AgentFixture {
  protected:
-  static LeftTrainer left(std::int32_t slot, std::int32_t device, std::uint64_t generation = 4) {
-    return {{slot, generation}, device};
+  // The roster names the replica, if there is one.
+  static LeftTrainer left(std::int32_t slot, std::int32_t device, std::uint64_t replica = 0) {
+    const JobId job(replica == 0 ? 0 : 1);
+    return {{slot, 4}, device, TrainerIdentity{{}, ReplicaId(replica), job, 0}};
+  }
+  static LeftTrainer left_by_an_earlier_version(std::int32_t slot) { return {{slot, 4}, slot, {}}; }
+  static Assign assign_program(std::uint64_t replica) {
+    Assign message = assign(replica);
+    message.spec.trainer = {TrainerKind::kPython, "train.py", "sha256:" + std::string(64, 'c')};
+    return message;
   }
   void boot_with(std::vector<LeftTrainer> trainers) {
     step(Booted{std::move(trainers)});
@@ -26,6 +34,12 @@ class AdoptionTest : public AgentFixture {
     ready.holds = std::move(holds);
     step(TrainerAttached{{slot, generation}, std::move(ready)});
   }
+  void expect_killed_for(const Assign& pretended) {
+    boot_with({left(0, 0, 1), left(1, 1)});
+    attach_again(0, pretended);
+    EXPECT_THAT(one<KillTrainer>().because, HasSubstr("another job, stage or program"));
+    EXPECT_THAT(agent_.view().replicas, IsEmpty());
+  }
   std::vector<std::uint64_t> named(const OpenLink& open) const {
     std::vector<std::uint64_t> ids;
     for (const HeldReplica& held : open.hello.replicas) ids.push_back(held.replica.n);
@@ -34,7 +48,7 @@ class AdoptionTest : public AgentFixture {
 };
 
 TEST_F(AdoptionTest, TheFirstHelloNamesWhatLeftTrainersHold) {
-  boot_with({left(0, 0), left(1, 1)});
+  boot_with({left(0, 0, 1), left(1, 1)});
   EXPECT_THAT(all<StartTrainer>(), IsEmpty());
   attach_again(0, assign(1));
   EXPECT_THAT(all<OpenLink>(), IsEmpty()) << "what it holds is said next";
@@ -78,7 +92,7 @@ TEST_F(AdoptionTest, DevicesWithoutALeftTrainerGetOneAtOnce) {
 }
 
 TEST_F(AdoptionTest, OneThatDoesNotComeIsKilledAndTheLinkIsOpened) {
-  boot_with({left(0, 0), left(1, 1)});
+  boot_with({left(0, 0), left(1, 1, 2)});
   attach_again(1, assign(2, 1));
   trainer_says(1, loaded(2), 4);
   advance(milliseconds(4'999));
@@ -100,7 +114,7 @@ TEST_F(AdoptionTest, OneThatEndsIsNotWaitedFor) {
 }
 
 TEST_F(AdoptionTest, OneThatEndsWithItsReplicaIsSaidSo) {
-  boot_with({left(0, 0), left(1, 1)});
+  boot_with({left(0, 0, 1), left(1, 1)});
   attach_again(0, assign(1));
   trainer_says(0, loaded(1), 4);
   step(TrainerExited{{0, 4}, {.known = false}});
@@ -112,7 +126,7 @@ TEST_F(AdoptionTest, OneThatEndsWithItsReplicaIsSaidSo) {
 }
 
 TEST_F(AdoptionTest, OneThatStillLoadsIsWaitedForAndNamed) {
-  boot_with({left(0, 0)});
+  boot_with({left(0, 0, 1)});
   attach_again(0, assign(1));
   while (all<OpenLink>().empty()) ASSERT_TRUE(wake());
   const auto open = one<OpenLink>();
@@ -125,7 +139,7 @@ TEST_F(AdoptionTest, OneThatStillLoadsIsWaitedForAndNamed) {
 }
 
 TEST_F(AdoptionTest, FurtherTrainersOfADeviceComeBackIntoTheirSlots) {
-  boot_with({left(0, 0), left(3, 1)});
+  boot_with({left(0, 0, 1), left(3, 1, 2)});
   attach_again(0, assign(1));
   trainer_says(0, loaded(1), 4);
   Assign beside = assign(2, 1);
@@ -154,7 +168,7 @@ TEST_F(AdoptionTest, OneThatFitsNoDeviceIsKilled) {
 }
 
 TEST_F(AdoptionTest, WhatTheCoordinatorDoesNotKeepIsReleased) {
-  boot_with({left(0, 0)});
+  boot_with({left(0, 0, 1)});
   attach_again(0, assign(1));
   trainer_says(0, loaded(1), 4);
   link_ = one<OpenLink>().link;
@@ -169,6 +183,137 @@ TEST_F(AdoptionTest, AStopWhileTheyAreAwaitedEndsThem) {
   step(TrainerExited{{0, 4}, {.known = false}});
   step(TrainerExited{{1, 1}, {0, 15, ""}});
   EXPECT_EQ(one<ExitProcess>().code, 0);
+}
+
+// ---- which replica a process is: what the agent gave it, never what it says
+
+TEST_F(AdoptionTest, OneThatSaysItIsAnotherReplicaIsKilledAndCounted) {
+  boot_with({left(0, 0, 1), left(1, 1, 2)});
+  attach_again(0, assign(1));
+  trainer_says(0, loaded(1), 4);
+  Assign pretended = assign(1);
+  pretended.device = 1;
+  attach_again(1, pretended);
+  EXPECT_EQ(one<KillTrainer>().trainer, (TrainerId{1, 4}));
+  EXPECT_EQ(one<KillTrainer>().because, "it says that it is rep_1, and this agent gave it rep_2");
+  EXPECT_THAT(all<IdentifyTrainer>(), IsEmpty());
+  ASSERT_THAT(agent_.view().replicas, SizeIs(1)) << "nothing of it was taken over";
+  EXPECT_EQ(agent_.view().replicas[0].slot, 0);
+  link_ = one<OpenLink>().link;
+  connect({ReplicaId(1)});
+  advance(seconds(2));
+  EXPECT_THAT(said<Heartbeat>().at(0).refusals,
+              ElementsAre(RefusalCount{RefusalReason::kOtherMember, 1}));
+}
+
+TEST_F(AdoptionTest, OneThatNamesAnotherJobForItsReplicaIsKilled) {
+  Assign pretended = assign(1);
+  pretended.job = JobId(2);
+  expect_killed_for(pretended);
+}
+
+TEST_F(AdoptionTest, OneThatNamesAnotherStageForItsReplicaIsKilled) {
+  Assign pretended = assign(1);
+  pretended.stage = 1;
+  expect_killed_for(pretended);
+}
+
+TEST_F(AdoptionTest, OneThatNamesAnotherProgramForItsReplicaIsKilled) {
+  expect_killed_for(assign_program(1));
+}
+
+TEST_F(AdoptionTest, AProcessThatWasStartedJustNowHoldsNothing) {
+  boot();
+  connect();
+  Assign pretended = assign(3);
+  attach_again(0, pretended, 1);
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("this agent gave it no replica"));
+}
+
+TEST_F(AdoptionTest, OneThatSaysItIsAnotherReplicaAfterItsStreamBrokeIsKilled) {
+  serve();
+  step(TrainerDetached{{0, 1}});
+  attach_again(0, assign(2), 1);
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("says that it is rep_2"));
+}
+
+// As the device's trainer it would be given the replicas of other jobs.
+TEST_F(AdoptionTest, AProgramThatWasLeftDoesNotBecomeTheTrainerOfItsDevice) {
+  LeftTrainer program = left(0, 0, 1);
+  program.identity->runs = assign_program(1).spec.trainer;
+  boot_with({program});
+  attach(1);
+  attach_again(0, std::nullopt);
+  EXPECT_THAT(told<StopTrainer>(0), SizeIs(1));
+  link_ = one<OpenLink>().link;
+  connect();
+  hear(assign(2));
+  EXPECT_THAT(told<LoadReplica>(0), IsEmpty());
+  step(TrainerExited{{0, 4}, {.known = false}});
+  while (all<StartTrainer>().empty()) ASSERT_TRUE(wake());
+  EXPECT_EQ(one<StartTrainer>().identity.runs, TrainerSpec());
+}
+
+TEST_F(AdoptionTest, ATrainerIsIdentifiedBeforeItLoads) {
+  boot();
+  connect();
+  attach(0);
+  hear(assign(1));
+  const TrainerIdentity expected{{}, ReplicaId(1), JobId(1), 0};
+  EXPECT_EQ(one<IdentifyTrainer>().identity, expected);
+  const auto is_identify = [](const Effect& e) {
+    return std::holds_alternative<IdentifyTrainer>(e);
+  };
+  const auto is_load = [](const Effect& e) { return std::holds_alternative<SendTrainer>(e); };
+  EXPECT_LT(std::ranges::find_if(effects_, is_identify), std::ranges::find_if(effects_, is_load));
+}
+
+TEST_F(AdoptionTest, ARequestForTheCertificateOfAnotherReplicaIsCounted) {
+  serve();
+  step(TrainerOverstepped{{0, 1}, ReplicaId(9)});
+  step(TrainerOverstepped{{0, 7}, ReplicaId(9)});
+  advance(seconds(2));
+  EXPECT_THAT(said<Heartbeat>().at(0).refusals,
+              ElementsAre(RefusalCount{RefusalReason::kOtherMember, 1}))
+      << "of the processes that are there";
+}
+
+// ---- trainers of a version whose roster does not tell what they are
+
+TEST_F(AdoptionTest, AnEarlierVersionsTrainerIsIdentifiedOnceTheCoordinatorKeepsIt) {
+  boot_with({left_by_an_earlier_version(0), left(1, 1)});
+  attach_again(1, std::nullopt);
+  attach_again(0, assign(1));
+  EXPECT_THAT(all<IdentifyTrainer>(), IsEmpty());
+  trainer_says(0, loaded(1), 4);
+  link_ = one<OpenLink>().link;
+  connect({ReplicaId(1)});
+  EXPECT_EQ(one<IdentifyTrainer>().identity.replica, ReplicaId(1));
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+}
+
+TEST_F(AdoptionTest, AnEarlierVersionsTrainerThatTheCoordinatorDoesNotKeepIsKilled) {
+  boot_with({left_by_an_earlier_version(0), left(1, 1)});
+  attach_again(1, std::nullopt);
+  attach_again(0, assign(1));
+  trainer_says(0, loaded(1), 4);
+  link_ = one<OpenLink>().link;
+  connect();
+  EXPECT_EQ(one<KillTrainer>().trainer, (TrainerId{0, 4}));
+  EXPECT_THAT(all<IdentifyTrainer>(), IsEmpty());
+}
+
+TEST_F(AdoptionTest, OfTwoOfAnEarlierVersionThatSayTheSameNeitherIsBelieved) {
+  boot_with({left_by_an_earlier_version(0), left_by_an_earlier_version(1)});
+  attach_again(0, assign(1));
+  attach_again(1, assign(1, 1));
+  EXPECT_THAT(all<KillTrainer>(), SizeIs(2));
+}
+
+TEST_F(AdoptionTest, OneOfAnEarlierVersionThatHoldsNothingIsReplaced) {
+  boot_with({left_by_an_earlier_version(0), left(1, 1)});
+  attach_again(0, std::nullopt);
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("an earlier version"));
 }
 
 // ---- a stream that broke while the daemon lives

@@ -26,8 +26,10 @@ void add_to(Digester& digester, const Trainer& trainer) {
       .add(trainer.left)
       .add(trainer.hears_relays)
       .add(trainer.protocol)
-      .add(trainer.runs.entry)
-      .add(trainer.runs.code)
+      .add(trainer.identity.runs.entry)
+      .add(trainer.identity.runs.code)
+      .add(trainer.identity.replica.n)
+      .add(trainer.identified)
       .add(trainer.replaced)
       .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)
@@ -182,6 +184,8 @@ void Agent::step(Instant now, const Input& input, Effects& out) {
                  [&](const TrainerAttached& i) { s.attached(i); },
                  [&](const TrainerSaid& i) { s.trainer_said(i); },
                  [&](const TrainerDetached& i) { s.detached(i); },
+                 [&](const TrainerOverstepped& i) { s.overstepped(i); },
+                 [&](const TrainerExceeded& i) { s.exceeded(i); },
                  [&](const TrainerExited& i) { s.exited(i); },
                  [&](const CheckpointFetched& i) { s.fetched(i.part); },
                  [&](const CheckpointFetchMoved& i) { s.fetch_moved(i); },

@@ -30,22 +30,30 @@ bool is_worth_a_retry(const Error& error) {
   }
 }
 
+std::string name_of(CheckpointPartId part) {
+  return to_string(part.checkpoint) + (part.stage == 0 ? "" : "." + std::to_string(part.stage)) +
+         (part.weights ? ".weights" : "");
+}
+
 }  // namespace
 
 // A job that continues a checkpoint is at the checkpoint's round. A job that only begins with its
 // weights is at round 0.
 CheckpointPartId source_of(const Assign& assign) {
-  return {assign.source.checkpoint, assign.stage, assign.source.key.round == 0};
+  return {assign.source.checkpoint, assign.stage, assign.source.key.round == 0, assign.job};
 }
 
 std::optional<Instant> Agent::State::break_off(TransferPatience& patience) {
   return ++draws, patience.broke(now, prng);
 }
 
-std::string Agent::State::folder_of(const char* kind, CheckpointPartId part) const {
-  return options.data_dir + "/" + kind + "/" + to_string(part.checkpoint) +
-         (part.stage == 0 ? "" : "." + std::to_string(part.stage)) +
-         (part.weights ? ".weights" : "");
+std::string Agent::State::fetched_folder(CheckpointPartId part) const {
+  return options.data_dir + "/" + kFetchedFolder + "/" + to_string(part.reader) + "/" +
+         name_of(part);
+}
+
+std::string Agent::State::written_folder(ReplicaId writer, CheckpointPartId part) const {
+  return options.data_dir + "/" + kWrittenFolder + "/" + to_string(writer) + "/" + name_of(part);
 }
 
 // The stage is that of the writer, which may have ended while its upload continues.
@@ -61,8 +69,7 @@ CheckpointPartId Agent::State::part_of(ReplicaId writer, CheckpointId checkpoint
 
 void Agent::State::want_fetch(CheckpointPartId part) {
   if (fetches.contains(part)) return;
-  Fetch& fetch =
-      fetches.put(part, {.folder = folder_of(kFetchedFolder, part), .patience = new_patience()});
+  Fetch& fetch = fetches.put(part, {.folder = fetched_folder(part), .patience = new_patience()});
   fetch.patience.begin(now);
   start_fetch(part, fetch);
 }
@@ -184,7 +191,7 @@ void Agent::State::write_checkpoint(ReplicaId replica, const WriteCheckpoint& co
   make_room_for_upload();
   const Upload& upload = uploads.put(part, {.replica = replica,
                                             .key = command.key,
-                                            .folder = folder_of(kWrittenFolder, part),
+                                            .folder = written_folder(replica, part),
                                             .patience = new_patience()});
   forward(replica, WriteCheckpointTo{replica, command, upload.folder});
 }
@@ -192,7 +199,9 @@ void Agent::State::write_checkpoint(ReplicaId replica, const WriteCheckpoint& co
 void Agent::State::checkpoint_ready(const CheckpointReady& message) {
   const CheckpointPartId part = part_of(message.replica, message.checkpoint);
   Upload* upload = uploads.find(part);
-  if (upload == nullptr) return emit(DeleteCheckpointFolder{folder_of(kWrittenFolder, part)});
+  if (upload == nullptr) {
+    return emit(DeleteCheckpointFolder{written_folder(message.replica, part)});
+  }
   if (upload->state != UploadState::kWriting || upload->replica != message.replica) return drop();
   upload->sample = message.sample;
   move(upload->state, UploadEvent::kWritten);

@@ -11,6 +11,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 const CheckpointId kCheckpoint(4);
+const CheckpointPartId kFetch{.checkpoint = kCheckpoint, .reader = JobId(1)};
 const Error kGone{Code::kUnavailable, "gone", "", ""};
 
 class CheckpointTest : public AgentFixture {
@@ -34,16 +35,16 @@ TEST_F(CheckpointTest, IsWrittenHashedAnnouncedAndUploaded) {
   serve();
   command();
   ASSERT_THAT(told<WriteCheckpointTo>(0), SizeIs(1));
-  EXPECT_EQ(told<WriteCheckpointTo>(0)[0].folder, "/data/written/ckpt_4");
+  EXPECT_EQ(told<WriteCheckpointTo>(0)[0].folder, "/data/written/rep_1/ckpt_4");
   trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), "Ahab"});
-  EXPECT_EQ(one<HashCheckpoint>().folder, "/data/written/ckpt_4");
+  EXPECT_EQ(one<HashCheckpoint>().folder, "/data/written/rep_1/ckpt_4");
   step(CheckpointHashed{{kCheckpoint}, files_});
   EXPECT_THAT(said<CheckpointWritten>(), ElementsAre(written()));
   EXPECT_EQ(one<UploadCheckpoint>().files, files_);
   step(CheckpointUploadDone{{kCheckpoint}});
   EXPECT_THAT(effects_, IsEmpty());
   hear(ForgetCheckpoint{kCheckpoint});
-  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/ckpt_4");
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/rep_1/ckpt_4");
 }
 
 TEST_F(CheckpointTest, ARepeatedCommandIsANoOpWhileWriting) {
@@ -126,9 +127,9 @@ TEST_F(CheckpointTest, AFurtherStageHasAFolderOfItsOwn) {
     trainer_says(stage, loaded(static_cast<std::uint64_t>(1 + stage)));
   }
   hear(ToReplica<WriteCheckpoint>{ReplicaId(1), {kCheckpoint, key(3)}});
-  EXPECT_EQ(told<WriteCheckpointTo>(0).at(0).folder, "/data/written/ckpt_4");
+  EXPECT_EQ(told<WriteCheckpointTo>(0).at(0).folder, "/data/written/rep_1/ckpt_4");
   hear(ToReplica<WriteCheckpoint>{ReplicaId(2), {kCheckpoint, key(3)}});
-  EXPECT_EQ(told<WriteCheckpointTo>(1).at(0).folder, "/data/written/ckpt_4.1");
+  EXPECT_EQ(told<WriteCheckpointTo>(1).at(0).folder, "/data/written/rep_2/ckpt_4.1");
   trainer_says(1, CheckpointReady{ReplicaId(2), kCheckpoint, key(3), ""});
   EXPECT_EQ(one<HashCheckpoint>().part, (CheckpointPartId{kCheckpoint, 1}));
   hear(ForgetCheckpoint{kCheckpoint});
@@ -156,8 +157,8 @@ TEST_F(CheckpointTest, InGroupsAnotherWriterWritesItsOwnFiles) {
   trainer_says(1, loaded(2));
   hear(ToReplica<WriteCheckpoint>{ReplicaId(2), {kCheckpoint, key(3)}});
   EXPECT_THAT(said<CheckpointWritten>(), IsEmpty());
-  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/ckpt_4");
-  EXPECT_EQ(told<WriteCheckpointTo>(1).at(0).folder, "/data/written/ckpt_4");
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/rep_1/ckpt_4");
+  EXPECT_EQ(told<WriteCheckpointTo>(1).at(0).folder, "/data/written/rep_2/ckpt_4");
 }
 
 TEST_F(CheckpointTest, OnlyWhoServesCanWrite) {
@@ -175,11 +176,14 @@ TEST_F(CheckpointTest, OnlyWhoServesCanWrite) {
 TEST_F(CheckpointTest, NewsOfFilesThatNobodyWantsIsDropped) {
   boot();
   connect();
-  const std::vector<Input> news = {
-      CheckpointFetched{{kCheckpoint}},        CheckpointFetchFailed{{kCheckpoint}, kGone},
-      CheckpointHashed{{kCheckpoint}, files_}, CheckpointHashFailed{{kCheckpoint}, kGone},
-      CheckpointUploadDone{{kCheckpoint}},     CheckpointUploadFailed{{kCheckpoint}, kGone},
-      CheckpointFetchMoved{{kCheckpoint}},     CheckpointUploadMoved{{kCheckpoint}}};
+  const std::vector<Input> news = {CheckpointFetched{kFetch},
+                                   CheckpointFetchFailed{kFetch, kGone},
+                                   CheckpointHashed{{kCheckpoint}, files_},
+                                   CheckpointHashFailed{{kCheckpoint}, kGone},
+                                   CheckpointUploadDone{{kCheckpoint}},
+                                   CheckpointUploadFailed{{kCheckpoint}, kGone},
+                                   CheckpointFetchMoved{kFetch},
+                                   CheckpointUploadMoved{{kCheckpoint}}};
   for (const Input& input : news) {
     step(input);
     EXPECT_THAT(effects_, IsEmpty());
@@ -253,32 +257,63 @@ TEST_F(CheckpointTest, ReplicasWaitForOneFetch) {
   attach(0);
   attach(1);
   hear(assign_from_checkpoint(1, 0, 4));
-  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/ckpt_4");
+  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/job_1/ckpt_4");
   EXPECT_THAT(all<SendTrainer>(), IsEmpty());
   hear(assign_from_checkpoint(2, 1, 4));
   EXPECT_THAT(effects_, IsEmpty());
-  step(CheckpointFetched{{kCheckpoint}});
+  step(CheckpointFetched{kFetch});
   ASSERT_THAT(told<LoadReplica>(0), SizeIs(1));
-  EXPECT_EQ(told<LoadReplica>(0)[0].checkpoint_folder, "/data/fetched/ckpt_4");
+  EXPECT_EQ(told<LoadReplica>(0)[0].checkpoint_folder, "/data/fetched/job_1/ckpt_4");
   EXPECT_THAT(told<LoadReplica>(1), SizeIs(1));
   trainer_says(0, loaded(1));
   EXPECT_THAT(all<DeleteCheckpointFolder>(), IsEmpty()) << "replica 2 still reads it";
   trainer_says(1, loaded(2));
-  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4");
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/job_1/ckpt_4");
 }
 
-// One job begins with the weights of what another one continues, which has more files.
+// A confined program reaches the folder of its own job only.
+TEST_F(CheckpointTest, EachJobFetchesFilesOfItsOwn) {
+  boot();
+  connect();
+  attach(0);
+  attach(1);
+  hear(assign_from_checkpoint(1, 0, 4));
+  Assign other = assign_from_checkpoint(2, 1, 4);
+  other.job = JobId(2);
+  hear(other);
+  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/job_2/ckpt_4");
+  step(CheckpointFetched{one<FetchCheckpoint>().part});
+  EXPECT_THAT(told<LoadReplica>(0), IsEmpty()) << "its own files are on their way";
+  ASSERT_THAT(told<LoadReplica>(1), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(1)[0].checkpoint_folder, "/data/fetched/job_2/ckpt_4");
+}
+
+TEST_F(CheckpointTest, ATrainerSpeaksOfTheCheckpointOfItsOwnReplicaOnly) {
+  serve();
+  hear(assign(2, 1));
+  trainer_says(1, loaded(2));
+  command();
+  trainer_says(1, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), ""});
+  EXPECT_THAT(effects_, IsEmpty()) << "its writer has not written it yet";
+  trainer_says(1, CheckpointFailed{ReplicaId(1), kCheckpoint, "the disk is full"});
+  EXPECT_THAT(effects_, IsEmpty());
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), ""});
+  EXPECT_THAT(all<HashCheckpoint>(), SizeIs(1));
+}
+
+// One replica begins with the weights of what another one continues, which has more files.
 TEST_F(CheckpointTest, WhoBeginsAndWhoContinuesDoNotShareAFolder) {
   boot();
   connect();
   attach(0);
   attach(1);
-  const CheckpointPartId whole{kCheckpoint}, weights{.checkpoint = kCheckpoint, .weights = true};
+  const CheckpointPartId whole{.checkpoint = kCheckpoint, .reader = JobId(1)},
+      weights{.checkpoint = kCheckpoint, .weights = true, .reader = JobId(1)};
   Assign begins = assign_from_checkpoint(1, 0, 4);
   begins.source.key = key(0);
   hear(begins);
   EXPECT_EQ(one<FetchCheckpoint>().part, weights);
-  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/ckpt_4.weights");
+  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/job_1/ckpt_4.weights");
   step(CheckpointFetched{weights});
   EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
   hear(assign_from_checkpoint(2, 1, 4));
@@ -286,11 +321,11 @@ TEST_F(CheckpointTest, WhoBeginsAndWhoContinuesDoNotShareAFolder) {
   EXPECT_THAT(told<LoadReplica>(1), IsEmpty());
   step(CheckpointFetched{whole});
   ASSERT_THAT(told<LoadReplica>(1), SizeIs(1));
-  EXPECT_EQ(told<LoadReplica>(1)[0].checkpoint_folder, "/data/fetched/ckpt_4");
+  EXPECT_EQ(told<LoadReplica>(1)[0].checkpoint_folder, "/data/fetched/job_1/ckpt_4");
   trainer_says(1, loaded(2));
-  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4");
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/job_1/ckpt_4");
   trainer_says(0, loaded(1));
-  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/ckpt_4.weights");
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/job_1/ckpt_4.weights");
 }
 
 class FetchTest : public CheckpointTest {
@@ -302,7 +337,7 @@ class FetchTest : public CheckpointTest {
     attach(1);
     hear(assign_from_checkpoint(1, 0, 4));
   }
-  void fail(const Error& error) { step(CheckpointFetchFailed{{kCheckpoint}, error}); }
+  void fail(const Error& error) { step(CheckpointFetchFailed{kFetch, error}); }
   void go_on() {
     while (all<FetchCheckpoint>().empty() && said<ReplicaFailed>().empty() && wake()) {
     }
@@ -331,29 +366,29 @@ TEST_F(FetchTest, ABrokenOneGoesOnUntilNothingMoves) {
 TEST_F(FetchTest, OneThatMovesIsGoneOnWithHoweverLongItTakes) {
   for (std::int64_t megabytes = 1; megabytes <= 200; ++megabytes) {
     advance(seconds(55));
-    step(CheckpointFetchMoved{{kCheckpoint}, Bytes(megabytes << 20), Bytes(200 << 20)});
+    step(CheckpointFetchMoved{kFetch, Bytes(megabytes << 20), Bytes(200 << 20)});
     EXPECT_THAT(said<LoadProgress>(),
                 ElementsAre(LoadProgress{ReplicaId(1), Bytes(megabytes << 20), Bytes(200 << 20)}));
     fail(kGone);
     ASSERT_THAT(said<ReplicaFailed>(), IsEmpty());
     go_on();
   }
-  step(CheckpointFetched{{kCheckpoint}});
+  step(CheckpointFetched{kFetch});
   EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
 }
 
 // One after the other: the second one has all its time when its turn comes.
 TEST_F(FetchTest, OneThatWaitsForItsTurnIsNotLate) {
   hear(assign_from_checkpoint(2, 1, 5));
-  const CheckpointPartId second{CheckpointId(5)};
+  const CheckpointPartId second{.checkpoint = CheckpointId(5), .reader = JobId(1)};
   for (std::int64_t done = 1; done <= 100; ++done) {
     advance(seconds(50));
-    step(CheckpointFetchMoved{{kCheckpoint}, Bytes(done), Bytes(100)});
+    step(CheckpointFetchMoved{kFetch, Bytes(done), Bytes(100)});
     EXPECT_THAT(said<LoadProgress>(),
                 ElementsAre(LoadProgress{ReplicaId(1), Bytes(done), Bytes(100)},
                             LoadProgress{ReplicaId(2), Bytes(done), Bytes()}));
   }
-  step(CheckpointFetched{{kCheckpoint}});
+  step(CheckpointFetched{kFetch});
   step(CheckpointFetchMoved{second});
   step(CheckpointFetchFailed{second, kGone});
   EXPECT_THAT(said<ReplicaFailed>(), IsEmpty());
@@ -367,7 +402,7 @@ TEST_F(FetchTest, FilesThatAreNotThoseAnnouncedAreToldFromABadLine) {
 
 // The driver ends what stands still; if it does not, the core does.
 TEST_F(FetchTest, ASilentDriverIsNotWaitedForForEver) {
-  step(CheckpointFetchMoved{{kCheckpoint}});
+  step(CheckpointFetchMoved{kFetch});
   std::vector<ReplicaFailed> failures;
   while (failures.empty() && wake()) failures = said<ReplicaFailed>();
   ASSERT_THAT(failures, SizeIs(1));

@@ -49,13 +49,26 @@ struct CheckpointPartId {
   CheckpointId checkpoint;
   StageIndex stage = 0;
   bool weights = false;  // only the weights, for a job that begins with them: files of all stages
+  JobId reader = {};     // of a fetch: the job that loads it; each job has files of its own
   auto operator<=>(const CheckpointPartId&) const = default;
+};
+
+// Which replica a trainer process is, as the core decided when it started or loaded it. The driver
+// keeps it with the process, across restarts of the daemon, and gives certificates and data of that
+// replica to this process only.
+struct TrainerIdentity {
+  TrainerSpec runs = {};   // the program of a job, or the trainer; fixed for the process's life
+  ReplicaId replica = {};  // that it was given last; none: no replica yet
+  JobId job = {};          // of that replica
+  StageIndex stage = 0;    // of that replica
+  bool operator==(const TrainerIdentity&) const = default;
 };
 
 // A running trainer that an earlier start of the daemon left. It is expected to attach again.
 struct LeftTrainer {
   TrainerId trainer;
   std::int32_t device = 0;
+  std::optional<TrainerIdentity> identity = {};  // none: the roster is of a version without it
 };
 
 // ---- inputs
@@ -87,6 +100,14 @@ struct TrainerSaid {
 };
 struct TrainerDetached {  // its stream ended; the process is still there
   TrainerId trainer;
+};
+struct TrainerOverstepped {  // it asked for the certificate or the data of a replica it is not
+  TrainerId trainer;
+  ReplicaId asked;
+};
+struct TrainerExceeded {  // its program takes more of the host than it may; it is to be killed
+  TrainerId trainer;
+  std::string because;  // what of which bound
 };
 struct TrainerExited {
   TrainerId trainer;
@@ -148,12 +169,13 @@ struct StopRequested {};      // first: drain; second: now
 struct HandOverRequested {};  // end at once, and leave the trainers to the next start of the daemon
 struct Tick {};               // a deadline has passed
 
-using Input = std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAttached, TrainerSaid,
-                           TrainerDetached, TrainerExited, CheckpointFetched, CheckpointFetchMoved,
-                           CheckpointFetchFailed, CheckpointHashed, CheckpointHashFailed,
-                           CheckpointUploadMoved, CheckpointUploadDone, CheckpointUploadFailed,
-                           CodeFetched, CodeFetchMoved, CodeFetchFailed, HostMeasured,
-                           StopRequested, HandOverRequested, Tick>;
+using Input =
+    std::variant<Booted, LinkUp, LinkDown, CoordinatorSaid, TrainerAttached, TrainerSaid,
+                 TrainerDetached, TrainerOverstepped, TrainerExceeded, TrainerExited,
+                 CheckpointFetched, CheckpointFetchMoved, CheckpointFetchFailed, CheckpointHashed,
+                 CheckpointHashFailed, CheckpointUploadMoved, CheckpointUploadDone,
+                 CheckpointUploadFailed, CodeFetched, CodeFetchMoved, CodeFetchFailed, HostMeasured,
+                 StopRequested, HandOverRequested, Tick>;
 
 // ---- effects
 
@@ -174,10 +196,15 @@ struct SendCoordinator {
 struct StartTrainer {
   TrainerId trainer;
   std::int32_t device = 0;
-  std::int32_t beside = 0;  // other trainers of that device: they share its threads
-  TrainerSpec runs = {};    // the program of a job, or the trainer
-  std::string data = {};    // what a program reads (DataSpec::train)
-  ReplicaId replica = {};   // the replica that a program trains
+  std::int32_t beside = 0;        // other trainers of that device: they share its threads
+  TrainerIdentity identity = {};  // a program has its replica from its start on
+  std::string data = {};          // what a program reads (DataSpec::train)
+};
+// Comes before the LoadReplica that gives a process another replica, and when the coordinator has
+// confirmed what a trainer of an earlier version said of itself.
+struct IdentifyTrainer {
+  TrainerId trainer;
+  TrainerIdentity identity;
 };
 struct KillTrainer {  // SIGKILL or SIGTERM to its process group
   TrainerId trainer;
@@ -226,14 +253,16 @@ struct ExitProcess {  // last effect; the message is for stderr
   bool leaves_trainers = false;  // they continue; otherwise what still runs is killed
 };
 
-// Folders are <data_dir>/<kind>/ckpt_N, or ckpt_N.S of a later stage S, where the kind tells who
-// writes into them. Weights alone are in ckpt_N.weights or ckpt_N.S.weights.
-inline constexpr const char* kFetchedFolder = "fetched";  // the driver
-inline constexpr const char* kWrittenFolder = "written";  // a trainer
+// Checkpoint folders are <data_dir>/fetched/job_J/NAME, which the driver writes for the replicas of
+// one job, and <data_dir>/written/rep_R/NAME, which the trainer of one replica writes. NAME is
+// ckpt_N, or ckpt_N.S of a later stage S; weights alone are in ckpt_N.weights or ckpt_N.S.weights.
+// A confined program reaches the folder of its job and that of its replica, and no other one.
+inline constexpr const char* kFetchedFolder = "fetched";
+inline constexpr const char* kWrittenFolder = "written";
 
-using Effect = std::variant<OpenLink, CloseLink, SendCoordinator, StartTrainer, KillTrainer,
-                            SendTrainer, FetchCheckpoint, HashCheckpoint, UploadCheckpoint,
-                            DeleteCheckpointFolder, FetchCode, ExitProcess>;
+using Effect = std::variant<OpenLink, CloseLink, SendCoordinator, StartTrainer, IdentifyTrainer,
+                            KillTrainer, SendTrainer, FetchCheckpoint, HashCheckpoint,
+                            UploadCheckpoint, DeleteCheckpointFolder, FetchCode, ExitProcess>;
 using Effects = std::vector<Effect>;
 
 }  // namespace shoal::agent

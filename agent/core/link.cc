@@ -30,7 +30,8 @@ void Agent::State::open_link() {
               .labels = options.labels,
               .hears_relays = true,
               .runs_programs = options.programs.beneath_root,
-              .code_from = options.programs.code_from};
+              .code_from = options.programs.code_from,
+              .program_limits = options.programs.limits};
   for (std::size_t i = 0; i < options.devices.size(); ++i) {
     hello.devices.push_back(trainers[i].device);
   }
@@ -88,6 +89,7 @@ void Agent::State::welcomed(const Welcome& message) {
     const bool kept = std::find(message.keep.begin(), message.keep.end(), id) != message.keep.end();
     if (!kept && replicas.contains(id)) release({id, ReleaseReason::kReplaced});
   }
+  confirm_identities(message.keep);
   for (std::size_t i = 0; i < hello_devices.size(); ++i) {
     if (trainers[i].device != hello_devices[i]) say(DeviceMeasured{trainers[i].device});
   }

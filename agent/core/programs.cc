@@ -34,7 +34,7 @@ std::optional<std::string> Agent::State::why_not_run_here(const Assign& message)
 void Agent::State::retire(std::int32_t slot) {
   if (is_taken(slot) || !running()) return;
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
-  const bool program = is_program(trainer.runs);
+  const bool program = is_program(trainer.identity.runs);
   if (trainer.state == TrainerState::kDown) {  // a further one is not started again
     if (!is_first(slot)) trainer.due.reset();
     return;
@@ -46,9 +46,16 @@ void Agent::State::retire(std::int32_t slot) {
   trainer.due = now + (program ? options.release_limit : options.drain_limit);
 }
 
-TrainerSpec Agent::State::program_for(std::int32_t slot) const {
+TrainerIdentity Agent::State::identity_of(const Assign& message) const {
+  return {runs_of(message), message.replica, message.job, message.stage};
+}
+
+// A program belongs to one replica; until its code is here the trainer runs. The trainer gets its
+// replicas when it loads them.
+TrainerIdentity Agent::State::identity_for(std::int32_t slot) const {
   for (const auto& [id, replica] : replicas) {
-    if (replica.slot == slot) return has_code(replica) ? runs_of(replica.assign) : TrainerSpec();
+    const bool program = is_program(runs_of(replica.assign)) && has_code(replica);
+    if (replica.slot == slot && program) return identity_of(replica.assign);
   }
   return {};
 }
@@ -56,14 +63,6 @@ TrainerSpec Agent::State::program_for(std::int32_t slot) const {
 std::string Agent::State::data_for(std::int32_t slot) const {
   for (const auto& [id, replica] : replicas) {
     if (replica.slot == slot) return replica.assign.spec.data.train;
-  }
-  return {};
-}
-
-ReplicaId Agent::State::replica_for(std::int32_t slot) const {
-  for (const auto& [id, replica] : replicas) {
-    const bool program = is_program(runs_of(replica.assign)) && has_code(replica);
-    if (replica.slot == slot && program) return id;
   }
   return {};
 }
@@ -76,7 +75,7 @@ void Agent::State::prepare(const Replica& replica) {
     if (!trainer.due) start_trainer(replica.slot);
     return;
   }
-  if (!is_program(trainer.runs) && !is_program(runs_of(replica.assign))) return;
+  if (!is_program(trainer.identity.runs) && !is_program(runs_of(replica.assign))) return;
   trainer.replaced = true;
   if (trainer.state == TrainerState::kStopping) return;
   stop_trainer(replica.slot);

@@ -47,8 +47,8 @@ TEST_F(ProgramsTest, AProgramTakesThePlaceOfTheTrainer) {
   EXPECT_THAT(told<StopTrainer>(0), SizeIs(1));
   EXPECT_THAT(told<LoadReplica>(0), IsEmpty()) << "the trainer does not get it";
   const StartTrainer start = replace(1);
-  EXPECT_EQ(start.runs.entry, "train.py");
-  EXPECT_EQ(start.replica, ReplicaId(1));
+  EXPECT_EQ(start.identity.runs.entry, "train.py");
+  EXPECT_EQ(start.identity.replica, ReplicaId(1));
   EXPECT_EQ(start.trainer, (TrainerId{0, 2}));
   attach(0, 2);
   EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
@@ -63,7 +63,7 @@ TEST_F(ProgramsTest, TheTrainerComesBackWhenTheReplicaWasReleased) {
   step(TrainerDetached{{0, 2}});
   advance(seconds(20));
   EXPECT_THAT(all<KillTrainer>(), IsEmpty()) << "it may do something of its own";
-  EXPECT_EQ(replace(2).runs.entry, "");
+  EXPECT_EQ(replace(2).identity.runs.entry, "");
 }
 
 TEST_F(ProgramsTest, AProgramThatDoesNotEndIsKilled) {
@@ -78,9 +78,21 @@ TEST_F(ProgramsTest, EachReplicaGetsAProcessOfItsOwn) {
   hear(Release{ReplicaId(1), ReleaseReason::kReplaced});
   hear(assign_program(2, "other.py"));
   EXPECT_THAT(told<LoadReplica>(0), IsEmpty());
-  EXPECT_EQ(replace(2).runs.entry, "other.py");
+  EXPECT_EQ(replace(2).identity.runs.entry, "other.py");
   attach(0, 3);
   EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
+}
+
+TEST_F(ProgramsTest, AProgramThatTakesTooMuchIsKilledAndItsReplicaSaysWhy) {
+  serve_program();
+  step(TrainerExceeded{{0, 1}, "of the process before"});
+  EXPECT_THAT(all<KillTrainer>(), IsEmpty());
+  step(TrainerExceeded{{0, 2}, "it takes 9 GB of memory"});
+  EXPECT_TRUE(one<KillTrainer>().hard);
+  step(TrainerExited{{0, 2}, {0, 9, ""}});
+  ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
+  EXPECT_EQ(said<ReplicaFailed>()[0].detail,
+            "the program train.py on device 0 was killed: it takes 9 GB of memory");
 }
 
 TEST_F(ProgramsTest, ACrashFailsItsReplicaWithTheLastLineAlsoBeforeItIsLoaded) {
@@ -93,7 +105,7 @@ TEST_F(ProgramsTest, ACrashFailsItsReplicaWithTheLastLineAlsoBeforeItIsLoaded) {
   EXPECT_THAT(failed[0].detail, HasSubstr("No module named 'model'"));
   while (all<StartTrainer>().empty() && wake()) {
   }
-  EXPECT_EQ(one<StartTrainer>().runs.entry, "");
+  EXPECT_EQ(one<StartTrainer>().identity.runs.entry, "");
 }
 
 TEST_F(ProgramsTest, AnAgentThatFindsAProgramAgainReplacesItAfterwards) {
@@ -137,7 +149,7 @@ TEST_F(CodeTest, IsFetchedBeforeItsProgramIsStarted) {
   EXPECT_THAT(said<LoadProgress>(), SizeIs(1));
   step(CodeFetched{kCode});
   EXPECT_THAT(told<StopTrainer>(0), SizeIs(1));
-  const TrainerSpec runs = replace(1).runs;
+  const TrainerSpec runs = replace(1).identity.runs;
   EXPECT_EQ(runs.entry, "train.py");
   EXPECT_EQ(runs.code, kCode);
   attach(0, 2);
@@ -149,7 +161,7 @@ TEST_F(CodeTest, ATrainerThatRestartsMeanwhileDoesNotGetTheReplica) {
   step(TrainerExited{{0, 1}, {1, 0, ""}});
   while (all<StartTrainer>().empty() && wake()) {
   }
-  EXPECT_EQ(one<StartTrainer>().runs, TrainerSpec());
+  EXPECT_EQ(one<StartTrainer>().identity.runs, TrainerSpec());
   attach(0, 2);
   EXPECT_THAT(told<LoadReplica>(0), IsEmpty());
 }

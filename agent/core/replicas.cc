@@ -102,7 +102,10 @@ void Agent::State::load_what_is_ready() {
     if (replica.state != ReplicaState::kWaiting) continue;
     const Trainer& trainer = trainers[static_cast<std::size_t>(replica.slot)];
     if (trainer.state != TrainerState::kReady || !trainer.attached || trainer.releasing) continue;
-    if (trainer.runs != runs_of(replica.assign)) continue;  // its code is not here yet
+    if (!trainer.identified) continue;
+    if (trainer.identity.runs != runs_of(replica.assign)) continue;  // its code is not here yet
+    const bool program = trainer.identity.runs.kind == TrainerKind::kPython;
+    if (program && trainer.identity.replica != id) continue;
     if (!say_load(replica)) continue;
     move(replica.state, ReplicaEvent::kLoad);
     replica.due = now + load_limit_of(replica);
@@ -117,6 +120,7 @@ bool Agent::State::say_load(const Replica& replica) {
     if (fetch == nullptr || !fetch->complete) return false;
     load.checkpoint_folder = fetch->folder;
   }
+  identify(replica.slot, identity_of(replica.assign));
   emit(SendTrainer{trainer_id(replica.slot), std::move(load)});
   return true;
 }
@@ -196,7 +200,8 @@ void Agent::State::say_failed(ReplicaId id, ReplicaFailure failure, std::string 
 // end in the same way again.
 void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail) {
   std::vector<ReplicaId> lost;
-  const bool program = trainers[static_cast<std::size_t>(slot)].runs.kind == TrainerKind::kPython;
+  const TrainerSpec& runs = trainers[static_cast<std::size_t>(slot)].identity.runs;
+  const bool program = runs.kind == TrainerKind::kPython;
   for (const auto& [id, replica] : replicas) {
     const bool waits = replica.state == ReplicaState::kWaiting && !program;
     if (replica.slot == slot && !waits) lost.push_back(id);

@@ -22,7 +22,9 @@ namespace shoal::agent {
 struct Trainer {
   TrainerState state = TrainerState::kDown;
   std::uint64_t generation = 0;
-  TrainerSpec runs;       // the program of the job that it was started for, or the trainer
+  TrainerIdentity identity;  // of the process
+  // False: an earlier version started it, and the coordinator has not confirmed yet what it said.
+  bool identified = true;
   bool replaced = false;  // it was told to stop, and another process takes its place
   Device device;          // as probed, then as the first trainer of the device measured it
   Instant started_at;
@@ -161,6 +163,8 @@ struct Agent::State {
   void detached(const TrainerDetached& input);
   void exited(const TrainerExited& input);
   void trainer_said(const TrainerSaid& input);
+  void exceeded(const TrainerExceeded& input);
+  void overstepped(const TrainerOverstepped& input);
   void port_refused(std::int32_t slot, const RefusalCounts& counts);
   void kill_trainer(std::int32_t slot, std::string because);
   void trainer_due(std::int32_t slot);
@@ -178,6 +182,12 @@ struct Agent::State {
   bool is_gathering() const;  // left trainers may still come, or say what they hold
   void open_gathered_link();  // once all are there
   void adopt(std::int32_t slot, const Assign& held);
+  std::optional<std::string> contradiction(std::int32_t slot, const Assign& held) const;
+  void adopt_unidentified(std::int32_t slot, const Assign& held);
+  void confirm_identities(const std::vector<ReplicaId>& kept);
+  void pretends(std::int32_t slot, std::string what);
+  void identify(std::int32_t slot, TrainerIdentity identity);
+  TrainerIdentity identity_of(const Assign& message) const;
   void attached_again(const TrainerAttached& input);
 
   // ---- replicas.cc
@@ -209,11 +219,10 @@ struct Agent::State {
   // ---- programs.cc
   TrainerSpec runs_of(const Assign& message) const;
   std::optional<std::string> why_not_run_here(const Assign& message) const;  // none: it may run
-  void prepare(const Replica& replica);              // it was assigned, or its code has come
-  void retire(std::int32_t slot);                    // nothing is left for its process to do
-  TrainerSpec program_for(std::int32_t slot) const;  // the trainer, until the code is there
+  void prepare(const Replica& replica);                   // it was assigned, or its code has come
+  void retire(std::int32_t slot);                         // nothing is left for its process to do
+  TrainerIdentity identity_for(std::int32_t slot) const;  // of a process that is started now
   std::string data_for(std::int32_t slot) const;
-  ReplicaId replica_for(std::int32_t slot) const;  // whose program its process runs; none: no one's
   bool has_code(const Replica& replica) const;
   void want_code(Replica& replica);
   void fetch_code(const std::string& code, Fetch& fetch);
@@ -254,7 +263,8 @@ struct Agent::State {
   void forget_checkpoint(CheckpointId checkpoint);
   void make_room_for_upload();
   CheckpointPartId part_of(ReplicaId writer, CheckpointId checkpoint) const;
-  std::string folder_of(const char* kind, CheckpointPartId part) const;
+  std::string fetched_folder(CheckpointPartId part) const;
+  std::string written_folder(ReplicaId writer, CheckpointPartId part) const;
 };
 
 }  // namespace shoal::agent

@@ -45,8 +45,9 @@ std::string other_protocol(std::int32_t its, const std::string& version) {
 
 std::string process_name(const Trainer& trainer) {
   const std::string device = "device " + std::to_string(trainer.device.index);
-  if (trainer.runs.kind == TrainerKind::kBuiltin) return "the trainer of " + device;
-  return "the program " + trainer.runs.entry + " on " + device;
+  const TrainerSpec& runs = trainer.identity.runs;
+  if (runs.kind == TrainerKind::kBuiltin) return "the trainer of " + device;
+  return "the program " + runs.entry + " on " + device;
 }
 
 std::string seconds_text(Duration limit) { return std::to_string(limit.ms() / 1000) + " s"; }
@@ -73,12 +74,13 @@ void Agent::State::start_trainer(std::int32_t slot) {
   trainer.attached = trainer.releasing = trainer.unresponsive = trainer.replaced = false;
   trainer.killed_because.clear();
   trainer.refused = RefusalCounts();
-  trainer.runs = program_for(slot);
+  trainer.identity = identity_for(slot);
+  trainer.identified = true;
   const auto beside = std::count_if(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return other.device.index == trainer.device.index && other.state != TrainerState::kDown;
   });
   emit(StartTrainer{trainer_id(slot), trainer.device.index, static_cast<std::int32_t>(beside) - 1,
-                    trainer.runs, data_for(slot), replica_for(slot)});
+                    trainer.identity, data_for(slot)});
 }
 
 void Agent::State::attached(const TrainerAttached& input) {
@@ -95,9 +97,17 @@ void Agent::State::attached(const TrainerAttached& input) {
   if (trainer->protocol < kProtocolVersionMin || trainer->protocol > kProtocolVersion) {
     return kill_trainer(input.trainer.slot, other_protocol(input.ready.protocol, options.version));
   }
-  if (is_first(input.trainer.slot) && trainer->runs.kind == TrainerKind::kBuiltin) measured(input);
+  const bool program = trainer->identity.runs.kind == TrainerKind::kPython;
+  if (is_first(input.trainer.slot) && !program) measured(input);
   tell_relays(input.trainer.slot);
-  if (input.ready.holds) adopt(input.trainer.slot, *input.ready.holds);
+  if (input.ready.holds) {
+    adopt(input.trainer.slot, *input.ready.holds);
+  } else if (!trainer->identified) {
+    kill_trainer(input.trainer.slot,
+                 "an earlier version of this agent started it, and it holds no replica");
+  } else if (program) {
+    retire(input.trainer.slot);  // one that was left, and has lost its replica
+  }
   load_what_is_ready();
 }
 
@@ -141,7 +151,7 @@ void Agent::State::exited(const TrainerExited& input) {
   trainer->due.reset();
   trainer->last_exit = describe(input.exit);
   const bool early = input.exit.known && input.exit.code == 0 && input.exit.signal == 0;
-  if (early && trainer->runs.kind == TrainerKind::kPython)
+  if (early && trainer->identity.runs.kind == TrainerKind::kPython)
     trainer->last_exit = "ended before its job: it " + trainer->last_exit;
   if (!trainer->killed_because.empty())
     trainer->last_exit = "was killed: " + trainer->killed_because;
@@ -149,7 +159,8 @@ void Agent::State::exited(const TrainerExited& input) {
     if (all_trainers_down()) finish(0, "stopped");
     return;
   }
-  const bool failed = !started && trainer->runs.kind != TrainerKind::kPython && !trainer->replaced;
+  const bool program = trainer->identity.runs.kind == TrainerKind::kPython;
+  const bool failed = !started && !program && !trainer->replaced;
   trainer->failed_starts = failed ? trainer->failed_starts + 1 : 0;
   if (now - trainer->started_at >= options.restart_reset) trainer->backoff.reset();
   const bool replaced = std::exchange(trainer->replaced, false);
@@ -170,6 +181,12 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     std::int32_t slot;
     bool known(ReplicaId id) {
       if (s.is_on(id, slot)) return true;
+      s.drop();
+      return false;
+    }
+    // Also a replica that has ended here: its checkpoint may come after it.
+    bool is_its_own(ReplicaId id) {
+      if (s.trainers[static_cast<std::size_t>(slot)].identity.replica == id) return true;
       s.drop();
       return false;
     }
@@ -206,10 +223,25 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     }
     void operator()(const FromReplica<Evaluated>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<CopiesHeld>& m) { keep(m.replica, m); }
-    void operator()(const CheckpointReady& m) { s.checkpoint_ready(m); }
-    void operator()(const CheckpointFailed& m) { s.checkpoint_failed(m); }
+    void operator()(const CheckpointReady& m) {
+      if (is_its_own(m.replica)) s.checkpoint_ready(m);
+    }
+    void operator()(const CheckpointFailed& m) {
+      if (is_its_own(m.replica)) s.checkpoint_failed(m);
+    }
   } visitor{*this, input.trainer.slot};
   std::visit(visitor, input.message);
+}
+
+void Agent::State::exceeded(const TrainerExceeded& input) {
+  if (current(input.trainer) == nullptr) return drop();
+  kill_trainer(input.trainer.slot, input.because);
+}
+
+// It gets neither; it may have asked before it was given its present replica.
+void Agent::State::overstepped(const TrainerOverstepped& input) {
+  if (current(input.trainer) == nullptr) return drop();
+  ++port_refusals[RefusalReason::kOtherMember];
 }
 
 // The first counts of an adopted trainer are not added, because the agent that left it reported

@@ -42,9 +42,12 @@ Result<std::vector<FileEntry>> read_header(const v1::CheckpointUpload& message) 
 void keep_the_newest(const std::string& folder, std::size_t most) {
   std::vector<std::pair<fs::file_time_type, std::string>> kept;
   std::error_code failure;
-  for (const auto& entry : fs::directory_iterator(fs::path(folder).parent_path(), failure)) {
-    const bool part = entry.path().extension() == ".part" && entry.path() != partial(folder);
-    if (part) kept.emplace_back(entry.last_write_time(failure), entry.path().string());
+  const fs::path all = fs::path(folder).parent_path().parent_path();
+  for (const auto& job : fs::directory_iterator(all, failure)) {
+    for (const auto& entry : fs::directory_iterator(job.path(), failure)) {
+      const bool part = entry.path().extension() == ".part" && entry.path() != partial(folder);
+      if (part) kept.emplace_back(entry.last_write_time(failure), entry.path().string());
+    }
   }
   std::sort(kept.rbegin(), kept.rend());
   for (std::size_t i = most; i < kept.size(); ++i) (void)FileReceiver::discard(kept[i].second);
@@ -146,6 +149,15 @@ CheckpointWorker::~CheckpointWorker() {
   uploads_.stop();
 }
 
+std::string CheckpointWorker::works_on() {
+  std::string text;
+  for (Lane* lane : {&fetches_, &uploads_}) {
+    const auto job = lane->running();
+    if (job != nullptr) text += (text.empty() ? "" : " and ") + job->folder;
+  }
+  return text.empty() ? "no checkpoint" : text;
+}
+
 void CheckpointWorker::watch(const std::stop_token& stop) {
   while (sleep_unless_stopped(kLookEvery, stop)) {
     for (Lane* lane : {&fetches_, &uploads_}) {
@@ -238,7 +250,8 @@ void CheckpointWorker::upload(const UploadCheckpoint& effect) {
 
 // Runs behind the cancelled job, so that nothing writes into the folder any more.
 void CheckpointWorker::remove(const DeleteCheckpointFolder& effect) {
-  const bool fetched = fs::path(effect.folder).parent_path().filename() == kFetchedFolder;
+  const fs::path owner = fs::path(effect.folder).parent_path();  // the job's or the replica's
+  const bool fetched = owner.parent_path().filename() == kFetchedFolder;
   auto job = make_job(effect.folder);
   job->work = [fetched](Job& self) {  // what is left goes at the next start
     (void)FileReceiver::discard(self.folder);

@@ -49,6 +49,7 @@ class CheckpointWorker {
   void hash(const HashCheckpoint& effect);
   void upload(const UploadCheckpoint& effect);
   void remove(const DeleteCheckpointFolder& effect);
+  std::string works_on();  // for people, also while it ends
 
  private:
   using Clock = std::chrono::steady_clock;

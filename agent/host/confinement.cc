@@ -25,17 +25,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr rlim_t kProcessesMax = 4096;  // of the user, threads included
-
 // Rights by the version of Landlock that has them (man landlock). Versions 4 and 5, TCP and
 // ioctl, are not used. The headers of Debian 12 end with version 2.
 constexpr std::uint64_t kRead =
     LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
 constexpr std::uint64_t kChange = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_DIR |
                                   LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_MAKE_DIR |
-                                  LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
-                                  LANDLOCK_ACCESS_FS_MAKE_FIFO;
-constexpr std::uint64_t kLink = LANDLOCK_ACCESS_FS_MAKE_SYM;
+                                  LANDLOCK_ACCESS_FS_MAKE_REG;
+constexpr std::uint64_t kSpecial =
+    LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
 constexpr std::uint64_t kNever = LANDLOCK_ACCESS_FS_MAKE_CHAR | LANDLOCK_ACCESS_FS_MAKE_BLOCK;
 constexpr std::uint64_t kRefer = 1ULL << 13, kTruncate = 1ULL << 14;  // from 2, from 3
 constexpr std::uint64_t kOfFiles = LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_READ_FILE |
@@ -48,7 +46,7 @@ struct RulesetAttributes {  // as of version 6; older kernels get less of it
 constexpr std::uint64_t kScopes = 1 | 2;  // abstract Unix sockets, signals
 
 std::uint64_t handled(int version) {
-  return kRead | kChange | kLink | kNever | (version >= kVersionRefer ? kRefer : 0) |
+  return kRead | kChange | kSpecial | kNever | (version >= kVersionRefer ? kRefer : 0) |
          (version >= kVersionTruncate ? kTruncate : 0);
 }
 
@@ -194,7 +192,7 @@ Status can_confine() {
 Result<ConfinementRules> ConfinementRules::make(const Confinement& confinement) {
   if (Status possible = can_confine(); !possible.ok()) return possible.error();
   const int version = landlock_version();
-  ConfinementRules made(create_ruleset(version));
+  ConfinementRules made(create_ruleset(version), confinement.processes_max);
   if (made.ruleset_ < 0) {
     return Error{Code::kUnavailable, "cannot confine a program: " + std::string(strerror(errno)),
                  "", ""};
@@ -204,16 +202,17 @@ Result<ConfinementRules> ConfinementRules::make(const Confinement& confinement) 
   constexpr std::uint64_t kWrite = kRead | kChange | kRefer | kTruncate;
   for (const std::string& path : confinement.exceptions) rules.allow_named(path, kRead);
   for (const std::string& path : confinement.writable) rules.allow_named(path, kWrite);
-  for (const std::string& path : confinement.own) rules.allow_named(path, kWrite | kLink);
+  for (const std::string& path : confinement.own) rules.allow_named(path, kWrite | kSpecial);
   if (!rules.status().ok()) return rules.status().error();
   return made;
 }
 
 ConfinementRules::ConfinementRules(ConfinementRules&& other) noexcept
-    : ruleset_(std::exchange(other.ruleset_, -1)) {}
+    : ruleset_(std::exchange(other.ruleset_, -1)), processes_max_(other.processes_max_) {}
 
 ConfinementRules& ConfinementRules::operator=(ConfinementRules&& other) noexcept {
   std::swap(ruleset_, other.ruleset_);
+  std::swap(processes_max_, other.processes_max_);
   return *this;
 }
 
@@ -224,7 +223,7 @@ ConfinementRules::~ConfinementRules() {
 int ConfinementRules::enter() const {
   if (ruleset_ < 0) return 0;
   limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_NPROC, kProcessesMax);
+  limit(RLIMIT_NPROC, static_cast<rlim_t>(processes_max_));
   drop_capabilities();
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return errno;
   return ::syscall(SYS_landlock_restrict_self, ruleset_, 0) == 0 ? 0 : errno;

@@ -7,6 +7,7 @@
 // reaches them over TLS. The network stays open.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,15 @@ namespace shoal::agent {
 struct Confinement {
   // Files and folders with what is beneath them. What is not there is left out.
   std::vector<std::string> readable;  // also: executable
-  std::vector<std::string>
-      writable;                  // also: readable. No links can be made there: the agent reads it
-  std::vector<std::string> own;  // writable, links too
+  // Also: readable. The agent reads what is there: programs make files and folders, and neither
+  // links nor FIFOs, sockets or devices.
+  std::vector<std::string> writable;
+  std::vector<std::string> own;  // writable, with links, FIFOs and sockets: the agent reads nothing
   // Not even where it lies beneath the readable. What is put beside it later cannot be read either,
   // and the folders that lead to it cannot be listed.
   std::vector<std::string> hidden;
   std::vector<std::string> exceptions;  // readable, although they lie in what is hidden
+  std::int64_t processes_max = 4096;    // of the user, threads included; root has no such bound
 };
 
 // What every program needs of a host: the system without its secrets, devices of GPUs, /dev/shm.
@@ -48,8 +51,10 @@ class ConfinementRules {
   int descriptor() const { return ruleset_; }
 
  private:
-  explicit ConfinementRules(int ruleset) : ruleset_(ruleset) {}
+  ConfinementRules(int ruleset, std::int64_t processes_max)
+      : ruleset_(ruleset), processes_max_(processes_max) {}
   int ruleset_ = -1;
+  std::int64_t processes_max_ = 0;
 };
 
 }  // namespace shoal::agent

@@ -1,6 +1,7 @@
 #include "agent/host/confinement.h"
 
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -8,6 +9,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,6 +99,33 @@ TEST_F(ConfinementTest, NoLinkLeadsTheAgentOutOfWhatItReads) {
       confined([&] { return ::link(key.c_str(), path("data/written/hard").c_str()) == 0; }));
   EXPECT_TRUE(confined([&] { return link("data/own/other"); }));
   EXPECT_FALSE(confined([&] { return can_open(path("data/own/other")); }));
+}
+
+// The agent would wait for the other end of a FIFO.
+TEST_F(ConfinementTest, MakesFilesAndNothingSpecialWhereTheAgentReads) {
+  const auto fifo = [&](const std::string& name) {
+    return ::mkfifo(path(name).c_str(), 0600) == 0;
+  };
+  const auto device = [&](const std::string& name, mode_t kind) {
+    return ::mknod(path(name).c_str(), kind | 0600, 0x103) == 0;
+  };
+  const auto socket = [&](const std::string& name) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::snprintf(address.sun_path, sizeof address.sun_path, "%s", path(name).c_str());
+    const int file = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    return ::bind(file, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  };
+  EXPECT_FALSE(confined([&] { return fifo("data/written/fifo"); }));
+  EXPECT_FALSE(confined([&] { return socket("data/written/socket"); }));
+  EXPECT_FALSE(confined([&] { return device("data/written/disk", S_IFBLK); }));
+  EXPECT_FALSE(confined([&] { return device("data/written/tty", S_IFCHR); }));
+  EXPECT_FALSE(confined([&] {
+    return fifo("data/own/fifo") &&
+           ::rename(path("data/own/fifo").c_str(), path("data/written/fifo").c_str()) == 0;
+  }));
+  EXPECT_TRUE(confined([&] { return fifo("data/own/other") && socket("data/own/socket"); }));
+  EXPECT_FALSE(confined([&] { return device("data/own/tty", S_IFCHR); }));
 }
 
 TEST_F(ConfinementTest, LeavesOtherProcessesAlone) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,11 +28,30 @@ Error failed(const std::string& what, const std::string& path, const std::string
   return {Code::kUnavailable, "cannot " + what + " " + path + ": " + why, "--data-dir", kRemedy};
 }
 
-// It stays: a confined program that lives on may write into this very folder (confinement.h).
+// The folder stays.
 void remove_content(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     fs::remove_all(entry.path(), ignored);
+  }
+}
+
+bool is_named(const fs::directory_entry& entry, std::string_view prefix) {
+  std::error_code ignored;
+  return entry.path().filename().string().starts_with(prefix) && !entry.is_symlink(ignored) &&
+         entry.is_directory(ignored);
+}
+
+// Folders of replicas stay: a confined program that lives on may write into this very folder
+// (confinement.h).
+void remove_written(const fs::path& written) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(written, ignored)) {
+    if (is_named(entry, "rep_")) {
+      remove_content(entry.path());
+    } else {
+      fs::remove_all(entry.path(), ignored);
+    }
   }
 }
 
@@ -56,7 +76,7 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
     fs::create_directories(folder->path_ + "/" + inside, error);
     if (error) return failed("write to", folder->path_, error.message());
   }
-  remove_content(folder->path_ + "/" + kWrittenFolder);
+  remove_written(folder->path_ + "/" + kWrittenFolder);
   if (Status kept = folder->keep_fetched(); !kept.ok()) return kept.error();
   if (Status read = folder->read_or_make_uid(); !read.ok()) return read.error();
   if (Status chosen = folder->choose_socket_path(); !chosen.ok()) return chosen.error();
@@ -64,23 +84,53 @@ Result<std::unique_ptr<DataFolder>> DataFolder::open(const std::string& path) {
 }
 
 Status DataFolder::let_in(const ProgramUser& user) const {
-  for (const char* inside : {"", "/code", "/scratch"}) {
+  for (const std::string inside : {"", "code", "scratch", kFetchedFolder, kWrittenFolder}) {
     std::error_code error;
-    fs::create_directories(path_ + inside, error);
-    if (Status s = let_pass(path_ + inside, user); !s.ok()) return s;
+    const std::string way = inside.empty() ? path_ : path_ + "/" + inside;
+    fs::create_directories(way, error);
+    if (Status s = let_pass(way, user); !s.ok()) return s;
   }
-  if (Status s = let_read(path_ + "/" + kFetchedFolder, user); !s.ok()) return s;
-  if (Status s = let_write(path_ + "/" + kWrittenFolder, user); !s.ok()) return s;
   return private_folder_.empty() ? Status() : let_pass(private_folder_, user);
+}
+
+std::string DataFolder::fetched_folder(JobId job) const {
+  return path_ + "/" + kFetchedFolder + "/" + to_string(job);
+}
+
+std::string DataFolder::written_folder(ReplicaId replica) const {
+  return path_ + "/" + kWrittenFolder + "/" + to_string(replica);
+}
+
+void DataFolder::keep_folders_of(const std::vector<TrainerIdentity>& running,
+                                 bool also_fetched) const {
+  std::set<fs::path> kept;
+  for (const TrainerIdentity& identity : running) {
+    kept.insert(fetched_folder(identity.job));
+    kept.insert(written_folder(identity.replica));
+  }
+  for (const char* all : {kWrittenFolder, kFetchedFolder}) {
+    if (all == kFetchedFolder && !also_fetched) continue;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(path_ + "/" + all, ignored)) {
+      if (!kept.contains(entry.path())) fs::remove(entry.path(), ignored);  // if it is empty
+    }
+  }
 }
 
 // A later fetch finds these files in the form of a partial transfer.
 Status DataFolder::keep_fetched() const {
   std::vector<std::string> whole;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(path_ + "/" + kFetchedFolder, error)) {
-    const bool part = entry.path().extension() == ".part";
-    if (entry.is_directory() && !part) whole.push_back(entry.path().string());
+  for (const auto& job : fs::directory_iterator(path_ + "/" + kFetchedFolder, error)) {
+    std::error_code ignored;
+    if (!is_named(job, "job_")) {  // of a version that had all of them in one folder
+      fs::remove_all(job.path(), ignored);
+      continue;
+    }
+    for (const auto& entry : fs::directory_iterator(job.path(), ignored)) {
+      const bool part = entry.path().extension() == ".part";
+      if (entry.is_directory(ignored) && !part) whole.push_back(entry.path().string());
+    }
   }
   if (error) return failed("list", path_, error.message());
   for (const std::string& folder : whole) {

@@ -1,13 +1,16 @@
 // The agent's folder on disk: locked while the daemon lives, with the identity that the coordinator
 // knows it by, the socket, the list of the trainers and their logs, the code of jobs, and
-// checkpoint files in transit. What was fetched outlives a start, so that it is not sent again;
-// what trainers wrote does not: the coordinator gives out the work again.
+// checkpoint files in transit (agent/core/io.h has their folders). What was fetched outlives a
+// start, so that it is not sent again; what trainers wrote does not: the coordinator gives out the
+// work again. What a version before 0.2 left in other places is deleted.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "agent/core/io.h"
 #include "agent/host/program_user.h"
 #include "base/result.h"
 #include "threads/file_lock.h"
@@ -25,6 +28,13 @@ class DataFolder {
   // Programs of that user reach what is theirs in it, if they reach the folder itself
   // (check_reach()); the key stays the agent's alone.
   Status let_in(const ProgramUser& user) const;
+
+  // The folders of checkpoints that a process of this identity may reach. The rules that confine it
+  // hold for these very folders: they are deleted only by keep_folders_of().
+  std::string fetched_folder(JobId job) const;
+  std::string written_folder(ReplicaId replica) const;
+  // Deletes those of other replicas, and those of other jobs, as far as they are empty.
+  void keep_folders_of(const std::vector<TrainerIdentity>& running, bool also_fetched) const;
 
   const std::string& path() const { return path_; }  // absolute
   const std::string& uid() const { return uid_; }    // 32 hex characters, made once

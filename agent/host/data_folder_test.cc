@@ -50,16 +50,51 @@ TEST(DataFolder, ADamagedIdentityIsNotReplaced) {
 
 TEST(DataFolder, WhatWasFetchedOutlivesAStartAndWhatWasWrittenDoesNot) {
   TestFolder folder;
+  for (const char* inside :
+       {"fetched/job_1/ckpt_3", "fetched/job_1/ckpt_4.part", "written/rep_2/ckpt_5"}) {
+    fs::create_directories(folder.path() + "/" + inside);
+  }
+  std::ofstream(folder.path() + "/fetched/job_1/ckpt_3.list") << "list";
+  const auto opened = DataFolder::open(folder.path());
+  ASSERT_TRUE(opened.ok());
+  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/job_1/ckpt_3.part"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/job_1/ckpt_3.part.list"));
+  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/job_1/ckpt_4.part"));
+  EXPECT_FALSE(fs::exists(folder.path() + "/written/rep_2/ckpt_5"));
+}
+
+TEST(DataFolder, WhatAnEarlierVersionLeftElsewhereIsDeleted) {
+  TestFolder folder;
   for (const char* inside : {"fetched/ckpt_3", "fetched/ckpt_4.part", "written/ckpt_5"}) {
     fs::create_directories(folder.path() + "/" + inside);
   }
   std::ofstream(folder.path() + "/fetched/ckpt_3.list") << "list";
-  const auto opened = DataFolder::open(folder.path());
-  ASSERT_TRUE(opened.ok());
-  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/ckpt_3.part"));
-  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/ckpt_3.part.list"));
-  EXPECT_TRUE(fs::exists(folder.path() + "/fetched/ckpt_4.part"));
-  EXPECT_FALSE(fs::exists(folder.path() + "/written/ckpt_5"));
+  ASSERT_TRUE(DataFolder::open(folder.path()).ok());
+  EXPECT_TRUE(fs::is_empty(folder.path() + "/fetched"));
+  EXPECT_TRUE(fs::is_empty(folder.path() + "/written"));
+}
+
+// The rules of a confined program hold for the folder itself, not for its name.
+TEST(DataFolder, FoldersOfRunningReplicasAndJobsStayAndOthersGo) {
+  TestFolder folder;
+  for (const char* inside : {"written/rep_1/ckpt_5", "written/rep_2", "written/rep_3/ckpt_6",
+                             "fetched/job_1", "fetched/job_2", "fetched/job_3/ckpt_4.part"}) {
+    fs::create_directories(folder.path() + "/" + inside);
+  }
+  const auto opened = DataFolder::open(folder.path()).value();
+  const auto is_there = [&](const char* inside) {
+    return fs::exists(folder.path() + "/" + inside);
+  };
+  EXPECT_TRUE(is_there("written/rep_1"));
+  EXPECT_FALSE(is_there("written/rep_1/ckpt_5"));
+  opened->keep_folders_of({{{}, ReplicaId(1), JobId(1), 0}}, false);
+  EXPECT_TRUE(is_there("written/rep_1"));
+  EXPECT_FALSE(is_there("written/rep_2"));
+  EXPECT_TRUE(is_there("fetched/job_2")) << "a fetch may have begun";
+  opened->keep_folders_of({{{}, ReplicaId(1), JobId(1), 0}}, true);
+  EXPECT_TRUE(is_there("fetched/job_1"));
+  EXPECT_FALSE(is_there("fetched/job_2"));
+  EXPECT_TRUE(is_there("fetched/job_3/ckpt_4.part")) << "the next fetch continues it";
 }
 
 TEST(DataFolder, ASocketThatAKilledAgentLeftIsRemoved) {

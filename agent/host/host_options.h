@@ -9,6 +9,7 @@
 #include "agent/core/agent.h"
 #include "agent/host/coordinator_link.h"
 #include "agent/host/network.h"
+#include "agent/host/program_bounds.h"
 #include "agent/host/program_user.h"
 #include "agent/host/relay_host.h"
 #include "data/data_roots.h"
@@ -27,7 +28,9 @@ struct HostOptions {
   std::string trainer_root;        // beneath which jobs' programs are; empty: none are run
   std::string python = "python3";  // which runs them; found in PATH
   std::optional<ProgramUser> program_user = {};  // of uploaded ones; none: the agent's own
-  int threads = 1;                               // of each CPU trainer
+  ProgramBounds program_bounds = {};             // of each program
+  std::string program_cgroup = {};  // in which each gets a cgroup; empty: the agent watches them
+  int threads = 1;                  // of each CPU trainer
   std::vector<std::string> gpus =
       {};                      // the UUID of each device; with a replica group of all its own
   int replica_group = 1;       // devices that train one replica together; 1: each its own
@@ -38,6 +41,10 @@ struct HostOptions {
   std::string emulated_link;               // what trainers pretend to have; empty: the real line
   Duration trainer_ping = seconds(2);      // one hangs after two of these and detach_limit
   Duration orphan_limit = seconds(600);    // trainers without an agent end then; 0: at once
+  // A stop takes at most drain_limit and this long, a hand-over this long: then what still hangs is
+  // named, and the process ends without it. `hangs` does that; none: it logs and calls _exit(1).
+  Duration end_limit = seconds(5);
+  std::function<void(const std::string&)> hangs = {};
   PortRange peer_ports;
   std::optional<RelaySettings> relay;  // none: this agent does not relay
   // Called by the thread that decides, whenever it turns, and that is at least every 5 s.

@@ -101,20 +101,36 @@ Status take_from_root(const std::string& entry, const HostOptions& options,
 
 // ---- uploaded code
 
+std::string own_prefix_of(std::int32_t slot) { return std::to_string(slot) + "-"; }
+
 // An empty folder for this start; those of earlier ones in the slot go, as far as they can.
 Result<std::string> own_folder(std::int32_t slot, const DataFolder& folder) {
   const fs::path all = fs::path(folder.path()) / "scratch";
-  const std::string mine = std::to_string(slot) + "-";
   std::error_code error;
   fs::create_directories(all, error);
-  for (const auto& entry : fs::directory_iterator(all, error)) {
+  for (const std::string& earlier : scratch_folders(slot, folder)) {
     std::error_code ignored;
-    if (entry.path().filename().string().starts_with(mine)) fs::remove_all(entry.path(), ignored);
+    fs::remove_all(earlier, ignored);
   }
-  const fs::path made = all / (mine + random_hex().substr(0, 8));
+  const fs::path made = all / (own_prefix_of(slot) + random_hex().substr(0, 8));
   fs::create_directories(made / "tmp", error);
   if (error) return disk_error("make the folder of a program", made.string(), error.value());
   return made.string();
+}
+
+// Where the program reads the checkpoints of its job and writes those of its replica.
+Status checkpoint_folders(const TrainerIdentity& identity, const HostOptions& options,
+                          const DataFolder& folder) {
+  const std::string fetched = folder.fetched_folder(identity.job);
+  const std::string written = folder.written_folder(identity.replica);
+  for (const std::string& each : {fetched, written}) {
+    std::error_code error;
+    fs::create_directories(each, error);
+    if (error) return disk_error("make the folder of a program", each, error.value());
+  }
+  if (!options.program_user) return {};
+  if (Status s = let_read(fetched, *options.program_user); !s.ok()) return s;
+  return let_write(written, *options.program_user);
 }
 
 // The data roots. In place of a root that contains the agent's own folder, which is most likely the
@@ -145,21 +161,23 @@ Confinement confinement_of(const StartTrainer& start, const HostOptions& options
   const auto add = [&](const std::vector<std::string>& more) {
     readable.insert(readable.end(), more.begin(), more.end());
   };
-  add({own_prefix().string(), python_package_path()});
+  if (own_prefix().has_relative_path()) add({own_prefix().string()});  // else it is the whole host
+  add({python_package_path()});
   add(prefixes_of(options.python));
   add(folders_in(variable("PYTHONPATH")));
   add(folders_in(variable("LD_LIBRARY_PATH")));
   add(data_for(start, options.data_roots, folder));
-  confinement.exceptions = {code, folder.path() + "/" + kFetchedFolder};
-  confinement.writable.push_back(folder.path() + "/" + kWrittenFolder);
+  confinement.exceptions = {code, folder.fetched_folder(start.identity.job)};
+  confinement.writable.push_back(folder.written_folder(start.identity.replica));
   confinement.own.push_back(own);
+  confinement.processes_max = options.program_bounds.processes;
   confinement.hidden.push_back(folder.path());
   return confinement;
 }
 
 Status take_from_code(const StartTrainer& start, const HostOptions& options,
                       const DataFolder& folder, ProcessOptions& process) {
-  const TrainerSpec& runs = start.runs;
+  const TrainerSpec& runs = start.identity.runs;
   const std::string code = code_folder(folder.path(), runs.code);
   std::error_code missing;
   const fs::path program = fs::canonical(fs::path(code) / runs.entry, missing);
@@ -169,6 +187,9 @@ Status take_from_code(const StartTrainer& start, const HostOptions& options,
   }
   auto own = own_folder(start.trainer.slot, folder);
   if (!own.ok()) return own.error();
+  if (Status made = checkpoint_folders(start.identity, options, folder); !made.ok()) {
+    return made.error();
+  }
   if (options.program_user) {
     if (Status s = let_read(code, *options.program_user); !s.ok()) return s.error();
     if (Status s = give(*own, *options.program_user); !s.ok()) return s.error();
@@ -188,14 +209,25 @@ Status take_from_code(const StartTrainer& start, const HostOptions& options,
 
 }  // namespace
 
+std::vector<std::string> scratch_folders(std::int32_t slot, const DataFolder& folder) {
+  std::vector<std::string> own;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder.path() + "/scratch", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(own_prefix_of(slot))) own.push_back(entry.path().string());
+  }
+  return own;
+}
+
 std::string code_folder(const std::string& data_folder, const std::string& code) {
   return data_folder + "/code/" + code.substr(kCodePrefix.size());
 }
 
 Status prepare_program(const StartTrainer& start, const HostOptions& options,
                        const DataFolder& folder, ProcessOptions& process) {
-  return start.runs.code.empty() ? take_from_root(start.runs.entry, options, process)
-                                 : take_from_code(start, options, folder, process);
+  return start.identity.runs.code.empty()
+             ? take_from_root(start.identity.runs.entry, options, process)
+             : take_from_code(start, options, folder, process);
 }
 
 }  // namespace shoal::agent

@@ -47,7 +47,9 @@ class ProgramLaunchTest : public testing::Test {
     options_.data_roots = data::DataRoots::parse(folders, "--data-root").value();
   }
   StartTrainer start(const std::string& data = {}) const {
-    return {.trainer = {0, 1}, .runs = {TrainerKind::kPython, "train.py", kCode}, .data = data};
+    return {.trainer = {0, 1},
+            .identity = {{TrainerKind::kPython, "train.py", kCode}, ReplicaId(7), JobId(3)},
+            .data = data};
   }
   // What the program prints, run as the job of `started`.
   std::vector<std::string> run(const StartTrainer& started) {
@@ -91,6 +93,31 @@ TEST_F(ProgramLaunchTest, UploadedCodeDoesNotReadTheRestOfTheHost) {
   EXPECT_THAT(lines, Not(Contains(HasSubstr("KEY"))));
 }
 
+TEST_F(ProgramLaunchTest, UploadedCodeReachesTheCheckpointsOfItsOwnReplicaAndJobOnly) {
+  for (const char* name :
+       {"written/rep_8/ckpt_1/model", "fetched/job_4/ckpt_1/model", "fetched/job_3/ckpt_1/model"}) {
+    write(std::string("agent/") + name, std::string("CONTENT OF ") + name);
+  }
+  const std::string written = path("agent/written"), fetched = path("agent/fetched");
+  program("mkdir -p " + written + "/rep_7/ckpt_1 && echo mine > " + written +
+          "/rep_7/ckpt_1/model && cat " + written + "/rep_7/ckpt_1/model; cat " + fetched +
+          "/job_3/ckpt_1/model " + fetched + "/job_4/ckpt_1/model " + written +
+          "/rep_8/ckpt_1/model; ls " + written + " " + fetched + "; echo x > " + written +
+          "/rep_8/ckpt_1/model; rm -r " + written + "/rep_8; mkdir " + written + "/rep_9; mkfifo " +
+          written + "/rep_7/fifo; echo x > " + fetched + "/job_3/new; echo done");
+  const auto lines = run(start());
+  EXPECT_THAT(lines, Contains("done"));
+  EXPECT_THAT(lines, Contains("mine"));
+  EXPECT_THAT(lines, Contains(HasSubstr("CONTENT OF fetched/job_3/ckpt_1/model")));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("CONTENT OF fetched/job_4/ckpt_1/model"))));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("CONTENT OF written/rep_8/ckpt_1/model"))));
+  EXPECT_THAT(lines, Not(Contains("rep_8"))) << "it is not listed";
+  EXPECT_EQ(fs::file_size(written + "/rep_8/ckpt_1/model"), 37u) << "as it was written";
+  EXPECT_FALSE(fs::exists(written + "/rep_9"));
+  EXPECT_FALSE(fs::exists(written + "/rep_7/fifo"));
+  EXPECT_FALSE(fs::exists(fetched + "/job_3/new"));
+}
+
 // As `shoal up` gives it: the agent itself lies beneath the root.
 TEST_F(ProgramLaunchTest, OfTheWholeHostItReadsTheFolderOfItsData) {
   use_roots({"/"});
@@ -116,7 +143,7 @@ TEST_F(ProgramLaunchTest, AProgramThatIsNotThereIsNamed) {
   ProcessOptions process;
   const auto refusal = [&](const TrainerSpec& runs) {
     StartTrainer started = start();
-    started.runs = runs;
+    started.identity.runs = runs;
     const Status ready = prepare_program(started, options_, *folder_, process);
     return ready.ok() ? "" : to_string(ready.error());
   };

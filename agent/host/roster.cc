@@ -1,15 +1,17 @@
 #include "agent/host/roster.h"
 
+#include <charconv>
 #include <fstream>
 #include <random>
 #include <sstream>
 
+#include "objects/location.h"
 #include "transfer/files.h"
 
 namespace shoal::agent {
 namespace {
 
-constexpr const char* kHeading = "shoal-trainers 1";
+constexpr std::string_view kHeading = "shoal-trainers 2", kHeadingBefore = "shoal-trainers 1";
 
 Error damaged(const std::string& line) {
   return {Code::kDataLoss, "the list of trainers has the line \"" + line + "\"", "--data-dir",
@@ -21,11 +23,50 @@ std::string rest_of(const std::string& line, std::string_view word) {
   return begins && line[word.size()] == ' ' ? line.substr(word.size() + 1) : "";
 }
 
-bool read_entry(const std::string& line, RosterEntry& entry) {
+std::string encoded(const std::string& text) { return "=" + objects::percent_encoded(text, false); }
+
+bool decode(const std::string& field, std::string& text) {
+  text.clear();
+  if (!field.starts_with('=')) return false;
+  for (std::size_t i = 1; i < field.size(); ++i) {
+    if (field[i] != '%') {
+      text += field[i];
+      continue;
+    }
+    unsigned value = 0;
+    const char* digits = field.data() + i + 1;
+    if (i + 2 >= field.size() || std::from_chars(digits, digits + 2, value, 16).ptr != digits + 2) {
+      return false;
+    }
+    text += static_cast<char>(value);
+    i += 2;
+  }
+  return true;
+}
+
+std::string identity_text(const TrainerIdentity& identity) {
+  std::ostringstream text;
+  text << identity.replica.n << " " << identity.job.n << " " << identity.stage << " "
+       << to_string(identity.runs.kind) << " " << encoded(identity.runs.code) << " "
+       << encoded(identity.runs.entry);
+  return text.str();
+}
+
+bool read_identity(std::istream& fields, TrainerIdentity& identity) {
+  std::string kind, code, entry;
+  fields >> identity.replica.n >> identity.job.n >> identity.stage >> kind >> code >> entry;
+  const auto known = parse_enumerator<TrainerKind>(kind);
+  if (fields.fail() || !known || identity.stage < 0) return false;
+  identity.runs.kind = *known;
+  return decode(code, identity.runs.code) && decode(entry, identity.runs.entry);
+}
+
+bool read_entry(const std::string& line, bool has_identity, RosterEntry& entry) {
   std::istringstream fields(line);
   std::string word, more;
   fields >> word >> entry.trainer.slot >> entry.trainer.generation >> entry.device >>
       entry.process.pid >> entry.process.started >> entry.port >> entry.nonce;
+  if (has_identity && !read_identity(fields, entry.identity.emplace())) return false;
   const bool sound = !fields.fail() && !(fields >> more) && word == "trainer";
   return sound && entry.trainer.slot >= 0 && entry.process.pid > 0 && !entry.nonce.empty();
 }
@@ -38,7 +79,8 @@ std::string to_text(const Roster& roster) {
   for (const RosterEntry& entry : roster.trainers) {
     text << "trainer " << entry.trainer.slot << " " << entry.trainer.generation << " "
          << entry.device << " " << entry.process.pid << " " << entry.process.started << " "
-         << entry.port << " " << entry.nonce << "\n";
+         << entry.port << " " << entry.nonce << " "
+         << identity_text(entry.identity.value_or(TrainerIdentity())) << "\n";
   }
   return text.str();
 }
@@ -46,7 +88,9 @@ std::string to_text(const Roster& roster) {
 Result<Roster> parse_roster(std::string_view text) {
   std::istringstream lines{std::string(text)};
   std::string line;
-  if (!std::getline(lines, line) || line != kHeading) return damaged(line);
+  std::getline(lines, line);
+  const bool has_identity = line == kHeading;
+  if (!has_identity && line != kHeadingBefore) return damaged(line);
   Roster roster;
   const std::pair<const char*, std::string*> head[] = {{"boot", &roster.boot},
                                                        {"settings", &roster.settings}};
@@ -58,7 +102,7 @@ Result<Roster> parse_roster(std::string_view text) {
   }
   while (std::getline(lines, line)) {
     RosterEntry entry;
-    if (!read_entry(line, entry)) return damaged(line);
+    if (!read_entry(line, has_identity, entry)) return damaged(line);
     roster.trainers.push_back(std::move(entry));
   }
   return roster;

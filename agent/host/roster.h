@@ -3,12 +3,17 @@
 // when it attaches. Rewritten whenever one was started; processes that have ended meanwhile are
 // told by their start time. Lines of text:
 //
-//   shoal-trainers 1
+//   shoal-trainers 2
 //   boot 6a0f…                                     of the host: numbers of processes mean it only
 //   settings 9c41…                                 with which the daemon starts its trainers
-//   trainer SLOT GENERATION DEVICE PID STARTED PORT NONCE
+//   trainer SLOT GENERATION DEVICE PID STARTED PORT NONCE REPLICA JOB STAGE KIND CODE ENTRY
+//
+// REPLICA, JOB and STAGE are those that the process was given last, or 0; KIND is the kind of the
+// trainer; CODE and ENTRY are those of a program: "=" and the percent-encoded text. The lines of a
+// list of version 1 end with the nonce: they do not tell which replica a process is.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +28,9 @@ struct RosterEntry {
   TrainerId trainer;
   std::int32_t device = 0;
   ProcessId process;
-  int port = 0;       // that it serves its peers on
-  std::string nonce;  // 32 hex characters
+  int port = 0;                                  // that it serves its peers on
+  std::string nonce;                             // 32 hex characters
+  std::optional<TrainerIdentity> identity = {};  // none: the list is of version 1
   bool operator==(const RosterEntry&) const = default;
 };
 

@@ -18,6 +18,7 @@
 #include "agent/host/journal.h"
 #include "agent/host/log_answers.h"
 #include "agent/host/membership.h"
+#include "agent/host/stop_limit.h"
 #include "agent/host/trainer_processes.h"
 #include "agent/host/trainer_server.h"
 #include "base/digest.h"
@@ -33,6 +34,13 @@ std::string how(const ProcessExit& exit) {
   return exit.known ? fmt::format(", code {}, signal {}", exit.code, exit.signal) : "";
 }
 
+// Trainers that are left end by themselves (--orphan-limit-s).
+void end_without(const std::string& hangs) {
+  spdlog::critical("this agent ends without waiting any longer for {}, which hangs", hangs);
+  spdlog::default_logger()->flush();
+  _exit(1);
+}
+
 std::uint64_t seed_of(const std::string& uid, std::uint64_t salt) {
   return Digester().add(uid).add(salt).finish().low;
 }
@@ -42,7 +50,7 @@ std::uint64_t seed_of(const std::string& uid, std::uint64_t salt) {
 class Runtime::Impl {
  public:
   Impl(HostOptions options, std::unique_ptr<DataFolder> folder,
-       std::shared_ptr<Membership> membership)
+       std::shared_ptr<const ProgramCgroups> cgroups, std::shared_ptr<Membership> membership)
       : options_(std::move(options)),
         folder_(std::move(folder)),
         membership_(std::move(membership)),
@@ -57,24 +65,38 @@ class Runtime::Impl {
       relay_ = std::make_unique<RelayHost>(*options_.relay, membership_);
     }
     trainers_ = std::make_unique<TrainerProcesses>(
-        options_, *folder_,
+        options_, *folder_, std::move(cgroups),
         TrainerProcesses::Outside{
             poster(), [this](std::int32_t slot) { return journal_of(slot); },
             [this](LogLevel level, const std::string& text) { note(level, {}, text); }});
   }
 
+  // Each part joins its threads.
   ~Impl() {
+    stop_limit_.begin(options_.end_limit);
     inputs_->close();
+    stop_limit_.waits_for("a trainer");
     trainers_.reset();
+    stop_limit_.waits_for("the session with the coordinator");
     logs_.reset();
     link_.reset();
+    stop_limit_.waits_for("an answer to a trainer");
+    server_.reset();
+    readers_.reset();
+    stop_limit_.waits_for("a fetch of code");
+    codes_.reset();
+    stop_limit_.waits_for("the transfer of " + checkpoints_->works_on());
+    checkpoints_.reset();
+    stop_limit_.waits_for("its relay");
+    relay_.reset();
   }
 
   Status listen() {
     std::vector<ExpectedTrainer> expected;
     for (const RosterEntry& entry : trainers_->find_left()) {
-      expected.push_back({entry.trainer, entry.nonce});
-      left_.push_back({entry.trainer, entry.device});
+      const ReplicaId replica = entry.identity ? entry.identity->replica : ReplicaId();
+      expected.push_back({entry.trainer, entry.nonce, replica});
+      left_.push_back({entry.trainer, entry.device, entry.identity});
     }
     auto server =
         TrainerServer::start(folder_->socket_path(), options_.trainer_ping, expected, poster());
@@ -103,8 +125,15 @@ class Runtime::Impl {
     return *exit_;
   }
 
-  void stop() { inputs_->post(StopRequested{}); }
-  void hand_over() { inputs_->post(HandOverRequested{}); }
+  void stop() {
+    const bool at_once = stop_asked_.exchange(true);
+    stop_limit_.begin(options_.end_limit + (at_once ? Duration() : options_.core.drain_limit));
+    inputs_->post(StopRequested{});
+  }
+  void hand_over() {
+    stop_limit_.begin(options_.end_limit);
+    inputs_->post(HandOverRequested{});
+  }
 
  private:
   // What trainers read of datasets goes through this host's cache.
@@ -200,6 +229,12 @@ class Runtime::Impl {
                  fmt::format("{} failed: {} {}", to_string(f->replica), to_string(f->failure),
                              f->detail));
           }
+        },
+        [this](const TrainerOverstepped& i) {
+          if (std::exchange(overstepped_[i.trainer.slot], i.trainer) == i.trainer) return;
+          note(LogLevel::kWarning, replica_on(i.trainer.slot),
+               fmt::format("trainer {} asked for the certificate of {}, which it is not: refused",
+                           i.trainer.slot, to_string(i.asked)));
         },
         [this](const TrainerExited& i) {
           const bool in_order = i.exit.code == 0 && i.exit.signal == 0;
@@ -316,11 +351,17 @@ class Runtime::Impl {
 
   void perform(const StartTrainer& effect) {
     const std::string nonce = random_hex();
-    server_->expect({effect.trainer, nonce});
+    const ReplicaId own = effect.identity.replica;
+    server_->expect({effect.trainer, nonce, own});
     trainers_->start(effect, nonce);
     // What a program prints before it attaches, or instead, is about its replica.
     const auto replica = replica_of_.find(effect.trainer.slot);
-    if (effect.replica && replica != replica_of_.end()) replica->second->store(effect.replica.n);
+    if (own && replica != replica_of_.end()) replica->second->store(own.n);
+  }
+  // The list comes first: what it does not say, no later start of this agent believes.
+  void perform(const IdentifyTrainer& effect) {
+    trainers_->identify(effect);
+    server_->identify(effect.trainer, effect.identity.replica);
   }
   void perform(const KillTrainer& effect) {
     const std::int32_t slot = effect.trainer.slot;
@@ -346,6 +387,8 @@ class Runtime::Impl {
   void perform(const ExitProcess& effect) { exit_ = effect; }
 
   const HostOptions options_;
+  StopLimit stop_limit_{options_.hangs ? options_.hangs : StopLimit::Expired(end_without)};
+  std::atomic<bool> stop_asked_ = false;
   const std::unique_ptr<DataFolder> folder_;
   const std::shared_ptr<Membership> membership_;  // null: a test brings credentials
   std::unique_ptr<RelayHost> relay_;              // null: this agent does not relay
@@ -361,6 +404,7 @@ class Runtime::Impl {
   std::unique_ptr<CoordinatorLink> link_;
   std::unique_ptr<LogAnswers> logs_;
   std::map<std::int32_t, std::shared_ptr<std::atomic<std::uint64_t>>> replica_of_;  // by slot
+  std::map<std::int32_t, TrainerId> overstepped_;  // processes of which that was logged, by slot
   std::unique_ptr<TrainerProcesses> trainers_;
   std::vector<LeftTrainer> left_;  // by the last start
   Instant measure_at_ = clock_.now();
@@ -400,8 +444,14 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
     membership = std::move(opened).value();
     options.coordinator.credentials = [membership] { return membership->credentials(); };
   }
-  auto impl =
-      std::make_unique<Impl>(std::move(options), std::move(folder).value(), std::move(membership));
+  std::shared_ptr<const ProgramCgroups> cgroups;
+  if (!options.program_cgroup.empty()) {
+    auto opened = ProgramCgroups::open(options.program_cgroup, options.program_bounds);
+    if (!opened.ok()) return opened.error();
+    cgroups = std::move(opened).value();
+  }
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(folder).value(),
+                                     std::move(cgroups), std::move(membership));
   if (Status listening = impl->listen(); !listening.ok()) return listening.error();
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }

@@ -75,6 +75,10 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 [[noreturn]] void run_program(const ProcessOptions& options, char* const* arguments,
                               char* const* environment, int output, int failure) {
   setsid();
+  if (!options.cgroup.empty()) {
+    const int group = open(options.cgroup.c_str(), O_WRONLY | O_CLOEXEC);
+    if (group < 0 || write(group, "0", 1) != 1) give_up(failure, errno);
+  }
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) give_up(failure, errno);
   if (options.user) {
     if (const int error = become(*options.user); error != 0) give_up(failure, error);

@@ -32,6 +32,7 @@ struct ProcessOptions {
   std::vector<std::string> inherited = {};
   std::shared_ptr<const ConfinementRules> rules = {};  // of start(); none: it is not confined
   std::optional<ProgramUser> user = {};                // of start(); none: the daemon's own
+  std::string cgroup = {};  // of start(): a cgroup.procs that the process enters; empty: none
 };
 
 class TrainerProcess {

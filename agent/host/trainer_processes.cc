@@ -18,24 +18,39 @@ Bytes resident_bytes(const std::string& process) {
 }
 
 TrainerProcesses::TrainerProcesses(const HostOptions& options, const DataFolder& folder,
-                                   Outside outside)
-    : options_(options), folder_(folder), outside_(std::move(outside)) {}
+                                   std::shared_ptr<const ProgramCgroups> cgroups, Outside outside)
+    : options_(options),
+      folder_(folder),
+      outside_(std::move(outside)),
+      cgroups_(std::move(cgroups)),
+      watch_(std::make_shared<ProgramWatch>(
+          options.program_bounds, cgroups_ != nullptr,
+          [post = outside_.post](TrainerId id, const std::string& because) {
+            post(TrainerExceeded{id, because});
+          })) {}
 
 // ---- those of an earlier start
 
 std::vector<RosterEntry> TrainerProcesses::find_left() {
   const auto roster = read_roster(folder_.roster_path());
-  if (!roster.ok()) {
-    outside_.note(LogLevel::kWarning, to_string(roster.error()));
-    return {};
-  }
-  if (roster->boot != boot_) return {};  // the host was started since
-  const bool fits = roster->settings == settings();
+  if (!roster.ok()) outside_.note(LogLevel::kWarning, to_string(roster.error()));
   std::vector<RosterEntry> left;
-  for (const RosterEntry& entry : roster->trainers) {
-    if (adopt(entry, fits)) left.push_back(entry);
+  if (roster.ok() && roster->boot == boot_) {  // else the host was started since
+    const bool fits = roster->settings == settings();
+    for (const RosterEntry& entry : roster->trainers) {
+      if (adopt(entry, fits)) left.push_back(entry);
+    }
   }
+  folder_.keep_folders_of(identities(), true);
   return left;
+}
+
+std::vector<TrainerIdentity> TrainerProcesses::identities() const {
+  std::vector<TrainerIdentity> all;
+  for (const auto& [slot, process] : processes_) {
+    all.push_back(entries_.at(slot).identity.value_or(TrainerIdentity()));
+  }
+  return all;
 }
 
 bool TrainerProcesses::adopt(const RosterEntry& entry, bool fits) {
@@ -52,6 +67,7 @@ bool TrainerProcesses::adopt(const RosterEntry& entry, bool fits) {
   outside_.note(LogLevel::kInfo, name + "is awaited");
   processes_[slot] = std::move(process).value();
   entries_[slot] = entry;
+  watch(entry);
   return true;
 }
 
@@ -87,9 +103,11 @@ std::string TrainerProcesses::settings() const {
 
 void TrainerProcesses::start(const StartTrainer& effect, const std::string& nonce) {
   const TrainerId id = effect.trainer;
-  processes_.erase(id.slot);  // has ended, or the core would not start another
+  processes_.erase(id.slot);                     // has ended, or the core would not start another
+  folder_.keep_folders_of(identities(), false);  // fetches of other jobs may have just begun
   auto process = launch(effect, nonce);
   if (!process.ok()) {
+    if (cgroups_ != nullptr) cgroups_->remove(id);
     return outside_.post(TrainerExited{id, {127, 0, to_string(process.error())}});
   }
   RosterEntry& entry = entries_[id.slot];
@@ -97,8 +115,17 @@ void TrainerProcesses::start(const StartTrainer& effect, const std::string& nonc
   entry.device = effect.device;
   entry.process = (*process)->id();
   entry.nonce = nonce;
+  entry.identity = effect.identity;
   processes_[id.slot] = std::move(process).value();
+  watch(entry);
   write();
+}
+
+void TrainerProcesses::watch(const RosterEntry& entry) {
+  if (!entry.identity || entry.identity->runs.kind != TrainerKind::kPython) return;
+  std::vector<std::string> folders = scratch_folders(entry.trainer.slot, folder_);
+  folders.push_back(folder_.written_folder(entry.identity->replica));
+  watch_->add({entry.trainer, entry.process, std::move(folders)});
 }
 
 Result<std::unique_ptr<TrainerProcess>> TrainerProcesses::launch(const StartTrainer& effect,
@@ -107,9 +134,14 @@ Result<std::unique_ptr<TrainerProcess>> TrainerProcesses::launch(const StartTrai
   if (!own.ok()) return own.error();
   ProcessOptions options = options_of(effect.trainer.slot);
   options.environment = std::move(own).value();
-  if (effect.runs.kind == TrainerKind::kPython) {
+  if (effect.identity.runs.kind == TrainerKind::kPython) {
     const Status ready = prepare_program(effect, options_, folder_, options);
     if (!ready.ok()) return ready.error();
+    if (cgroups_ != nullptr) {
+      auto group = cgroups_->make(effect.trainer);
+      if (!group.ok()) return group.error();
+      options.cgroup = std::move(group).value();
+    }
   }
   return TrainerProcess::start(options, end_of(effect.trainer));
 }
@@ -119,7 +151,23 @@ ProcessOptions TrainerProcesses::options_of(std::int32_t slot) const {
 }
 
 std::function<void(ProcessExit)> TrainerProcesses::end_of(TrainerId id) const {
-  return [post = outside_.post, id](ProcessExit exit) { post(TrainerExited{id, std::move(exit)}); };
+  return [post = outside_.post, cgroups = cgroups_, watch = watch_, id](ProcessExit exit) {
+    watch->remove(id);
+    if (cgroups != nullptr) {
+      if (std::string why = cgroups->why_ended(id); !why.empty()) exit.last_line = std::move(why);
+      cgroups->remove(id);
+    }
+    post(TrainerExited{id, std::move(exit)});
+  };
+}
+
+void TrainerProcesses::identify(const IdentifyTrainer& effect) {
+  const auto entry = entries_.find(effect.trainer.slot);
+  if (entry == entries_.end() || entry->second.trainer != effect.trainer) return;
+  const bool was_known = entry->second.identity.has_value();
+  entry->second.identity = effect.identity;
+  if (!was_known) watch(entry->second);
+  write();
 }
 
 void TrainerProcesses::kill(std::int32_t slot, bool hard) {

@@ -13,6 +13,8 @@
 
 #include "agent/host/data_folder.h"
 #include "agent/host/host_options.h"
+#include "agent/host/program_cgroup.h"
+#include "agent/host/program_watch.h"
 #include "agent/host/roster.h"
 #include "agent/host/trainer_process.h"
 #include "base/log_lines.h"
@@ -27,8 +29,9 @@ class TrainerProcesses {
     std::function<std::function<void(std::string_view)>(int)> lines;  // where those of a slot go
     std::function<void(LogLevel, const std::string&)> note;           // for people
   };
-  // The arguments must outlive it.
-  TrainerProcesses(const HostOptions& options, const DataFolder& folder, Outside outside);
+  // The arguments must outlive it. `cgroups`: of programs; null: the agent watches them.
+  TrainerProcesses(const HostOptions& options, const DataFolder& folder,
+                   std::shared_ptr<const ProgramCgroups> cgroups, Outside outside);
 
   // The trainers of the last start that still live and were started with the flags of this daemon.
   // Its other trainers are killed and waited for. Only exact matches of the roster are touched:
@@ -37,6 +40,8 @@ class TrainerProcesses {
 
   // TrainerExited is posted at its end, also when it could not be started.
   void start(const StartTrainer& effect, const std::string& nonce);
+  // From now on the process is that replica, also for the next start of the daemon.
+  void identify(const IdentifyTrainer& effect);
   void kill(std::int32_t slot, bool hard);
   void leave();  // all of them, to the next start
 
@@ -44,6 +49,8 @@ class TrainerProcesses {
 
  private:
   bool adopt(const RosterEntry& entry, bool fits);
+  std::vector<TrainerIdentity> identities() const;  // of the processes that are there
+  void watch(const RosterEntry& entry);             // if it is a program
   ProcessOptions options_of(std::int32_t slot) const;
   std::function<void(ProcessExit)> end_of(TrainerId id) const;
   Result<std::unique_ptr<TrainerProcess>> launch(const StartTrainer& effect,
@@ -58,6 +65,8 @@ class TrainerProcesses {
   const DataFolder& folder_;
   const Outside outside_;
   const std::string boot_ = boot_id();
+  const std::shared_ptr<const ProgramCgroups> cgroups_;
+  const std::shared_ptr<ProgramWatch> watch_;
   std::map<std::int32_t, RosterEntry> entries_;
   std::map<std::int32_t, std::unique_ptr<TrainerProcess>> processes_;
 };

@@ -155,7 +155,8 @@ grpc::ServerBidiReactor<v1::TrainerMessage, v1::TrainerCommand>* TrainerServer::
 
 void TrainerServer::expect(const ExpectedTrainer& expected) {
   const MutexLock guard(mutex_);
-  slots_[expected.trainer.slot] = {expected.trainer.generation, expected.nonce, nullptr, {}};
+  slots_[expected.trainer.slot] = {expected.trainer.generation, expected.nonce, nullptr,
+                                   expected.replica};
 }
 
 // ---- certificates
@@ -196,14 +197,19 @@ void TrainerServer::revoke(const std::vector<AgentId>& agents) {
 }
 
 grpc::Status TrainerServer::may_ask(const std::string& nonce, ReplicaId replica) {
-  const MutexLock guard(mutex_);
-  for (const auto& [number, slot] : slots_) {
-    if (nonce.empty() || slot.nonce != nonce) continue;
-    if (slot.replica == replica) return grpc::Status::OK;
-    return {grpc::StatusCode::PERMISSION_DENIED,
-            "trainer " + std::to_string(number) + " was not given " + to_string(replica)};
+  std::optional<TrainerId> asks;
+  {
+    const MutexLock guard(mutex_);
+    for (const auto& [number, slot] : slots_) {
+      if (nonce.empty() || slot.nonce != nonce) continue;
+      if (replica && slot.replica == replica) return grpc::Status::OK;
+      asks = TrainerId{number, slot.generation};
+    }
   }
-  return {grpc::StatusCode::PERMISSION_DENIED, "no such trainer is expected"};
+  if (!asks) return {grpc::StatusCode::PERMISSION_DENIED, "no such trainer is expected"};
+  post_(TrainerOverstepped{*asks, replica});
+  return {grpc::StatusCode::PERMISSION_DENIED,
+          "trainer " + std::to_string(asks->slot) + " was not given " + to_string(replica)};
 }
 
 grpc::ServerUnaryReactor* TrainerServer::Certify(grpc::CallbackServerContext* context,
@@ -310,7 +316,6 @@ Result<TrainerId> TrainerServer::attach(const TrainerReady& ready, const std::st
                  "SHOAL_TRAINER_SLOT", "try again in a moment"};
   }
   slot->second.stream = stream;
-  if (ready.holds) slot->second.replica = ready.holds->replica;
   return TrainerId{number, slot->second.generation};
 }
 
@@ -320,12 +325,17 @@ void TrainerServer::detach(TrainerId trainer, Stream* stream) {
   if (slot != slots_.end() && slot->second.stream == stream) slot->second.stream = nullptr;
 }
 
+void TrainerServer::identify(TrainerId trainer, ReplicaId replica) {
+  const MutexLock guard(mutex_);
+  const auto slot = slots_.find(trainer.slot);
+  const bool known = slot != slots_.end() && slot->second.generation == trainer.generation;
+  if (known) slot->second.replica = replica;
+}
+
 void TrainerServer::send(TrainerId trainer, const ToTrainer& message) {
   const MutexLock guard(mutex_);
   const auto slot = slots_.find(trainer.slot);
   const bool known = slot != slots_.end() && slot->second.generation == trainer.generation;
-  const auto* load = std::get_if<LoadReplica>(&message);
-  if (known && load != nullptr) slot->second.replica = load->assign.replica;
   if (!known || slot->second.stream == nullptr) return;
   v1::TrainerCommand command = proto::to_wire(message);
   for (const AgentId agent : revoked_) command.add_revoked(agent.n);

@@ -23,6 +23,7 @@ namespace shoal::agent {
 struct ExpectedTrainer {
   TrainerId trainer;
   std::string nonce;
+  ReplicaId replica = {};  // that the agent gave it; none: no replica yet, or not known
 };
 
 class TrainerServer : private v1::TrainerHost::CallbackService {
@@ -37,7 +38,9 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
                                                       Post post);
   ~TrainerServer() override;  // ends all streams
 
-  void expect(const ExpectedTrainer& expected);            // in the place of what was in its slot
+  void expect(const ExpectedTrainer& expected);  // in the place of what was in its slot
+  // Which replica the process is from now on: certificates and data of this one it gets.
+  void identify(TrainerId trainer, ReplicaId replica);
   void send(TrainerId trainer, const ToTrainer& message);  // dropped when its stream has ended
   // Where certificates of replicas come from: the channel of a session with the coordinator. Null:
   // there is none, and who asks is told to ask again.
@@ -61,7 +64,8 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
   grpc::ServerUnaryReactor* ReadData(grpc::CallbackServerContext* context,
                                      const v1::ReadDataRequest* request,
                                      v1::ReadDataAnswer* answer) override;
-  // A trainer may ask for the replica that it was given last, and for no other one of this host.
+  // A trainer may ask for the replica that the agent gave it last, and for no other one of this
+  // host, whatever it says of itself.
   grpc::Status may_ask(const std::string& nonce, ReplicaId replica) SHOAL_EXCLUDES(mutex_);
   // The replica that the trainer with this nonce was given last; none: there is no such trainer.
   std::optional<ReplicaId> replica_of(const std::string& nonce) SHOAL_EXCLUDES(mutex_);
@@ -73,7 +77,7 @@ class TrainerServer : private v1::TrainerHost::CallbackService {
     std::uint64_t generation = 0;
     std::string nonce;
     Stream* stream = nullptr;
-    ReplicaId replica;  // that it was given last
+    ReplicaId replica;  // that the agent gave it last
   };
   Post post_;
   Mutex mutex_;  // taken before a stream's own

@@ -80,7 +80,8 @@ std::vector<LeftTrainer> Host::left_trainers() {
   std::vector<LeftTrainer> left;
   for (const auto& trainer : trainers_) {
     if (!trainer->alive()) continue;
-    left.push_back({trainer->id(), devices_.at(trainer->id().slot)});
+    const std::int32_t slot = trainer->id().slot;
+    left.push_back({trainer->id(), devices_.at(slot), identities_.at(slot)});
     trainer->find_agent(Duration{prng_.range(0, kDialEvery.ns)},
                         [this, life = life_] { return process_.alive() && life_ == life; });
   }
@@ -207,7 +208,12 @@ void Host::perform(const Effect& effect) {
   }
   if (const auto* e = std::get_if<StartTrainer>(&effect)) {
     devices_[e->trainer.slot] = e->device;
+    identities_[e->trainer.slot] = e->identity;
     return trainer(e->trainer.slot).start(e->trainer.generation);
+  }
+  if (const auto* e = std::get_if<IdentifyTrainer>(&effect)) {
+    identities_[e->trainer.slot] = e->identity;
+    return;
   }
   if (const auto* e = std::get_if<KillTrainer>(&effect)) {
     Trainer& told = trainer(e->trainer.slot);

@@ -117,7 +117,8 @@ class Host final : public AgentEnd, public TrainerOwner {
   std::map<std::string, CheckpointFiles> folders_;  // on disk
   std::unique_ptr<agent::Agent> core_;
   std::vector<std::unique_ptr<Trainer>> trainers_;
-  std::map<std::int32_t, std::int32_t> devices_;  // of trainers, by slot
+  std::map<std::int32_t, std::int32_t> devices_;               // of trainers, by slot
+  std::map<std::int32_t, agent::TrainerIdentity> identities_;  // the roster's, by slot
   std::optional<Instant> armed_;
   bool fail_upload_ = false, flip_file_ = false, claims_falsely_ = false;
   Instant slow_loads_until_;

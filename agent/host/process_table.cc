@@ -1,0 +1,82 @@
+#include "agent/host/process_table.h"
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace shoal::agent {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Fields of /proc/PID/stat after the name, which is in parentheses and may hold anything.
+std::optional<ProcessEntry> read_entry(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const auto close = line.rfind(')');
+  if (close == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(close + 1));
+  const auto skip = [&fields](int count) {
+    for (std::string skipped; count > 0; --count) fields >> skipped;
+  };
+  ProcessEntry entry;
+  entry.id.pid = pid;
+  char state = 0;
+  std::int64_t pages = 0;
+  fields >> state >> entry.parent;
+  skip(1);  // its group
+  fields >> entry.session;
+  skip(13);
+  fields >> entry.threads;
+  skip(1);
+  fields >> entry.id.started;
+  skip(1);
+  fields >> pages;
+  if (!fields || state == 'Z' || state == 'X') return std::nullopt;
+  entry.resident = Bytes(pages * sysconf(_SC_PAGESIZE));
+  return entry;
+}
+
+}  // namespace
+
+std::vector<ProcessEntry> all_processes() {
+  std::vector<ProcessEntry> all;
+  std::error_code unreadable;
+  for (fs::directory_iterator it("/proc", unreadable), end; !unreadable && it != end;
+       it.increment(unreadable)) {
+    const std::string name = it->path().filename().string();
+    pid_t number = 0;
+    const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+    if (error != std::errc() || last != name.data() + name.size()) continue;
+    if (const auto entry = read_entry(number)) all.push_back(*entry);
+  }
+  return all;
+}
+
+Bytes proportional_memory(const ProcessEntry& process) {
+  std::ifstream file("/proc/" + std::to_string(process.id.pid) + "/smaps_rollup");
+  for (std::string word; file >> word;) {
+    std::int64_t kib = 0;
+    if (word == "Pss:" && file >> kib) return Bytes(kib << 10);
+  }
+  return process.resident;
+}
+
+// The descriptor first: what is compared afterwards cannot become another process.
+bool signal_process(const ProcessId& process, int signal) {
+  const int fd = static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0u));
+  if (fd < 0) return false;
+  const bool sent = process_with(process.pid) == process &&
+                    syscall(SYS_pidfd_send_signal, fd, signal, nullptr, 0u) == 0;
+  close(fd);
+  return sent;
+}
+
+}  // namespace shoal::agent

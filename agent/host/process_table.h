@@ -1,0 +1,31 @@
+// The processes of this host, as /proc lists them at one moment.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "agent/host/process_id.h"
+#include "base/units.h"
+
+namespace shoal::agent {
+
+struct ProcessEntry {
+  ProcessId id;
+  pid_t parent = 0, session = 0;
+  std::int64_t threads = 0;
+  Bytes resident;  // pages that it shares with others count in full
+};
+
+// Those that have ended and were not waited for are left out.
+std::vector<ProcessEntry> all_processes();
+
+// Memory of a process in which a page of N processes counts as 1/N; its resident memory where the
+// kernel does not tell.
+Bytes proportional_memory(const ProcessEntry& process);
+
+// To exactly this process; false: it has ended, or may not be signalled.
+bool signal_process(const ProcessId& process, int signal);
+
+}  // namespace shoal::agent
