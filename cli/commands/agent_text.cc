@@ -42,7 +42,10 @@ std::string programs_of(const Json& agent) {
   }
   std::string text;
   for (const std::string& kind : kinds) text += (text.empty() ? "" : ", ") + kind;
-  return text;
+  const std::string limits = text_at(agent, "program_limits", "none");
+  if (text.empty()) return text;
+  if (limits == "cgroup") return text + "; bounded by cgroups";
+  return limits == "watched" ? text + "; bounded by the agent, which watches them" : text;
 }
 
 std::string after_command(const Json& agent, const std::string& verb) {

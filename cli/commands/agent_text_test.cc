@@ -55,6 +55,12 @@ TEST(AgentText, WhoseCodeItRunsIsSaid) {
   json["runs_programs"] = true;
   json["code_from"] = {"ada", "*"};
   EXPECT_EQ(programs_of(json), "of --trainer-root, code of ada, code of anybody");
+  json["code_from"] = {"ada"};
+  json["program_limits"] = "cgroup";
+  EXPECT_EQ(programs_of(json), "of --trainer-root, code of ada; bounded by cgroups");
+  json["program_limits"] = "watched";
+  EXPECT_EQ(programs_of(json),
+            "of --trainer-root, code of ada; bounded by the agent, which watches them");
 }
 
 TEST(AgentText, WhoIsGoneIsCountedAndNamed) {

@@ -506,6 +506,7 @@ export interface Agent {
   updated_at: string | null;
   runs_programs?: boolean;
   code_from?: string[];
+  program_limits?: 'none' | 'cgroup' | 'watched';
 }
 
 export interface Event {

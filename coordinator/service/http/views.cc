@@ -464,7 +464,8 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
                      .joined_at = agent.joined_at,
                      .updated_at = agent.updated_at,
                      .runs_programs = agent.programs.beneath_root,
-                     .code_from = agent.programs.code_from};
+                     .code_from = agent.programs.code_from,
+                     .program_limits = agent.programs.limits};
   if (const AgentLive* now = live.agents.find(agent.id)) {
     if (agent.state != AgentState::kGone) answer.health = now->health;
     answer.last_seen_at = now->last_seen;

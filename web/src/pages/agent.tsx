@@ -57,7 +57,8 @@ const kReplicas: Column<Replica>[] = [
 function programsOf(agent: Agent): string {
   const kinds = (agent.code_from ?? []).map((owner) => (owner === '*' ? 'code of anybody' : `code of ${owner}`));
   if (agent.runs_programs === true) kinds.unshift('programs of its host');
-  return kinds.join(', ');
+  const bounded = { none: '', cgroup: ', bounded by cgroups', watched: ', bounded by the agent' };
+  return kinds.length === 0 ? '' : kinds.join(', ') + bounded[agent.program_limits ?? 'none'];
 }
 
 const kConfirmable = 40; // longer names are not typed; the id is

@@ -52,6 +52,7 @@ struct AgentAnswer {
   Instant updated_at;
   bool runs_programs = false;
   std::vector<std::string> code_from;
+  ProgramLimits program_limits = ProgramLimits::kNone;
 };
 constexpr auto fields_of(Of<AgentAnswer>) {
   using T = AgentAnswer;
@@ -73,7 +74,8 @@ constexpr auto fields_of(Of<AgentAnswer>) {
       field<&T::labels>("labels"), field<&T::joined_at>("joined_at", or_none()),
       field<&T::updated_at>("updated_at", or_none()),
       field<&T::runs_programs>("runs_programs", added_later()),
-      field<&T::code_from>("code_from", added_later()));
+      field<&T::code_from>("code_from", added_later()),
+      field<&T::program_limits>("program_limits", added_later()));
 }
 static_assert(lists_every_field<AgentAnswer>());
 constexpr const char* schema_name(Of<AgentAnswer>) { return "Agent"; }
