@@ -48,7 +48,8 @@ namespace {
 constexpr int kExitFailed = 1, kExitRefused = 2;
 // Together with the agents' second below five seconds: what starts this process waits that long.
 constexpr Duration kHttpStopLimit = seconds(1), kStoreStopLimit = seconds(2);
-// Of the HTTP port, unless the process may open few files: agents need descriptors, too.
+// The most connections of the HTTP port, fewer where the process may open few files: agents need
+// descriptors, too.
 constexpr std::int64_t kConnectionsMost = 1'000, kStreamsMost = 200;
 
 sigset_t stop_signals() {
@@ -303,6 +304,33 @@ Result<RecordKeyFile> open_record_keys(const Config& config, const Machines& mac
   return RecordKeyFile::open(config.data_dir, machines.cluster(), *snapshot, machines.now());
 }
 
+// What a revocation and a rotation of the CA change elsewhere.
+void follow_machines(Machines& machines, AgentService& agents, RecordKeyFile& record_keys,
+                     Runtime& runtime) {
+  machines.on_revoked([&](AgentId machine) {
+    agents.end_sessions_of(machine);
+    runtime.command_agent(machine, AgentVerb::kRevoked, [](const Cluster::Answer&) {});
+  });
+  machines.on_rotated([&] {
+    Status rotated = record_keys.rotate(machines.now());
+    if (rotated.ok()) runtime.change_record_keys(record_keys.keys());
+    return rotated;
+  });
+}
+
+std::function<void(Instant, const Record&)> spans_to(otlp::Exporter& exporter,
+                                                     otlp::SpanMaker& spans) {
+  return [&](Instant now, const Record& record) { exporter.add(spans.from(now, record)); };
+}
+
+// Everything that listens has stopped when it returns.
+void stop(AgentService& agents, HttpServer& http, Runtime& runtime, ServiceManager& manager) {
+  manager.stopping();
+  agents.stop();
+  http.stop();
+  if (!runtime.stop(kStoreStopLimit)) spdlog::warn("not everything could be sent before the stop");
+}
+
 Status serve(const Config& config, ServiceManager& manager) {
   const std::size_t descriptors_max = raise_descriptor_limit();
   auto store = open_store(config.data_dir, config.history);
@@ -332,11 +360,7 @@ Status serve(const Config& config, ServiceManager& manager) {
   RuntimeOptions options = runtime_options(config, manager);
   options.record_keys = record_keys->keys();
   options.found_checkpoints = std::move(shelves->found);
-  if (exporter) {
-    options.on_record = [&](Instant now, const Record& record) {
-      exporter->add(spans.from(now, record));
-    };
-  }
+  if (exporter) options.on_record = spans_to(*exporter, spans);
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
   FileTransfer file_transfer(*uploads->files, **runtime, (*store)->reader(),
@@ -345,15 +369,7 @@ Status serve(const Config& config, ServiceManager& manager) {
   auto agents = start_agents(config, **machines, refusals, *shelves, file_transfer, **runtime,
                              descriptors_max);
   if (!agents) return agents.error();
-  (*machines)->on_revoked([&](AgentId machine) {
-    (*agents)->end_sessions_of(machine);
-    (*runtime)->command_agent(machine, AgentVerb::kRevoked, [](const Cluster::Answer&) {});
-  });
-  (*machines)->on_rotated([&] {
-    Status rotated = record_keys->rotate((*machines)->now());
-    if (rotated.ok()) (*runtime)->change_record_keys(record_keys->keys());
-    return rotated;
-  });
+  follow_machines(**machines, **agents, *record_keys, **runtime);
   (*machines)->start_upkeep();
   (*people)->start_upkeep();
   auto webhook = start_webhook(config, **store);
@@ -378,11 +394,7 @@ Status serve(const Config& config, ServiceManager& manager) {
     manager.ready("http on " + (*http)->address() + ", agents on " + (*agents)->address());
     spdlog::info("stopping: {}", ::strsignal(wait_for_stop_signal()));
   }
-  manager.stopping();
-  (*agents)->stop();
-  (*http)->stop();
-  if (!(*runtime)->stop(kStoreStopLimit))
-    spdlog::warn("not everything could be sent before the stop");
+  stop(**agents, **http, **runtime, manager);
   exporter.reset();  // it looks into the server, whose requests have ended
   return announced;
 }

@@ -26,7 +26,7 @@ class Children {
   pid_t start(const std::function<pid_t()>& fork) SHOAL_EXCLUDES(mutex_);
   // It was waited for.
   void ended(pid_t child) SHOAL_EXCLUDES(mutex_);
-  // Of a child of this process: another process started it, and left it behind.
+  // Whether another process started this child of this process, and left it behind.
   bool is_orphan(pid_t child) SHOAL_EXCLUDES(mutex_);
   // Kills those that this process did not start, and theirs. Nothing without adopt_orphans().
   void end_orphans() SHOAL_EXCLUDES(mutex_);

@@ -25,7 +25,7 @@ std::vector<ProcessEntry> all_processes();
 // kernel does not tell.
 Bytes proportional_memory(const ProcessEntry& process);
 
-// To exactly this process; false: it has ended, or may not be signalled.
+// To exactly this process; false: it has ended, or may not be signaled.
 bool signal_process(const ProcessId& process, int signal);
 
 }  // namespace shoal::agent

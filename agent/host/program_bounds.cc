@@ -12,7 +12,7 @@ namespace {
 
 std::string text_of(Bytes bytes) { return size_text(static_cast<double>(bytes.count())); }
 
-// Of the nearest folder on the way to `folder` that exists.
+// The size of the file system of `folder`, or of the nearest folder above it that exists.
 Bytes file_system_of(std::filesystem::path folder) {
   std::error_code error;
   folder = std::filesystem::absolute(folder, error);

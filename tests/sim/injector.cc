@@ -144,21 +144,25 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kTwinAgent:
       return start_twin();
     case Fault::kSlowLoad:
-      return slow_loads();
     case Fault::kSlowGroup:
-      return slow_group();
     case Fault::kOtherData:
-      return replace_data();
     case Fault::kStageLost:
-      return lose_stage();
     case Fault::kFalseClaim:
-      return claim_falsely();
+      return strike_a_host(fault);
     case Fault::kFlippedFrame:
     case Fault::kFlippedMemory:
     case Fault::kFlippedTransfer:
     case Fault::kFlippedCheckpoint:
       return flip(fault);
   }
+}
+
+void FaultInjector::strike_a_host(Fault fault) {
+  if (fault == Fault::kSlowLoad) return slow_loads();
+  if (fault == Fault::kSlowGroup) return slow_group();
+  if (fault == Fault::kOtherData) return replace_data();
+  if (fault == Fault::kStageLost) return lose_stage();
+  claim_falsely();
 }
 
 void FaultInjector::strike_process(Fault fault) {

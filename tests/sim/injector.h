@@ -37,6 +37,7 @@ class FaultInjector {
   void slow_group();
   void replace_data();
   void claim_falsely();
+  void strike_a_host(Fault fault);
   void lose_stage();
   void flip(Fault fault);
   void flip_memory();

@@ -7,7 +7,7 @@
 // read.
 //
 // The owners of a file are the people who sent its whole content: knowing its hash proves nothing.
-// Whoever may not read a stored file and announces it sends it, too. That upload is a proof: its
+// A person who may not read a stored file and announces it sends it, too. That upload is a proof: its
 // bytes are compared and dropped, and its sender becomes a further owner. Proofs that a restart
 // interrupts begin anew. FileRecord::owner is the person who completed the file.
 //
@@ -151,9 +151,8 @@ class FileStore {
   Status announce_proof(const FileRecord& record, const std::string& by) SHOAL_REQUIRES(writing_)
       SHOAL_EXCLUDES(mutex_);
   std::string drop_oldest_proof() SHOAL_REQUIRES(mutex_);
-  Result<StoredFile> with_upload(
-      const std::string& sha256, const ObjectUser& who,
-      const std::function<Result<bool>(FileReceiver&, const FileRecord&)>& work)
+  using Work = std::function<Result<bool>(FileReceiver&, const FileRecord&)>;
+  Result<StoredFile> with_upload(const std::string& sha256, const ObjectUser& who, const Work& work)
       SHOAL_EXCLUDES(mutex_);
   Result<Claimed> claim(const std::string& sha256, const ObjectUser& who) SHOAL_EXCLUDES(mutex_);
   void let_go(const UploadKey& upload, std::unique_ptr<FileReceiver> receiver)

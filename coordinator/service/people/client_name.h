@@ -1,4 +1,4 @@
-// Whose share a connection takes, and whom a refusal names.
+// The client whose share a connection takes, and whom a refusal names.
 #pragma once
 
 #include <string>
