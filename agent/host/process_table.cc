@@ -39,7 +39,8 @@ std::optional<ProcessEntry> read_entry(pid_t pid) {
   fields >> entry.id.started;
   skip(1);
   fields >> pages;
-  if (!fields || state == 'Z' || state == 'X') return std::nullopt;
+  if (!fields) return std::nullopt;
+  entry.ended = state == 'Z' || state == 'X';
   entry.resident = Bytes(pages * sysconf(_SC_PAGESIZE));
   return entry;
 }

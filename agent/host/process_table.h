@@ -15,10 +15,10 @@ struct ProcessEntry {
   ProcessId id;
   pid_t parent = 0, session = 0;
   std::int64_t threads = 0;
-  Bytes resident;  // pages that it shares with others count in full
+  Bytes resident;      // pages that it shares with others count in full
+  bool ended = false;  // and its parent has not waited for it
 };
 
-// Those that have ended and were not waited for are left out.
 std::vector<ProcessEntry> all_processes();
 
 // Memory of a process in which a page of N processes counts as 1/N; its resident memory where the

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/host/children.h"
@@ -104,6 +105,7 @@ ProgramWatch::Processes ProgramWatch::members_of(Watched& watched, const Process
   std::set<std::pair<pid_t, std::uint64_t>> taken;
   for (const ProcessEntry& process : all) {
     children.emplace(process.parent, &process);
+    if (process.ended) continue;
     const bool mine = process.id == leader || process.session == leader.pid ||
                       watched.members.contains(key_of(process));
     if (mine && taken.insert(key_of(process)).second) take(process);
@@ -111,7 +113,8 @@ ProgramWatch::Processes ProgramWatch::members_of(Watched& watched, const Process
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto [first, last] = children.equal_range(members[i].id.pid);
     for (auto it = first; it != last; ++it) {
-      if (taken.insert(key_of(*it->second)).second) take(*it->second);
+      const bool lives = !it->second->ended;
+      if (lives && taken.insert(key_of(*it->second)).second) take(*it->second);
     }
   }
   watched.members = std::move(taken);  // those that have ended are forgotten
@@ -164,8 +167,11 @@ void ProgramWatch::end_strays(const Processes& all) const {
     known.insert(watched.members.begin(), watched.members.end());
   }
   for (const ProcessEntry& each : all) {
-    if (each.parent != ::getpid() || known.contains(key_of(each))) continue;
-    if (Children::of_this_process().is_orphan(each.id.pid)) signal_process(each.id, SIGKILL);
+    const bool member = !each.ended && known.contains(key_of(each));
+    if (each.parent != ::getpid() || member) continue;
+    if (!Children::of_this_process().is_orphan(each.id.pid)) continue;
+    signal_process(each.id, SIGKILL);
+    ::waitpid(each.id.pid, nullptr, WNOHANG);
   }
 }
 
