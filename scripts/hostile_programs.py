@@ -66,7 +66,7 @@ every_rounds = 0
 BOUNDS = ("--program-memory-gib", "0.5", "--program-processes", "200", "--program-disk-gib", "0.25")
 FOREIGN = ("written/rep_1000000/ckpt_1/model.safetensors", "fetched/job_1000000/ckpt_1/model.safetensors", "machine.key",
            "trainers")
-STOP_LIMIT_S = 15
+STOP_LIMIT_S = 20
 ENDED = {"fork": "--program-processes", "memory": "--program-memory-gib", "disk": "--program-disk-gib"}
 
 

@@ -43,7 +43,7 @@ struct HostOptions {
   Duration orphan_limit = seconds(600);    // trainers without an agent end then; 0: at once
   // A stop takes at most drain_limit and this long, a hand-over this long: then what still hangs is
   // named, and the process ends without it. `hangs` does that; none: it logs and calls _exit(1).
-  Duration end_limit = seconds(5);
+  Duration end_limit = seconds(10);
   std::function<void(const std::string&)> hangs = {};
   PortRange peer_ports;
   std::optional<RelaySettings> relay;  // none: this agent does not relay
