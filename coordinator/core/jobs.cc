@@ -509,8 +509,12 @@ bool give_up(Transaction& tx, JobId id) {
     return true;
   }
   if (job.failures_in_row <= tx.options().failures_in_row_max) return false;
+  const JobTimers& timers = tx.volatile_state().timers[id];
+  const std::string last = timers.last_failure.empty() ? "" : "; the last: " + timers.last_failure;
   finish_job(tx, id, JobPhase::kFailed, JobReason::kTooManyFailures,
-             std::to_string(job.failures_in_row) + " failures since the last committed round");
+             timers.hopeless.empty() ? std::to_string(job.failures_in_row) +
+                                           " failures since the last committed round" + last
+                                     : timers.hopeless);
   return true;
 }
 

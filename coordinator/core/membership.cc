@@ -424,6 +424,7 @@ void on_hello(Transaction& tx, const AgentHello& said) {
       hello.incarnation.n != 0 && hello.incarnation == tx.state().agents.at(id).incarnation;
   const bool stayed = tx.state().agents.at(id).state != AgentState::kGone;
   take_connection(tx, id, said);
+  forget_past_refusals(tx.agent(id), hello.devices, !same_process);
   describe(tx.agent(id), hello);
   if (!same_process) {
     AgentRecord& agent = tx.agent(id);

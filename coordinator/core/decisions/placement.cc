@@ -65,6 +65,7 @@ void count_devices(const PlacementInput& input, PlacementDecision& decision) {
     decision.largest = std::max(decision.largest, device.memory);
     decision.fitting += fits;
     decision.refused += device.refused;
+    decision.ran_out += device.ran_out;
     decision.resting += fits && device.resting;
   }
 }
@@ -80,6 +81,12 @@ std::string because_forbidden(const PlacementDecision& decision) {
   if (decision.forbidden == 0) return {};
   return "; the agents of " + std::to_string(decision.forbidden) + " devices do " +
          decision.forbidden_why;
+}
+
+std::string because_it_ran_out(const PlacementDecision& decision) {
+  return "its program ran out of memory on " + std::to_string(decision.ran_out) +
+         (decision.ran_out == 1 ? " free device" : " free devices") +
+         " (submit it with a smaller batch, or run shoal agent uncordon to try it there again)";
 }
 
 PlacementReason why_nothing(const PlacementDecision& decision, const PlacementInput& input) {
@@ -448,6 +455,7 @@ std::string explain(const PlacementDecision& decision) {
                                                                 : "every device is in use") +
              because_of_quota(decision) + because_forbidden(decision);
     case PlacementReason::kNoDeviceFits:
+      if (decision.ran_out > 0) return because_it_ran_out(decision);
       return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
              readable(decision.largest);
     case PlacementReason::kAllRefused:
@@ -456,6 +464,7 @@ std::string explain(const PlacementDecision& decision) {
       return std::to_string(decision.missing) + " more devices with " + readable(decision.needed) +
              " are needed for swarm.min_replicas; " +
              std::to_string(decision.fitting - decision.resting) + " such are free" +
+             (decision.ran_out > 0 ? "; " + because_it_ran_out(decision) : "") +
              because_of_quota(decision) + because_forbidden(decision);
   }
   return "";

@@ -36,6 +36,7 @@ struct FreeDevice {
   bool resting = false;  // backing off after a failure
   std::vector<StageIndex> holds;  // of this job
   double availability = 1;        // of its agent (health_record.h): plans use speed times this
+  bool ran_out = false;           // of memory, with the job's program, so `memory` is 0
 };
 
 // A replica that is there or on its way.
@@ -119,6 +120,7 @@ struct PlacementDecision {
   // Devices that hold a replica count in none of these.
   Bytes needed, largest;
   std::int64_t free = 0, fitting = 0, refused = 0, resting = 0, wanted = 0, missing = 0;
+  std::int64_t ran_out = 0;  // free devices on which the program of the job ran out of memory
   std::int64_t quota = 0, withheld = 0, forbidden = 0;  // of the input
   std::string forbidden_why = {};                       // of the input
 };

@@ -81,10 +81,11 @@ constexpr auto fields_of(Of<HealthRecord>) {
 }
 static_assert(lists_every_field<HealthRecord>());
 
-// A device ran out of memory with a replica that, together with those beside it, needs this much.
+// A device ran out of memory with a replica that, together with those on the same device, needs
+// this much (state/health_record.h).
 struct MemoryRefusal {
   std::int32_t device = 0;
-  Bytes needed;  // the least that failed; 0: not known
+  Bytes needed;  // the least that failed; 0: not known, as for a program
   Instant at;
   std::string code = {};  // of the program that failed, which alone it holds for; empty: any model
   bool operator==(const MemoryRefusal&) const = default;
@@ -122,7 +123,7 @@ struct AgentRecord {
   std::vector<std::pair<std::string, std::string>> labels;
   Instant joined_at, updated_at;
   HealthRecord health_record;
-  std::vector<MemoryRefusal> refusals;  // one per device at most
+  std::vector<MemoryRefusal> refusals;  // one per device and program at most
   Uptime uptime;
   AllowedPrograms programs;  // as its newest hello says
   bool operator==(const AgentRecord&) const = default;

@@ -44,6 +44,7 @@ inline constexpr const char* kRoundAttempt = "round_attempt";
 inline constexpr const char* kRoundCommitted = "round_committed";
 inline constexpr const char* kRoundAborted = "round_aborted";
 inline constexpr const char* kRoundStragglers = "round_stragglers";
+inline constexpr const char* kContributionRejected = "contribution_rejected";
 inline constexpr const char* kMemberDistrusted = "member_distrusted";
 inline constexpr const char* kMomentumLost = "momentum_lost";
 inline constexpr const char* kEvaluation = "evaluation";

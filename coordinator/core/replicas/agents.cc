@@ -64,8 +64,10 @@ void end_quarantine(Transaction& tx, AgentId id, const std::string& why) {
 }
 
 void on_out_of_memory(Transaction& tx, const ReplicaRecord& replica) {
+  const TrainerSpec& trainer = tx.state().jobs.at(replica.job).spec.trainer;
   const Bytes needed = memory_with(tx.state(), replica);
-  remember_refusal(tx.agent(replica.agent), replica.device, needed, tx.now());
+  remember_refusal(tx.agent(replica.agent), trainer,
+                   {.device = replica.device, .needed = needed, .at = tx.now()});
 }
 
 template <typename Refusals, typename Which>

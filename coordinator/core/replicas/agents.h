@@ -16,7 +16,7 @@ void refresh_agent(Transaction& tx, AgentId agent);
 void record_violation(Transaction& tx, AgentId agent, RejectReason reason);
 // It may work again. `why` ends the sentence of the event.
 void end_quarantine(Transaction& tx, AgentId agent, const std::string& why);
-// Out of memory with a replica, what was needed with those beside it.
+// A replica ran out of memory, together with those on its device (health_record.h).
 void on_out_of_memory(Transaction& tx, const ReplicaRecord& replica);
 // Nothing is held against it any more; nothing happens when nothing was.
 void forgive(Transaction& tx, AgentId agent);

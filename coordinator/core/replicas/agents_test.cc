@@ -58,10 +58,10 @@ TEST_F(AgentsTest, WhoIsDrainedOrGoneStaysSo) {
 
 TEST_F(AgentsTest, TheViolationThatIsOneTooManyIsToldOnce) {
   Transaction tx(state, kNow);
-  for (int i = 0; i < 3; ++i) record_violation(tx, kAgent, RejectReason::kNonFinite);
+  for (int i = 0; i < 3; ++i) record_violation(tx, kAgent, RejectReason::kOutlier);
   EXPECT_TRUE(is_quarantined(agent()));
   const HealthRecord before = agent().health_record;
-  record_violation(tx, kAgent, RejectReason::kNonFinite);
+  record_violation(tx, kAgent, RejectReason::kOutlier);
   EXPECT_EQ(agent().health_record, before) << "its last rounds count for nothing";
   EXPECT_EQ(count_events(effects_of(tx), event_kind::kAgentQuarantined), 1);
 }
@@ -114,6 +114,15 @@ TEST_F(AgentsTest, OutOfMemoryCountsThoseBesideIt) {
   ASSERT_EQ(agent().refusals.size(), 1u);
   EXPECT_EQ(agent().refusals[0].needed, one + one);
   EXPECT_EQ(agent().refusals[0].at, kNow);
+}
+
+TEST_F(AgentsTest, OutOfMemoryOfAProgramIsRememberedByItsCode) {
+  hold(1, ReplicaState::kServing);
+  state.jobs.at(JobId(1)).spec.trainer = {
+      .kind = TrainerKind::kPython, .entry = "train.py", .code = "sha256:a"};
+  Transaction tx(state, kNow);
+  on_out_of_memory(tx, state.replicas.at(ReplicaId(1)));
+  EXPECT_EQ(agent().refusals, (std::vector<MemoryRefusal>{{0, Bytes(), kNow, "sha256:a"}}));
 }
 
 TEST_F(AgentsTest, AReplicaLeavesADrainedOrQuarantinedAgent) {

@@ -45,7 +45,8 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
                                        const Device& device, const std::vector<JobId>& gone) {
   if (is_claimed(state, agent.id, device.index)) return std::nullopt;
   FreeDevice free{.agent = agent.id, .device = device.index};
-  free.memory = believed_memory(agent, device);
+  free.memory = believed_memory(agent, device, job.spec.trainer);
+  free.ran_out = ran_out(agent, device, job.spec.trainer);
   free.gflops = device.gflops;
   for (const auto& [id, replica] : state.replicas) {
     if (replica.agent != agent.id || replica.device != device.index) continue;
@@ -76,7 +77,7 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
   if (const Duration* service = state.service.find(replica.id)) placed.service = *service;
   for (const Device& device : agent.devices) {
     if (device.index != replica.device) continue;
-    placed.memory = believed_memory(agent, device);
+    placed.memory = believed_memory(agent, device, state.jobs.at(replica.job).spec.trainer);
     placed.gflops = device.gflops;
   }
   return placed;
@@ -92,7 +93,7 @@ PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
       if (device.kind == DeviceKind::kReducer) continue;
       input.free.push_back({id,
                             device.index,
-                            believed_memory(agent, device),
+                            believed_memory(agent, device, spec.trainer),
                             device.gflops,
                             domain_of(agent),
                             false,
@@ -271,7 +272,7 @@ void tell_not_run(Transaction& tx, JobId id) {
 void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,
                     const PlacementDecision& decision) {
   for (const FreeDevice& device : input.free) {
-    if (device.refused || device.resting || !device.holds.empty()) continue;
+    if (device.refused || device.resting || device.ran_out || !device.holds.empty()) continue;
     if (device.memory >= decision.needed) continue;
     Bytes& told = tx.volatile_state().timers[id].too_small[{device.agent, device.device}];
     if (told == device.memory) continue;

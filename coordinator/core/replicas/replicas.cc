@@ -459,7 +459,11 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
   const bool reducer = is_reducer(state, ended);  // the job continues without it
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(tx, ended);
   JobRecord& job = tx.job(ended.job);
-  if (counts_against_job(failure) && !reducer) ++job.failures_in_row;
+  if (counts_against_job(failure) && !reducer) {
+    ++job.failures_in_row;
+    process.timers[ended.job].last_failure =
+        to_string(failure) + (detail.empty() ? "" : ": " + detail);
+  }
   if (!reducer) job.balance_at = tx.now();  // the balance has changed
   note_copy_fault(tx, ended);
   tx.drop_replica(id);

@@ -10,6 +10,7 @@
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/membership_plan.h"
+#include "coordinator/core/rounds/nonfinite.h"
 #include "coordinator/core/rounds/orders.h"
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/round_groups.h"
@@ -550,8 +551,11 @@ void abort_round(Transaction& tx, const RoundKey& key, AbortReason reason) {
            "round " + std::to_string(key.round) + " aborted (" + to_string(reason) +
                "); the progress is kept");
   reopen(tx, key, reason);
-  const bool hopeless = tx.state().rounds.at(key).aborts > kAbortsMax;
-  if (hopeless) {
+  std::string never_finite;
+  if (reason == AbortReason::kNoUsableContribution)
+    never_finite = why_never_finite(tx.state(), key);
+  if (!never_finite.empty() || tx.state().rounds.at(key).aborts > kAbortsMax) {
+    tx.volatile_state().timers[key.job].hopeless = std::move(never_finite);
     tx.job(key.job).failures_in_row = tx.options().failures_in_row_max + 1;
     return;
   }

@@ -79,6 +79,14 @@ void carry_over(Transaction& tx, const RoundKey& next, const Tails& tails,
   }
 }
 
+// One of the sequences that a non-finite contribution was trained on may have made it so: they are
+// not leased again. Its replica drops the rest of its leases.
+void give_back_untrained(JobRecord& job, ContributionRecord& contribution) {
+  const std::vector<DataLease> beyond = untrained_leases(job, contribution);
+  contribution.leases = outer_opt::without(contribution.leases, beyond);
+  give_back_all(job, beyond);
+}
+
 bool had_nothing(const ContributionRecord& contribution) {
   return contribution.reject_reason == RejectReason::kJoiner ||
          contribution.reject_reason == RejectReason::kNoTokens;
@@ -113,7 +121,11 @@ void count_contributions(Transaction& tx, const RoundKey& key, Tails& tails) {
       loss_sum += report.train_loss * static_cast<double>(report.drawn.n);
       continue;
     }
-    set_aside(job, contribution, tails);
+    if (contribution.reject_reason == RejectReason::kNonFinite) {
+      give_back_untrained(job, contribution);
+    } else {
+      set_aside(job, contribution, tails);
+    }
   }
   round.train_loss = round.tokens.n > 0 ? loss_sum / static_cast<double>(round.tokens.n) : 0;
 }

@@ -1,7 +1,6 @@
 #include "coordinator/core/rounds/rounds.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -15,6 +14,7 @@
 #include "coordinator/core/rounds/attempts.h"
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/links.h"
+#include "coordinator/core/rounds/nonfinite.h"
 #include "coordinator/core/rounds/orders.h"
 #include "coordinator/core/rounds/pipeline_view.h"
 #include "coordinator/core/rounds/round_groups.h"
@@ -34,8 +34,7 @@ constexpr std::int64_t kSpare = 2;  // replicas of a stage, so that the loss of 
 RejectReason reject_reason(const ContributionRecord& contribution) {
   if (contribution.state != ContributionState::kReported) return RejectReason::kNotReported;
   const RoundReport& report = contribution.report;
-  const bool finite = report.nonfinite == 0 && std::isfinite(report.norm);
-  if (!finite) return RejectReason::kNonFinite;
+  if (!is_finite(report)) return RejectReason::kNonFinite;
   return report.tokens.n > 0 ? RejectReason::kNone : RejectReason::kNoTokens;
 }
 
@@ -119,6 +118,12 @@ void reject_outliers(Transaction& tx, const RoundKey& key, std::vector<ReplicaId
   }
 }
 
+// What a program computes is its user's doing: its agent only carries it.
+bool is_violation_of_agent(const JobSpec& spec, RejectReason reason) {
+  const bool numbers = reason == RejectReason::kOutlier;
+  return is_violation(reason) && !(numbers && spec.trainer.kind == TrainerKind::kPython);
+}
+
 // When most of the stage is sound, agents get a violation for their rejected contributions.
 void record_violations(Transaction& tx, const RoundKey& key,
                        const std::vector<ReplicaId>& members) {
@@ -127,7 +132,7 @@ void record_violations(Transaction& tx, const RoundKey& key,
   for (const ReplicaId replica : members) {
     const auto& contribution = tx.state().contributions.at({key, replica});
     sound += contribution.weight > 0;
-    if (is_violation(contribution.reject_reason)) {
+    if (is_violation_of_agent(tx.state().jobs.at(key.job).spec, contribution.reject_reason)) {
       odd.emplace_back(contribution.agent, contribution.reject_reason);
     }
   }
@@ -155,6 +160,7 @@ bool weigh(Transaction& tx, const RoundKey& key, const std::vector<ReplicaId>& m
   std::vector<double> norms = comparable_norms(tx.state(), key, usable);
   reject_outliers(tx, key, usable, norms);
   record_violations(tx, key, members);
+  note_nonfinite(tx, key, members);
   if (!tx.state().jobs.at(key.job).spec.sync.clip()) return !usable.empty();
   const auto factors = outer_opt::clip_factors(norms);
   for (std::size_t i = 0; i < usable.size(); ++i) {
@@ -398,6 +404,7 @@ void on_report(Transaction& tx, ReplicaId replica, const RoundReport& report) {
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
   if (report.aborts != round->aborts) return;                // its replica has yet to hear of one
   if (known->state != ContributionState::kTraining) return;  // said twice
+  if (fails_as_nonfinite(tx, replica, report)) return;
   ContributionRecord& contribution = tx.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
   contribution.report = report;

@@ -17,8 +17,8 @@ Duration quarantine_of(std::int32_t before, const Options& options) {
 }  // namespace
 
 bool is_violation(RejectReason reason) {
-  return reason == RejectReason::kNonFinite || reason == RejectReason::kOutlier ||
-         reason == RejectReason::kFalseNorm || reason == RejectReason::kFalseAverage;
+  return reason == RejectReason::kOutlier || reason == RejectReason::kFalseNorm ||
+         reason == RejectReason::kFalseAverage;
 }
 
 HealthRecord after_violation(HealthRecord health_record, RejectReason reason, Instant now,
@@ -38,20 +38,57 @@ HealthRecord after_violation(HealthRecord health_record, RejectReason reason, In
   return health_record;
 }
 
-Bytes believed_memory(const AgentRecord& agent, const Device& device) {
+std::string program_name(const TrainerSpec& trainer) {
+  if (trainer.kind != TrainerKind::kPython) return {};
+  return trainer.code.empty() ? trainer.entry : trainer.code;
+}
+
+Bytes believed_memory(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer) {
+  if (ran_out(agent, device, trainer)) return Bytes();
+  if (!program_name(trainer).empty()) return device.memory;
   for (const MemoryRefusal& refusal : agent.refusals) {
-    if (refusal.device == device.index) return std::min(device.memory, refusal.needed - Bytes(1));
+    if (refusal.device != device.index || !refusal.code.empty()) continue;
+    return std::min(device.memory, refusal.needed - Bytes(1));
   }
   return device.memory;
 }
 
-void remember_refusal(AgentRecord& agent, std::int32_t device, Bytes needed, Instant now) {
-  for (MemoryRefusal& refusal : agent.refusals) {
-    if (refusal.device != device) continue;
-    refusal = {device, std::min(refusal.needed, needed), now};
+bool ran_out(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer) {
+  const std::string name = program_name(trainer);
+  return !name.empty() && std::ranges::any_of(agent.refusals, [&](const MemoryRefusal& refusal) {
+    return refusal.device == device.index && refusal.code == name;
+  });
+}
+
+void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer,
+                      const MemoryRefusal& refusal) {
+  const std::string name = program_name(trainer);
+  const Bytes needed = name.empty() ? refusal.needed : Bytes();
+  for (MemoryRefusal& known : agent.refusals) {
+    if (known.device != refusal.device || known.code != name) continue;
+    known = {known.device, std::min(known.needed, needed), refusal.at, name};
     return;
   }
-  agent.refusals.push_back({device, needed, now});
+  const auto is_of_program = [](const MemoryRefusal& known) { return !known.code.empty(); };
+  const auto count = std::ranges::count_if(agent.refusals, is_of_program);
+  if (!name.empty() && static_cast<std::size_t>(count) >= kProgramRefusalsMax) {
+    agent.refusals.erase(std::ranges::find_if(agent.refusals, is_of_program));
+  }
+  agent.refusals.push_back({refusal.device, needed, refusal.at, name});
+}
+
+void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted) {
+  const auto is_unchanged = [&](const Device& before) {
+    return std::ranges::any_of(devices, [&](const Device& now) {
+      return now.index == before.index && now.name == before.name && now.memory == before.memory;
+    });
+  };
+  std::erase_if(agent.refusals, [&](const MemoryRefusal& refusal) {
+    if (restarted && !refusal.code.empty()) return true;
+    return std::ranges::none_of(agent.devices, [&](const Device& before) {
+      return before.index == refusal.device && is_unchanged(before);
+    });
+  });
 }
 
 Duration expected_life(const Uptime& uptime, Instant now) {

@@ -1,17 +1,19 @@
 // What an agent's past says about it, and what follows: pure rules over its record.
 //
-// Quarantine. A contribution that is rejected while most of its stage is sound (not finite, or a
-// norm far beyond the median), or that is longer than it was reported, is a violation against its
-// agent; an average that two others made differently is as many as it takes.
-// Options::quarantine_violations of them, none more than quarantine_window after the one before,
-// keep the agent from work: it gets no replicas and those that it has are released as if it
-// were drained. The first time for quarantine_first, then twice as long each time, at most
-// quarantine_cap; an agent that was clean for quarantine_forgotten starts over. When most of a
-// stage is rejected it is the job's fault and nobody's violation. An operator lifts it with
-// `uncordon`.
+// Quarantine. A contribution of the built-in trainer with a norm far beyond the median, while most
+// of its stage is sound, or one that is longer than it was reported, is a violation against its
+// agent. Values that are not finite are none (rounds/nonfinite.h), nor is the norm of a program; an
+// average that two others made differently is as many as it takes. Options::quarantine_violations
+// of them, none more than quarantine_window after the one before, keep the agent from work: it gets
+// no replicas and those that it has are released as if it were drained. The first time for
+// quarantine_first, then twice as long each time, at most quarantine_cap; an agent that was clean
+// for quarantine_forgotten starts over. When most of a stage is rejected it is the job's fault and
+// nobody's violation. An operator lifts it with `uncordon`.
 //
-// Memory. A device on which a replica ran out of memory is taken to have less than what that
-// needed, whatever it says; `uncordon` forgets that, too.
+// Memory. A device on which the built-in trainer ran out of memory is taken to have less than what
+// that needed, whatever it says. What a program needs is unknown, so its failure says nothing about
+// other jobs: the device is only not given to the same program again. The latter is forgotten when
+// the agent restarts, both when the device changes and with `uncordon`.
 //
 // Availability. Share of its life that an agent is of use: it leaves once per expected life, and
 // whatever replaces it takes kReplacement to serve. A new agent is taken for kPriorLife.
@@ -33,10 +35,20 @@ inline bool is_quarantined(const AgentRecord& agent) {
   return agent.health_record.quarantined_until != Instant();
 }
 
-// What a device may be taken to have.
-Bytes believed_memory(const AgentRecord& agent, const Device& device);
-// Keeps the least that failed.
-void remember_refusal(AgentRecord& agent, std::int32_t device, Bytes needed, Instant now);
+inline constexpr std::size_t kProgramRefusalsMax = 64;  // of one agent; the oldest goes first
+
+// What MemoryRefusal::code names: the uploaded code of a program or, for one in a folder of the
+// host, its path. Empty: the job has no program.
+std::string program_name(const TrainerSpec& trainer);
+
+// What a device may be taken to have for the jobs of this trainer.
+Bytes believed_memory(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer);
+// Whether this program ran out of memory on the device.
+bool ran_out(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer);
+// Keeps the least that failed. For a program, `needed` is unknown and not kept.
+void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer, const MemoryRefusal& refusal);
+// Before the agent's devices are replaced by those of a hello.
+void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted);
 
 Duration expected_life(const Uptime& uptime, Instant now);
 double availability(const Uptime& uptime, Instant now);

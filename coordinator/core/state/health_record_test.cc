@@ -13,7 +13,7 @@ constexpr Instant kStart{1'700'000'000'000'000'000};
 
 HealthRecord after_violations(HealthRecord health_record, int count, Instant at) {
   for (int i = 0; i < count; ++i) {
-    health_record = after_violation(health_record, RejectReason::kNonFinite, at, Options());
+    health_record = after_violation(health_record, RejectReason::kOutlier, at, Options());
   }
   return health_record;
 }
@@ -25,7 +25,7 @@ TEST(HealthRecord, TheThirdViolationWithinTheWindowIsOneTooMany) {
   EXPECT_EQ(health_record.quarantined_until, Instant());
   health_record = after_violations(health_record, 1, kStart + seconds(3599));
   EXPECT_EQ(health_record.quarantined_until, kStart + seconds(3599 + 600));
-  EXPECT_EQ(health_record.violation_reason, RejectReason::kNonFinite);
+  EXPECT_EQ(health_record.violation_reason, RejectReason::kOutlier);
   const HealthRecord late =
       after_violations(after_violations({}, 2, kStart), 1, kStart + seconds(3600));
   EXPECT_EQ(late.quarantined_until, Instant());
@@ -54,27 +54,85 @@ TEST(HealthRecord, QuarantinesGrowToACapAndAreForgotten) {
 }
 
 TEST(HealthRecord, OnlyWhatAnAgentDoesWrongIsAViolation) {
-  EXPECT_TRUE(is_violation(RejectReason::kNonFinite));
   EXPECT_TRUE(is_violation(RejectReason::kOutlier));
+  EXPECT_FALSE(is_violation(RejectReason::kNonFinite)) << "the job's matter";
   for (const auto fair : {RejectReason::kNone, RejectReason::kNoTokens, RejectReason::kNotReported,
                           RejectReason::kJoiner}) {
     EXPECT_FALSE(is_violation(fair));
   }
 }
 
+const TrainerSpec kBuiltin{};
+
+TrainerSpec program(const std::string& code, const std::string& entry = "train.py") {
+  return {.kind = TrainerKind::kPython, .entry = entry, .code = code};
+}
+
 TEST(HealthRecord, ADeviceHasLessThanWhatItCouldNotHold) {
   AgentRecord agent;
   const Device device{.index = 1, .memory = Bytes(1000)};
-  EXPECT_EQ(believed_memory(agent, device), Bytes(1000));
-  remember_refusal(agent, 1, Bytes(800), kStart);
-  remember_refusal(agent, 1, Bytes(900), kStart);
-  remember_refusal(agent, 0, Bytes(10), kStart);
-  EXPECT_EQ(believed_memory(agent, device), Bytes(799));
+  EXPECT_EQ(believed_memory(agent, device, kBuiltin), Bytes(1000));
+  remember_refusal(agent, kBuiltin, {1, Bytes(800), kStart});
+  remember_refusal(agent, kBuiltin, {1, Bytes(900), kStart});
+  remember_refusal(agent, kBuiltin, {0, Bytes(10), kStart});
+  EXPECT_EQ(believed_memory(agent, device, kBuiltin), Bytes(799));
   EXPECT_EQ(agent.refusals.size(), 2u);
-  remember_refusal(agent, 1, Bytes(700), kStart + seconds(5));
-  EXPECT_EQ(believed_memory(agent, device), Bytes(699)) << "it needs even less to fail";
+  remember_refusal(agent, kBuiltin, {1, Bytes(700), kStart + seconds(5)});
+  EXPECT_EQ(believed_memory(agent, device, kBuiltin), Bytes(699)) << "it needs even less to fail";
   const Device third{.index = 2, .memory = Bytes(500)};
-  EXPECT_EQ(believed_memory(agent, third), Bytes(500)) << "nothing is known against this one";
+  EXPECT_EQ(believed_memory(agent, third, kBuiltin), Bytes(500)) << "no refusal names this one";
+  EXPECT_EQ(believed_memory(agent, device, program("sha256:a")), Bytes(1000))
+      << "what a program needs is unknown";
+}
+
+TEST(HealthRecord, AProgramWithoutMemoryLeavesTheDeviceToOthers) {
+  AgentRecord agent;
+  const Device device{.index = 1, .memory = Bytes(1000)}, other{.index = 0, .memory = Bytes(9)};
+  remember_refusal(agent, program("sha256:a"), {1, Bytes(40), kStart});
+  remember_refusal(agent, program("sha256:a", "other.py"), {1, Bytes(30), kStart + seconds(1)});
+  EXPECT_EQ(agent.refusals,
+            (std::vector<MemoryRefusal>{{1, Bytes(), kStart + seconds(1), "sha256:a"}}));
+  EXPECT_EQ(believed_memory(agent, device, program("sha256:a")), Bytes());
+  EXPECT_TRUE(ran_out(agent, device, program("sha256:a")));
+  EXPECT_FALSE(ran_out(agent, other, program("sha256:a")));
+  for (const TrainerSpec& trainer : {kBuiltin, program("sha256:b"), program("", "train.py")}) {
+    EXPECT_EQ(believed_memory(agent, device, trainer), Bytes(1000));
+  }
+  remember_refusal(agent, program("", "train.py"), {1, Bytes(40), kStart});
+  EXPECT_TRUE(ran_out(agent, device, program("", "train.py")));
+  EXPECT_FALSE(ran_out(agent, device, program("", "mine.py")));
+}
+
+TEST(HealthRecord, RefusalsOfProgramsAreBounded) {
+  AgentRecord agent;
+  remember_refusal(agent, kBuiltin, {0, Bytes(10), kStart});
+  for (std::size_t i = 0; i <= kProgramRefusalsMax; ++i) {
+    remember_refusal(agent, program("sha256:" + std::to_string(i)), {0, Bytes(), kStart});
+  }
+  EXPECT_EQ(agent.refusals.size(), kProgramRefusalsMax + 1);
+  EXPECT_EQ(agent.refusals[0].code, "") << "that of the built-in trainer stays";
+  EXPECT_EQ(agent.refusals[1].code, "sha256:1") << "the oldest goes";
+}
+
+TEST(HealthRecord, ARestartForgetsProgramsAndAnotherCardForgetsBoth) {
+  const Device device{.index = 0, .name = "card", .memory = Bytes(1000)};
+  AgentRecord agent{.devices = {device}};
+  remember_refusal(agent, kBuiltin, {0, Bytes(10), kStart});
+  remember_refusal(agent, program("sha256:a"), {0, Bytes(), kStart});
+  const AgentRecord before = agent;
+  forget_past_refusals(agent, {device}, false);
+  EXPECT_EQ(agent, before) << "its connection was interrupted";
+  forget_past_refusals(agent, {device}, true);
+  ASSERT_EQ(agent.refusals.size(), 1u);
+  EXPECT_EQ(agent.refusals[0].code, "");
+  agent = before;
+  Device larger = device;
+  larger.memory = Bytes(2000);
+  forget_past_refusals(agent, {larger}, false);
+  EXPECT_TRUE(agent.refusals.empty());
+  agent = before;
+  forget_past_refusals(agent, {}, false);
+  EXPECT_TRUE(agent.refusals.empty()) << "the device is gone";
 }
 
 TEST(HealthRecord, AvailabilityIsTheShareOfALife) {
@@ -98,9 +156,11 @@ TEST(HealthRecord, AvailabilityIsTheShareOfALife) {
 
 // Four replicas of one stage, in training.
 struct Four : Rig {
-  Four() {
+  explicit Four(TrainerKind kind = TrainerKind::kBuiltin) {
     JobSpec spec = small_job();
     spec.train.steps = Steps(1000);
+    if (kind == TrainerKind::kPython) spec.trainer = {.kind = kind, .entry = "train.py"};
+    programs.beneath_root = true;
     adopt(spec);
     for (const char* name : {"a", "b", "c", "d"}) agents.push_back(join(name));
     wait(seconds(3));
@@ -144,13 +204,13 @@ struct Four : Rig {
   RejectReason reason = RejectReason::kNone;
 };
 
-TEST(Quarantine, ThreeContributionsThatAreNotFinite) {
+TEST(Quarantine, ThreeOutliers) {
   Four rig;
-  for (RoundNumber n = 1; n <= 2; ++n) rig.round(n, 1, 5);
-  EXPECT_EQ(rig.reason, RejectReason::kNonFinite);
+  for (RoundNumber n = 1; n <= 2; ++n) rig.round(n, 100);
+  EXPECT_EQ(rig.reason, RejectReason::kOutlier);
   EXPECT_FALSE(is_quarantined(rig.record(3)));
   EXPECT_EQ(live_replicas(rig.state(), JobId(1)).size(), 4u);
-  rig.round(3, 1, 5);
+  rig.round(3, 100);
   ASSERT_TRUE(is_quarantined(rig.record(3)));
   EXPECT_TRUE(rig.saw("agent_quarantined"));
   EXPECT_EQ(live_replicas(rig.state(), JobId(1)).size(), 3u) << "released with the commit";
@@ -160,7 +220,7 @@ TEST(Quarantine, ThreeContributionsThatAreNotFinite) {
 
 TEST(Quarantine, ItEndsByItself) {
   Four rig;
-  for (RoundNumber n = 1; n <= 3; ++n) rig.round(n, 1, 5);
+  for (RoundNumber n = 1; n <= 3; ++n) rig.round(n, 100);
   ASSERT_EQ(live_replicas(rig.state(), JobId(1)).size(), 3u);
   for (int i = 0; i < 121; ++i) {
     for (const auto agent : rig.agents) rig.say(agent, Heartbeat{});
@@ -174,7 +234,7 @@ TEST(Quarantine, ItEndsByItself) {
 
 TEST(Quarantine, AnOperatorLiftsIt) {
   Four rig;
-  for (RoundNumber n = 1; n <= 3; ++n) rig.round(n, 1, 5);
+  for (RoundNumber n = 1; n <= 3; ++n) rig.round(n, 100);
   rig.input(CommandAgent{RequestId{1}, AgentId(4), AgentVerb::kUncordon});
   EXPECT_EQ(rig.record(3).health_record, HealthRecord());
   EXPECT_EQ(live_replicas(rig.state(), JobId(1)).size(), 4u);
@@ -187,6 +247,23 @@ TEST(Quarantine, ANormFarBeyondTheMedianIsRejected) {
   rig.round(2, 10.1);
   EXPECT_EQ(rig.reason, RejectReason::kOutlier);
   EXPECT_EQ(rig.record(3).health_record.violations, 1);
+}
+
+TEST(Quarantine, TheNumbersOfAProgramAreNotItsAgents) {
+  Four rig(TrainerKind::kPython);
+  for (RoundNumber n = 1; n <= 3; ++n) rig.round(n, 100);
+  EXPECT_EQ(rig.reason, RejectReason::kOutlier);
+  EXPECT_EQ(rig.record(3).health_record.violations, 0);
+  EXPECT_FALSE(is_quarantined(rig.record(3)));
+}
+
+TEST(Quarantine, ValuesThatAreNotFiniteAreNoViolation) {
+  Four rig;
+  for (RoundNumber n = 1; n <= 4; ++n) {
+    rig.round(n, 1, 5);
+    EXPECT_EQ(rig.reason, RejectReason::kNonFinite);
+  }
+  EXPECT_EQ(rig.record(3).health_record, HealthRecord());
 }
 
 TEST(Quarantine, WithFewMembersNobodyIsTheOddOne) {
@@ -279,6 +356,47 @@ TEST(OutOfMemory, CountsWithWhatIsBesideItAndIsForgottenOnDemand) {
   rig.input(CommandAgent{RequestId{1}, AgentId(1), AgentVerb::kUncordon});
   EXPECT_TRUE(agent.refusals.empty());
   EXPECT_EQ(live_replicas(rig.state(), JobId(1)).size(), 2u);
+}
+
+JobSpec program_job(const std::string& name, const std::string& code) {
+  JobSpec spec = small_job(name);
+  spec.swarm.min_replicas = 1;
+  spec.trainer = {.kind = TrainerKind::kPython, .entry = "train.py", .code = code};
+  return spec;
+}
+
+TEST(OutOfMemory, OfAProgramKeepsNoOtherJobFromTheDevice) {
+  Rig rig;
+  rig.programs.code_from = {"*"};
+  rig.adopt(program_job("large", "sha256:" + std::string(64, 'a')));
+  const auto a = rig.join("a");
+  rig.say(a, ReplicaFailed{rig.last<Assign>(a)->replica, ReplicaFailure::kOutOfMemory, "CUDA"});
+  rig.wait(seconds(5));
+  EXPECT_TRUE(live_replicas(rig.state(), JobId(1)).empty()) << "not tried there again";
+  EXPECT_EQ(rig.job(JobId(1)).reason, JobReason::kNoDeviceFits);
+  EXPECT_NE(rig.job(JobId(1)).detail.find("ran out of memory on 1 free device"), std::string::npos)
+      << rig.job(JobId(1)).detail;
+  rig.restart();
+  const auto back = rig.join("a", {1});
+  rig.wait(seconds(3));
+  EXPECT_FALSE(rig.last<Assign>(back)) << "nor after a restart of the coordinator";
+  JobSpec model = small_job("model");
+  model.swarm.min_replicas = 1;
+  ASSERT_TRUE(rig.submit(model).ok());
+  rig.wait(seconds(3));
+  EXPECT_EQ(live_replicas(rig.state(), JobId(2)).size(), 1u) << rig.job(JobId(2)).detail;
+}
+
+TEST(OutOfMemory, OfAProgramIsForgottenWhenItsAgentRestarts) {
+  Rig rig;
+  rig.programs.code_from = {"*"};
+  rig.adopt(program_job("large", "sha256:" + std::string(64, 'a')));
+  const auto a = rig.join("a");
+  rig.say(a, ReplicaFailed{rig.last<Assign>(a)->replica, ReplicaFailure::kOutOfMemory, "CUDA"});
+  const auto again = rig.join("a");
+  rig.wait(seconds(5));
+  EXPECT_TRUE(rig.last<Assign>(again));
+  EXPECT_TRUE(rig.state().agents.at(AgentId(1)).refusals.empty());
 }
 
 // ---- uptime

@@ -79,8 +79,11 @@ struct JobTimers {
   FlatMap<AgentId, AllowedPrograms> not_run_by;  // agents it was told of, and what they allow
   FlatMap<ReduceIndex, ReduceTimers> reduces;    // of the round
   bool close_sent = false;                       // CloseRound of the open round
-  std::optional<Instant> checkpoint_again_at;    // the last one could not be stored
-  std::vector<ReplicaId> view;                   // members of the last view that this process told
+  FlatMap<ReplicaId, std::int32_t> nonfinite_rounds;  // in a row (rounds/nonfinite.h)
+  std::string hopeless;      // why its round cannot be committed; empty: it may be
+  std::string last_failure;  // of a replica that counted against the job
+  std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
+  std::vector<ReplicaId> view;                 // members of the last view that this process told
   std::optional<Instant> wakeup_at;  // the earliest instant at which time alone changes something
 };
 

@@ -75,8 +75,10 @@ class Ledger final : public CommitChecker {
     for (auto it = tables.contributions.lower_bound({round.key, ReplicaId{}});
          it != tables.contributions.end() && it->first.first == round.key; ++it) {
       const ContributionRecord& contribution = it->second;
+      // What was trained to values that are not finite is not trained again.
       const bool counts = contribution.state == ContributionState::kCommitted ||
-                          contribution.state == ContributionState::kKept;
+                          contribution.state == ContributionState::kKept ||
+                          contribution.reject_reason == coordinator::RejectReason::kNonFinite;
       if (!counts || contribution.stage != 0) continue;
       add(trained, reports_[it->first][contribution.report.steps]);
     }
