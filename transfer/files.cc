@@ -1,43 +1,28 @@
 #include "transfer/files.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "base/sha256.h"
 #include "transfer/file_receiver.h"
+#include "transfer/regular_file.h"
 
 namespace shoal {
 namespace {
 
-constexpr const char* kRestore = "restore it from a backup, or use another checkpoint";
-
-// Reads one file, from `offset` on. False in `wanted`: the receiver wants nothing more.
-Status read_file(const std::string& path, std::int64_t offset, std::int64_t size,
+// Reads one file, from `offset` on. kCancelled: `take` wants nothing more.
+Status read_file(const std::string& folder, const FileEntry& entry, std::int64_t offset,
                  const std::function<bool(std::span<const std::byte>)>& take) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0 && errno != ENOENT && errno != ENOTDIR) {  // it may be whole
-    return Error{Code::kUnavailable, "cannot open the file: " + std::string(std::strerror(errno)),
-                 path, "let the process that reads it open it"};
-  }
-  if (fd < 0) return Error{Code::kDataLoss, "the file is missing", path, kRestore};
+  const auto file = RegularFile::open(folder, entry.path);
+  if (!file) return file.error();
   std::vector<std::byte> piece(kPieceBytes);
-  bool wanted = true, whole = true;
-  while (offset < size && wanted && whole) {
-    const auto most = std::min<std::int64_t>(size - offset, kPieceBytes);
-    const ssize_t got = ::pread(fd, piece.data(), static_cast<std::size_t>(most), offset);
-    if (got < 0 && errno == EINTR) continue;
-    whole = got > 0;
-    if (whole) wanted = take(std::span(piece).first(static_cast<std::size_t>(got)));
-    offset += std::max<ssize_t>(got, 0);
+  while (offset < entry.size.count()) {
+    const auto most = std::min<std::int64_t>(entry.size.count() - offset, kPieceBytes);
+    const auto bytes = std::span(piece).first(static_cast<std::size_t>(most));
+    if (Status s = file->read(offset, bytes); !s.ok()) return s;
+    if (!take(bytes)) return Error{Code::kCancelled, "the transfer was cancelled", "", ""};
+    offset += most;
   }
-  ::close(fd);
-  if (!wanted) return Error{Code::kCancelled, "the transfer was cancelled", "", ""};
-  if (whole) return {};
-  return Error{Code::kDataLoss, "the file became shorter or unreadable", path, kRestore};
+  return {};
 }
 
 }  // namespace
@@ -57,9 +42,7 @@ Status read_files(const std::string& folder, const std::vector<FileEntry>& files
     const std::int64_t here = std::min(skip, file.size.count());
     skip -= here;
     if (here == file.size.count()) continue;
-    if (Status s = read_file(folder + "/" + file.path, here, file.size.count(), take); !s.ok()) {
-      return s;
-    }
+    if (Status s = read_file(folder, file, here, take); !s.ok()) return s;
   }
   return {};
 }

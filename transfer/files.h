@@ -23,8 +23,8 @@ Bytes total_size(const std::vector<FileEntry>& files);
 std::string list_digest(const std::vector<FileEntry>& files);
 
 // Reads the files below `folder` from byte `from` of the whole on, in pieces of kPieceBytes at
-// most; `take` returns false to stop. kCancelled: it did. kDataLoss: a file is gone or shorter than
-// its entry says. Paths must have been checked before.
+// most; `take` returns false to stop. kCancelled: it did. kDataLoss: a file is gone, is no regular
+// file (regular_file.h), or is shorter than its entry says.
 Status read_files(const std::string& folder, const std::vector<FileEntry>& files, Bytes from,
                   const std::function<bool(std::span<const std::byte>)>& take);
 

@@ -55,6 +55,7 @@ void add_to(Digester& digester, const Upload& upload) {
   digester.add(ns_of(upload.queued_since)).add(ns_of(upload.due));
   digester.add(upload.sample);
   for (const FileEntry& file : upload.files) digester.add(file.path).add(file.sha256);
+  digester.add(upload.anchor.low).add(upload.anchor.high);
 }
 
 }  // namespace

@@ -204,8 +204,9 @@ void Agent::State::checkpoint_ready(const CheckpointReady& message) {
   }
   if (upload->state != UploadState::kWriting || upload->replica != message.replica) return drop();
   upload->sample = message.sample;
+  upload->anchor = message.anchor;
   move(upload->state, UploadEvent::kWritten);
-  emit(HashCheckpoint{part, upload->folder});
+  emit(HashCheckpoint{part, upload->folder, message.files});
 }
 
 void Agent::State::checkpoint_failed(const CheckpointFailed& message) {
@@ -236,7 +237,8 @@ void Agent::State::hash_failed(const CheckpointHashFailed& input) {
 
 // While the link is down this is said after the next Welcome (retry_uploads).
 void Agent::State::announce(CheckpointPartId part, const Upload& upload) {
-  say(CheckpointWritten{upload.replica, part.checkpoint, upload.key, upload.files, upload.sample});
+  say(CheckpointWritten{upload.replica, part.checkpoint, upload.key, upload.files, upload.sample,
+                        upload.anchor});
 }
 
 void Agent::State::send_upload(CheckpointPartId part, Upload& upload) {
@@ -274,6 +276,8 @@ void Agent::State::upload_failed(const CheckpointUploadFailed& input) {
   Upload* upload = uploads.find(input.part);
   if (upload == nullptr || upload->state != UploadState::kSending) return drop();
   move(upload->state, UploadEvent::kFailed);
+  if (input.error.code == Code::kDataLoss)  // the files are not what was reported, nor will be
+    return checkpoint_failed({upload->replica, input.part.checkpoint, to_string(input.error)});
   if (input.error.code == Code::kConflict) upload->patience.begin(now);  // others go first
   upload->due = break_off(upload->patience);
   if (upload->due) return;

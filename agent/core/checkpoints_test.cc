@@ -47,6 +47,28 @@ TEST_F(CheckpointTest, IsWrittenHashedAnnouncedAndUploaded) {
   EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/rep_1/ckpt_4");
 }
 
+TEST_F(CheckpointTest, WhatTheWriterReportedIsComparedAndAnnounced) {
+  serve();
+  command();
+  const std::vector<FileEntry> reported{
+      {"model.safetensors", Bytes(9), std::string(64, 'a'), "weights"}};
+  trainer_says(0, CheckpointReady{ReplicaId(1), kCheckpoint, key(3), "", reported, {7, 8}});
+  EXPECT_EQ(one<HashCheckpoint>().reported, reported);
+  step(CheckpointHashed{{kCheckpoint}, reported});
+  ASSERT_THAT(said<CheckpointWritten>(), SizeIs(1));
+  EXPECT_EQ(said<CheckpointWritten>()[0].files, reported);
+  EXPECT_EQ(said<CheckpointWritten>()[0].anchor, (Digest{7, 8}));
+}
+
+TEST_F(CheckpointTest, AFileThatChangedIsNotSentAgain) {
+  write_and_hash();
+  step(CheckpointUploadFailed{{kCheckpoint}, {Code::kDataLoss, "another file", "state", ""}});
+  ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
+  EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("state"));
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/ckpt_4");
+  EXPECT_THAT(all<UploadCheckpoint>(), IsEmpty());
+}
+
 TEST_F(CheckpointTest, ARepeatedCommandIsANoOpWhileWriting) {
   write();
   command();

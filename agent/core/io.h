@@ -223,9 +223,12 @@ struct FetchCheckpoint {
   CheckpointPartId part;
   std::string folder;
 };
-struct HashCheckpoint {  // answered by CheckpointHashed or CheckpointHashFailed
+// Compares the files with what their writer reported (none: of protocol 4). Answered by
+// CheckpointHashed or CheckpointHashFailed.
+struct HashCheckpoint {
   CheckpointPartId part;
   std::string folder;
+  std::vector<FileEntry> reported = {};
 };
 // Continues where the coordinator says. Answered by CheckpointUploadDone or CheckpointUploadFailed.
 struct UploadCheckpoint {

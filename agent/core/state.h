@@ -67,7 +67,8 @@ struct Upload {
   ReplicaId replica;
   RoundKey key;
   std::string folder;
-  std::vector<FileEntry> files;
+  std::vector<FileEntry> files;  // as their writer reported them, or as they were found
+  Digest anchor;                 // as its writer said; zero: of protocol 4
   std::string sample;
   TransferPatience patience{seconds(60), seconds(1), seconds(1)};
   std::optional<Instant> queued_since;  // as of a fetch

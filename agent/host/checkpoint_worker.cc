@@ -225,10 +225,10 @@ void CheckpointWorker::fetch(const FetchCheckpoint& effect) {
 
 void CheckpointWorker::hash(const HashCheckpoint& effect) {
   auto job = make_job(effect.folder);
-  job->work = [this, part = effect.part](Job& self) {
-    auto files = hash_folder(self.folder, self.cancelled);
-    post_(files.ok() ? Input(CheckpointHashed{part, std::move(files).value()})
-                     : Input(CheckpointHashFailed{part, files.error()}));
+  job->work = [this, effect](Job& self) {
+    auto files = check_written(self.folder, effect.reported, self.cancelled);
+    post_(files.ok() ? Input(CheckpointHashed{effect.part, std::move(files).value()})
+                     : Input(CheckpointHashFailed{effect.part, files.error()}));
   };
   uploads_.enqueue(std::move(job));
 }
@@ -366,11 +366,11 @@ Status CheckpointWorker::do_upload(Job& job, const UploadCheckpoint& effect) {
   std::thread answers([&] {
     while (stream->Read(&answer)) job.is_at(Bytes(answer.bytes()));
   });
-  const Status sent =
-      read_files(effect.folder, effect.files, from, [&](std::span<const std::byte> piece) {
-        message.mutable_chunk()->set_data(piece.data(), piece.size());
-        return stream->Write(message);
-      });
+  OutgoingFiles files(effect.folder, effect.files);
+  const Status sent = files.read_all(from, [&](std::span<const std::byte> piece) {
+    message.mutable_chunk()->set_data(piece.data(), piece.size());
+    return stream->Write(message);
+  });
   const bool local_failure = !sent.ok() && sent.error().code == Code::kDataLoss;
   if (local_failure) job.context.TryCancel();
   stream->WritesDone();

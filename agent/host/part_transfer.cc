@@ -1,12 +1,10 @@
 #include "agent/host/part_transfer.h"
 
-#include <cerrno>
+#include <algorithm>
 #include <chrono>
 #include <deque>
 
-#include <fcntl.h>
-#include <unistd.h>
-
+#include "agent/host/checkpoint_files.h"
 #include "objects/bucket.h"
 #include "proto/agent.grpc.pb.h"
 #include "transfer/files.h"
@@ -33,21 +31,6 @@ objects::Headers headers_of(const v1::PresignedRequest& request) {
   return headers;
 }
 
-class OpenFile {
- public:
-  explicit OpenFile(const std::string& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) {}
-  ~OpenFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int descriptor() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-};
-
 bool is_within(const v1::PresignedRequest& request, const std::vector<FileEntry>& files) {
   if (request.file() < 0 || static_cast<std::size_t>(request.file()) >= files.size()) return false;
   const std::int64_t size = files[static_cast<std::size_t>(request.file())].size.count();
@@ -55,20 +38,35 @@ bool is_within(const v1::PresignedRequest& request, const std::vector<FileEntry>
          request.size() <= size - request.offset();
 }
 
+// Reads the part once: for its MD5, which the store compares with what it gets, and for the SHA-256
+// of the file.
+Result<std::string> hash_part(OutgoingFiles& files, const v1::PresignedRequest& request) {
+  const auto index = static_cast<std::size_t>(request.file());
+  const auto read = [&](std::int64_t at, std::span<std::byte> into) {
+    const std::int64_t from = request.offset() + at;
+    return files.read(index, from, from + std::ssize(into), [&](std::span<const std::byte> bytes) {
+      std::ranges::copy(bytes, into.begin());
+      into = into.subspan(bytes.size());
+      return true;
+    });
+  };
+  if (request.size() == 0) {
+    if (Status s = read(0, {}); !s.ok()) return s.error();
+  }
+  return objects::md5_of({Bytes(request.size()), read});
+}
+
 // The ETag of what was sent.
-Result<std::string> put_part(const objects::Client& store, const std::string& folder,
+Result<std::string> put_part(const objects::Client& store, OutgoingFiles& outgoing,
                              const std::vector<FileEntry>& files,
                              const v1::PresignedRequest& request,
                              const std::function<void(Bytes)>& on_moved) {
   if (!is_within(request, files))
     return Error{Code::kInvalidArgument, "a request is not within its file", "requests", ""};
-  const std::string path = folder + "/" + files[static_cast<std::size_t>(request.file())].path;
-  const OpenFile file(path);
-  if (file.descriptor() < 0) return disk_error("read the file", path, errno);
-  const objects::Body body =
-      objects::body_of_file(file.descriptor(), request.offset(), Bytes(request.size()));
-  auto md5 = objects::md5_of(body);
+  auto md5 = hash_part(outgoing, request);
   if (!md5.ok()) return md5.error();
+  const objects::Body body =
+      objects::body_of_file(outgoing.descriptor(), request.offset(), Bytes(request.size()));
   objects::Headers headers = headers_of(request);
   if (request.size() > 0) headers.emplace_back("Content-MD5", std::move(md5).value());
   const auto answer = store.send(objects::Request{.method = "PUT",
@@ -86,6 +84,7 @@ Result<std::string> put_part(const objects::Client& store, const std::string& fo
 Status put_parts(const objects::Client& store, const std::string& folder,
                  const std::vector<FileEntry>& files, UploadStream& coordinator,
                  const v1::CheckpointReceived& first, const PartHooks& hooks) {
+  OutgoingFiles outgoing(folder, files);
   std::deque<v1::PresignedRequest> waiting(first.requests().begin(), first.requests().end());
   v1::CheckpointReceived answer = first;
   while (!waiting.empty()) {
@@ -94,7 +93,7 @@ Status put_parts(const objects::Client& store, const std::string& folder,
     v1::CheckpointUpload message;
     message.mutable_moved()->set_file(request.file());
     message.mutable_moved()->set_part(request.part());
-    const auto etag = put_part(store, folder, files, request, [&](Bytes moved) {
+    const auto etag = put_part(store, outgoing, files, request, [&](Bytes moved) {
       if (moved.count() == 0) return;  // it still dials
       hooks.moves();
       message.mutable_moved()->set_bytes(moved.count());
