@@ -3,8 +3,8 @@
 // RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH), and opening or reading a FIFO or a device never blocks,
 // because neither is accepted.
 //
-// Whoever compares the bytes of a file and then uses them does both through one descriptor: a name
-// may mean another file a moment later.
+// Bytes that are compared and then used are read through one descriptor: a name may mean another
+// file a moment later.
 #pragma once
 
 #include <cstddef>

@@ -42,7 +42,7 @@ class OutgoingFiles {
   Status read(std::size_t index, std::int64_t from, std::int64_t to, const Take& take);
   // All files back to back, from byte `from` of the whole on.
   Status read_all(Bytes from, const Take& take);
-  // Of the file that was read last.
+  // The descriptor of the file that was read last.
   int descriptor() const { return file_->descriptor(); }
 
  private:

@@ -7,8 +7,8 @@
 // read.
 //
 // The owners of a file are the people who sent its whole content: knowing its hash proves nothing.
-// A person who may not read a stored file and announces it sends it, too. That upload is a proof: its
-// bytes are compared and dropped, and its sender becomes a further owner. Proofs that a restart
+// A person who may not read a stored file and announces it sends it, too. That upload is a proof:
+// its bytes are compared and dropped, and its sender becomes a further owner. Proofs that a restart
 // interrupts begin anew. FileRecord::owner is the person who completed the file.
 //
 // Rows are in the store (coordinator/store/file_rows.h), bytes in <folder>/<sha256>/content,

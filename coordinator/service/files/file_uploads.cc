@@ -195,9 +195,8 @@ void FileStore::let_go(const UploadKey& key, std::unique_ptr<FileReceiver> recei
 }
 
 // `work` says whether the upload may continue; not when its content was another.
-Result<StoredFile> FileStore::with_upload(
-    const std::string& sha256, const ObjectUser& who,
-    const Work& work) {
+Result<StoredFile> FileStore::with_upload(const std::string& sha256, const ObjectUser& who,
+                                          const Work& work) {
   auto claimed = claim(sha256, who);
   if (!claimed) return claimed.error();
   const FileRecord& record = claimed->record;
