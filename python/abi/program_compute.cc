@@ -253,7 +253,12 @@ Status ProgramHost::write_checkpoint(const std::filesystem::path& folder,
   order.text = path.c_str();
   order.index = content.stage;
   order.count = std::ssize(content.cut);
-  orders_.ask(order);
+  try {
+    orders_.ask(order);
+  } catch (const OrderFailed& failed) {  // the program goes on: only this checkpoint is lost
+    if (failed.failure().kind != ReplicaFailure::kInternal) throw;
+    return Error{Code::kDataLoss, failed.failure().detail, "", ""};
+  }
   return write_checkpoint_head(folder, content);
 }
 

@@ -25,6 +25,11 @@ class DataError(Error):
         self.failure = failure
 
 
+def _text(text):
+    """UTF-8, also of names that the system could not decode (their bytes are surrogates)."""
+    return text.encode(errors="replace")
+
+
 class Process(ctypes.Structure):
     _fields_ = [
         ("device_name", c_char_p),
@@ -131,7 +136,7 @@ class Data:
     @staticmethod
     def _check(result):
         if result < 0:
-            raise DataError(_library.shoal_last_error().decode(), _library.shoal_last_failure())
+            raise DataError(_library.shoal_last_error().decode(errors="replace"), _library.shoal_last_failure())
 
     def will_read(self, first, count):
         self._check(_library.shoal_will_read(self._here(), first, count))
@@ -165,7 +170,7 @@ class Link:
     @staticmethod
     def _check(result):
         if result < 0:
-            raise Error(_library.shoal_last_error().decode())
+            raise Error(_library.shoal_last_error().decode(errors="replace"))
         return result
 
     def _here(self):
@@ -188,7 +193,7 @@ class Link:
     def answer_model(self, tensors, digest):
         """`tensors`: [(name, shape, type)]."""
         array = (Tensor * len(tensors))(*[
-            (name.encode(), (c_int64 * len(shape))(*shape), len(shape), kind.encode())
+            (_text(name), (c_int64 * len(shape))(*shape), len(shape), _text(kind))
             for name, shape, kind in tensors])
         self._check(
             _library.shoal_answer_model(self._here(), array, len(tensors), digest.words))
@@ -197,7 +202,7 @@ class Link:
         self._check(_library.shoal_answer_step(self._here(), loss, lr))
 
     def log(self, name, value):
-        self._check(_library.shoal_log(self._here(), name.encode(), value))
+        self._check(_library.shoal_log(self._here(), _text(name), value))
 
     def answer_loss(self, loss):
         self._check(_library.shoal_answer_loss(self._here(), loss))
@@ -206,9 +211,9 @@ class Link:
         self._check(_library.shoal_answer_stage_step(self._here(), gradient_norm, lr))
 
     def answer_failed(self, failure, detail):
-        _library.shoal_answer_failed(self._here(), failure, detail.encode())
+        _library.shoal_answer_failed(self._here(), failure, _text(detail))
 
     def leave(self, failure=None):
         handle, self._handle = self._handle, None
         if handle and os.getpid() == self._pid:
-            _library.shoal_leave(handle, failure.encode() if failure else None)
+            _library.shoal_leave(handle, _text(failure) if failure else None)

@@ -29,6 +29,37 @@ _HEADER_MAX = 100 << 20
 _INDEX = "model.safetensors.index.json"
 
 
+class NotFinite(Error):
+    """A checkpoint is refused, because it could not be continued."""
+
+
+def _is_finite(tensor):
+    floats = tensor.is_floating_point() or tensor.is_complex()
+    return not floats or bool(torch.isfinite(tensor).all())
+
+
+def _refuse_nonfinite(tensors, what):
+    for name, tensor in tensors:
+        if not _is_finite(tensor):
+            raise NotFinite(f"the checkpoint is not written, because {name} of its {what} has values that are "
+                            "not finite (lower the learning rate, clip the gradients, or look for such values "
+                            "in the data)")
+
+
+def forget_nonfinite(optimizer):
+    """The parameters whose state in the optimizer has values that are not finite lose that state, so
+    they begin anew; else each later step would make them so again."""
+    ruined = [parameter for parameter, state in optimizer.state.items()
+              if isinstance(state, dict) and not all(
+                  _is_finite(shards.local_values(value)) for value in state.values()
+                  if isinstance(value, torch.Tensor))]
+    for parameter in ruined:
+        del optimizer.state[parameter]
+    if ruined:
+        print(f"warning: the optimizer's state of {len(ruined)} parameters had values that are not finite: "
+              "it begins anew", flush=True)
+
+
 def _bytes_of(tensor):
     count = tensor.numel() * tensor.element_size()
     return (ctypes.c_char * count).from_address(tensor.data_ptr()) if count else b""
@@ -114,6 +145,7 @@ def _restore_optimizer(optimizer, tensors, metadata):
             value = shards.as_shard_of(parameters[int(index)], value)
         state.setdefault(int(index), {})[key] = value
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+    forget_nonfinite(optimizer)  # checkpoints of versions before 0.2 may have such values
 
 
 def _name(stem, stage, stages):
@@ -131,13 +163,17 @@ def _optimizer_path(order, vectors, rank, ranks):
 
 def write_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
     """What is whole is rank 0's to write."""
+    tensors, numbers = _optimizer_tensors(optimizer)
+    _refuse_nonfinite(tensors, "optimizer's state")
     if rank == 0:
-        anchor = view_of(order.values, order.value_count)
-        momentum = view_of(order.momentum, order.momentum_count)
-        write_tensors(_path(order, "model"), list(vectors.split(anchor)))
-        write_tensors(_path(order, "outer"), [("outer_momentum", momentum)])
+        weights = list(vectors.split(view_of(order.values, order.value_count)))
+        outer = [("outer_momentum", view_of(order.momentum, order.momentum_count))]
+        _refuse_nonfinite(weights, "weights")
+        _refuse_nonfinite(outer, "outer state")
+        write_tensors(_path(order, "model"), weights)
+        write_tensors(_path(order, "outer"), outer)
     if rank == 0 or vectors.sharded:
-        write_tensors(_optimizer_path(order, vectors, rank, ranks), *_optimizer_tensors(optimizer))
+        write_tensors(_optimizer_path(order, vectors, rank, ranks), tensors, numbers)
 
 
 def read_checkpoint(order, vectors, optimizer, rank=0, ranks=1):

@@ -1,5 +1,6 @@
 """The training of one replica, as the program's own loop sees it."""
 
+import math
 import os
 import time
 from collections.abc import Mapping
@@ -48,6 +49,7 @@ class Work:
         self._slowdown = 1 / float(os.environ.get("SHOAL_TRAINER_SPEED", "1")) - 1
         self.step_number, self.epoch = 0, 0
         self._in_step = False  # the program takes an inner step
+        self._finite_loss = True  # of the newest step
 
     def log(self, values):
         """Numbers of this inner step, by name: they become series of the job (`log.NAME`). Called
@@ -70,6 +72,8 @@ class Work:
                 return order
             try:
                 self._perform(order)
+            except files.NotFinite as refused:  # the training goes on
+                self._replica.link.answer_failed(_library.FAILED, str(refused))
             except Exception as problem:
                 self._replica.link.answer_failed(failure_of(problem),
                                                  f"{type(problem).__name__}: {problem}")
@@ -81,6 +85,7 @@ class Work:
             vectors.read_into(view_of(order.values, order.value_count))
         elif order.kind == _library.WRITE:
             vectors.write_from(view_of(order.values, order.value_count))
+            files.forget_nonfinite(self._optimizer)
         elif order.kind == _library.WRITE_CHECKPOINT:
             files.write_checkpoint(order, vectors, self._optimizer, *self._rank)
         elif order.kind == _library.READ_CHECKPOINT:
@@ -144,7 +149,17 @@ class Run(Work):
         loss = _number(loss)
         self._slow_down(self._begun)
         self._in_step = False
+        self._look_at(loss)
         self._replica.link.answer_step(loss, float(self._optimizer.param_groups[0]["lr"]))
+
+    def _look_at(self, loss):
+        if math.isfinite(loss) == self._finite_loss:
+            return
+        self._finite_loss = math.isfinite(loss)
+        if not self._finite_loss:
+            print(f"warning: the loss is {loss} from inner step {self.step_number} on: what this replica "
+                  "trains in this round does not count (lower the learning rate, clip the gradients, or "
+                  "look for such values in the data)", flush=True)
 
     # ---- orders
 

@@ -1,5 +1,6 @@
 """A program's loop against a script of orders: what it trains, and what travels."""
 
+import math
 import os
 import tempfile
 import unittest
@@ -10,7 +11,7 @@ except ImportError:
     raise unittest.SkipTest("this Python has no torch") from None
 
 import shoal
-from shoal import _library
+from shoal import _library, files
 from script_util import Script, order, replica_of, steps
 
 
@@ -146,6 +147,65 @@ class RunTest(unittest.TestCase):
             trained(steps(0, 1), 32, twice)
         with self.assertRaisesRegex(shoal.Error, "was not called"):
             trained(steps(0, 2), 32, lambda *_: None)
+
+
+def spoiled_at(step, body=plain):
+    """Trains as `body`, with a batch that is not finite at one inner step."""
+    def spoiled(run, model, optimizer, x, y):
+        body(run, model, optimizer, x * math.nan if run.step_number == step else x, y)
+    return spoiled
+
+
+class NonFiniteTest(unittest.TestCase):
+    def test_after_a_bad_batch_the_anchor_trains_with_a_new_state_of_the_optimizer(self):
+        # READ makes the initial parameters the library's vector, WRITE gives them back.
+        script = trained([READ, *steps(0, 3), WRITE, *steps(3, 3), READ], 32, spoiled_at(1))
+        self.assertEqual([math.isfinite(loss) for loss in script.steps],
+                         [True, False, False, True, True, True])
+        self.assertTrue(all(map(math.isfinite, script.read[-1])))
+
+    def test_a_state_that_is_finite_is_kept_where_the_anchor_is_written(self):
+        seen = []
+
+        def watched(run, model, optimizer, x, y):
+            seen.append(int(next(iter(optimizer.state.values()))["step"]) if optimizer.state else 0)
+            plain(run, model, optimizer, x, y)
+        trained([READ, *steps(0, 3), WRITE, *steps(3, 2)], 32, watched)
+        self.assertEqual(seen, [0, 1, 2, 3, 4])
+
+    def test_a_checkpoint_names_the_tensor_that_is_not_finite_and_the_training_goes_on(self):
+        with tempfile.TemporaryDirectory() as folder:
+            write = order(_library.WRITE_CHECKPOINT, text=os.fsencode(folder))
+            script = trained([READ, *steps(0, 2), write, WRITE, *steps(2, 1), READ], 32, spoiled_at(1))
+            self.assertEqual(os.listdir(folder), [])
+        self.assertRegex(script.failed, "^the checkpoint is not written, because 0.exp_avg of its optimizer's "
+                                        "state has values that are not finite .lower the learning rate")
+        self.assertEqual(len(script.steps), 3)
+
+    def test_weights_and_outer_state_are_looked_at(self):
+        for vector, words in (("values", "0.weight of its weights"), ("momentum", "outer_momentum of its outer state")):
+            with tempfile.TemporaryDirectory() as folder:
+                write = order(_library.WRITE_CHECKPOINT, text=os.fsencode(folder))
+                script = Script(32, [READ, *steps(0, 1), write])
+
+                def ruin(run, model, optimizer, x, y):
+                    plain(run, model, optimizer, x, y)
+                    getattr(script, vector)[3] = math.inf
+                trained(script, 32, ruin)
+                self.assertIn(words, script.failed)
+                self.assertEqual(os.listdir(folder), [])
+
+    def test_an_old_checkpoint_with_such_a_state_is_continued_without_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            text = os.fsencode(folder)
+            trained([READ, *steps(0, 2), order(_library.WRITE_CHECKPOINT, text=text)], 32, plain)
+            place = os.path.join(folder, "optimizer.safetensors")
+            tensors, metadata = files.read_tensors(place)
+            tensors["0.exp_avg"][0] = math.nan
+            files.write_tensors(place, list(tensors.items()), {"numbers": metadata["numbers"]})
+            script = trained([order(_library.READ_CHECKPOINT, text=text), WRITE, *steps(2, 3), READ], 32, plain)
+        self.assertTrue(all(map(math.isfinite, script.steps)))
+        self.assertTrue(all(map(math.isfinite, script.read[-1])))
 
 
 class CheckpointTest(unittest.TestCase):

@@ -378,6 +378,13 @@ void OuterLoop::correct(std::span<float> local) { eager_->adopt(state_->anchor, 
 
 // ---- another epoch, and checkpoints
 
+void OuterLoop::drop_training() {
+  local_.write_parameters(state_->anchor);
+  algorithm_->forget_trained(local_);
+  tokens_reported_ = Tokens();
+  std::fill(tokens_behind_.begin(), tokens_behind_.end(), Tokens());
+}
+
 void OuterLoop::return_to_anchor(const RoundKey& held) {
   held_ = held;
   local_.write_parameters(state_->anchor);

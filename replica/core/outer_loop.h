@@ -138,6 +138,10 @@ class OuterLoop {
   };
   void watch_averages(AverageWatch watch) { watch_ = std::move(watch); }
 
+  // At a boundary whose contribution is not finite: the local parameters are the anchor's again,
+  // and the contribution, which has no weight, stays as it is.
+  void drop_training();
+
   // Local parameters are the anchor's again, and nothing that was trained, reported or averaged
   // since counts.
   void return_to_anchor(const RoundKey& held);

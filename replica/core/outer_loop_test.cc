@@ -358,5 +358,18 @@ TEST_F(OuterLoopTest, ValuesThatAreNotFiniteAreReported) {
   EXPECT_EQ(report().nonfinite, 1);
 }
 
+TEST_F(OuterLoopTest, AfterValuesThatAreNotFiniteItTrainsOnFromTheAnchor) {
+  start();
+  local_.values = {std::numeric_limits<float>::quiet_NaN(), 18};
+  ASSERT_EQ(report().nonfinite, 1);
+  loop_->drop_training();
+  EXPECT_THAT(local_.values, ElementsAre(10, 20));
+  local_.values = {8, 18};  // trained on, after an abort
+  const RoundReport again = report();
+  EXPECT_EQ(again.nonfinite, 0);
+  EXPECT_EQ(again.tokens, Tokens(100));
+  EXPECT_THAT(loop_->contribution(), ElementsAre(2, 2));
+}
+
 }  // namespace
 }  // namespace shoal::replica

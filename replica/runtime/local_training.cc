@@ -77,6 +77,12 @@ void LocalTraining::stand() {
   other_work_s_ = 0;
 }
 
+void LocalTraining::drop_trained() {
+  trained_.tokens = trained_.drawn = Tokens();
+  trained_.loss_sum = 0;
+  at_boundary_ = trained_;
+}
+
 void LocalTraining::committed(RoundNumber, Steps, outer_opt::CommitOutcome outcome) {
   end_sample();
   evaluations_.clear();  // those of the former anchor

@@ -20,6 +20,7 @@ class LocalTraining : public Training {
   MaybeFailure open(const OpenRound& round) override;
   void stop(outer_opt::StopAt at) override;
   bool goes_on() const override { return cursor_.adopts_later(); }
+  void drop_trained() override;
   void committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome outcome) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;

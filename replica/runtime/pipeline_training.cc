@@ -2,6 +2,7 @@
 #include "replica/runtime/pipeline_training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "base/prng.h"
@@ -72,6 +73,12 @@ MaybeFailure PipelineTraining::open(const OpenRound& round) {
 void PipelineTraining::stop(outer_opt::StopAt at) {
   if (at == outer_opt::StopAt::kAtOnce) return runtime_->stop();
   if (is_router()) runtime_->close();
+}
+
+// What it drew stays counted: that says which sequences are used up.
+void PipelineTraining::drop_trained() {
+  trained_.tokens = Tokens();
+  if (!std::isfinite(trained_.loss_sum)) trained_.loss_sum = 0;
 }
 
 void PipelineTraining::committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome) {

@@ -33,6 +33,7 @@ class PipelineTraining : public Training, private swarm::StageListener {
 
   MaybeFailure open(const OpenRound& round) override;
   void stop(outer_opt::StopAt at) override;
+  void drop_trained() override;
   void committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome outcome) override;
   void evaluate(const Evaluate& command) override;
   void view(const PipelineView& view) override;

@@ -116,8 +116,23 @@ void Replica::reach_boundary(const Trained& trained) {
   end_gathering();
   RoundReport report = make_report(trained);
   loop_->boundary(report, training_->goes_on());
+  if (report.nonfinite > 0) return_from_nonfinite();
   if (training_->goes_on()) next_cut_ = moments_at(training_key_);
   participant_->boundary(report, actions_);
+}
+
+// Else the replica would report values that are not finite for ever: parameters return with the
+// next commit at the latest, but moments that are not finite make the first step after it so again.
+void Replica::return_from_nonfinite() {
+  loop_->drop_training();
+  training_->drop_trained();
+  if (!loop_->state().shares_adam()) clear_moments();
+}
+
+void Replica::clear_moments() {
+  const std::vector<float> m(static_cast<std::size_t>(compute_->first_moment_count()));
+  const std::vector<float> v(static_cast<std::size_t>(compute_->second_moment_count()));
+  compute_->write_adam(m, v, 0);
 }
 
 RoundReport Replica::make_report(const Trained& trained) {

@@ -151,6 +151,8 @@ class Replica {
 
   void reach_boundary(const Trained& trained);
   RoundReport make_report(const Trained& trained);
+  void return_from_nonfinite();
+  void clear_moments();
   MaybeFailure device_failure() const;
   void rest();
   outer_opt::ReduceResult audit(const ReducePlan& plan, bool contributes, std::stop_token stop);

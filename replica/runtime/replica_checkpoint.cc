@@ -9,9 +9,33 @@
 // Nothing is copied to be written: a checkpoint shares the outer state and the moments of its cut
 // with the replica, and a commit that comes while it is being written makes itself a new outer
 // state (OuterLoop::shared_state()).
+#include <utility>
+
+#include "outer_opt/core/step/vector_statistics.h"
 #include "replica/runtime/replica.h"
 
 namespace shoal::replica {
+namespace {
+
+// A checkpoint with a value that is not finite could not be continued by any replica.
+Status check_finite(const CheckpointContent& content) {
+  const std::pair<const char*, std::span<const float>> vectors[] = {
+      {"weights", content.anchor},
+      {"outer momentum", content.momentum},
+      {"first moments of the inner optimizer", content.adam_m},
+      {"second moments of the inner optimizer", content.adam_v}};
+  for (const auto& [name, values] : vectors) {
+    const std::int64_t bad = outer_opt::count_nonfinite(values);
+    if (bad == 0) continue;
+    return Error{Code::kDataLoss,
+                 "the checkpoint is not written, because " + std::to_string(bad) +
+                     " values of its " + name + " are not finite",
+                 "", "lower train.lr, clip the gradients, or look for such values in the data"};
+  }
+  return {};
+}
+
+}  // namespace
 
 bool Replica::checkpoint_due(RoundNumber round) const {
   const std::int64_t every = spec_.checkpoint.every_rounds;
@@ -139,15 +163,21 @@ Status Replica::write_files(const Writing& writing) const {
   const std::filesystem::path folder = writing.command.folder;
   std::span<const float> momentum = state.momentum;
   if (writing.gathered) momentum = writing.gathered->shards.at(loop_->values_of(0).front());
-  if (!writing.moments) {
-    return context_.compute.write_checkpoint(
-        folder, {spec_, cut_, stage_, key, writing.step, state.anchor, momentum, state.adam_m,
-                 state.adam_v, key.round});
-  }
-  const CutMoments& cut = *writing.moments;
-  return context_.compute.write_checkpoint(
-      folder,
-      {spec_, cut_, stage_, key, writing.step, state.anchor, momentum, cut.m, cut.v, cut.step});
+  const CutMoments none{.key = key};
+  const CutMoments& cut = writing.moments ? *writing.moments : none;
+  const bool shared = !writing.moments;
+  const CheckpointContent content{spec_,
+                                  cut_,
+                                  stage_,
+                                  key,
+                                  writing.step,
+                                  state.anchor,
+                                  momentum,
+                                  shared ? state.adam_m : cut.m,
+                                  shared ? state.adam_v : cut.v,
+                                  shared ? key.round : cut.step};
+  if (Status finite = check_finite(content); !finite) return finite;
+  return context_.compute.write_checkpoint(folder, content);
 }
 
 }  // namespace shoal::replica

@@ -1,8 +1,11 @@
 // How a replica comes to its state: from the seed, from a checkpoint's files, or from a source. A
 // state that does not have the announced digests is refused.
+#include <algorithm>
 #include <chrono>
 #include <functional>
+#include <iostream>
 
+#include "outer_opt/core/step/vector_statistics.h"
 #include "replica/runtime/cut.h"
 #include "replica/runtime/local_training.h"
 #include "replica/runtime/replica.h"
@@ -16,6 +19,18 @@ namespace {
 Failure checkpoint_failure(const Error& error) {
   const bool damaged = error.code == Code::kDataLoss;
   return {damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kInternal, to_string(error)};
+}
+
+// Versions before 0.2 stored such moments; the first step would make the parameters so, too.
+void drop_nonfinite_moments(Checkpoint& checkpoint) {
+  const std::int64_t bad =
+      outer_opt::count_nonfinite(checkpoint.adam_m) + outer_opt::count_nonfinite(checkpoint.adam_v);
+  if (bad == 0) return;
+  std::cerr << "warning: " << bad
+            << " moments of the checkpoint are not finite: the inner optimizer begins anew\n";
+  std::ranges::fill(checkpoint.adam_m, 0.0f);
+  std::ranges::fill(checkpoint.adam_v, 0.0f);
+  checkpoint.adam_step = 0;
 }
 
 // A joiner that followed the rounds holds a newer round than was announced; its stage compares the
@@ -105,6 +120,7 @@ MaybeFailure Replica::load_checkpoint() {
     state.adam_v = std::move(checkpoint->adam_v);
   } else {
     loading_->algorithm->adopt_momentum(std::move(checkpoint->momentum), state);
+    drop_nonfinite_moments(*checkpoint);
     compute_->write_adam(checkpoint->adam_m, checkpoint->adam_v, checkpoint->adam_step);
   }
   return loaded(command_.assign.source.key);

@@ -54,6 +54,9 @@ class Training {
   // Whether it continues behind the boundary that it reported: then the result of that round is
   // adopted later, by context.adopt() at a fixed step.
   virtual bool goes_on() const { return false; }
+  // From `boundary`: what was trained until here is dropped. Its steps stay counted, because their
+  // sequences are used up; its tokens have no weight in a later report of the round.
+  virtual void drop_trained() = 0;
   // The outer step was taken. What was counted is void, except steps behind the boundary, unless it
   // is kept; the parameters are those of `round`, or will be (goes_on()), or have moved with it.
   virtual void committed(RoundNumber round, Steps next_step, outer_opt::CommitOutcome outcome) = 0;
