@@ -211,9 +211,12 @@ std::string JobFile::data_path() const {
 }
 
 std::string JobFile::locate(const std::string& pointer) const {
-  for (std::string at = pointer; !at.empty(); at = at.substr(0, at.rfind('/'))) {
+  if (!pointer.starts_with('/') || pointer.starts_with("/query/")) return "";
+  std::string at = pointer;
+  while (!at.empty()) {
     const auto place = places_.find(at);
     if (place != places_.end()) return place->second + ": ";
+    at.resize(at.rfind('/'));  // there is one: `at` begins with it
   }
   return shown_name_.empty() ? "" : shown_name_ + ": ";
 }

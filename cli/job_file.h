@@ -32,7 +32,9 @@ class JobFile {
   const Json& spec() const { return spec_; }             // what the text says
   // As --set; `origin` is where a refused field is said to come from.
   Status apply_set(const std::string& assignment, const char* origin = "--set");
-  // "kjv.toml:14: " of a JSON pointer or of its nearest parent; "" when it is nowhere in the file.
+  // "kjv.toml:14: " of a JSON pointer or of its nearest parent; "kjv.toml: " when the file has
+  // neither. Empty for a refusal of something else: a query parameter, or a text that is no
+  // pointer.
   std::string locate(const std::string& pointer) const;
   // kValidation when data.train names no readable file on this host.
   Status check_data_is_here() const;

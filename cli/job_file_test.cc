@@ -87,6 +87,17 @@ TEST(JobFile, NamesTheLineOfAField) {
   EXPECT_EQ(file->locate("/model/layers"), "tiny.toml: ");
 }
 
+TEST(JobFile, APlaceOfSomethingElseIsNotInTheFile) {
+  const auto file = parsed(kText, {});
+  ASSERT_TRUE(file.ok());
+  for (const char* pointer : {"", "scope", "token", "train.lr", "train/lr", "/query/dry_run"}) {
+    EXPECT_EQ(file->locate(pointer), "") << pointer;
+  }
+  for (const char* pointer : {"/", "//", "/x//", "/token"}) {
+    EXPECT_EQ(file->locate(pointer), "tiny.toml: ") << pointer;
+  }
+}
+
 TEST(JobFile, SyntaxErrorsNameLineAndColumn) {
   const auto file = parsed("name = \"tiny\"\n[train\n");
   ASSERT_FALSE(file.ok());
