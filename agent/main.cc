@@ -5,6 +5,7 @@
 #include <array>
 #include <climits>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -23,6 +24,7 @@
 #include "agent/host/program_bounds.h"
 #include "agent/host/program_user.h"
 #include "agent/host/runtime.h"
+#include "base/arguments.h"
 #include "base/link_options.h"
 #include "base/number_text.h"
 #include "base/thread_environment.h"
@@ -56,6 +58,7 @@ struct Flags {
   int orphan_limit_s = 600;
   double data_cache_gib = 16;
   bool private_urls = false;
+  std::string outbound_proxy;
   std::string trainer_root, python = "python3";
   std::vector<std::string> code_from;
   std::string program_user, program_cgroup;
@@ -76,7 +79,8 @@ std::string default_data_dir() {  // empty: there is no home folder
 
 std::string default_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "agent";
+  if (gethostname(name.data(), name.size() - 1) != 0) return "agent";
+  return valid_text(name.data());
 }
 
 std::string beside_this_binary(const std::string& program) {
@@ -197,6 +201,10 @@ void declare(CLI::App& app, Flags& flags) {
   app.add_flag("--private-urls", flags.private_urls,
                "datasets may be read from addresses of a private network, and over plain HTTP")
       ->envname("SHOAL_PRIVATE_URLS");
+  app.add_option("--outbound-proxy", flags.outbound_proxy,
+                 "http(s)://host:port of the proxy towards object stores and URLs of datasets; "
+                 "http_proxy and the like have no effect (default: none)")
+      ->envname("SHOAL_OUTBOUND_PROXY");
   app.add_option("--data-cache-gib", flags.data_cache_gib,
                  "most that datasets may take beneath --data-dir; 0: nothing is kept")
       ->envname("SHOAL_DATA_CACHE_GIB")
@@ -320,6 +328,10 @@ Status check_values(const Flags& flags) {
     return Error{Code::kValidation, "there is no home folder to put the data in", "--data-dir",
                  "name a folder"};
   }
+  if (!is_utf8(flags.data_dir)) {
+    return Error{Code::kValidation, "'" + shown_text(flags.data_dir, false) + "' is not UTF-8",
+                 "--data-dir", "name a folder whose path is"};
+  }
   if (!(flags.speed >= kSpeedMin && flags.speed <= 1)) {
     return Error{Code::kValidation, "must be from 0.01 to 1", "--speed", "1 is the full speed"};
   }
@@ -331,7 +343,8 @@ Status check_values(const Flags& flags) {
     return Error{Code::kValidation, flags.trainer_root + " is not a folder", "--trainer-root",
                  "name the folder with the programs of jobs"};
   }
-  return check_link(flags.emulated_link);
+  const Status proxy = objects::check_proxy(flags.outbound_proxy, "--outbound-proxy");
+  return proxy.ok() ? check_link(flags.emulated_link) : proxy;
 }
 
 Status check_replica_group(const Flags& flags, std::size_t devices) {
@@ -478,7 +491,9 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
-  options.data_reach = {.clear_allowed = flags.private_urls, .private_allowed = flags.private_urls};
+  options.data_reach = {.clear_allowed = flags.private_urls,
+                        .private_allowed = flags.private_urls,
+                        .proxy = flags.outbound_proxy};
   options.data_cache = Bytes(static_cast<std::int64_t>(flags.data_cache_gib * kGib));
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;
@@ -568,6 +583,10 @@ void complete_thread_environment() {
 
 int main(int argc, char** argv) {
   using namespace shoal::agent;
+  if (const auto given = shoal::check_arguments(argc, argv, environ); !given.ok()) {
+    std::fprintf(stderr, "shoal-agent: %s\n", to_string(given.error()).c_str());
+    return kExitFlags;
+  }
   Flags flags;
   flags.data_dir = default_data_dir();
   flags.name = default_name();

@@ -7,6 +7,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include "proto/convert.h"
+#include "proto/outsize.h"
 #include "proto/unreadable.h"
 #include "wire/metadata.h"
 
@@ -59,7 +60,14 @@ class Control::Session {
     return session;
   }
 
-  bool write(const FromTrainer& message) { return stream_->Write(proto::to_wire(message)); }
+  bool write(const FromTrainer& message) {
+    const v1::TrainerMessage wire = proto::to_wire(message);
+    if (const auto why = proto::outsize(wire, proto::kOnHostBytesMax)) {
+      write_line("error: message_dropped count=" + std::to_string(++dropped_) + ": " + *why);
+      return true;
+    }
+    return stream_->Write(wire);
+  }
   bool read(v1::TrainerCommand& wire) { return stream_->Read(&wire); }
   void say_no_more() { stream_->WritesDone(); }
   void cancel() { context_.TryCancel(); }
@@ -71,6 +79,7 @@ class Control::Session {
 
  private:
   Session() = default;
+  std::int64_t dropped_ = 0;  // messages; the writer's
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<v1::TrainerHost::Stub> stub_;
   grpc::ClientContext context_;

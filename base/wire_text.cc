@@ -59,6 +59,34 @@ bool is_plain_text(std::string_view text, std::size_t bytes) {
   return true;
 }
 
+bool is_utf8(std::string_view text) {
+  std::uint32_t code = 0;
+  while (!text.empty()) {
+    if (!take_code_point(text, code)) return false;
+  }
+  return true;
+}
+
+std::string valid_text(std::string_view text, std::size_t bytes_max) {
+  constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+  if (text.size() <= bytes_max && is_utf8(text)) return std::string(text);
+  std::string valid;
+  bool replaced = false;  // the bytes before
+  while (!text.empty()) {
+    std::string_view rest = text;
+    std::uint32_t code = 0;
+    const bool whole = take_code_point(rest, code);
+    if (!whole) rest = text.substr(1);
+    const std::string_view next = whole ? text.substr(0, text.size() - rest.size()) : kReplacement;
+    text = rest;
+    if (!whole && replaced) continue;
+    replaced = !whole;
+    if (next.size() > bytes_max - valid.size()) break;
+    valid += next;
+  }
+  return valid;
+}
+
 std::string shown_text(std::string_view text, bool lines) {
   constexpr const char* kHex = "0123456789abcdef";
   std::string shown;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/prng.h"
+
 namespace shoal {
 namespace {
 
@@ -28,6 +30,43 @@ TEST(PlainText, RefusesWhatIsNotUtf8) {
   for (const std::string& text : {"\x80"s, "\xc0\xaf"s, "\xc3"s, "\xe0\x80\xaf"s, "\xed\xa0\x80"s,
                                   "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xff"s, "\xe2\x82"s}) {
     EXPECT_FALSE(is_plain_text(text, 64)) << text.size();
+  }
+}
+
+TEST(ValidText, KeepsWhatIsUtf8) {
+  for (const std::string& text : {""s, "plain"s, "a\0b\x1b"s, "Zürich · 東京 · 🐟"s}) {
+    EXPECT_TRUE(is_utf8(text));
+    EXPECT_EQ(valid_text(text), text);
+    EXPECT_EQ(valid_text(text, text.size()), text);
+  }
+}
+
+TEST(ValidText, ReplacesRunsOfOtherBytes) {
+  EXPECT_EQ(valid_text("caf\xe9: no such file"), "caf\xEF\xBF\xBD: no such file");
+  EXPECT_EQ(valid_text("\xff\xfe\xfd"), "\xEF\xBF\xBD");
+  EXPECT_EQ(valid_text("a\xe2\x96"), "a\xEF\xBF\xBD") << "a character that is cut";
+  EXPECT_EQ(valid_text("\xed\xa0\x80|\xc0\xaf|\xf4\x90\x80\x80"),
+            "\xEF\xBF\xBD|\xEF\xBF\xBD|\xEF\xBF\xBD");
+}
+
+TEST(ValidText, CutsBetweenCharacters) {
+  EXPECT_EQ(valid_text("███", 8), "██");
+  EXPECT_EQ(valid_text("a🐟", 4), "a");
+  EXPECT_EQ(valid_text("ab\xff", 4), "ab") << "the replacement has three bytes";
+  EXPECT_EQ(valid_text("ab\xff", 5), "ab\xEF\xBF\xBD");
+  EXPECT_EQ(valid_text("ab", 0), "");
+}
+
+TEST(ValidText, AnyBytesBecomeUtf8WithinTheBound) {
+  Prng prng(7);
+  for (int i = 0; i < 2000; ++i) {
+    std::string bytes(prng.below(40), '\0');
+    for (char& c : bytes) c = static_cast<char>(prng.below(256));
+    const std::size_t most = prng.below(50);
+    const std::string valid = valid_text(bytes, most);
+    EXPECT_TRUE(is_utf8(valid));
+    EXPECT_LE(valid.size(), most);
+    EXPECT_EQ(valid_text(valid), valid);
   }
 }
 

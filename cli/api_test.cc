@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/http_client.h"
 #include "cli/server_test_util.h"
+#include "threads/environment_test_util.h"
 
 namespace shoal::cli {
 namespace {
@@ -74,6 +76,34 @@ TEST(Api, AsksAsTheRestApiWantsIt) {
   EXPECT_THAT(asked[1], testing::EndsWith("\r\n\r\nname = 1"));
   EXPECT_THAT(asked[2], StartsWith("PATCH /api/v1/jobs/a HTTP/1.1\r\n"));
   EXPECT_THAT(asked[2], testing::EndsWith("\r\n\r\n{\"outer_lr\":0.5}"));
+}
+
+TEST(Api, ACoordinatorIsReachedWithoutTheProxyOfTheEnvironment) {
+  const ScopedEnvironment environment(dead_proxies());
+  ScriptedServer server([](const std::string&) { return http_answer(200, "{}"); });
+  const auto answer = Api(server.address()).get("/jobs");
+  EXPECT_TRUE(answer.ok()) << answer.error().message;
+}
+
+TEST(Api, AFileOfAnObjectStoreComesThroughTheOutboundProxy) {
+  std::vector<std::string> asked;
+  {
+    ScriptedServer proxy([&](const std::string& request) {
+      asked.push_back(request);
+      return http_answer(200, "bytes");
+    });
+    ScriptedServer server([](const std::string&) {
+      return http_answer(307, "", "text/plain", "Location: http://store.invalid/file\r\n");
+    });
+    const ScopedEnvironment environment({{"SHOAL_OUTBOUND_PROXY", proxy.address()}});
+    HttpRequest request;
+    request.url = server.address() + "/file";
+    const auto got = send(request);
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    EXPECT_EQ(got->body, "bytes");
+  }
+  ASSERT_EQ(asked.size(), 1u);
+  EXPECT_THAT(asked[0], StartsWith("GET http://store.invalid/file HTTP/1.1\r\n"));
 }
 
 TEST(Api, ShowsItsToken) {

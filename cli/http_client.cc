@@ -1,8 +1,9 @@
 // One libcurl easy handle per thread. It is reset for each request, so that it keeps nothing but
-// its connections: an upload makes thousands of requests. Proxies of the environment are not used
-// for loopback (libcurl honors no_proxy).
+// its connections: an upload makes thousands of requests. The coordinator is reached directly,
+// whatever http_proxy says; an object store through SHOAL_OUTBOUND_PROXY, if that is set.
 #include "cli/http_client.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -104,6 +105,8 @@ void set_options(Transfer& transfer, const HttpRequest& request, HeaderList& hea
   if (!request.content_type.empty()) headers.add("Content-Type: " + request.content_type);
   if (!request.token.empty()) headers.add("Authorization: Bearer " + request.token);
   if (!request.ca.empty()) curl_easy_setopt(handle, CURLOPT_CAINFO, request.ca.c_str());
+  curl_easy_setopt(handle, CURLOPT_PROXY, request.proxy.c_str());  // "": none
+  curl_easy_setopt(handle, CURLOPT_NOPROXY, "");
   if (!request.last_event_id.empty()) headers.add("Last-Event-ID: " + request.last_event_id);
   curl_easy_setopt(handle, CURLOPT_URL, request.url.c_str());
   curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -176,11 +179,17 @@ Result<HttpResponse> send(const HttpRequest& request, const HttpSink& sink) {
   there.accept = "*/*";
   there.token.clear();
   there.ca.clear();
+  there.proxy = outbound_proxy();
   auto got = send_once(there, sink, elsewhere);
   if (got.ok() || got.error().code == Code::kCancelled) return got;
   return Error{got.error().code,
                "the file lies in an object store that does not answer: " + origin_of(there.url), "",
                "ask for it from a host that reaches the store"};
+}
+
+std::string outbound_proxy() {
+  const char* value = std::getenv("SHOAL_OUTBOUND_PROXY");
+  return value == nullptr ? "" : value;
 }
 
 std::string url_escape(std::string_view text) {

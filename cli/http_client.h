@@ -23,6 +23,7 @@ struct HttpRequest {
   std::string last_event_id;
   std::string token;            // shown as "Authorization: Bearer"; empty: none
   std::string ca;               // file with the CAs that are believed, PEM; empty: the system's
+  std::string proxy;            // http(s)://host:port; empty: none, whatever the environment says
   double silence_limit_s = 30;  // no byte for that long ends the request
 };
 
@@ -37,6 +38,9 @@ using HttpSink = std::function<bool(int status, std::string_view bytes)>;
 
 // kUnavailable: nobody answers there. kDeadlineExceeded: silence. kCancelled: Ctrl-C.
 Result<HttpResponse> send(const HttpRequest& request, const HttpSink& sink = {});
+
+// SHOAL_OUTBOUND_PROXY: towards object stores and URLs of datasets; empty: none.
+std::string outbound_proxy();
 
 // "%2F" and friends, for one path segment or query value.
 std::string url_escape(std::string_view text);

@@ -6,7 +6,9 @@
 #include <string>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
+#include "base/arguments.h"
 #include "base/number_text.h"
 #include "cli/command_words.h"
 #include "cli/commands/commands.h"
@@ -59,12 +61,15 @@ class Tree {
     add_version();
     add_completion();
     app_.footer(
-        "Environment: SHOAL_ADDR, SHOAL_TOKEN, SHOAL_TOKEN_FILE, SHOAL_CA, NO_COLOR. "
+        "Environment: SHOAL_ADDR, SHOAL_TOKEN, SHOAL_TOKEN_FILE, SHOAL_CA, SHOAL_OUTBOUND_PROXY, "
+        "NO_COLOR. "
         "Exit codes: docs/cli.md.");
   }
 
   int run(int argc, char** argv) {
     if (argc > 1 && std::string(argv[1]) == "__complete") return offer({argv + 2, argv + argc});
+    if (const Status given = check_arguments(argc, argv, environ); !given.ok())
+      return report(given.error());
     try {
       app_.parse(reversed(split_empty_values({argv + 1, argv + argc})));
     } catch (const CLI::ParseError& error) {
@@ -72,8 +77,11 @@ class Tree {
       return refuse(error, argc, argv);
     }
     const Result<int> done = action_();
-    if (done.ok()) return *done;
-    const Error& error = done.error();
+    return done.ok() ? *done : report(done.error());
+  }
+
+ private:
+  static int report(const Error& error) {
     const bool color = terminal().stderr_color;
     const bool calm = error.code == Code::kCancelled;
     say(paint(calm ? "shoal: " : "error: ", calm ? Color::kNone : Color::kRed, color) +
@@ -82,7 +90,6 @@ class Tree {
     return exit_code_of(error.code);
   }
 
- private:
   CLI::App* group(const std::string& name, const std::string& what) {
     CLI::App* made = app_.add_subcommand(name, what);
     made->require_subcommand(1);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/number_text.h"
+#include "base/wire_text.h"
 #include "cli/contexts.h"
 #include "cli/format.h"
 #include "cli/terminal.h"
@@ -314,7 +315,9 @@ Result<std::string> folder_of(const std::string& data_dir) {
   if (!chosen.ok()) return chosen.error();
   std::string path = fs::absolute(*chosen).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
+  if (is_utf8(path)) return path;
+  return Error{Code::kInvalidArgument, "'" + shown_text(path, false) + "' is not UTF-8",
+               "--data-dir", "name a folder whose path is"};
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arguments.h"
 #include "coordinator/maintenance.h"
 #include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_service.h"
@@ -128,6 +129,7 @@ Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& stor
   return Webhook::start(
       {.url = config.webhook,
        .clear_allowed = config.insecure_http,
+       .proxy = config.outbound_proxy,
        .secret_file = config.webhook_secret_file(),
        .position_file = config.webhook_position_file(),
        .severity_min = config.webhook_level,
@@ -148,10 +150,11 @@ Result<std::unique_ptr<CheckpointBucket>> open_bucket(const Config& config) {
   auto credentials =
       objects::CredentialSource::open(config.store_credentials, "--store-credentials");
   if (!credentials) return credentials.error();
-  objects::ClientOptions options{
-      .reach = {.clear_allowed = config.insecure_http, .private_allowed = true},
-      .patience = {},
-      .user_agent = "shoal-coordinator"};
+  objects::ClientOptions options{.reach = {.clear_allowed = config.insecure_http,
+                                           .private_allowed = true,
+                                           .proxy = config.outbound_proxy},
+                                 .patience = {},
+                                 .user_agent = "shoal-coordinator"};
   auto bucket = std::make_unique<objects::Bucket>(std::move(*location), std::move(options),
                                                   std::move(*credentials));
   return std::make_unique<CheckpointBucket>(std::move(bucket), config.checkpoint_root());
@@ -410,6 +413,10 @@ int print_store_check(const Config& config) {
 }
 
 int run(int argc, const char* const* argv) {
+  if (const Status given = check_arguments(argc, argv, environ); !given.ok()) {
+    std::fprintf(stderr, "shoal-coordinator: %s\n", to_string(given.error()).c_str());
+    return kExitRefused;
+  }
   if (const auto status = run_maintenance(argc, argv)) return *status;
   const Result<CommandLine> line = read_command_line(argc, argv);
   if (!line) {

@@ -127,6 +127,8 @@ void Client::Exchange::set_limits() {
   set(CURLOPT_OPENSOCKETDATA, this);
   set(CURLOPT_PREREQFUNCTION, on_connected);  // a connection that is used again opens no socket
   set(CURLOPT_PREREQDATA, this);
+  set(CURLOPT_PROXY, options_.reach.proxy.c_str());  // "": none, whatever the environment says
+  set(CURLOPT_NOPROXY, "");
   if (!options_.ca_file.empty()) set(CURLOPT_CAINFO, options_.ca_file.c_str());
 }
 
@@ -328,7 +330,8 @@ int Client::Exchange::on_progress(void* self, curl_off_t, curl_off_t, curl_off_t
 }
 
 bool Client::Exchange::may_reach(const sockaddr& address) {
-  if (private_allowed_ || is_public(address)) return true;
+  const bool is_proxy = !options_.reach.proxy.empty();
+  if (is_proxy || private_allowed_ || is_public(address)) return true;
   denied_ = to_text(address);
   return false;
 }

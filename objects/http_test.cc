@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "cli/server_test_util.h"
+#include "threads/environment_test_util.h"
 #include "threads/mutex.h"
 
 namespace shoal::objects {
@@ -71,6 +72,30 @@ TEST_F(HttpTest, AGetThatBreaksGoesOnBehindWhatCame) {
   EXPECT_THAT(requests().at(0), Not(HasSubstr("Range:")));
   EXPECT_THAT(requests().at(1), HasSubstr("Range: bytes=4-\r\n"));
   EXPECT_EQ(client_.retries(), 1u);
+}
+
+TEST_F(HttpTest, TheEnvironmentNamesNoProxy) {
+  const ScopedEnvironment environment(dead_proxies());
+  answers({answer("200 OK", "0123", 4)});
+  const auto got = get();
+  ASSERT_TRUE(got.ok()) << to_string(got.error());
+  EXPECT_THAT(requests().at(0), testing::StartsWith("GET /x?"));
+}
+
+TEST_F(HttpTest, AProxyThatIsGivenLooksNamesUp) {
+  const ScopedEnvironment environment({{"no_proxy", "*"}, {"NO_PROXY", "*"}});
+  answers({answer("200 OK", "0123", 4)});
+  const Client client(
+      {.reach = {.clear_allowed = true, .proxy = server_.address()}, .patience = kHasty});
+  std::string text;
+  const auto got = client.get(
+      Request{.url = "http://store.invalid/x"}, {}, [&](std::span<const std::byte> bytes) {
+        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        return true;
+      });
+  ASSERT_TRUE(got.ok()) << to_string(got.error());
+  EXPECT_EQ(text, "0123");
+  EXPECT_THAT(requests().at(0), testing::StartsWith("GET http://store.invalid/x HTTP/1.1"));
 }
 
 TEST_F(HttpTest, ARangeIsWhatWasAskedForOrAnError) {

@@ -116,6 +116,12 @@ Status check_url(const std::string& url, const Reach& reach, const std::string& 
   return {};
 }
 
+Status check_proxy(const std::string& proxy, const std::string& field) {
+  if (proxy.empty() || is_origin_text(proxy)) return {};
+  return Error{Code::kValidation, "must be http(s)://host:port, got '" + shown_url(proxy) + "'",
+               field, "for example http://proxy.example:3128; leave it out for none"};
+}
+
 std::string shown_url(const std::string& url) {
   return shown_text(url.substr(0, url.find_first_of("?#")), false);
 }

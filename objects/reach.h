@@ -17,7 +17,14 @@ struct Reach {
   bool private_allowed = false;  // addresses that are not public, those of this host among them
   // The same for addresses that a redirect names, whoever named the first one.
   bool private_redirects_allowed = false;
+  // http(s)://host:port of the proxy for all requests; empty: none. The variables http_proxy,
+  // no_proxy and so on have no effect. The proxy looks names up, so it, and not the rules on
+  // private addresses, decides which addresses are reached.
+  std::string proxy = {};
 };
+
+// kValidation, with `field`: not empty, and no proxy of Reach.
+Status check_proxy(const std::string& proxy, const std::string& field);
 
 // Loopback, link-local, private, shared, reserved and multicast networks (RFC 6890), also inside of
 // IPv6 addresses that carry one of IPv4. Other families than IPv4 and IPv6 are not public.

@@ -1,5 +1,6 @@
 #include "proto/convert_logs.h"
 
+#include "base/wire_text.h"
 #include "proto/reflect.h"
 
 namespace shoal::proto {
@@ -18,7 +19,7 @@ v1::LogAnswer to_wire(std::uint64_t id, const Result<LogPage>& page) {
   if (page.ok()) {
     write_fields(*page, wire);
   } else {
-    wire.set_problem(page.error().message);
+    wire.set_problem(valid_text(page.error().message));
   }
   return wire;
 }

@@ -7,7 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/wire_text.h"
 #include "proto/messages_test_util.h"
+#include "proto/outsize.h"
 
 namespace shoal::proto {
 namespace {
@@ -107,6 +109,52 @@ TEST(Convert, NotANumberPassesWhereItIsNews) {
   EXPECT_TRUE(std::isnan(std::get<FromReplica<RoundReport>>(*read_back).body.norm));
 }
 
+// ---- text that is not UTF-8, or too long
+
+TEST(Convert, TextOfProgramsArrivesAsUtf8) {
+  const FromAgent failed =
+      ReplicaFailed{ReplicaId(1), ReplicaFailure::kTrainerExited, "caf\xe9: no such file"};
+  const auto read_back = read(over_the_wire(to_wire(failed)));
+  ASSERT_TRUE(read_back.ok());
+  EXPECT_EQ(std::get<ReplicaFailed>(*read_back).detail, "caf\xEF\xBF\xBD: no such file");
+}
+
+TEST(Convert, EveryTextOfEveryMessageArrivesAsUtf8) {
+  const std::string bad = "a\xe2\x96";
+  Hello hello;
+  hello.name = hello.host = hello.version = hello.relay = bad;
+  hello.labels = {{bad, bad}};
+  hello.code_from = {bad};
+  hello.devices = {{.name = bad}};
+  over_the_wire(to_wire(hello));
+  Heartbeat beat;
+  beat.failures = {{0, bad}};
+  over_the_wire(to_wire(FromAgent(beat)));
+  over_the_wire(to_wire(FromAgent(Goodbye{bad})));
+  over_the_wire(to_wire(FromAgent(CheckpointFailed{ReplicaId(1), CheckpointId(1), bad})));
+  CheckpointReady ready;
+  ready.sample = bad;
+  ready.files = {{.path = bad}};
+  over_the_wire(to_wire(FromTrainer(ready)));
+  over_the_wire(to_wire(ToTrainer(LoadReplica{.checkpoint_folder = bad})));
+  over_the_wire(to_wire(ToAgent(Refused{Error{Code::kInternal, bad, bad, bad}})));
+}
+
+TEST(Convert, ATextBeyondTheBoundOfItsFieldIsCutAtACharacter) {
+  CheckpointWritten written{.replica = ReplicaId(1), .checkpoint = CheckpointId(1), .key = kKey};
+  written.sample = std::string(kSampleBytesMax - 1, 'x') + "é" + "more";
+  const auto read_back = read(over_the_wire(to_wire(FromAgent(written))));
+  ASSERT_TRUE(read_back.ok()) << to_string(read_back.error());
+  EXPECT_EQ(std::get<CheckpointWritten>(*read_back).sample, std::string(kSampleBytesMax - 1, 'x'));
+}
+
+TEST(Outsize, NamesTheKindAndTheSizeOfAMessage) {
+  const auto wire = to_wire(FromAgent(Goodbye{std::string(1000, 'x')}));
+  EXPECT_EQ(outsize(wire, wire.ByteSizeLong()), std::nullopt);
+  EXPECT_EQ(*outsize(wire, 900),
+            "goodbye: " + std::to_string(wire.ByteSizeLong()) + " bytes, of at most 900");
+}
+
 // ---- malformed
 
 template <typename Wire>
@@ -146,7 +194,7 @@ TEST(Convert, AnAgentSaysOnlyPlainTextsAndAddresses) {
   EXPECT_EQ(refused_field([](Hello& h) { h.labels = {{"region", "a\nb"}}; }), "hello.labels");
   EXPECT_EQ(refused_field([](Hello& h) { h.labels.assign(65, {"k", "v"}); }), "hello.labels");
   EXPECT_EQ(refused_field([](Hello& h) { h.devices.assign(257, Device{}); }), "hello.devices");
-  EXPECT_EQ(refused_field([](Hello& h) { h.devices = {Device{.name = "\x9b"}}; }),
+  EXPECT_EQ(refused_field([](Hello& h) { h.devices = {Device{.name = "\xc2\x9b"}}; }),
             "hello.devices.name");
   Loaded loaded{.replica = ReplicaId(1), .key = kKey, .address = "dns:///peer"};
   expect_refused(to_wire(FromAgent(loaded)), "loaded.address");

@@ -1,7 +1,10 @@
 #include "proto/reflect.h"
 
 #include <cmath>
+#include <limits>
+#include <utility>
 
+#include "base/wire_text.h"
 #include "proto/agent.pb.h"
 #include "proto/job_spec_text.h"
 #include "proto/sent_spec.h"
@@ -14,6 +17,12 @@ std::int64_t checked_count(Reader& reader, ReadPlace from, std::int64_t value) {
     reader.refuse(from.at.field->name(), "must not be negative, got " + std::to_string(value));
   }
   return value;
+}
+
+// The most bytes of a text; the bound of a list is one of its length.
+std::size_t room(const WireField& at) {
+  const bool is_bounded = !at.field->is_repeated() && at.info.rule.at_most > 0;
+  return is_bounded ? at.info.rule.at_most : std::numeric_limits<std::size_t>::max();
 }
 
 }  // namespace
@@ -50,10 +59,14 @@ void put(double value, WritePlace to) {
                        : r->SetDouble(&to.message, field, value);
 }
 
+// A text that is not UTF-8, or longer than its field permits, would make the receiver refuse the
+// whole message.
 void put(const std::string& value, WritePlace to) {
   const auto& [info, r, field, inside] = to.at;
-  field->is_repeated() ? r->AddString(&to.message, field, value)
-                       : r->SetString(&to.message, field, value);
+  std::string sent =
+      field->type() == FieldDescriptor::TYPE_STRING ? valid_text(value, room(to.at)) : value;
+  field->is_repeated() ? r->AddString(&to.message, field, std::move(sent))
+                       : r->SetString(&to.message, field, std::move(sent));
 }
 
 // Without a name: not said.
@@ -69,8 +82,8 @@ void put(const Digest& value, WritePlace to) {
 
 void put(const Label& value, WritePlace to) {
   auto& wire = static_cast<v1::Label&>(part(to));
-  wire.set_key(value.first);
-  wire.set_value(value.second);
+  wire.set_key(valid_text(value.first));
+  wire.set_value(valid_text(value.second));
 }
 
 Message& part(WritePlace of) {
@@ -153,7 +166,7 @@ void get(Reader&, ReadPlace from, Label& to) {
 
 void refuse_name(Reader& reader, ReadPlace from, const std::string& text) {
   if (text.empty() && from.at.info.rule.or_none) return;
-  reader.refuse(from.at.field->name(), "unknown word '" + text.substr(0, 64) + "'");
+  reader.refuse(from.at.field->name(), "unknown word '" + valid_text(text, 64) + "'");
 }
 
 void require_id(Reader& reader, ReadPlace from, bool given) {

@@ -3,6 +3,7 @@
 #include <span>
 
 #include "agent/core/state.h"
+#include "base/wire_text.h"
 
 namespace shoal::agent {
 namespace {
@@ -163,7 +164,7 @@ std::vector<DeviceFailure> Agent::State::device_failures() const {
   std::vector<DeviceFailure> failures;
   for (const Trainer& trainer : std::span(trainers).first(options.devices.size())) {
     if (trainer.failed_starts < 2 || failures.size() == kDeviceFailuresMax) continue;
-    failures.push_back({trainer.device.index, trainer.last_exit.substr(0, kReasonMax)});
+    failures.push_back({trainer.device.index, valid_text(trainer.last_exit, kReasonMax)});
   }
   return failures;
 }

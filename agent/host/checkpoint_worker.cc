@@ -137,11 +137,12 @@ void CheckpointWorker::Lane::run() {
 // ---- all of them
 
 CheckpointWorker::CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post,
-                                   std::optional<ProgramUser> reader)
+                                   std::optional<ProgramUser> reader, std::string proxy)
     : endpoint_(std::move(endpoint)),
       silence_(silence),
       post_(std::move(post)),
       reader_(std::move(reader)),
+      proxy_(std::move(proxy)),
       watcher_([this](const std::stop_token& stop) { watch(stop); }) {}
 
 CheckpointWorker::~CheckpointWorker() {
@@ -201,10 +202,10 @@ void CheckpointWorker::learn_reach(const Job& job, const Status& ended, bool dir
 
 // The coordinator says where to send files: what it names is reached, in whatever network it is.
 std::shared_ptr<CheckpointWorker::Job> CheckpointWorker::make_job(const std::string& folder) const {
-  auto job = std::make_shared<Job>(
-      objects::ClientOptions{.reach = {.clear_allowed = true, .private_allowed = true},
-                             .patience = {.connect = kConnect, .silence = silence_, .tries = 3},
-                             .user_agent = "shoal-agent"});
+  auto job = std::make_shared<Job>(objects::ClientOptions{
+      .reach = {.clear_allowed = true, .private_allowed = true, .proxy = proxy_},
+      .patience = {.connect = kConnect, .silence = silence_, .tries = 3},
+      .user_agent = "shoal-agent"});
   job->folder = folder;
   return job;
 }

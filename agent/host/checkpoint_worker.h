@@ -40,9 +40,10 @@ class CheckpointWorker {
   static constexpr std::size_t kKeptMax = 2;
 
   // A transfer is cancelled when nothing has moved for `silence` plus the time that it takes to
-  // read files of its size. `reader`: another user who reads the fetched files.
+  // read files of its size. `reader`: another user who reads the fetched files. `proxy`: towards
+  // object stores, as in objects::Reach.
   CheckpointWorker(CoordinatorEndpoint endpoint, Duration silence, Post post,
-                   std::optional<ProgramUser> reader = {});
+                   std::optional<ProgramUser> reader = {}, std::string proxy = {});
   ~CheckpointWorker();  // cancels what runs
 
   void fetch(const FetchCheckpoint& effect);
@@ -118,6 +119,7 @@ class CheckpointWorker {
   const Duration silence_;
   const Post post_;
   const std::optional<ProgramUser> reader_;
+  const std::string proxy_;
   StoreReach reach_;
   Lane fetches_{post_}, uploads_{post_};
   std::jthread watcher_;  // last: it uses the others

@@ -4,9 +4,12 @@
 #include <deque>
 #include <optional>
 
+#include <spdlog/spdlog.h>
+
 #include "agent/host/membership.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
+#include "proto/outsize.h"
 #include "proto/unreadable.h"
 #include "threads/mutex.h"
 #include "wire/callback_queue.h"
@@ -63,6 +66,7 @@ std::shared_ptr<grpc::Channel> open_channel(const CoordinatorEndpoint& endpoint)
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // http_proxy is not for the cluster's traffic
   arguments.SetMaxReceiveMessageSize(kMessageBytesMax);
   arguments.SetSslTargetNameOverride(kCoordinatorTlsName);
   return grpc::CreateCustomChannel(endpoint.address, endpoint.credentials(), arguments);
@@ -115,7 +119,11 @@ class CoordinatorLink::Session
   }
 
   void send(v1::AgentMessage message) {
+    const auto dropped = proto::outsize(message, proto::kToCoordinatorBytesMax);
     const MutexLock guard(mutex_);
+    if (dropped) {
+      return spdlog::error("drops message {} to the coordinator: {}", ++dropped_, *dropped);
+    }
     if (!held_ || closing_) return;
     if (queue_.size() >= kQueueMax)
       return context_.TryCancel();  // it does not read: as good as gone
@@ -249,7 +257,8 @@ class CoordinatorLink::Session
   bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool half_closed_ SHOAL_GUARDED_BY(mutex_) = false;
   bool done_ SHOAL_GUARDED_BY(mutex_) = false;
-  bool heard_ SHOAL_GUARDED_BY(mutex_) = false;  // from the coordinator, anything
+  bool heard_ SHOAL_GUARDED_BY(mutex_) = false;        // from the coordinator, anything
+  std::int64_t dropped_ SHOAL_GUARDED_BY(mutex_) = 0;  // messages of this session
 };
 
 CoordinatorLink::CoordinatorLink(const CoordinatorEndpoint& endpoint, LinkId id, const Hello& hello,

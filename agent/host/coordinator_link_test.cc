@@ -1,10 +1,14 @@
 // What a failed session with the coordinator says to who reads the agent's log.
 #include "agent/host/coordinator_link.h"
 
+#include <chrono>
+
 #include <gmock/gmock.h>
-#include <grpcpp/support/status.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
 
 #include "proto/agent.pb.h"
+#include "threads/environment_test_util.h"
 
 namespace shoal::agent {
 namespace {
@@ -40,6 +44,23 @@ TEST(CoordinatorLink, TheAddressForPeopleIsRecognized) {
       {grpc::StatusCode::UNAVAILABLE, "Cannot check peer: missing selected ALPN property."},
       "here:7070");
   EXPECT_THAT(http.remedy, testing::HasSubstr("that is an HTTP address"));
+}
+
+TEST(CoordinatorLink, TheCoordinatorIsReachedWithoutTheProxyOfTheEnvironment) {
+  const ScopedEnvironment environment(dead_proxies());
+  int port = 0;
+  grpc::AsyncGenericService service;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterAsyncGenericService(&service);
+  const auto queue = builder.AddCompletionQueue();
+  const auto server = builder.BuildAndStart();
+  const auto channel = open_channel({.address = "127.0.0.1:" + std::to_string(port),
+                                     .credentials = grpc::InsecureChannelCredentials});
+  EXPECT_TRUE(
+      channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(10)));
+  server->Shutdown();
+  queue->Shutdown();
 }
 
 }  // namespace

@@ -10,10 +10,13 @@
 
 #include <dlfcn.h>
 
+#include "base/wire_text.h"
+
 namespace shoal::agent {
 namespace {
 
 constexpr int kCpuDevicesMax = 64;
+constexpr std::size_t kDeviceNameMax = 256;
 constexpr double kCpuMemoryShare = 0.8;  // of what is available; the rest is for everybody else
 
 // The part of NVML's interface that is used (nvml.h, version 11 and later; stable since version 5).
@@ -33,6 +36,11 @@ struct Nvml {
   const char* (*error_text)(int) = nullptr;
 };
 constexpr int kNoPermission = 4, kDriverNotLoaded = 9;  // NVML_ERROR_…
+
+// As a driver or the kernel says it, in characters that the coordinator takes.
+std::string device_name(std::string_view name) {
+  return valid_text(shown_text(valid_text(name), false), kDeviceNameMax);
+}
 
 template <typename Function>
 bool load(void* library, const char* symbol, Function& function) {
@@ -78,7 +86,7 @@ Result<std::optional<Gpu>> read_gpu(const Nvml& nvml, unsigned number) {
   if (!ok) return unusable("GPU " + std::to_string(number) + " does not answer its driver");
   return std::optional(Gpu{number,
                            uuid.data(),
-                           {0, DeviceKind::kCuda, name.data(),
+                           {0, DeviceKind::kCuda, device_name(name.data()),
                             Bytes(static_cast<std::int64_t>(memory.free)), 0, major >= kAmpere}});
 }
 
@@ -173,7 +181,7 @@ std::int64_t usable_memory() {
 }
 
 std::vector<Device> cpu_devices(int count) {
-  std::string name = line_value("/proc/cpuinfo", "model name");
+  std::string name = device_name(line_value("/proc/cpuinfo", "model name"));
   if (name.empty()) name = "CPU";
   const std::int64_t memory = usable_memory() / count;
   std::vector<Device> devices;

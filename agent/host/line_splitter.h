@@ -1,6 +1,7 @@
 // Cuts a stream of bytes into lines of bounded length. It remembers the last line that was neither
-// empty nor of the level info or debug: a message about the death of a process quotes it. Several
-// info or debug lines after it show that the process did not die of it, so the line is forgotten.
+// empty nor of the level info or debug, in valid UTF-8: a message about the death of a process
+// quotes it. Several info or debug lines after it show that the process did not die of it, so the
+// line is forgotten.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include "base/log_lines.h"
+#include "base/wire_text.h"
 
 namespace shoal::agent {
 
@@ -30,7 +32,7 @@ class LineSplitter {
   void finish() {
     if (line_.empty()) return;
     if (!is_news(line_)) {
-      last_line_ = line_.substr(0, kLastMax);
+      last_line_ = valid_text(line_, kLastMax);
       news_ = 0;
     } else if (++news_ > kNewsMax) {
       last_line_.clear();

@@ -1,7 +1,10 @@
 #include "agent/host/log_answers.h"
 
+#include <spdlog/spdlog.h>
+
 #include "proto/convert_logs.h"
 #include "proto/logs.grpc.pb.h"
+#include "proto/outsize.h"
 
 namespace shoal::agent {
 namespace {
@@ -33,8 +36,15 @@ void LogAnswers::run(AgentId agent, const Journal& journal) {
   first.set_agent(agent.n);
   v1::LogQuestion question;
   bool open = stream->Write(first);
-  while (open && stream->Read(&question))
-    open = stream->Write(proto::to_wire(question.id(), answer(question, journal)));
+  while (open && stream->Read(&question)) {
+    v1::LogAnswer lines = proto::to_wire(question.id(), answer(question, journal));
+    if (const auto dropped = proto::outsize(lines, proto::kToCoordinatorBytesMax)) {
+      spdlog::error("drops lines of the log: {}", *dropped);
+      const Error error{Code::kResourceExhausted, "the lines are too long: " + *dropped, "", ""};
+      lines = proto::to_wire(question.id(), error);
+    }
+    open = stream->Write(lines);
+  }
   context_.TryCancel();
   (void)stream->Finish();  // why it ended, the session tells
 }

@@ -48,6 +48,25 @@ TEST_F(OutputTailTest, LinesComeAsTheyAreComplete) {
   EXPECT_EQ(tail.last_line(), "last");
 }
 
+// The last line travels in a message, which is UTF-8. The log has the bytes as they were printed.
+TEST_F(OutputTailTest, WhatIsNotUtf8IsReplacedInTheLastLine) {
+  OutputTail tail(path_, lines());
+  write("caf\xe9: no such file\n");
+  tail.read();
+  EXPECT_THAT(taken(), ElementsAre("caf\xe9: no such file"));
+  EXPECT_EQ(tail.last_line(), "caf\xEF\xBF\xBD: no such file");
+}
+
+// Progress bars repaint one line, and its bound is within a character.
+TEST_F(OutputTailTest, ALongLastLineIsCutBetweenCharacters) {
+  OutputTail tail(path_, lines());
+  std::string bar = "\r";
+  while (bar.size() < 3 * kLogTextMax) bar += "█";
+  write(bar);
+  tail.finish();
+  EXPECT_EQ(tail.last_line(), bar.substr(0, 511)) << "512 is within a block";
+}
+
 TEST_F(OutputTailTest, OfAFloodTheEndStaysAndALineSaysHowMuchIsMissing) {
   OutputTail tail(path_, lines());
   const std::string line(99, 'x');

@@ -57,7 +57,8 @@ class Runtime::Impl {
         inputs_(std::make_shared<InputQueue>()),
         core_(core_options()),
         checkpoints_(std::make_unique<CheckpointWorker>(
-            options_.coordinator, options_.core.transfer_limit, poster(), options_.program_user)),
+            options_.coordinator, options_.core.transfer_limit, poster(), options_.program_user,
+            options_.data_reach.proxy)),
         codes_(std::make_unique<CodeStore>(
             folder_->path(), read_from(options_.coordinator, options_.core.transfer_limit),
             poster())) {

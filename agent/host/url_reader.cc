@@ -27,7 +27,8 @@ bool may_pass(Code code) {
 UrlReader::UrlReader(const objects::Reach& reach, SignUrl sign, const objects::Patience& patience)
     : sign_(std::move(sign)),
       web_(options_of(reach, patience)),
-      stores_(options_of({.clear_allowed = true, .private_allowed = true}, patience)) {}
+      stores_(options_of({.clear_allowed = true, .private_allowed = true, .proxy = reach.proxy},
+                         patience)) {}
 
 void UrlReader::stop() {
   web_.stop();

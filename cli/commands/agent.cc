@@ -27,8 +27,12 @@ std::string device_text(const Json& agent, const Json& device) {
   if (gflops > 0) text += ", " + fixed(gflops, 0) + " GFLOP/s";
   for (const Json& refusal : agent.at("memory_refusals")) {
     if (number_at(refusal, "device", -1) != number_at(device, "index", -2)) continue;
-    text += "; ran out of memory at " + size_text(number_at(refusal, "needed_bytes", 0)) +
-            ", so nothing that large is placed there";
+    const std::string code = text_at(refusal, "code", "");
+    text +=
+        code.empty()
+            ? "; ran out of memory at " + size_text(number_at(refusal, "needed_bytes", 0)) +
+                  ", so nothing that large is placed there"
+            : "; ran out of memory with the program " + code + ", which is not tried there again";
   }
   for (const Json& failure : agent.value("device_failures", Json::array())) {
     if (number_at(failure, "device", -1) != number_at(device, "index", -2)) continue;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/http_client.h"
 #include "objects/bucket.h"
 #include "objects/location.h"
 
@@ -14,7 +15,7 @@ constexpr const char* kField = "FILES";
 
 // The person who adds a dataset may read what they can reach; agents have rules of their own.
 objects::ClientOptions reach_all() {
-  return {.reach = {.clear_allowed = true, .private_allowed = true}};
+  return {.reach = {.clear_allowed = true, .private_allowed = true, .proxy = outbound_proxy()}};
 }
 
 const objects::Client& web() {

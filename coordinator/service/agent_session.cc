@@ -1,6 +1,10 @@
 #include "coordinator/service/agent_session.h"
 
+#include <spdlog/spdlog.h>
+
+#include "base/wire_text.h"
 #include "proto/convert.h"
+#include "proto/outsize.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -44,9 +48,9 @@ grpc::StatusCode status_code(Code code) {
 grpc::Status to_status(const Error& error) {
   v1::Error details;
   details.set_code(to_string(error.code));
-  details.set_message(error.message);
-  details.set_field(error.field);
-  details.set_remedy(error.remedy);
+  details.set_message(valid_text(error.message));
+  details.set_field(valid_text(error.field));
+  details.set_remedy(valid_text(error.remedy));
   std::string bytes;
   if (details.ByteSizeLong() <= kDetailsBytesMax) bytes = details.SerializeAsString();
   return {status_code(error.code), to_string(error), bytes};
@@ -110,8 +114,13 @@ void AgentSession::refuse(const Error& error) {
 // ---- writing
 
 void AgentSession::send(v1::CoordinatorMessage message) {
+  const auto dropped = proto::outsize(message, proto::kToAgentBytesMax);
   const MutexLock guard(mutex_);
   if (closing_ || finished_) return;
+  if (dropped) {
+    return spdlog::error("drops message {} of session {} to an agent: {}", ++dropped_, id_.n,
+                         *dropped);
+  }
   if (queue_.size() >= kQueueMax) {
     queue_.clear();
     // A write may be stuck behind a peer that does not read; only a cancel gets it back.

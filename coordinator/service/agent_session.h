@@ -65,6 +65,7 @@ class AgentSession final
   grpc::Status last_words_ SHOAL_GUARDED_BY(mutex_);
   bool greeted_ SHOAL_GUARDED_BY(mutex_) =
       false;  // Hello was handed on, so the hang-up must be too
+  std::int64_t dropped_ SHOAL_GUARDED_BY(mutex_) = 0;  // messages that no agent receives
   bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;

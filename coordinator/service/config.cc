@@ -164,6 +164,10 @@ void describe_quotas(CLI::App& app, std::vector<std::string>& quotas) {
 
 // What the coordinator uses, or tells, outside of the cluster.
 void describe_outside(CLI::App& app, Config& config) {
+  app.add_option("--outbound-proxy", config.outbound_proxy,
+                 "http(s)://host:port of the proxy towards object stores and --webhook; http_proxy "
+                 "and the like have no effect (default: none)")
+      ->envname("SHOAL_OUTBOUND_PROXY");
   app.add_option("--webhook", config.webhook,
                  "URL that gets each event as a signed POST (docs/webhooks.md)");
   app.add_option_function<std::string>(
@@ -326,6 +330,10 @@ Status check(const Config& config) {
   if (config.data_dir.empty()) {
     return refused("--data-dir", "there is no home folder to put the data in", "name a folder");
   }
+  if (!is_utf8(config.data_dir)) {
+    return refused("--data-dir", "'" + shown_text(config.data_dir, false) + "' is not UTF-8",
+                   "name a folder whose path is");
+  }
   for (const auto& [flag, address] : {std::pair("--http", config.http), {"--grpc", config.grpc}}) {
     if (!is_address(address)) {
       return refused(flag, "must be an IP address and a port, got '" + address + "'",
@@ -344,6 +352,8 @@ Status check(const Config& config) {
     const objects::Reach reach{.clear_allowed = config.insecure_http};
     if (Status url = objects::check_url(config.webhook, reach, "--webhook"); !url.ok()) return url;
   }
+  const Status proxy = objects::check_proxy(config.outbound_proxy, "--outbound-proxy");
+  if (!proxy.ok()) return proxy;
   if (Status store = check_stores(config); !store.ok()) return store;
   if (Status otlp = check_otlp(config); !otlp.ok()) return otlp;
   if (Status file = check_address_file(config.address_file); !file.ok()) return file;

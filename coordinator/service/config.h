@@ -27,6 +27,7 @@ struct Config {
   Bytes files_each_owner;                       // that one may have uploaded; 0: no limit
   std::string webhook;                          // URL that gets events; empty: none
   Severity webhook_level = Severity::kWarning;  // the least that it gets
+  std::string outbound_proxy;                   // towards object stores and the webhook
   std::string checkpoint_store;                 // s3://…; empty: checkpoints lie in data_dir
   std::vector<std::string> data_stores;         // s3://…: where shards of datasets may lie
   std::string store_credentials;                // file with the key of all; empty: the environment

@@ -1,6 +1,7 @@
 // Checkpoints in an object store: a real S3 server (Debian's python3-swift) that is killed while a
 // job trains, a coordinator that is killed meanwhile, and agents that come back to nothing but what
 // lies there.
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -133,28 +134,21 @@ TEST_F(ObjectStore, AJobContinuesFromWhatLiesThere) {
 
 // ---- an agent that is cut off from it
 
-// The environment of a host whose only way out is a proxy, which does not answer. Where that counts
-// (libcurl), nothing else does: the agent reaches its coordinator and its peers as before.
+// The environment of a host whose only way out is a proxy that does not answer. The agent reaches
+// its coordinator and its peers as before, because only requests to object stores use the proxy.
 class BehindADeadProxy {
  public:
   BehindADeadProxy() {
-    for (const char* name : {"no_proxy", "NO_PROXY"}) {
-      if (const char* value = std::getenv(name)) kept_.emplace_back(name, value);
-      ::unsetenv(name);
-    }
-    ::setenv("http_proxy", "http://127.0.0.1:1", 1);
-    ::setenv("no_grpc_proxy", "127.0.0.1", 1);
+    for (const char* name : kNames) ::setenv(name, "http://127.0.0.1:1", 1);
   }
   ~BehindADeadProxy() {
-    ::unsetenv("http_proxy");
-    ::unsetenv("no_grpc_proxy");
-    for (const auto& [name, value] : kept_) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const char* name : kNames) ::unsetenv(name);
   }
   BehindADeadProxy(const BehindADeadProxy&) = delete;
   BehindADeadProxy& operator=(const BehindADeadProxy&) = delete;
 
  private:
-  std::vector<std::pair<std::string, std::string>> kept_;
+  static constexpr std::array kNames = {"SHOAL_OUTBOUND_PROXY", "http_proxy", "https_proxy"};
 };
 
 class CutOff : public ObjectStore {

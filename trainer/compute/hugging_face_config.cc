@@ -112,6 +112,28 @@ Result<ModelSpec> model_of(const Json& config, const std::string& path) {
                       "choose a model of type 'llama', 'qwen2' or 'gpt2'");
 }
 
+// Python's json module writes NaN and Infinity, which are no JSON: where the first of them is.
+Error not_readable(const std::string& text, const std::string& path, const std::string& why) {
+  bool in_text = false;
+  std::size_t line = 1;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    line += text[at] == '\n';
+    if (in_text && text[at] == '\\')
+      ++at;
+    else if (text[at] == '"')
+      in_text = !in_text;
+    const std::string_view rest = std::string_view(text).substr(std::min(at, text.size()));
+    for (const std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
+      if (in_text || !rest.starts_with(word)) continue;
+      return {Code::kInvalidArgument,
+              path + ":" + std::to_string(line) + ": " + std::string(word) + " is not JSON",
+              "model.init", "write null or a number there"};
+    }
+  }
+  return {Code::kInvalidArgument, path + " cannot be read: " + why, "model.init",
+          "take another copy of the folder"};
+}
+
 }  // namespace
 
 Result<ModelSpec> read_model_config(const std::string& text, const std::string& path) {
@@ -121,8 +143,7 @@ Result<ModelSpec> read_model_config(const std::string& text, const std::string& 
     if (!model) return model.error();
     spec.model = *model;
   } catch (const Json::exception& e) {
-    return Error{Code::kInvalidArgument, path + " cannot be read: " + e.what(), "model.init",
-                 "take another copy of the folder"};
+    return not_readable(text, path, e.what());
   }
   if (spec.model.heads < 1) return incompatible(path, "it has no attention heads", "");
   return with_derived_fields(spec).model;

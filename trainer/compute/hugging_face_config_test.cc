@@ -85,5 +85,21 @@ TEST(HuggingFaceConfig, WhatShoalDoesNotComputeIsRefusedByName) {
   EXPECT_THAT(refused("num_attention_heads", 0), HasSubstr("no attention heads"));
 }
 
+// As Python's json module writes them.
+TEST(HuggingFaceConfig, NumbersThatAreNoJsonAreNamedWithTheirLine) {
+  const auto refused = [](const std::string& line) {
+    const std::string text = "{\n  \"model_type\": \"llama\",\n" + line + "\n}";
+    return to_string(read_model_config(text, "folder/config.json").error());
+  };
+  EXPECT_EQ(
+      refused("  \"note\": Infinity"),
+      "model.init: folder/config.json:3: Infinity is not JSON (write null or a number there)");
+  EXPECT_THAT(refused("  \"a\": [1,\n -Infinity]"),
+              HasSubstr("config.json:4: -Infinity is not JSON"));
+  EXPECT_THAT(refused("  \"NaN\": \"Infinity \\\" NaN\", \"x\": NaN"),
+              HasSubstr("3: NaN is not JSON"));
+  EXPECT_THAT(refused("  \"note\": oops"), HasSubstr("take another copy"));
+}
+
 }  // namespace
 }  // namespace shoal::trainer

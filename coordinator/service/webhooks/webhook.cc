@@ -75,7 +75,9 @@ Webhook::Webhook(WebhookOptions options, std::string key, std::unique_ptr<Reader
                  std::int64_t position)
     : options_(std::move(options)),
       key_(std::move(key)),
-      client_({.reach = {.clear_allowed = options_.clear_allowed, .private_allowed = true},
+      client_({.reach = {.clear_allowed = options_.clear_allowed,
+                         .private_allowed = true,
+                         .proxy = options_.proxy},
                .patience = {.connect = options_.limit, .silence = options_.limit, .tries = 1},
                .user_agent = "shoal-coordinator"}),
       reader_(std::move(reader)),

@@ -27,6 +27,7 @@ namespace shoal::coordinator {
 struct WebhookOptions {
   std::string url;             // checked by objects/reach.h
   bool clear_allowed = false;  // http to other hosts than this one
+  std::string proxy = {};      // as in objects::Reach
   std::string secret_file;     // made when it is missing
   std::string position_file;   // seq of the last event that was taken; none: from now on
   Severity severity_min = Severity::kWarning;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/little_endian.h"
+#include "base/wire_text.h"
 
 namespace shoal::wire::stream {
 namespace {
@@ -183,7 +184,7 @@ Result<Hello> parse_hello(std::span<const std::byte> bytes) {
 
 std::string encode_reason(Code code, std::string_view why) {
   std::string text(1, static_cast<char>(code));
-  text += why.substr(0, kTextMax - 1);
+  text += valid_text(why, kTextMax - 1);
   return text;
 }
 
