@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Attacks every port of a cluster that trains, and shows that it does not mind.
 
-    ./dev hostile [--count N] [--seed S] [--share CPU] [--json]
+    ./dev hostile [--faults] [--count N] [--seed S] [--share CPU] [--json]
 
 A coordinator and two agents train a job. In turns of some seconds the cluster is left alone or is sent malformed
 requests, frames and handshakes (hostile_attacks.py): 10,000 in all unless --count says otherwise, at a rate that costs
 this script a tenth of a core (--share 0.1). Then a table says for each port and kind how many were sent and how they
 ended, and for each process its memory before and after; and how fast the job was in either kind of turn. Exit code 1
 when a process ended, anything was let in or answered by a fault of the server (5xx but 503), memory grew by more than
-a tenth and 16 MiB, a replica or a round was lost, or the job lost more than a tenth of its speed. Needs a finished build.
+a tenth and 16 MiB, a replica or a round was lost, or the job lost more than a tenth of its speed. --faults runs programs that once harmed a
+whole cluster instead (hostile_faults.py). Needs a finished build.
 """
 import argparse
 import collections
@@ -24,6 +25,7 @@ import tempfile
 import time
 
 import hostile_attacks
+import hostile_faults
 from rig import Cluster, Trouble, end_by_signal
 
 JOB = """name = "hostile"
@@ -275,9 +277,29 @@ def main():
     parser.add_argument("--share", type=float, default=0.1, help="of a core that the attacker may take")
     parser.add_argument("--turn", type=float, default=TURN_S, help="seconds of a turn")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--faults", action="store_true", help="programs that once harmed a cluster, instead of attacks")
     options = parser.parse_args()
     end_by_signal()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="shoal-hostile-"))
+    problems = run_faults(folder) if options.faults else run_attacks(folder, options)
+    for problem in problems:
+        print("FAILED: " + problem, file=sys.stderr)
+    if problems:
+        sys.exit(1)
+    shutil.rmtree(folder)
+
+
+def run_faults(folder):
+    if why := hostile_faults.why_not():
+        print(f"the programs are left out: {why}")
+        return []
+    try:
+        return hostile_faults.run(folder / "faults")
+    except Trouble as trouble:
+        sys.exit(f"error: {trouble}; the logs are in {folder}")
+
+
+def run_attacks(folder, options):
     cluster = Cluster(folder, 2, JOB)
     try:
         cluster.begin()
@@ -292,11 +314,7 @@ def main():
         print(json.dumps(as_json(found)))
     else:
         report(found)
-    for problem in problems:
-        print("FAILED: " + problem, file=sys.stderr)
-    if problems:
-        sys.exit(1)
-    shutil.rmtree(folder)
+    return problems
 
 
 if __name__ == "__main__":
