@@ -5,7 +5,6 @@
 #include <array>
 #include <climits>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -79,8 +78,7 @@ std::string default_data_dir() {  // empty: there is no home folder
 
 std::string default_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "agent";
-  return valid_text(name.data());
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "agent";
 }
 
 std::string beside_this_binary(const std::string& program) {
@@ -202,8 +200,7 @@ void declare(CLI::App& app, Flags& flags) {
                "datasets may be read from addresses of a private network, and over plain HTTP")
       ->envname("SHOAL_PRIVATE_URLS");
   app.add_option("--outbound-proxy", flags.outbound_proxy,
-                 "http(s)://host:port of the proxy towards object stores and URLs of datasets; "
-                 "http_proxy and the like have no effect (default: none)")
+                 "http(s)://host:port of the proxy towards object stores and datasets (none)")
       ->envname("SHOAL_OUTBOUND_PROXY");
   app.add_option("--data-cache-gib", flags.data_cache_gib,
                  "most that datasets may take beneath --data-dir; 0: nothing is kept")
@@ -294,10 +291,8 @@ Result<std::vector<std::pair<std::string, std::string>>> read_labels(
 }
 
 Status check_link(const std::string& text) {
-  if (text.empty()) return {};
-  const auto link = parse_link(text);
-  if (link.ok()) return {};
-  Error error = link.error();
+  if (text.empty() || parse_link(text).ok()) return {};
+  Error error = parse_link(text).error();
   error.field = "--emulate-link, " + error.field;
   return error;
 }
@@ -328,16 +323,11 @@ Status check_values(const Flags& flags) {
     return Error{Code::kValidation, "there is no home folder to put the data in", "--data-dir",
                  "name a folder"};
   }
-  if (!is_utf8(flags.data_dir)) {
-    return Error{Code::kValidation, "'" + shown_text(flags.data_dir, false) + "' is not UTF-8",
-                 "--data-dir", "name a folder whose path is"};
-  }
   if (!(flags.speed >= kSpeedMin && flags.speed <= 1)) {
     return Error{Code::kValidation, "must be from 0.01 to 1", "--speed", "1 is the full speed"};
   }
-  if (!flags.host.empty()) {
-    if (Status host = check_peer_host(flags.host); !host.ok()) return host;
-  }
+  const Status host = flags.host.empty() ? Status() : check_peer_host(flags.host);
+  if (!host.ok()) return host;
   std::error_code missing;
   if (!flags.trainer_root.empty() && !std::filesystem::is_directory(flags.trainer_root, missing)) {
     return Error{Code::kValidation, flags.trainer_root + " is not a folder", "--trainer-root",
@@ -491,9 +481,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
-  options.data_reach = {.clear_allowed = flags.private_urls,
-                        .private_allowed = flags.private_urls,
-                        .proxy = flags.outbound_proxy};
+  options.data_reach = {flags.private_urls, flags.private_urls, false, flags.outbound_proxy};
   options.data_cache = Bytes(static_cast<std::int64_t>(flags.data_cache_gib * kGib));
   options.trainer = program_of(flags);
   options.trainer_root = flags.trainer_root;
@@ -583,10 +571,8 @@ void complete_thread_environment() {
 
 int main(int argc, char** argv) {
   using namespace shoal::agent;
-  if (const auto given = shoal::check_arguments(argc, argv, environ); !given.ok()) {
-    std::fprintf(stderr, "shoal-agent: %s\n", to_string(given.error()).c_str());
-    return kExitFlags;
-  }
+  const shoal::Status given = shoal::check_arguments(argc, argv, environ);
+  if (!given.ok()) return complain(given.error(), kExitFlags);
   Flags flags;
   flags.data_dir = default_data_dir();
   flags.name = default_name();
@@ -594,11 +580,9 @@ int main(int argc, char** argv) {
       "Joins this host to a Shoal cluster: reports its devices, starts one trainer per device and "
       "keeps them at work.\n"
       "SIGTERM and SIGINT end it with its trainers, at the end of their inner step; the second "
-      "time "
-      "at once.\n"
+      "time at once.\n"
       "SIGUSR2 ends it alone: the trainers continue, and the next start on the same --data-dir "
-      "finds "
-      "them again,\nas after a crash. That is how an agent is upgraded in place.",
+      "finds them again,\nas after a crash. That is how an agent is upgraded in place.",
       "shoal-agent"};
   declare(app, flags);
   try {
