@@ -2,6 +2,7 @@
 #include "bench/timed/timed_compute.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <thread>
 
@@ -20,11 +21,14 @@ using replica::MaybeFailure;
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kHeader = "timed.json";
-constexpr const char* kValues = "timed.bin";
+// Named as the trainer names its files, because the coordinator stores no other set.
+constexpr const char* kValues = "model";
+constexpr const char* kHeader = "shoal_state";
 
-std::string name_of(StageIndex stage, const char* what) {
-  return std::to_string(stage + 1) + "-" + what;
+std::string name_of(StageIndex stage, std::size_t stages, const char* what) {
+  char numbers[32] = "";
+  if (stages > 1) std::snprintf(numbers, sizeof numbers, "-%05d-of-%05zu", stage + 1, stages);
+  return what + std::string(numbers) + ".safetensors";
 }
 
 Error damaged(const std::filesystem::path& folder, const std::string& why) {
@@ -249,6 +253,7 @@ class TimedReplica final : public replica::Compute {
 
 MaybeFailure TimedHost::make(const replica::ComputeOrder& order,
                              std::unique_ptr<replica::Compute>& out) {
+  stages_ = order.cut.size();
   out = std::make_unique<TimedReplica>(order, options_);
   return std::nullopt;
 }
@@ -272,23 +277,25 @@ Status TimedHost::write_checkpoint(const std::filesystem::path& folder,
                {"step", content.step.count()},
                {"adam_step", content.adam_step}};
   for (const UnitRange& range : content.cut) json["cut"].push_back({range.first, range.last});
-  std::ofstream values(folder / name_of(content.stage, kValues), std::ios::binary);
+  std::ofstream values(folder / name_of(content.stage, content.cut.size(), kValues),
+                       std::ios::binary);
   for (const std::span<const float> vector :
        {content.anchor, content.momentum, content.adam_m, content.adam_v}) {
     json["counts"].push_back(vector.size());
     values.write(reinterpret_cast<const char*>(vector.data()),
                  static_cast<std::streamsize>(vector.size_bytes()));
   }
-  std::ofstream header(folder / name_of(content.stage, kHeader));
+  std::ofstream header(folder / name_of(content.stage, content.cut.size(), kHeader));
   header << json.dump();
+  if (content.stage == 0) std::ofstream(folder / "shoal.json") << "{}";
   if (header.flush() && values.flush()) return {};
   return Error{Code::kUnavailable, "cannot write " + folder.string(), "", "look for room there"};
 }
 
 Result<replica::Checkpoint> TimedHost::read_checkpoint(const std::filesystem::path& folder,
                                                        StageIndex stage) {
-  std::ifstream header(folder / name_of(stage, kHeader));
-  std::ifstream values(folder / name_of(stage, kValues), std::ios::binary);
+  std::ifstream header(folder / name_of(stage, stages_, kHeader));
+  std::ifstream values(folder / name_of(stage, stages_, kValues), std::ios::binary);
   const Json json = Json::parse(header, nullptr, false);
   if (json.is_discarded()) return damaged(folder, "it has no header");
   auto read = proto::read_kept_spec(json.at("spec").dump());

@@ -29,6 +29,7 @@ class TimedHost final : public replica::ComputeHost {
 
  private:
   TimedOptions options_;
+  std::size_t stages_ = 1;
 };
 
 }  // namespace shoal::bench

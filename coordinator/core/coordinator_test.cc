@@ -64,8 +64,8 @@ TEST(CoordinatorCore, TrainsAJobToItsEnd) {
   EXPECT_TRUE(rig.last<ToReplica<CommitRound>>(rig.b)->body.last);
   const auto final = rig.last<ToReplica<WriteCheckpoint>>(rig.a).value().body;
   EXPECT_EQ(final.key.round, 2);
-  rig.say(rig.a, CheckpointWritten{rig.rep_a, final.checkpoint, final.key, {}, "Ahab"});
-  rig.input(CheckpointUploaded{final.checkpoint});
+  rig.say(rig.a, CheckpointWritten{rig.rep_a, final.checkpoint, final.key, part_files(), "Ahab"});
+  rig.input(CheckpointUploaded{final.checkpoint, 0, part_files()});
   EXPECT_EQ(rig.state().checkpoints.at(final.checkpoint).sample, "Ahab");
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kFinalizing);  // the evaluation is still out
   rig.say(rig.a, FromReplica<Evaluated>{rig.rep_a, {final.key, {0, 2, 2}, 30.0, Tokens(10)}});
@@ -149,8 +149,8 @@ TEST(CoordinatorCore, RestoresFromTheNewestCheckpointWhenAllReplicasAreLost) {
   Running rig;
   rig.commit_round(rig.key, {11, 11});
   const auto asked = rig.last<ToReplica<WriteCheckpoint>>(rig.a).value().body;
-  rig.say(rig.a, CheckpointWritten{rig.rep_a, asked.checkpoint, asked.key, {}});
-  rig.input(CheckpointUploaded{asked.checkpoint});
+  rig.say(rig.a, CheckpointWritten{rig.rep_a, asked.checkpoint, asked.key, part_files()});
+  rig.input(CheckpointUploaded{asked.checkpoint, 0, part_files()});
   rig.report_all({rig.id, 0, 2});
   rig.say(rig.a, ReplicaFailed{rig.rep_a, ReplicaFailure::kTrainerExited, ""});
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, ""});

@@ -2,6 +2,7 @@
 #include "coordinator/core/coordinator_test_util.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 #include "coordinator/core/state/commit_proof.h"
@@ -98,12 +99,24 @@ void Rig::input(const Input& in) {
   EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";
 }
 
+std::vector<FileEntry> part_files(char hash, StageIndex stage, std::size_t stages) {
+  char numbers[32] = "";
+  if (stages > 1) std::snprintf(numbers, sizeof numbers, "-%05d-of-%05zu", stage + 1, stages);
+  std::vector<FileEntry> files;
+  for (const char* stem : {"model", "outer", "shoal_state"})
+    files.push_back({stem + std::string(numbers) + ".safetensors", {}, {}});
+  files.push_back({stage == 0 ? "shoal.json" : "shoal" + std::string(numbers) + ".json", {}, {}});
+  for (FileEntry& file : files) file.size = Bytes(1), file.sha256 = std::string(64, hash);
+  return files;
+}
+
 void Rig::upload(CheckpointId id, StageIndex stage) {
   const CheckpointRecord& checkpoint = state().checkpoints.at(id);
   const ReplicaId writer = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
   const AgentId agent = state().replicas.at(writer).agent;
   say(state().presence.at(agent).connection,
-      CheckpointWritten{writer, id, checkpoint.key, {{"model", Bytes(4), std::string(64, 'a')}}});
+      CheckpointWritten{writer, id, checkpoint.key,
+                        part_files('a', stage, checkpoint.parts.size())});
   input(CheckpointUploaded{id, stage, files_of(id, stage)});
 }
 

@@ -22,6 +22,9 @@ JobSpec small_job(std::string name = "job");
 // As an agent names them that still runs these replicas.
 std::vector<HeldReplica> held_replicas(const State& state, const std::vector<ReplicaId>& replicas);
 
+// All files of a part, of a trainer or a program of protocol 4: four of one byte each.
+std::vector<FileEntry> part_files(char hash = 'a', StageIndex stage = 0, std::size_t stages = 1);
+
 class Rig {
  public:
   Rig();

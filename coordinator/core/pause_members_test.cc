@@ -101,7 +101,7 @@ TEST(Pause, GathersShardedMomentumBeforeItsOwnersGo) {
     EXPECT_TRUE(std::any_of(asked.momentum.begin(), asked.momentum.end(),
                             [&](const MomentumHolder& holder) { return holder.replica == owner; }));
   }
-  rig.say(rig.a, CheckpointWritten{rig.rep_a, asked.checkpoint, asked.key, {}});
+  rig.say(rig.a, CheckpointWritten{rig.rep_a, asked.checkpoint, asked.key, part_files()});
   EXPECT_FALSE(rig.last<Release>(rig.b)) << "its part is stored first";
   rig.store(rig.id);
   rig.expect_paused_at(rig.id, 2);

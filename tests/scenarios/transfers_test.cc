@@ -151,8 +151,11 @@ class World {
     std::visit([this](const auto& each) { obey(each); }, effect.message);
   }
   void perform(const agent::HashCheckpoint& effect) {
-    tell_agent(
-        agent::CheckpointHashed{effect.part, {{"model.safetensors", kSize, std::string(64, 'a')}}});
+    const std::string hash(64, 'a');
+    tell_agent(agent::CheckpointHashed{effect.part,
+                                       {{"model.safetensors", kSize, hash},
+                                        {"shoal.json", Bytes(), hash},
+                                        {"shoal_state.safetensors", Bytes(), hash}}});
   }
   void perform(const agent::UploadCheckpoint& effect) {
     uploading_ = effect.part;

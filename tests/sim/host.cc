@@ -6,6 +6,7 @@
 
 #include "base/digest.h"
 #include "tests/sim/bits.h"
+#include "tests/sim/checkpoint_entries.h"
 #include "tests/sim/describe.h"
 
 namespace shoal::sim {
@@ -321,10 +322,11 @@ void Host::hash(const HashCheckpoint& effect) {
     if (files == nullptr) {
       return input(CheckpointHashFailed{effect.part, {Code::kNotFound, "no such folder", "", ""}});
     }
-    const Bytes size(static_cast<std::int64_t>(files->state.anchor.size()) * 4);
-    input(CheckpointHashed{
-        effect.part,
-        {{"model-" + std::to_string(files->stage + 1) + ".safetensors", size, hash_of(*files)}}});
+    if (entries_of(*files) != effect.reported) {
+      return input(CheckpointHashFailed{
+          effect.part, {Code::kDataLoss, "the files are not those reported", "", ""}});
+    }
+    input(CheckpointHashed{effect.part, effect.reported});
   });
 }
 

@@ -8,6 +8,7 @@
 #include "base/number_text.h"
 #include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/checkpoints/momentum.h"
+#include "coordinator/core/decisions/checkpoint_part.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
@@ -155,6 +156,16 @@ void say_stored_again(Transaction& tx, JobId id) {
                                               : why_let_go(job));
 }
 
+// The agent of a writer whose files are not wanted; not while it writes another stage's part.
+void forget_rejected(Transaction& tx, const CheckpointRecord& checkpoint, ReplicaId writer) {
+  const AgentId agent = tx.state().replicas.at(writer).agent;
+  const bool writes_more = std::ranges::any_of(checkpoint.parts, [&](const CheckpointPart& part) {
+    const ReplicaRecord* other = tx.state().replicas.find(part.writer);
+    return part.writer != writer && other != nullptr && other->agent == agent;
+  });
+  if (!writes_more) tx.send(agent, ForgetCheckpoint{checkpoint.id});
+}
+
 // The same as fail_part(), for a part whose writer lives.
 void fail_storing(Transaction& tx, CheckpointId id, StageIndex stage, const std::string& detail) {
   const JobId job = tx.state().checkpoints.at(id).key.job;
@@ -248,8 +259,21 @@ void on_checkpoint_written(Transaction& tx, const CheckpointWritten& written) {
   const CheckpointRecord* known = tx.state().checkpoints.find(written.checkpoint);
   const CheckpointPart* part = known == nullptr ? nullptr : part_of(*known, written.replica);
   if (part == nullptr || part->state != CheckpointState::kWriting) return;
+  const auto stage = static_cast<StageIndex>(part - &known->parts[0]);
+  const PartVerdict verdict = check_part({.spec = tx.state().jobs.at(known->key.job).spec,
+                                          .stage = stage,
+                                          .stages = known->parts.size(),
+                                          .committed = part->anchor,
+                                          .files = written.files,
+                                          .anchor = written.anchor});
+  if (verdict.problem != PartProblem::kNone) {
+    forget_rejected(tx, *known, written.replica);
+    return fail_storing(
+        tx, written.checkpoint, stage,
+        "the part of " + to_string(written.replica) + " is not whole: " + sentence_of(verdict));
+  }
   CheckpointRecord& checkpoint = tx.checkpoint(written.checkpoint);
-  CheckpointPart& announced = checkpoint.parts[static_cast<std::size_t>(part - &known->parts[0])];
+  CheckpointPart& announced = checkpoint.parts[static_cast<std::size_t>(stage)];
   announced.state = CheckpointState::kUploading;
   note_store(tx, written.checkpoint);
   announced.files = written.files;

@@ -48,21 +48,44 @@ TEST(Storing, FilesOfAWriterBeforeDoNotMakeItStored) {
   rig.commit(1), rig.evaluate(1);
   const CheckpointId id = rig.newest(rig.id);
   const CheckpointRecord before = rig.state().checkpoints.at(id);
-  rig.say(rig.a,
-          CheckpointWritten{
-              before.parts[0].writer, id, before.key, {{"model", Bytes(4), std::string(64, 'a')}}});
+  rig.say(rig.a, CheckpointWritten{before.parts[0].writer, id, before.key, part_files('a')});
   rig.input(CheckpointUploadFailed{id, 0, "it was interrupted"});
   ASSERT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kWriting);
-  const FileEntry first{"model", Bytes(4), std::string(64, 'a')};
-  const FileEntry second{"model", Bytes(4), std::string(64, 'b')};
-  rig.input(CheckpointUploaded{id, 0, {first}});
+  const std::vector<FileEntry> first = part_files('a'), second = part_files('b');
+  rig.input(CheckpointUploaded{id, 0, first});
   EXPECT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kWriting);
   const ReplicaId writer = rig.state().checkpoints.at(id).parts[0].writer;
-  rig.say(rig.b, CheckpointWritten{writer, id, before.key, {second}});
-  rig.input(CheckpointUploaded{id, 0, {first}});
+  rig.say(rig.b, CheckpointWritten{writer, id, before.key, second});
+  rig.input(CheckpointUploaded{id, 0, first});
   EXPECT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kUploading);
-  rig.input(CheckpointUploaded{id, 0, {second}});
+  rig.input(CheckpointUploaded{id, 0, second});
   EXPECT_EQ(rig.state().checkpoints.at(id).state, CheckpointState::kStored);
+}
+
+// Nothing older is deleted for a part that lacks a file, whatever its writer says.
+TEST(Storing, AnIncompletePartGoesToAnotherWriter) {
+  JobSpec spec = long_job();
+  spec.checkpoint.keep = 1;
+  Pair rig(spec);
+  rig.commit(1), rig.evaluate(1), rig.store(rig.id);
+  const CheckpointId good = rig.newest(rig.id);
+  rig.commit(2), rig.evaluate(2);
+  const CheckpointId id = rig.newest(rig.id);
+  const CheckpointRecord asked = rig.state().checkpoints.at(id);
+  std::vector<FileEntry> files = part_files('a');
+  std::erase_if(files, [](const FileEntry& file) { return file.path == "model.safetensors"; });
+  rig.say(rig.a, CheckpointWritten{asked.parts[0].writer, id, asked.key, files});
+  EXPECT_EQ(rig.last<ForgetCheckpoint>(rig.a)->checkpoint, id);
+  const CheckpointRecord& again = rig.state().checkpoints.at(id);
+  EXPECT_NE(again.parts[0].writer, asked.parts[0].writer);
+  EXPECT_EQ(again.parts[0].state, CheckpointState::kWriting);
+  const CheckpointWritten other{again.parts[0].writer, id, asked.key, part_files('a'), "", {6, 6}};
+  rig.say(rig.b, other);
+  EXPECT_FALSE(rig.state().checkpoints.contains(id)) << "its anchor is not the committed one";
+  EXPECT_THAT(rig.job(rig.id).detail, HasSubstr("anchor"));
+  EXPECT_EQ(rig.state().checkpoints.at(good).state, CheckpointState::kStored);
+  rig.commit(3), rig.evaluate(3), rig.store(rig.id);
+  EXPECT_FALSE(rig.state().checkpoints.contains(good));
 }
 
 TEST(Storing, TheFinalCheckpointIsTriedForAsLongAsItTakes) {

@@ -169,8 +169,8 @@ TEST(Momentum, WhoLoadedTheCheckpointHasAllOfIt) {
   Sharded s(2);
   s.commit_all(1);
   const auto asked = s.last<ToReplica<WriteCheckpoint>>(s.agents[0])->body;
-  s.say(s.agents[0], CheckpointWritten{s.replicas[0], asked.checkpoint, asked.key, {}});
-  s.input(CheckpointUploaded{asked.checkpoint});
+  s.say(s.agents[0], CheckpointWritten{s.replicas[0], asked.checkpoint, asked.key, part_files()});
+  s.input(CheckpointUploaded{asked.checkpoint, 0, part_files()});
   s.lose(0), s.lose(1);
   for (const auto agent : s.agents) s.say(agent, Heartbeat{});
   s.wait(seconds(2));

@@ -1,6 +1,7 @@
 // Sharded outer momentum at a simulated trainer: ranges are fetched from their holders before a
 // reduce that moves them and for a checkpoint, as replica/runtime/replica_momentum.cc does. Also
 // how checkpoints are written.
+#include "tests/sim/checkpoint_entries.h"
 #include "tests/sim/trainer/trainer.h"
 
 namespace shoal::sim {
@@ -156,8 +157,11 @@ void Trainer::put_checkpoint(const WriteCheckpointTo& command, std::vector<float
   files.state.momentum = std::move(momentum);
   files.state.shards = {};
   process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
+    CheckpointReady ready{command.replica, command.command.checkpoint, command.command.key};
+    ready.files = entries_of(files);
+    ready.anchor = replica::digests_of(files.state).anchor;
     owner_.put_folder(command.folder, std::move(files));
-    say(CheckpointReady{command.replica, command.command.checkpoint, command.command.key});
+    say(ready);
   });
 }
 
