@@ -63,6 +63,26 @@ TEST(Pause, StoresWhatADamagedCheckpointHadBeforeItLetsGo) {
   rig.expect_paused_at(rig.id, 2);
 }
 
+// Each failure without a commit doubles the rest of the device: not twenty failures in seconds.
+TEST(Pause, ASourceThatCannotBeLoadedIsTriedEverMoreRarely) {
+  Pair rig;
+  rig.pause_after_two();
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  ReplicaId before;
+  int failures = 0;
+  for (int i = 0; i < 15; ++i) {
+    const ReplicaId loading = rig.last<Assign>(rig.b)->replica;
+    if (loading != before) {
+      rig.say(rig.b, ReplicaFailed{loading, ReplicaFailure::kInternal, "it cannot be opened"});
+      ++failures;
+    }
+    before = loading;
+    rig.stay(seconds(1));
+  }
+  EXPECT_GE(failures, 2);
+  EXPECT_LE(failures, 4) << "after 2, 4, 8 seconds";
+}
+
 // The last one to hold the committed state is gone; who was loading from it may have it.
 TEST(Pause, WaitsForOneThatLoadsWhatNobodyElseHolds) {
   for (const bool loads : {false, true}) {

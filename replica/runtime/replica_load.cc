@@ -15,9 +15,10 @@
 namespace shoal::replica {
 namespace {
 
-// What went wrong with the files of a checkpoint.
+// What went wrong with the files of a checkpoint. A missing file or tensor is damage, too: the
+// agent fetched all files that the checkpoint was stored with.
 Failure checkpoint_failure(const Error& error) {
-  const bool damaged = error.code == Code::kDataLoss;
+  const bool damaged = error.code == Code::kDataLoss || error.code == Code::kNotFound;
   return {damaged ? ReplicaFailure::kDigestMismatch : ReplicaFailure::kInternal, to_string(error)};
 }
 

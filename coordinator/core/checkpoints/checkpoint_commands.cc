@@ -30,6 +30,8 @@ std::string sentence(const State& state, const StoredCheckpoint& facts, Checkpoi
       return "it is pinned";
     case CheckpointNeed::kNewestCut:
       return "job " + job + " has not ended, and this is the newest state that it could go back to";
+    case CheckpointNeed::kVerified:
+      return "job " + job + " has not ended, and no newer checkpoint was loaded or compared";
     case CheckpointNeed::kBase:
       return "unfinished jobs began from its weights: " + list_of_jobs(state, facts.begun);
     case CheckpointNeed::kLoading:

@@ -34,6 +34,17 @@ bool is_loaded(const State& state, CheckpointId id) {
   });
 }
 
+// The newest one that a replica has loaded, or whose content was compared; null: none.
+const CheckpointRecord* newest_verified(const State& state, JobId job) {
+  const CheckpointRecord* newest = nullptr;
+  for (const auto& [id, checkpoint] : state.checkpoints) {
+    const bool verified = checkpoint.key.job == job && checkpoint.verified_at.ns > 0 &&
+                          checkpoint.state == CheckpointState::kStored;
+    if (verified && (newest == nullptr || newest->key < checkpoint.key)) newest = &checkpoint;
+  }
+  return newest;
+}
+
 bool has_rules(const Options& options) {
   return options.checkpoints_max > Bytes() || options.keep_ended.ns > 0;
 }
@@ -81,6 +92,8 @@ StoredCheckpoint facts_of(const State& state, const CheckpointRecord& checkpoint
   facts.pinned = checkpoint.pinned;
   facts.final = checkpoint.final;
   facts.newest = newest != nullptr && newest->id == checkpoint.id;
+  const CheckpointRecord* verified = newest_verified(state, job);
+  facts.verified = verified != nullptr && verified->id == checkpoint.id;
   facts.loading = is_loaded(state, checkpoint.id);
   facts.begun = begun_from(state, checkpoint.id);
   const bool ended = record == nullptr || is_terminal(record->phase);
@@ -104,8 +117,10 @@ void delete_superseded(Transaction& tx, JobId job) {
     const bool counts = checkpoint.key.job == job && checkpoint.state == CheckpointState::kStored;
     if (counts && !checkpoint.final && !checkpoint.pinned) stored.push_back(id);
   }
+  const CheckpointRecord* verified = newest_verified(tx.state(), job);
+  const CheckpointId loadable = verified == nullptr ? CheckpointId() : verified->id;
   for (std::size_t i = 0; static_cast<std::int64_t>(stored.size() - i) > keep; ++i) {
-    if (!begun_from(tx.state(), stored[i]).empty()) continue;
+    if (stored[i] == loadable || !begun_from(tx.state(), stored[i]).empty()) continue;
     delete_checkpoint(tx, stored[i], "checkpoint.keep is " + std::to_string(keep));
   }
 }

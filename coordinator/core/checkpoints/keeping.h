@@ -17,8 +17,8 @@ StoredCheckpoint facts_of(const State& state, const CheckpointRecord& checkpoint
 // crash leaves of the files is known by it.
 void delete_checkpoint(Transaction& tx, CheckpointId id, const std::string& why);
 
-// Those of a job beyond its checkpoint.keep; pinned and final ones and those that others begin from
-// do not count.
+// Those of a job beyond its checkpoint.keep. Pinned and final ones do not count. The newest one
+// that was loaded or compared stays, and so do those that other jobs begin from.
 void delete_superseded(Transaction& tx, JobId job);
 
 // Something has changed that the rules of retention look at.

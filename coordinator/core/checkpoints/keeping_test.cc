@@ -43,6 +43,27 @@ TEST(Keeping, APinnedOneIsKeptBesideTheNewest) {
   EXPECT_THAT(rig.there(), ElementsAre(rig.all[0], rig.all[3], rig.all[4], rig.all[5]));
 }
 
+// What is newer was never loaded: nothing proves that it can be.
+TEST(Keeping, TheNewestThatWasLoadedIsKeptUntilANewerOneIs) {
+  Stored rig(1);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2), rig.evaluate(2);
+  rig.all.push_back(rig.store(rig.id));
+  ASSERT_TRUE(rig.resume(rig.id).ok());
+  rig.load_again();
+  const CheckpointId loaded = rig.all.back();
+  EXPECT_GT(rig.state().checkpoints.at(loaded).verified_at, Instant());
+  EXPECT_EQ(rig.state().checkpoints.at(rig.all[0]).verified_at, Instant());
+  for (RoundNumber round = 3; round <= 7; ++round) {
+    rig.commit(round), rig.evaluate(round);
+    rig.all.push_back(rig.store(rig.id));
+  }
+  EXPECT_THAT(rig.there(), ElementsAre(loaded, rig.all[4], rig.all[5], rig.all[6]));
+  rig.options.checkpoints_max = Bytes(1);
+  rig.restart();
+  EXPECT_THAT(rig.there(), ElementsAre(loaded, rig.all[6])) << "the budget spares it, too";
+}
+
 TEST(Keeping, TheBudgetTakesTheOldestAndNeverTheNewest) {
   Stored rig(3);
   rig.options.checkpoints_max = Bytes(9);  // of 4 each

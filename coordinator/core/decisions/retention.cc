@@ -28,6 +28,7 @@ std::vector<CheckpointNeed> needs_of(const StoredCheckpoint& checkpoint) {
   if (checkpoint.pinned) needs.push_back(CheckpointNeed::kPinned);
   const bool ended = checkpoint.ended_at.has_value();
   if (!ended && checkpoint.newest) needs.push_back(CheckpointNeed::kNewestCut);
+  if (!ended && checkpoint.verified) needs.push_back(CheckpointNeed::kVerified);
   if (!checkpoint.begun.empty()) needs.push_back(CheckpointNeed::kBase);
   if (checkpoint.loading) needs.push_back(CheckpointNeed::kLoading);
   if (ended && (checkpoint.newest || checkpoint.final)) needs.push_back(CheckpointNeed::kResult);

@@ -20,6 +20,7 @@ using shoal::to_string;
 enum class CheckpointNeed {
   kPinned,     // a person said so
   kNewestCut,  // its job has not ended, and would go back to it
+  kVerified,   // its job has not ended, and no newer one was loaded or compared
   kBase,       // another job that has not ended begins from it, and may have to begin again
   kLoading,    // a replica loads it now
   kResult,     // the final or the newest one of a job that has ended
@@ -28,6 +29,7 @@ constexpr auto enumerators_of(Of<CheckpointNeed>) {
   using enum CheckpointNeed;
   return enumerators<CheckpointNeed>({{kPinned, "pinned"},
                                       {kNewestCut, "newest_cut"},
+                                      {kVerified, "verified"},
                                       {kBase, "base"},
                                       {kLoading, "loading"},
                                       {kResult, "result"}});
@@ -39,6 +41,7 @@ struct StoredCheckpoint {
   Bytes size;
   bool pinned = false, final = false;
   bool newest = false;                   // of the stored ones of its job
+  bool verified = false;                 // the newest of those that were loaded or compared
   bool loading = false;                  // a replica loads it
   std::vector<JobId> begun = {};         // jobs that have not ended and begin from it
   std::optional<Instant> ended_at = {};  // of its job; none: it has not ended

@@ -39,9 +39,11 @@ TEST(Retention, WithoutARuleNothingGoes) {
 TEST(Retention, NeedsAreNamed) {
   StoredCheckpoint one = stored(1, 1);
   EXPECT_THAT(needs_of(one), IsEmpty());
-  one.newest = true, one.pinned = true, one.begun = {JobId(2)}, one.loading = true;
+  one.newest = true, one.verified = true, one.pinned = true, one.begun = {JobId(2)},
+  one.loading = true;
   EXPECT_THAT(needs_of(one), ElementsAre(CheckpointNeed::kPinned, CheckpointNeed::kNewestCut,
-                                         CheckpointNeed::kBase, CheckpointNeed::kLoading));
+                                         CheckpointNeed::kVerified, CheckpointNeed::kBase,
+                                         CheckpointNeed::kLoading));
   StoredCheckpoint other = ended(2, 2, seconds(1));
   EXPECT_THAT(needs_of(other), IsEmpty());
   other.newest = true;

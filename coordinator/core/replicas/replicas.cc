@@ -22,6 +22,8 @@
 namespace shoal::coordinator {
 namespace {
 
+constexpr std::int32_t kDoublingsMax = 5;  // of the rest after a load that failed
+
 // Chooses one of the stage's in-sync replicas that feed the fewest joiners, another one each time:
 // a source that this joiner cannot reach must not be offered forever. The source must have taken
 // the outer step already. Absent replicas, and those whose agent is out of reach, are not chosen,
@@ -259,6 +261,27 @@ StateSource first_source(const JobRecord& job, StateSource source) {
   return source;
 }
 
+// The checkpoint that it came from is whole, as far as stages have loaded it: the last one says so.
+void note_verified(Transaction& tx, const ReplicaRecord& before, const Loaded& loaded) {
+  const StateSource& source = before.source;
+  const CheckpointRecord* known = tx.state().checkpoints.find(source.checkpoint);
+  const JobRecord& job = tx.state().jobs.at(before.job);
+  const bool whole = source.kind == SourceKind::kCheckpoint && known != nullptr &&
+                     known->key.round > 0 && known->key.round == loaded.key.round &&
+                     weakest_stage(tx.state(), job).in_sync > 0;
+  if (whole) tx.checkpoint(source.checkpoint).verified_at = tx.now();
+}
+
+// A source that cannot be loaded is tried ever more rarely: each failure without a commit doubles
+// the rest of the device.
+Duration rest_after(const Transaction& tx, const ReplicaRecord& ended) {
+  const bool loaded = ended.held_round >= 0;
+  const Duration rest = tx.options().replica_backoff;
+  if (loaded || ended.source.kind != SourceKind::kCheckpoint) return rest;
+  const std::int32_t failures = tx.state().jobs.at(ended.job).failures_in_row;
+  return rest * (std::int64_t{1} << std::min(failures, kDoublingsMax));
+}
+
 }  // namespace
 
 std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
@@ -393,6 +416,7 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
             .round = loaded.key.round},
            display_name(tx.state(), loaded.replica) + " holds round " +
                std::to_string(loaded.key.round));
+  note_verified(tx, before, loaded);
   if (first_of_stage) note_restored(tx, tx.state().replicas.at(loaded.replica));
   take_over_slices(tx, loaded.replica);
   refresh_agent(tx, before.agent);
@@ -454,7 +478,7 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
   if (will_fail_again(failure)) {
     process.refusals.put({ended.job, ended.agent}, {failure, detail});
   } else {
-    process.resting_until.put({ended.agent, ended.device}, tx.now() + tx.options().replica_backoff);
+    process.resting_until.put({ended.agent, ended.device}, tx.now() + rest_after(tx, ended));
   }
   const bool reducer = is_reducer(state, ended);  // the job continues without it
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(tx, ended);
