@@ -490,6 +490,7 @@ export interface Agent {
     device: number;
     needed_bytes: number;
     at: string;
+    code?: string;
   }[];
   device_failures?: {
     device: number;

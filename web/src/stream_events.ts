@@ -16,5 +16,5 @@ export const kStreamEvents = ['coordinator_started', 'agent_joined', 'agent_retu
   'replica_assigned', 'replica_moved', 'replica_serving', 'replica_absent', 'replica_returned', 'replica_failed',
   'join_slow', 'join_refused', 'source_refused',
   'round_frozen', 'round_attempt', 'round_committed', 'round_aborted', 'round_stragglers',
-  'member_distrusted', 'momentum_lost', 'evaluation', 'checkpoint_stored', 'checkpoint_failed', 'checkpoint_deleted',
+  'contribution_rejected', 'member_distrusted', 'momentum_lost', 'evaluation', 'checkpoint_stored', 'checkpoint_failed', 'checkpoint_deleted',
   'checkpoint_pinned', 'checkpoint_unpinned', 'checkpoints_over_budget', 'reset'];

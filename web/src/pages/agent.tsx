@@ -15,10 +15,12 @@ import { Table, type Column } from '../table';
 
 type Device = Agent['devices'][number];
 
-// What a device could not hold: nothing that needs as much is tried there again.
+// What a device could not hold: nothing of the built-in trainer that needs as much, and none of these programs, is
+// tried there again. An older coordinator names no programs.
 function refused(agent: Agent, device: Device): string {
-  const found = agent.memory_refusals?.find((one) => one.device === device.index);
-  return found === undefined ? kNone : `${bytes(found.needed_bytes)} or more`;
+  const found = agent.memory_refusals?.filter((one) => one.device === device.index) ?? [];
+  const texts = found.map((one) => ((one.code ?? '') === '' ? `${bytes(one.needed_bytes)} or more` : `${one.code}`));
+  return texts.length === 0 ? kNone : texts.join(', ');
 }
 
 // Devices whose trainers do not start; an older coordinator does not say.
