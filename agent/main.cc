@@ -88,6 +88,17 @@ std::string beside_this_binary(const std::string& program) {
 }
 
 void declare_limits(CLI::App& app, Flags& flags) {
+  app.add_flag("--private-urls", flags.private_urls,
+               "datasets may be read from addresses of a private network, and over plain HTTP")
+      ->envname("SHOAL_PRIVATE_URLS");
+  app.add_option("--outbound-proxy", flags.outbound_proxy,
+                 "http(s)://host:port of the proxy towards object stores and datasets (none)")
+      ->envname("SHOAL_OUTBOUND_PROXY");
+  app.add_option("--data-cache-gib", flags.data_cache_gib,
+                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
+      ->envname("SHOAL_DATA_CACHE_GIB")
+      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
+      ->capture_default_str();
   app.add_option(
          "--load-limit-s", flags.load_limit_s,
          "a trainer whose load makes no progress for so long, plus the time to read its size, "
@@ -196,17 +207,6 @@ void declare(CLI::App& app, Flags& flags) {
       ->envname("SHOAL_DATA_ROOT")
       ->allow_extra_args(false);
   declare_programs(app, flags);
-  app.add_flag("--private-urls", flags.private_urls,
-               "datasets may be read from addresses of a private network, and over plain HTTP")
-      ->envname("SHOAL_PRIVATE_URLS");
-  app.add_option("--outbound-proxy", flags.outbound_proxy,
-                 "http(s)://host:port of the proxy towards object stores and datasets (none)")
-      ->envname("SHOAL_OUTBOUND_PROXY");
-  app.add_option("--data-cache-gib", flags.data_cache_gib,
-                 "most that datasets may take beneath --data-dir; 0: nothing is kept")
-      ->envname("SHOAL_DATA_CACHE_GIB")
-      ->check([](const std::string& text) { return number_problem(text, 0, 1e6); })
-      ->capture_default_str();
   app.add_option("--role", flags.role,
                  "trainer; reducer: no device is used, this host averages for others (jobs with "
                  "sync.topology = \"param_server\"); or relay: this host does nothing but --relay")

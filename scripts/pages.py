@@ -11,6 +11,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 PATH = re.compile(r"`([\w.*-]+/[\w./*-]*)`")
 PLACEHOLDERS = {"migrations/NNNN_name.sql"}
 LINES_MOST = 250
+HISTORY = "CHANGELOG.md"  # grows with every version
 # Columns as they are read, without the targets of links. Cells and commands cannot be broken.
 PROSE_MOST, ROW_MOST, CODE_MOST = 100, 160, 120
 
@@ -61,7 +62,7 @@ def page_problems(page, folders):
                 yield number, link_problem(page, target)
             for path in PATH.findall(line):
                 yield number, path_problem(path, folders)
-            if number == LINES_MOST + 1:
+            if number == LINES_MOST + 1 and page != HISTORY:
                 yield number, f"over {LINES_MOST} lines"
 
 

@@ -100,7 +100,7 @@ void Rig::input(const Input& in) {
 }
 
 std::vector<FileEntry> part_files(char hash, StageIndex stage, std::size_t stages) {
-  char numbers[32] = "";
+  char numbers[48] = "";
   if (stages > 1) std::snprintf(numbers, sizeof numbers, "-%05d-of-%05zu", stage + 1, stages);
   std::vector<FileEntry> files;
   for (const char* stem : {"model", "outer", "shoal_state"})
