@@ -65,7 +65,7 @@ constexpr auto fields_of(Of<CheckpointRecord>) {
                 field<&T::final>("final"), field<&T::pinned>("pinned", added_later()),
                 field<&T::parts>("parts"), field<&T::step>("step"), field<&T::tokens>("tokens"),
                 field<&T::next_sequence>("next_sequence"), field<&T::returned>("returned"),
-                field<&T::verified_at>("verified_at"), field<&T::detail>("detail"),
+                field<&T::verified_at>("verified_at", added_later()), field<&T::detail>("detail"),
                 field<&T::sample>("sample"), field<&T::created_at>("created_at"),
                 field<&T::updated_at>("updated_at"));
 }
