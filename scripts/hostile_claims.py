@@ -52,7 +52,7 @@ class Claims:
         ran = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=60)
         if ran.returncode != 0:
             raise Trouble(f"shoal-hostile-member: {ran.stderr.strip()}")
-        return json.loads(ran.stdout)
+        return json.loads(ran.stdout.strip().splitlines()[-1])
 
     def try_case(self, case, how):
         before, seq = self.cluster.get(f"/jobs/{self.cluster.name}"), self.cluster.newest_event()

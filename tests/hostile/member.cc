@@ -112,7 +112,7 @@ HeldReplica claim(const Flags& flags, const JobSpec& spec) {
 }
 
 // A signature that looks like one.
-void sign_falsely(HeldReplica& held, AgentId agent) {
+void sign_falsely(HeldReplica& held, AgentId agent, const std::string& cluster) {
   CommitProof& proof = held.record.proof;
   proof.job_name = held.spec.name;
   proof.owner = "admin";
@@ -121,17 +121,17 @@ void sign_falsely(HeldReplica& held, AgentId agent) {
   proof.agent = agent;
   proof.replica = held.replica;
   proof.anchors = proof.momenta = {held.anchor};
-  proof.key_id = "cluster/1";
+  proof.key_id = cluster + "/1";
 }
 
 // False: there is no such case.
-bool change(const std::string& what, HeldReplica& held) {
+bool change(const std::string& what, const std::string& cluster, HeldReplica& held) {
   const auto other_job = [&](std::uint64_t id) {
     held.job = held.key.job = held.record.key.job = JobId(id);
     held.spec.name = "pwned";
   };
   if (what == "newer") return true;
-  if (what == "forged") return sign_falsely(held, AgentId(1)), true;
+  if (what == "forged") return sign_falsely(held, AgentId(1), cluster), true;
   if (what == "new-job") return other_job(4242), true;
   if (what == "last-id") return other_job((std::uint64_t{1} << 63) - 1), true;
   if (what == "beyond-ids") return other_job(std::uint64_t{1} << 63), true;
@@ -204,7 +204,9 @@ int claim_falsely(const Flags& flags) {
   if (spec.problems) give_up(flags.spec_file + ": " + spec.problems->summary);
   const Host host = join(flags);
   HeldReplica held = claim(flags, spec.spec);
-  if (!change(flags.what, held)) give_up("no such case: " + flags.what);
+  const auto believed = host.membership->believes();
+  if (!change(flags.what, believed ? believed->cluster.text : "", held))
+    give_up("no such case: " + flags.what);
   Hello hello = hello_of(host, flags);
   hello.replicas = {held};
   Json answer = {{"case", flags.what}};

@@ -206,8 +206,9 @@ std::string explain(ProofVerdict verdict, const RecordKeys& keys, const CommitPr
     case ProofVerdict::kGood:
       return "its record is signed for it";
     case ProofVerdict::kUnsigned:
-      return "its record is not signed; members of Shoal 0.1 cannot be continued from: restore a "
-             "newer backup, or let the job continue from its newest checkpoint";
+      return "its record is not signed, as those of agents before 0.2.0: upgrade that agent, and "
+             "the "
+             "job continues from its newest checkpoint meanwhile";
     case ProofVerdict::kOtherCluster:
       return "its record is signed by the cluster " + std::string(cluster_of_key(proof.key_id)) +
              ", this is " + std::string(cluster_of_key(keys.back().id)) +
