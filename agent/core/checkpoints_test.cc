@@ -65,7 +65,7 @@ TEST_F(CheckpointTest, AFileThatChangedIsNotSentAgain) {
   step(CheckpointUploadFailed{{kCheckpoint}, {Code::kDataLoss, "another file", "state", ""}});
   ASSERT_THAT(said<CheckpointFailed>(), SizeIs(1));
   EXPECT_THAT(said<CheckpointFailed>()[0].detail, HasSubstr("state"));
-  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/ckpt_4");
+  EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/written/rep_1/ckpt_4");
   EXPECT_THAT(all<UploadCheckpoint>(), IsEmpty());
 }
 

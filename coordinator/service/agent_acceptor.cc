@@ -248,12 +248,14 @@ bool AgentAcceptor::accept_one(int listener) {
 // more for it.
 void AgentAcceptor::make_room(int listener) {
   reserve_ = Descriptor();
-  { const Descriptor refused(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)); }
+  {
+    const Descriptor refused(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    on_refused_();
+  }
   {
     const MutexLock guard(mutex_);
     if (const SocketId oldest = limits_.oldest_unfinished(); oldest != 0) refuse(oldest);
   }
-  on_refused_();
   reserve_ = Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   std::this_thread::sleep_for(kCrowdedPause);
 }
@@ -303,9 +305,10 @@ void AgentAcceptor::close(SocketId id) {
   duplicates_.erase(found);
 }
 
+// Counted first, so that whoever sees the end finds it in the count.
 void AgentAcceptor::refuse(SocketId id) {
-  close(id);
   on_refused_();
+  close(id);
 }
 
 void AgentAcceptor::admitted(const std::string& grpc_peer, AgentId member) {

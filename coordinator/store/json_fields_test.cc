@@ -48,7 +48,7 @@ TEST(JsonFields, WhatAnAgentHas) {
   expect_stored<std::vector<Label>>(R"([{"key":"zone","value":"a"},{"key":"gpu","value":""}])",
                                     {{"zone", "a"}, {"gpu", ""}});
   expect_stored<std::vector<MemoryRefusal>>(
-      R"([{"device":2,"needed_bytes":4096,"at_ns":1700000000000000000}])",
+      R"([{"device":2,"needed_bytes":4096,"at_ns":1700000000000000000,"code":""}])",
       {{2, Bytes(4096), {1'700'000'000'000'000'000}}});
 }
 
@@ -84,9 +84,9 @@ TEST(JsonFields, Reduces) {
 }
 
 TEST(JsonFields, PartsOfACheckpoint) {
-  const std::string begin = std::string(R"([{"writer":7,"state":"stored","anchor":")") + kOne +
-                            R"(","momentum":")" + kThree +
-                            R"(","files":[{"path":"model.safetensors","size":9,"sha256":"ab"}])";
+  const std::string begin =
+      std::string(R"([{"writer":7,"state":"stored","anchor":")") + kOne + R"(","momentum":")" +
+      kThree + R"(","files":[{"path":"model.safetensors","size":9,"sha256":"ab","role":""}])";
   std::vector<CheckpointPart> parts{{.writer = ReplicaId(7),
                                      .state = CheckpointState::kStored,
                                      .anchor = {1, 2},
