@@ -31,6 +31,7 @@ context = 32
 train = "text.txt"
 [train]
 steps = 20
+warmup = 1
 batch = 2
 [sync]
 every = 10
@@ -96,7 +97,7 @@ def add_dataset(person, name):
 
 def job_with(model=None, data=None, train=None, trainer=None):
     spec = {"name": "his", "model": {"family": "llama", "layers": 1, "hidden": 32, "heads": 2, "context": 32} | (model or {}),
-            "data": data or {"train": "text.txt"}, "train": {"steps": 40, "batch": 2} | (train or {}),
+            "data": data or {"train": "text.txt"}, "train": {"steps": 40, "warmup": 1, "batch": 2} | (train or {}),
             "sync": {"every": 10}}
     return spec | ({"trainer": trainer} if trainer else {})
 
