@@ -65,7 +65,7 @@ class Member:
         ran = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=3600)
         if ran.returncode != 0:
             raise Trouble(f"shoal-hostile-member: {ran.stderr.strip()}")
-        return json.loads(ran.stdout)["said"]
+        return json.loads(ran.stdout.splitlines()[-1])["said"]
 
     def at_ports(self, addresses, count):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
