@@ -401,6 +401,7 @@ export interface FileEntry {
   path: string;
   size: number;
   sha256: string;
+  role?: string;
 }
 
 export interface Checkpoint {
