@@ -80,7 +80,8 @@ void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer,
 void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted) {
   const auto is_unchanged = [&](const Device& before) {
     return std::ranges::any_of(devices, [&](const Device& now) {
-      return now.index == before.index && now.name == before.name && now.memory == before.memory;
+      // Not by its memory: a hello tells that of the driver, a trainer what it may use of it.
+      return now.index == before.index && now.name == before.name;
     });
   };
   std::erase_if(agent.refusals, [&](const MemoryRefusal& refusal) {

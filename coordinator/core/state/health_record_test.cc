@@ -126,9 +126,12 @@ TEST(HealthRecord, ARestartForgetsProgramsAndAnotherCardForgetsBoth) {
   ASSERT_EQ(agent.refusals.size(), 1u);
   EXPECT_EQ(agent.refusals[0].code, "");
   agent = before;
-  Device larger = device;
-  larger.memory = Bytes(2000);
-  forget_past_refusals(agent, {larger}, false);
+  Device other = device;
+  other.memory = Bytes(2000);
+  forget_past_refusals(agent, {other}, false);
+  EXPECT_EQ(agent, before) << "the same card";
+  other.name = "another card";
+  forget_past_refusals(agent, {other}, false);
   EXPECT_TRUE(agent.refusals.empty());
   agent = before;
   forget_past_refusals(agent, {}, false);
