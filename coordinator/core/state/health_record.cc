@@ -80,8 +80,8 @@ void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer,
 void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted) {
   const auto is_unchanged = [&](const Device& before) {
     return std::ranges::any_of(devices, [&](const Device& now) {
-      // Not by its memory: a hello tells that of the driver, a trainer what it may use of it.
-      return now.index == before.index && now.name == before.name;
+      // Not by name and memory: a hello tells those of the driver, a trainer those it measured.
+      return now.index == before.index;
     });
   };
   std::erase_if(agent.refusals, [&](const MemoryRefusal& refusal) {
