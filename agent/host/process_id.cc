@@ -1,10 +1,11 @@
 #include "agent/host/process_id.h"
 
 #include <fstream>
-#include <sstream>
 
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "agent/host/process_table.h"
 
 namespace shoal::agent {
 namespace {
@@ -21,21 +22,9 @@ std::optional<uid_t> user_of(pid_t pid) {
 
 }  // namespace
 
-// Fields after the last ')' of the line: the name in front may hold blanks.
 std::optional<ProcessId> process_with(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string line;
-  std::getline(file, line);
-  const auto close = line.rfind(')');
-  if (close == std::string::npos) return std::nullopt;
-  std::istringstream fields(line.substr(close + 1));
-  char state = 0;
-  fields >> state;
-  std::string skipped;
-  for (int field = 4; field < 22; ++field) fields >> skipped;
-  ProcessId found{pid, 0};
-  if (!(fields >> found.started) || state == 'Z' || state == 'X') return std::nullopt;
-  return found;
+  const auto entry = read_process(pid);
+  return entry && !entry->ended ? std::optional(entry->id) : std::nullopt;
 }
 
 // The descriptor first: what is compared afterwards cannot become another process.

@@ -3,7 +3,6 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <sstream>
 #include <string>
 
@@ -11,12 +10,11 @@
 #include <unistd.h>
 
 namespace shoal::agent {
-namespace {
 
 namespace fs = std::filesystem;
 
 // Fields of /proc/PID/stat after the name, which is in parentheses and may hold anything.
-std::optional<ProcessEntry> read_entry(pid_t pid) {
+std::optional<ProcessEntry> read_process(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   std::getline(file, line);
@@ -45,8 +43,6 @@ std::optional<ProcessEntry> read_entry(pid_t pid) {
   return entry;
 }
 
-}  // namespace
-
 std::vector<ProcessEntry> all_processes() {
   std::vector<ProcessEntry> all;
   std::error_code unreadable;
@@ -56,7 +52,7 @@ std::vector<ProcessEntry> all_processes() {
     pid_t number = 0;
     const auto [last, error] = std::from_chars(name.data(), name.data() + name.size(), number);
     if (error != std::errc() || last != name.data() + name.size()) continue;
-    if (const auto entry = read_entry(number)) all.push_back(*entry);
+    if (const auto entry = read_process(number)) all.push_back(*entry);
   }
   return all;
 }

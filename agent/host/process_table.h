@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <sys/types.h>
@@ -19,6 +20,7 @@ struct ProcessEntry {
   bool ended = false;  // and its parent has not waited for it
 };
 
+std::optional<ProcessEntry> read_process(pid_t pid);  // none: there is no such process
 std::vector<ProcessEntry> all_processes();
 
 // Memory of a process in which a page of N processes counts as 1/N; its resident memory where the
