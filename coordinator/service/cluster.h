@@ -100,15 +100,16 @@ struct RuntimeStats {  // for /metrics, since the process started
 // Events that an operator may want an alert for. Their counters exist from the start, at zero, so
 // that the first event shows as an increase.
 inline constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected,    event_kind::kAgentGone,
-    event_kind::kAgentRefused,         event_kind::kAgentQuarantined,
-    event_kind::kJobRolledBack,        event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,         event_kind::kRoundAborted,
-    event_kind::kRoundStragglers,      event_kind::kMomentumLost,
-    event_kind::kCheckpointFailed,     event_kind::kReplicaAbsent,
-    event_kind::kJobRestored,          event_kind::kMemberDistrusted,
-    event_kind::kAgentRevoked,         event_kind::kStageRestoredFromCopy,
-    event_kind::kCheckpointsOverBudget};
+    event_kind::kAgentDisconnected,     event_kind::kAgentGone,
+    event_kind::kAgentRefused,          event_kind::kAgentQuarantined,
+    event_kind::kJobRolledBack,         event_kind::kReplicaFailed,
+    event_kind::kRoundAttempt,          event_kind::kRoundAborted,
+    event_kind::kRoundStragglers,       event_kind::kMomentumLost,
+    event_kind::kCheckpointFailed,      event_kind::kReplicaAbsent,
+    event_kind::kJobRestored,           event_kind::kMemberDistrusted,
+    event_kind::kAgentRevoked,          event_kind::kStageRestoredFromCopy,
+    event_kind::kCheckpointsOverBudget, event_kind::kClaimRefused,
+    event_kind::kRecordCorrupt};
 
 // Counts since the process started, of what has become durable (durable_counters.h).
 struct RoundCounts {

@@ -177,6 +177,18 @@ TEST_F(ServerTest, OneConnectionTooManyIsTold) {
   expect_problem(Client(address_).ask("GET", "/api/v1/jobs"), 503, "overloaded");
 }
 
+TEST_F(ServerTest, ReadyzReportsAnAgentsPortThatAcceptsNobody) {
+  HttpOptions options;
+  options.agents_port = [] {
+    return Status(Error{Code::kUnavailable, "no handshake within 5 s", "", ""});
+  };
+  start(options);
+  const auto answer = get("/readyz?verbose=true");
+  EXPECT_EQ(answer.status, 503);
+  EXPECT_EQ(answer.body, "not ready\nagents_port: no handshake within 5 s\n");
+  EXPECT_EQ(get("/livez").status, 200);
+}
+
 TEST_F(ServerTest, ProbesAreAnsweredWhenNoConnectionIsLeft) {
   HttpOptions options;
   options.connections_max = options.streams_max = 1;
