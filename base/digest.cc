@@ -6,6 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/byte_digester.h"
 #include "base/check.h"
 
 static_assert(std::endian::native == std::endian::little, "digests are defined little-endian");
@@ -56,6 +57,18 @@ Digest digest_of(std::span<const float> values) { return digest_of(std::as_bytes
 std::uint64_t checksum_of(std::span<const std::byte> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
+
+struct ByteDigester::State {
+  XXH3_state_t xxh;
+};
+ByteDigester::ByteDigester() : state_(std::make_unique<State>()) {
+  XXH3_128bits_reset(&state_->xxh);
+}
+ByteDigester::~ByteDigester() = default;
+void ByteDigester::add(std::span<const std::byte> bytes) {
+  XXH3_128bits_update(&state_->xxh, bytes.data(), bytes.size());
+}
+Digest ByteDigester::finish() const { return from_xxh(XXH3_128bits_digest(&state_->xxh)); }
 
 // The state needs 64-byte alignment, which operator new gives since C++17.
 Digester::Digester() : state_(new State) { XXH3_128bits_reset(&state_->xxh); }

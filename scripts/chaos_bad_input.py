@@ -55,8 +55,8 @@ def _(lab):
 
 @case("checkpoint-short")
 def _(lab):
-    damaged_checkpoint(lab, lambda folder: os.truncate(folder / "shoal_state.safetensors", 1000),
-                       "shoal_state.safetensors", "shorter")
+    damaged_checkpoint(lab, lambda folder: os.truncate(folder / "outer.safetensors", 1000),
+                       "outer.safetensors", "shorter")
 
 
 @case("checkpoint-missing")

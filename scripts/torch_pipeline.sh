@@ -53,7 +53,7 @@ import torch
 import llama_pipeline, pipeline, shoal
 
 folder = sys.argv[1]
-sizes = json.load(open(folder + "/checkpoint/shoal.json"))["spec"]["model"]
+sizes = json.load(open(folder + "/checkpoint/part-00.json"))["spec"]["model"]
 model = llama_pipeline.llama(sizes)
 missing = model.load_state_dict(shoal.load_checkpoint(folder + "/checkpoint"), strict=False)
 assert not missing.missing_keys and not missing.unexpected_keys, missing

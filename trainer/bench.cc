@@ -14,7 +14,7 @@
 #include "job/job_options.h"
 #include "trainer/model/learner.h"
 #include "trainer/plain/parameter_layout.h"
-#include "trainer/plain/safetensors.h"
+#include "transfer/file_writer.h"
 
 namespace shoal::trainer {
 namespace {
@@ -38,7 +38,8 @@ class RandomText {
     std::string text(static_cast<std::size_t>(64 * model.context + (1 << 16)), '\0');
     const auto tokens = static_cast<std::uint64_t>(std::min<std::int64_t>(model.vocab, 256));
     for (char& c : text) c = static_cast<char>(prng.below(tokens));
-    written_ = write_file(path_, text);
+    const auto file = write_whole_file(path_, text);
+    if (!file) written_ = file.error();
   }
   ~RandomText() {
     std::error_code ignored;  // a temporary file that stays is no failure of the measurement

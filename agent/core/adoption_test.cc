@@ -160,6 +160,27 @@ TEST_F(AdoptionTest, OneOfAnotherProtocolIsKilled) {
   EXPECT_THAT(all<OpenLink>(), SizeIs(1));
 }
 
+TEST_F(AdoptionTest, ATrainerOfProtocol4IsReplacedBeforeItLoadsACheckpoint) {
+  boot_with({left(0, 0, 1), left(1, 1)});
+  attach_again(0, assign(1), 4, 4);
+  trainer_says(0, loaded(1), 4);
+  attach_again(1, std::nullopt);
+  link_ = one<OpenLink>().link;
+  connect({ReplicaId(1)});
+  hear(Release{ReplicaId(1), ReleaseReason::kReplaced});
+  trainer_says(0, TrainerReady{}, 4);
+  Assign again = assign(2);
+  again.source = {.kind = SourceKind::kCheckpoint, .checkpoint = CheckpointId(5)};
+  hear(again);
+  EXPECT_THAT(told<StopTrainer>(0), SizeIs(1));
+  step(CheckpointFetched{one<FetchCheckpoint>().part});
+  EXPECT_THAT(told<LoadReplica>(0), IsEmpty());
+  step(TrainerExited{{0, 4}, {.known = true}});
+  while (all<StartTrainer>().empty()) ASSERT_TRUE(wake());
+  attach(0, one<StartTrainer>().trainer.generation);
+  EXPECT_THAT(told<LoadReplica>(0), SizeIs(1));
+}
+
 TEST_F(AdoptionTest, OneThatFitsNoDeviceIsKilled) {
   step(Booted{{left(0, 1), left(5, 2), left(-1, 0), left(99, 0)}});
   EXPECT_THAT(all<KillTrainer>(), SizeIs(4));

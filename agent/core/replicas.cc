@@ -104,12 +104,31 @@ void Agent::State::load_what_is_ready() {
     if (trainer.state != TrainerState::kReady || !trainer.attached || trainer.releasing) continue;
     if (!trainer.identified) continue;
     if (trainer.identity.runs != runs_of(replica.assign)) continue;  // its code is not here yet
+    if (is_too_old_for(replica)) {
+      replace_trainer(replica.slot);
+      continue;
+    }
     const bool program = trainer.identity.runs.kind == TrainerKind::kPython;
     if (program && trainer.identity.replica != id) continue;
     if (!say_load(replica)) continue;
     move(replica.state, ReplicaEvent::kLoad);
     replica.due = now + load_limit_of(replica);
   }
+}
+
+// A trainer of protocol 4 cannot read part files (docs/checkpoints.md). An earlier start of the
+// daemon began it; the next process of the slot is of this version.
+bool Agent::State::is_too_old_for(const Replica& replica) const {
+  constexpr std::int32_t kFirstWithPartFiles = 5;
+  return replica.assign.source.kind == SourceKind::kCheckpoint &&
+         trainers[static_cast<std::size_t>(replica.slot)].protocol < kFirstWithPartFiles;
+}
+
+void Agent::State::replace_trainer(std::int32_t slot) {
+  Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  stop_trainer(slot);
+  trainer.replaced = true;
+  trainer.due = now + options.drain_limit;
 }
 
 // False: its files are not here.

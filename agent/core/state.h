@@ -197,6 +197,8 @@ struct Agent::State {
   Replica& take_on(const Assign& message, std::int32_t slot);
   void load_what_is_ready();
   bool say_load(const Replica& replica);
+  bool is_too_old_for(const Replica& replica) const;
+  void replace_trainer(std::int32_t slot);
   void release(const Release& message);
   void end_replica(ReplicaId id);
   void remember_released(ReplicaId id);

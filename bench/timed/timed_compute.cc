@@ -2,39 +2,66 @@
 #include "bench/timed/timed_compute.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
-#include <nlohmann/json.hpp>
-
 #include "base/prng.h"
-#include "proto/job_spec_text.h"
+#include "replica/checkpoint/part_file.h"
 #include "replica/core/learning_rate.h"
 #include "swarm/core/plan/cost_model.h"
 #include "swarm/pipeline/timed_compute.h"
+#include "transfer/file_writer.h"
 
 namespace shoal::bench {
 namespace {
 
 using replica::MaybeFailure;
 
-using Json = nlohmann::ordered_json;
+constexpr std::size_t kHeaderBytes = 256;  // of every file
 
-// Named as the trainer names its files, because the coordinator stores no other set.
-constexpr const char* kValues = "model";
-constexpr const char* kHeader = "shoal_state";
-
-std::string name_of(StageIndex stage, std::size_t stages, const char* what) {
-  char numbers[32] = "";
-  if (stages > 1) std::snprintf(numbers, sizeof numbers, "-%05d-of-%05zu", stage + 1, stages);
-  return what + std::string(numbers) + ".safetensors";
+Error damaged(const std::filesystem::path& file) {
+  return {Code::kDataLoss, file.string() + " cannot be read, or has another size", "",
+          "take an older checkpoint"};
 }
 
-Error damaged(const std::filesystem::path& folder, const std::string& why) {
-  return {Code::kDataLoss, "the checkpoint in " + folder.string() + " cannot be read: " + why, "",
-          "take an older one"};
+// The header of a safetensors file with one tensor.
+std::string header_of(std::size_t count) {
+  const std::string text = R"({"values":{"dtype":"F32","shape":[)" + std::to_string(count) +
+                           R"(],"data_offsets":[0,)" + std::to_string(4 * count) + "]}}";
+  std::string header(kHeaderBytes, ' ');
+  const std::uint64_t length = kHeaderBytes - sizeof length;
+  std::memcpy(header.data(), &length, sizeof length);
+  return header.replace(sizeof length, text.size(), text);
 }
+
+Result<FileEntry> write_vectors(const std::filesystem::path& path, const char* role,
+                                std::initializer_list<std::span<const float>> vectors) {
+  FileWriter file(path);
+  std::size_t count = 0;
+  for (const std::span<const float> values : vectors) count += values.size();
+  if (Status s = file.write(header_of(count)); !s.ok()) return s.error();
+  for (const std::span<const float> values : vectors) {
+    if (Status s = file.write(std::as_bytes(values)); !s.ok()) return s.error();
+  }
+  auto entry = file.finish();
+  if (entry) entry->role = role;
+  return entry;
+}
+
+// All of the file, as that many values each.
+Status read_vectors(const std::filesystem::path& path,
+                    std::initializer_list<std::pair<std::vector<float>*, std::size_t>> vectors) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(kHeaderBytes);
+  for (const auto& [values, count] : vectors) {
+    values->resize(count);
+    file.read(reinterpret_cast<char*>(values->data()),
+              static_cast<std::streamsize>(count * sizeof(float)));
+  }
+  return file ? Status() : damaged(path);
+}
+
 constexpr double kStageForward = 1.0 / 3;     // of a microbatch's time
 constexpr std::size_t kRunValues = 1 << 16;   // that have one scale
 constexpr std::size_t kLossValues = 1 << 16;  // that the loss is computed from, about
@@ -267,54 +294,50 @@ MaybeFailure TimedHost::guarded(const std::function<void()>& work) {
   return std::nullopt;
 }
 
-Status TimedHost::write_checkpoint(const std::filesystem::path& folder,
-                                   const replica::CheckpointContent& content) {
+Result<replica::WrittenPart> TimedHost::write_checkpoint(
+    const std::filesystem::path& folder, const replica::CheckpointContent& content) {
   std::filesystem::create_directories(folder);
-  Json json = {{"spec", proto::spec_to_json(content.spec)},
-               {"job", content.key.job.n},
-               {"epoch", content.key.epoch},
-               {"round", content.key.round},
-               {"step", content.step.count()},
-               {"adam_step", content.adam_step}};
-  for (const UnitRange& range : content.cut) json["cut"].push_back({range.first, range.last});
-  std::ofstream values(folder / name_of(content.stage, content.cut.size(), kValues),
-                       std::ios::binary);
-  for (const std::span<const float> vector :
-       {content.anchor, content.momentum, content.adam_m, content.adam_v}) {
-    json["counts"].push_back(vector.size());
-    values.write(reinterpret_cast<const char*>(vector.data()),
-                 static_cast<std::streamsize>(vector.size_bytes()));
+  const auto path = [&](const char* stem) {
+    return folder / replica::tensor_file(stem, content.stage, content.cut.size());
+  };
+  std::vector<FileEntry> files;
+  for (auto written :
+       {write_vectors(path("model"), replica::kRoleWeights, {content.anchor}),
+        write_vectors(path("outer"), replica::kRoleOuterMomentum, {content.momentum}),
+        write_vectors(path("optimizer"), replica::kRoleInner, {content.adam_m, content.adam_v})}) {
+    if (!written) return written.error();
+    files.push_back(std::move(*written));
   }
-  std::ofstream header(folder / name_of(content.stage, content.cut.size(), kHeader));
-  header << json.dump();
-  if (content.stage == 0) std::ofstream(folder / "shoal.json") << "{}";
-  if (header.flush() && values.flush()) return {};
-  return Error{Code::kUnavailable, "cannot write " + folder.string(), "", "look for room there"};
+  return replica::write_part(folder, content, replica::digests_of(content), std::move(files));
 }
 
 Result<replica::Checkpoint> TimedHost::read_checkpoint(const std::filesystem::path& folder,
                                                        StageIndex stage) {
-  std::ifstream header(folder / name_of(stage, stages_, kHeader));
-  std::ifstream values(folder / name_of(stage, stages_, kValues), std::ios::binary);
-  const Json json = Json::parse(header, nullptr, false);
-  if (json.is_discarded()) return damaged(folder, "it has no header");
-  auto read = proto::read_kept_spec(json.at("spec").dump());
-  if (read.problems) return damaged(folder, read.problems->summary);
-  replica::Checkpoint checkpoint;
-  checkpoint.spec = std::move(read.spec);
-  for (const Json& range : json.at("cut")) checkpoint.cut.push_back({range.at(0), range.at(1)});
-  checkpoint.key = {JobId(json.at("job")), json.at("epoch"), json.at("round")};
-  checkpoint.step = Steps(json.at("step"));
-  checkpoint.adam_step = json.at("adam_step");
-  std::size_t next = 0;
-  for (std::vector<float>* vector :
-       {&checkpoint.anchor, &checkpoint.momentum, &checkpoint.adam_m, &checkpoint.adam_v}) {
-    vector->resize(json.at("counts").at(next++).get<std::size_t>());
-    values.read(reinterpret_cast<char*>(vector->data()),
-                static_cast<std::streamsize>(vector->size() * sizeof(float)));
+  auto head = replica::read_part(folder, stage);
+  if (!head) return head.error();
+  replica::Checkpoint& checkpoint = head->checkpoint;
+  const auto path = [&](const char* stem) {
+    return folder / replica::tensor_file(stem, stage, checkpoint.cut.size());
+  };
+  const auto count = [&](const char* name) {
+    return static_cast<std::size_t>(head->value_counts[name]);
+  };
+  std::error_code failure;
+  const auto weights = std::filesystem::file_size(path("model"), failure);
+  if (failure || weights != kHeaderBytes + 4 * count("anchor")) return damaged(path("model"));
+  const auto size = std::filesystem::file_size(path("optimizer"), failure);
+  const auto moments = (std::max(size, kHeaderBytes) - kHeaderBytes) / sizeof(float) / 2;
+  if (failure) return damaged(path("optimizer"));
+  checkpoint.adam_step = checkpoint.step.count();  // every inner step is one of the optimizer
+  const Status read[] = {
+      read_vectors(path("model"), {{&checkpoint.anchor, count("anchor")}}),
+      read_vectors(path("outer"), {{&checkpoint.momentum, count("outer_momentum")}}),
+      read_vectors(path("optimizer"),
+                   {{&checkpoint.adam_m, moments}, {&checkpoint.adam_v, moments}})};
+  for (const Status& status : read) {
+    if (!status.ok()) return status.error();
   }
-  if (!values) return damaged(folder, "it is too short");
-  return checkpoint;
+  return std::move(checkpoint);
 }
 
 }  // namespace shoal::bench

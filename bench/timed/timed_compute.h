@@ -20,9 +20,9 @@ class TimedHost final : public replica::ComputeHost {
   replica::MaybeFailure make(const replica::ComputeOrder& order,
                              std::unique_ptr<replica::Compute>& out) override;
   replica::MaybeFailure guarded(const std::function<void()>& work) override;
-  // One file of raw floats, and one that says what is in it.
-  Status write_checkpoint(const std::filesystem::path& folder,
-                          const replica::CheckpointContent& content) override;
+  // Each file of tensors has one, of all its values.
+  Result<replica::WrittenPart> write_checkpoint(const std::filesystem::path& folder,
+                                                const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                               StageIndex stage) override;
   bool writes_beside_training() const override { return true; }

@@ -133,7 +133,8 @@ Status download_file(const Api& api, const std::string& base, const RemoteFile& 
 
 // What can be done with a checkpoint in `folder`.
 std::string advice_for(const std::string& folder) {
-  std::ifstream file(fs::path(folder) / "shoal.json", std::ios::binary);
+  const fs::path part = fs::path(folder) / "part-00.json", old = fs::path(folder) / "shoal.json";
+  std::ifstream file(fs::exists(part) ? part : old, std::ios::binary);
   const Json head = Json::parse(file, nullptr, false);
   if (text_at(head, "spec/trainer/kind", "") == "python") {
     return "Its parameters in PyTorch: shoal.load_checkpoint(\"" + folder +

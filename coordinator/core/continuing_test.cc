@@ -26,11 +26,14 @@ struct Continued : PairRig {
     spec.checkpoint.keep = 1;
     return spec;
   }
-  Continued() : PairRig(spec()) {
+  // `idle_protocol`: that of the agents without work.
+  explicit Continued(std::int32_t idle_protocol = kProtocolVersion) : PairRig(spec()) {
+    writes_part_files = true;
     for (RoundNumber round = 1; round <= 2; ++round) train(round);
     checkpoint = std::prev(state().checkpoints.end())->first;
     upload(checkpoint, 0);
     cut = state().checkpoints.at(checkpoint);
+    protocol = idle_protocol;
     c = join("c"), d = join("d");
   }
   void train(RoundNumber round) {
@@ -189,6 +192,22 @@ TEST(Continuing, WhatCannotBeLoadedEndsTheJob) {
   EXPECT_EQ(rig.job(id).phase, JobPhase::kFailed);
   EXPECT_THAT(rig.job(id).detail, HasSubstr(to_string(rig.checkpoint)));
   EXPECT_THAT(rig.job(id).detail, HasSubstr("--from"));
+}
+
+TEST(Continuing, AgentTooOldForPartFilesDoesNotSetTheCheckpointAside) {
+  for (const std::int32_t protocol : {kProtocolVersion - 1, kProtocolVersion}) {
+    Continued rig(protocol);
+    ASSERT_TRUE(rig.submit(rig.next()).ok());
+    for (int i = 0; i < 30; ++i) {
+      for (const auto agent : {rig.a, rig.b, rig.c, rig.d}) rig.say(agent, Heartbeat{});
+      for (const auto agent : {rig.c, rig.d}) {
+        const Assign assign = *rig.last<Assign>(agent);
+        rig.say(agent, ReplicaFailed{assign.replica, ReplicaFailure::kDigestMismatch, "missing"});
+      }
+      rig.wait(seconds(1));
+    }
+    EXPECT_EQ(rig.state().checkpoints.contains(rig.checkpoint), protocol < kProtocolVersion);
+  }
 }
 
 TEST(Continuing, WhatMustBeTheSameIsNamed) {

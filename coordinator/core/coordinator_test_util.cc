@@ -110,13 +110,24 @@ std::vector<FileEntry> part_files(char hash, StageIndex stage, std::size_t stage
   return files;
 }
 
+std::vector<FileEntry> files_with_roles() {
+  const std::string hash(64, 'a');
+  return {{"model.safetensors", Bytes(1), hash, "weights"},
+          {"outer.safetensors", Bytes(1), hash, "outer/momentum"},
+          {"part-00.json", Bytes(1), hash, "part"}};
+}
+
 void Rig::upload(CheckpointId id, StageIndex stage) {
   const CheckpointRecord& checkpoint = state().checkpoints.at(id);
   const ReplicaId writer = checkpoint.parts.at(static_cast<std::size_t>(stage)).writer;
   const AgentId agent = state().replicas.at(writer).agent;
-  say(state().presence.at(agent).connection,
-      CheckpointWritten{writer, id, checkpoint.key,
-                        part_files('a', stage, checkpoint.parts.size())});
+  CheckpointWritten written{writer, id, checkpoint.key,
+                            part_files('a', stage, checkpoint.parts.size())};
+  if (writes_part_files) {
+    written.files = files_with_roles();
+    written.anchor = checkpoint.parts.at(static_cast<std::size_t>(stage)).anchor;
+  }
+  say(state().presence.at(agent).connection, written);
   input(CheckpointUploaded{id, stage, files_of(id, stage)});
 }
 

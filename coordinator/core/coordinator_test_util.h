@@ -24,6 +24,7 @@ std::vector<HeldReplica> held_replicas(const State& state, const std::vector<Rep
 
 // All files of a part, of a trainer or a program of protocol 4: four of one byte each.
 std::vector<FileEntry> part_files(char hash = 'a', StageIndex stage = 0, std::size_t stages = 1);
+std::vector<FileEntry> files_with_roles();  // the same of a trainer of protocol 5
 
 class Rig {
  public:
@@ -87,6 +88,7 @@ class Rig {
   std::vector<std::pair<std::string, std::string>> labels;  // of those, too
   AllowedPrograms programs;                                 // likewise
   std::int32_t protocol = kProtocolVersion;                 // likewise
+  bool writes_part_files = false;                           // upload(): of protocol 5
   RecordKeys record_keys{{"test/1", "secret", {}}};         // of processes that start
   Instant now{1'700'000'000'000'000'000};
   std::map<ConnectionId, std::vector<ToAgent>> sent;

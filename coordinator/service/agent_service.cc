@@ -175,8 +175,10 @@ struct AgentService::Impl final
     builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
     builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+    // Later than the acceptor, which counts the connections that it closes.
+    constexpr Duration kLater = seconds(5);
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                               static_cast<int>(options.connections.finish.ms()));
+                               static_cast<int>((options.connections.finish + kLater).ms()));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnection);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
     builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);

@@ -413,6 +413,34 @@ TEST_F(CheckpointTransferTest, ReplicasOfOtherJobsGetWhatTheyBeginOrContinueWith
   EXPECT_EQ(got_by(AgentId(4), 1), "{}twom") << "it continues: all of its stage";
 }
 
+TEST_F(CheckpointTransferTest, RolesSayWhatReplicasGet) {
+  const auto with_role = [](const std::string& path, const std::string& content,
+                            const std::string& role) {
+    FileEntry file = entry(path, content);
+    file.role = role;
+    return file;
+  };
+  const std::vector<FileEntry> first{with_role("config.json", "{}", "description"),
+                                     with_role("a", "one", "weights"),
+                                     with_role("b", "m", "outer/momentum"),
+                                     with_role("c", "i", "inner/optimizer"),
+                                     with_role("d", "x", "buffers"),
+                                     with_role("part-00.json", "[0]", "part")};
+  const std::vector<FileEntry> second{with_role("e", "two", "weights"),
+                                      with_role("f", "n", "outer/momentum"),
+                                      with_role("part-01.json", "[1]", "part")};
+  record_.parts.resize(2);
+  record_.parts[0].files = first;
+  record_.parts[1] = {
+      .writer = ReplicaId(1), .state = CheckpointState::kUploading, .files = second};
+  service_->checkpoint_changed(record_);
+  ASSERT_TRUE(put(second, "twon[1]").ok());
+  ASSERT_TRUE(put(first, "{}onemix[0]").ok());
+  change(CheckpointState::kStored);
+  EXPECT_EQ(got_by(AgentId(3), 4), "{}onex[0]two[1]") << "it begins with the weights";
+  EXPECT_EQ(got_by(AgentId(4), 1), "{}[0]twon[1]") << "it continues: all of its stage";
+}
+
 TEST_F(CheckpointTransferTest, OthersNeitherUploadNorGetIt) {
   door_->machine = AgentId(2);
   EXPECT_EQ(put(files_of_part(), content()).error_code(), grpc::StatusCode::ABORTED);

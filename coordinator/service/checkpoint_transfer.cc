@@ -53,22 +53,34 @@ bool is_shard(const std::string& path) {
   return std::regex_search(path, kShard);
 }
 
+// A small file that says something of the whole checkpoint. Files without a role are of writers
+// before 0.2.
+bool is_of_all_stages(const FileEntry& file) {
+  if (file.role.empty()) return !is_shard(file.path);
+  return file.role == "description" || file.role == "part";
+}
+
 // What a replica of this stage loads: what its stage wrote, and the small files that belong to all.
 std::vector<FileEntry> files_for_stage(const CheckpointRecord& record, StageIndex stage) {
   std::vector<FileEntry> files;
   for (std::size_t i = 0; i < record.parts.size(); ++i) {
     for (const FileEntry& file : record.parts[i].files) {
-      if (static_cast<StageIndex>(i) == stage || !is_shard(file.path)) files.push_back(file);
+      if (static_cast<StageIndex>(i) == stage || is_of_all_stages(file)) files.push_back(file);
     }
   }
   return files;
 }
 
-// What a job begins from, whatever its cut: the weights of all stages, without what only a job of
-// the same cut can continue with.
+// Only a job of the same cut can continue with it.
+bool is_state_of_training(const FileEntry& file) {
+  if (file.role.empty()) return file.path.starts_with("shoal_state");
+  return file.role.starts_with("outer/") || file.role.starts_with("inner/") || file.role == "data";
+}
+
+// What a job begins from, whatever its cut: the weights of all stages.
 void add_weights(const CheckpointRecord& record, std::vector<FileEntry>& files) {
   for (const FileEntry& file : all_files(record)) {
-    if (file.path.starts_with("shoal_state")) continue;
+    if (is_state_of_training(file)) continue;
     if (std::ranges::find(files, file) == files.end()) files.push_back(file);
   }
 }

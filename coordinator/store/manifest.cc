@@ -9,8 +9,9 @@
 namespace shoal::coordinator {
 namespace {
 
-constexpr int kVersion = 2;
-constexpr int kVersionWithoutDigest = 1;  // read, never written
+// 3: files have roles, and part files are among them. 2 and 1 are read, never written.
+constexpr int kVersion = 3;
+constexpr int kVersionWithoutDigest = 1;
 constexpr const char* kDigest = "digest";
 // More rounds, steps or tokens than any run has. What is beyond was not written by a coordinator.
 constexpr std::int64_t kCountMax = std::int64_t{1} << 50;

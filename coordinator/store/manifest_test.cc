@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
+#include "coordinator/store/json_fields.h"
 #include "coordinator/store/store_test_util.h"
 
 namespace shoal::coordinator {
@@ -48,7 +50,7 @@ TEST(Manifest, EveryCutAndEveryOtherTypeIsRefused) {
   other.replace(other.find("\"round\": "), 9, "\"round\": [], \"x\": ");
   EXPECT_FALSE(read_manifest(other).ok());
   std::string newer = whole;
-  newer.replace(newer.find("\"version\": 2"), 12, "\"version\": 9");
+  newer.replace(newer.find("\"version\": 3"), 12, "\"version\": 9");
   EXPECT_EQ(read_manifest(newer).error().code, Code::kIncompatible);
 }
 
@@ -77,9 +79,24 @@ TEST(Manifest, ASampleThatIsNoTextIsReadAsItWasShown) {
 // As version 1 wrote it.
 std::string without_digest(const CheckpointRecord& record) {
   std::string text = to_manifest(record);
-  text.replace(text.find("\"version\": 2"), 12, "\"version\": 1");
+  text.replace(text.find("\"version\": 3"), 12, "\"version\": 1");
   const std::size_t digest = text.rfind(",\n  \"digest\"");
   return text.substr(0, digest) + "\n}\n";
+}
+
+// Version 2 had the digest, and files without roles.
+TEST(Manifest, ReadsVersion2) {
+  Json json = Json::parse(to_manifest(stored()));
+  json["version"] = 2;
+  json.erase("digest");
+  for (Json& part : json["parts"])
+    for (Json& file : part["files"]) file.erase("role");
+  json["digest"] = sha256_of(json.dump());
+  const auto read = read_manifest(json.dump(2));
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(*read, stored());
+  json["digest"] = sha256_of("another text");
+  EXPECT_EQ(read_manifest(json.dump(2)).error().code, Code::kDataLoss);
 }
 
 TEST(Manifest, TheOldNameOfTheEpochIsRead) {

@@ -34,7 +34,8 @@ replica::Failure too_late(std::int32_t kind, Duration limit) {
 bool has_loss(std::int32_t kind) { return kind == SHOAL_EVALUATE || kind == SHOAL_LOSS; }
 
 bool has_result(std::int32_t kind) {
-  return kind == SHOAL_MODEL || kind == SHOAL_TRAIN || kind == SHOAL_STEP || has_loss(kind);
+  return kind == SHOAL_MODEL || kind == SHOAL_TRAIN || kind == SHOAL_STEP ||
+         kind == SHOAL_WRITE_CHECKPOINT || has_loss(kind);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct Answer {
   double loss = 0, lr = 0;   // of SHOAL_TRAIN; without lr of SHOAL_EVALUATE and SHOAL_LOSS
   double gradient_norm = 0;  // of SHOAL_STEP, as is lr
   std::vector<LoggedValue> logged = {};  // of SHOAL_TRAIN and SHOAL_STEP; their step is unknown yet
+  std::vector<FileEntry> files = {};     // of SHOAL_WRITE_CHECKPOINT
 };
 
 // ask() was not answered, or by a failure; the replica is unusable.

@@ -6,8 +6,8 @@
 #include "base/wire_text.h"
 #include "job/data_rules.h"
 #include "proto/job_spec_text.h"
-#include "python/abi/checkpoint_head.h"
 #include "python/abi/program_stage.h"
+#include "replica/checkpoint/part_file.h"
 
 namespace shoal::python {
 namespace {
@@ -51,6 +51,49 @@ MaybeFailure check_spec(const replica::ComputeOrder& order) {
         "out, or set it to \"fresh\")");
   }
   return std::nullopt;
+}
+
+// A program trains with outer momentum, whose vector is as long as the anchor.
+Status check_momentum(const replica::PartHead& head, std::int64_t value_count) {
+  const auto momentum = head.value_counts.find("outer_momentum");
+  if (momentum != head.value_counts.end() && momentum->second == value_count) return {};
+  return Error{Code::kDataLoss, "the checkpoint has no outer momentum of the model's size", "",
+               "take another copy of the checkpoint"};
+}
+
+// The checkpoint is of a program whose model has as many values, cut into as many stages.
+Status check_fits(const replica::PartHead& head, std::size_t stages, std::int64_t value_count) {
+  if (!head.is_of_program()) {
+    return Error{Code::kIncompatible, "the checkpoint was not written by a Python program", "",
+                 "continue it with the trainer that wrote it"};
+  }
+  if (head.checkpoint.cut.size() != stages) {
+    return Error{Code::kIncompatible,
+                 "the checkpoint has " + std::to_string(head.checkpoint.cut.size()) +
+                     " stages and the job " + std::to_string(stages),
+                 "", "train with the stages that wrote it, or begin a job with its weights"};
+  }
+  const auto values = head.value_counts.find("anchor");
+  const std::int64_t found = values == head.value_counts.end() ? 0 : values->second;
+  if (found == value_count) return check_momentum(head, value_count);
+  return Error{Code::kIncompatible,
+               "the checkpoint has " + std::to_string(found) +
+                   " trainable values and the program's model has " + std::to_string(value_count),
+               "", "train with the model that wrote it"};
+}
+
+// kDataLoss: the values that were read since are not those that were written.
+Status check_digests(const replica::PartHead& head) {
+  const auto is = [&](const char* name, const std::vector<float>& values) {
+    const auto known = head.digests.find(name);
+    return known == head.digests.end() ? values.empty() : known->second == digest_of(values);
+  };
+  const bool anchor = is("anchor", head.checkpoint.anchor);
+  if (anchor && is("outer_momentum", head.checkpoint.momentum)) return {};
+  return Error{Code::kDataLoss,
+               std::string("the ") + (anchor ? "outer momentum" : "parameters") +
+                   " of the checkpoint are not those that were written",
+               "", "take another copy of the checkpoint"};
 }
 
 // 0: none, a negative size, or more than a model may have.
@@ -238,8 +281,8 @@ MaybeFailure ProgramHost::guarded(const std::function<void()>& work) {
   return std::nullopt;
 }
 
-Status ProgramHost::write_checkpoint(const std::filesystem::path& folder,
-                                     const replica::CheckpointContent& content) {
+Result<replica::WrittenPart> ProgramHost::write_checkpoint(
+    const std::filesystem::path& folder, const replica::CheckpointContent& content) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -253,33 +296,30 @@ Status ProgramHost::write_checkpoint(const std::filesystem::path& folder,
   order.text = path.c_str();
   order.index = content.stage;
   order.count = std::ssize(content.cut);
+  Answer answer;
   try {
-    orders_.ask(order);
+    answer = orders_.ask(order);
   } catch (const OrderFailed& failed) {  // the program goes on: only this checkpoint is lost
     if (failed.failure().kind != ReplicaFailure::kInternal) throw;
     return Error{Code::kDataLoss, failed.failure().detail, "", ""};
   }
-  return write_checkpoint_head(folder, content);
+  return replica::write_part(folder, content, replica::digests_of(content),
+                             std::move(answer.files));
 }
 
 Result<replica::Checkpoint> ProgramHost::read_checkpoint(const std::filesystem::path& folder,
                                                          StageIndex stage) {
-  auto head = read_checkpoint_head(folder, stage, stages_);
+  auto head = replica::read_part(folder, stage);
   if (!head) return head.error();
-  if (head->value_count != value_count_) {
-    return Error{Code::kIncompatible,
-                 "the checkpoint has " + std::to_string(head->value_count) +
-                     " trainable values and the program's model has " +
-                     std::to_string(value_count_),
-                 "", "train with the model that wrote it"};
-  }
+  const std::int64_t momentum_count = head->value_counts["outer_momentum"];
+  if (Status fits = check_fits(*head, stages_, value_count_); !fits) return fits.error();
   replica::Checkpoint& checkpoint = head->checkpoint;
   checkpoint.anchor.resize(static_cast<std::size_t>(value_count_));
-  checkpoint.momentum.resize(static_cast<std::size_t>(head->momentum_count));
+  checkpoint.momentum.resize(static_cast<std::size_t>(momentum_count));
   const std::string path = folder.string();
   shoal_order order = order_of(SHOAL_READ_CHECKPOINT, checkpoint.anchor);
   order.momentum = checkpoint.momentum.data();
-  order.momentum_count = head->momentum_count;
+  order.momentum_count = momentum_count;
   order.text = path.c_str();
   order.index = stage;
   order.count = static_cast<std::int64_t>(stages_);

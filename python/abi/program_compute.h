@@ -28,8 +28,8 @@ class ProgramHost final : public replica::ComputeHost {
   MaybeFailure make(const replica::ComputeOrder& order,
                     std::unique_ptr<replica::Compute>& out) override;
   MaybeFailure guarded(const std::function<void()>& work) override;
-  Status write_checkpoint(const std::filesystem::path& folder,
-                          const replica::CheckpointContent& content) override;
+  Result<replica::WrittenPart> write_checkpoint(const std::filesystem::path& folder,
+                                                const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                               StageIndex stage) override;
 

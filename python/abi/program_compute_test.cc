@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "job/job_options.h"
 
@@ -29,6 +30,7 @@ class Program {
   shoal_order trained = {};
   int begun = 0;  // how often SHOAL_BEGIN came
   std::string seeded = "not yet";
+  std::vector<FileEntry> files{{"model.safetensors", Bytes(12), std::string(64, 'a'), "weights"}};
 
  private:
   void run(const std::stop_token& stop) {
@@ -69,7 +71,8 @@ class Program {
       case SHOAL_WRITE_CHECKPOINT:
         anchor_.assign(given.begin(), given.end());
         momentum_.assign(momentum.begin(), momentum.end());
-        break;
+        EXPECT_TRUE(orders_.answer(order.kind, {.files = files}).ok());
+        return;
       case SHOAL_READ_CHECKPOINT:
         std::ranges::copy(anchor_, given.begin());
         std::ranges::copy(momentum_, momentum.begin());
@@ -89,6 +92,8 @@ JobSpec spec_of_job() {
   spec.data.train = "/data/text";
   spec.train.batch = 2;
   spec.model.context = 8;
+  spec.trainer.kind = TrainerKind::kPython;
+  spec.trainer.entry = "train.py";
   return with_derived_fields(spec);
 }
 
@@ -219,12 +224,15 @@ class Checkpoints : public testing::Test {
     ASSERT_FALSE(rig_.make().has_value());
     const replica::CheckpointContent content{
         rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), anchor_, momentum_, {}, {}, 0};
-    ASSERT_TRUE(rig_.host.write_checkpoint(folder_, content).ok());
+    const auto part = rig_.host.write_checkpoint(folder_, content);
+    ASSERT_TRUE(part.ok());
+    part_ = *part;
   }
   void TearDown() override { fs::remove_all(folder_); }
 
   Rig rig_;
   fs::path folder_;
+  replica::WrittenPart part_;
   std::vector<float> anchor_{1, 2, 3}, momentum_{4, 5, 6};
 };
 
@@ -239,7 +247,31 @@ TEST_F(Checkpoints, ComeBackAsTheyWere) {
   EXPECT_EQ(read->cut, rig_.cut);
 }
 
-TEST_F(Checkpoints, EachStageOfAPipelineHasAHeadOfItsOwn) {
+TEST_F(Checkpoints, ReportTheProgramsFilesAndThePartFile) {
+  ASSERT_EQ(part_.files.size(), 2u);
+  EXPECT_EQ(part_.files[0], rig_.program.files[0]);
+  EXPECT_EQ(part_.files[1].path, "part-00.json");
+  EXPECT_EQ(part_.files[1].role, "part");
+  EXPECT_EQ(part_.anchor, digest_of(anchor_));
+}
+
+// As versions before 0.2 wrote it.
+TEST_F(Checkpoints, AnOldHeadIsStillRead) {
+  auto json = nlohmann::json::parse(std::ifstream(folder_ / "part-00.json"));
+  fs::remove(folder_ / "part-00.json");
+  json["format"] = "python-1";
+  json["value_count"] = json["momentum_count"] = 3;
+  json["digests"] = {{"anchor", json["vectors"]["anchor"]["digest"]},
+                     {"outer_momentum", json["vectors"]["outer_momentum"]["digest"]}};
+  for (const char* later : {"trainer", "stage", "vectors", "files"}) json.erase(later);
+  std::ofstream(folder_ / "shoal.json") << json.dump();
+  const auto read = rig_.host.read_checkpoint(folder_, 0);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(read->key, (RoundKey{JobId(3), 1, 4}));
+}
+
+TEST_F(Checkpoints, EachStageOfAPipelineHasAPartFileOfItsOwn) {
   Rig rig;
   rig.cut = {{0, 3}, {3, 6}};
   ASSERT_FALSE(rig.host.make({rig.spec, rig.cut, 1}, rig.compute));
@@ -247,22 +279,22 @@ TEST_F(Checkpoints, EachStageOfAPipelineHasAHeadOfItsOwn) {
   const replica::CheckpointContent content{
       rig.spec, rig.cut, 1, {JobId(3), 1, 4}, Steps(40), anchor_, momentum_, {}, {}, 0};
   ASSERT_TRUE(rig.host.write_checkpoint(folder, content).ok());
-  EXPECT_TRUE(fs::exists(folder / "shoal-00002-of-00002.json"));
+  EXPECT_TRUE(fs::exists(folder / "part-01.json"));
   EXPECT_EQ(rig.host.read_checkpoint(folder, 1)->cut, rig.cut);
   EXPECT_EQ(rig.host.read_checkpoint(folder, 0).error().code, Code::kNotFound);
 }
 
-TEST_F(Checkpoints, OtherValuesAndDamagedHeadsAreFound) {
+TEST_F(Checkpoints, OtherValuesAndDamagedPartFilesAreFound) {
   const replica::CheckpointContent other{
       rig_.spec, rig_.cut, 0, {JobId(3), 1, 4}, Steps(40), momentum_, momentum_, {}, {}, 0};
   const fs::path elsewhere = folder_ / "other";
   ASSERT_TRUE(rig_.host.write_checkpoint(elsewhere, other).ok());
   EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kDataLoss);
-  std::ofstream(folder_ / "shoal.json") << R"({"format": "python-1"})";
+  std::ofstream(folder_ / "part-00.json") << R"({"format": 3})";
   EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kDataLoss);
-  std::ofstream(folder_ / "shoal.json") << R"({"format": 2})";
+  std::ofstream(folder_ / "part-00.json") << R"({"format": 4})";
   EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kIncompatible);
-  fs::remove(folder_ / "shoal.json");
+  fs::remove(folder_ / "part-00.json");
   EXPECT_EQ(rig_.host.read_checkpoint(folder_, 0).error().code, Code::kNotFound);
 }
 

@@ -152,6 +152,14 @@ int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double
   return result_of(replica->orders.answer(SHOAL_STEP, std::move(answer)));
 }
 
+int shoal_answer_files(shoal_replica* replica, const shoal_file* files, int64_t file_count) {
+  python::Answer answer;
+  for (const shoal_file& file : std::span(files, static_cast<std::size_t>(file_count))) {
+    answer.files.push_back({file.name, Bytes(file.size), file.sha256, file.role});
+  }
+  return result_of(replica->orders.answer(SHOAL_WRITE_CHECKPOINT, std::move(answer)));
+}
+
 int shoal_answer(shoal_replica* replica) { return result_of(replica->orders.answer(0, {})); }
 
 int shoal_answer_failed(shoal_replica* replica, int32_t failure, const char* detail) {

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-#define SHOAL_ABI_VERSION 4
+#define SHOAL_ABI_VERSION 5
 #define SHOAL_PUBLIC __attribute__((visibility("default")))
 
 typedef struct shoal_replica shoal_replica;
@@ -56,7 +56,8 @@ enum {
   /* Batch `index` of `count` held-out ones, of `sequences` each: answer with shoal_answer_loss().
    */
   SHOAL_EVALUATE = 6,
-  /* Write `values` (the anchor) and `momentum` to the folder `text`, synced. */
+  /* Write `values` (the anchor) and `momentum` to the folder `text`, synced: answer with
+   * shoal_answer_files(). */
   SHOAL_WRITE_CHECKPOINT = 7,
   /* Read them from there. */
   SHOAL_READ_CHECKPOINT = 8,
@@ -147,6 +148,16 @@ SHOAL_PUBLIC int shoal_log(shoal_replica* replica, const char* name, double valu
 SHOAL_PUBLIC int shoal_answer_loss(shoal_replica* replica, double mean_loss);
 /* `gradient_norm`: of the mean over tokens, before clipping; not finite: the step was skipped. */
 SHOAL_PUBLIC int shoal_answer_stage_step(shoal_replica* replica, double gradient_norm, double lr);
+/* The files that were written, as they were meant: size and SHA-256 are computed while a file is
+ * written, not from what is found in it later. The library writes the part file. */
+typedef struct {
+  const char* name;   /* without its folder */
+  const char* role;   /* "weights", "outer/momentum", "inner/NAME", "description" */
+  int64_t size;       /* bytes */
+  const char* sha256; /* 64 hex digits */
+} shoal_file;
+SHOAL_PUBLIC int shoal_answer_files(shoal_replica* replica, const shoal_file* files,
+                                    int64_t file_count);
 SHOAL_PUBLIC int shoal_answer(shoal_replica* replica);
 SHOAL_PUBLIC int shoal_answer_failed(shoal_replica* replica, int32_t failure, const char* detail);
 

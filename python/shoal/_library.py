@@ -4,7 +4,7 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_int32, c_int64, c_uint64, c_void_p
 
-ABI_VERSION = 4
+ABI_VERSION = 5
 LIBRARY = "libshoal_replica.so"
 
 MODEL, SEED, READ, WRITE, TRAIN, EVALUATE, WRITE_CHECKPOINT, READ_CHECKPOINT, END = range(1, 10)
@@ -64,6 +64,10 @@ class Tensor(ctypes.Structure):
                 ("type", c_char_p)]
 
 
+class File(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("role", c_char_p), ("size", c_int64), ("sha256", c_char_p)]
+
+
 class DataShape(ctypes.Structure):
     _fields_ = [("context", c_int64), ("sequences", c_int64), ("held_out", c_int64), ("digest", c_uint64 * 2)]
 
@@ -78,6 +82,7 @@ _SIGNATURES = {
     "shoal_log": (c_int, [c_void_p, c_char_p, c_double]),
     "shoal_answer_loss": (c_int, [c_void_p, c_double]),
     "shoal_answer_stage_step": (c_int, [c_void_p, c_double, c_double]),
+    "shoal_answer_files": (c_int, [c_void_p, POINTER(File), c_int64]),
     "shoal_answer": (c_int, [c_void_p]),
     "shoal_answer_failed": (c_int, [c_void_p, c_int32, c_char_p]),
     "shoal_leave": (None, [c_void_p, c_char_p]),
@@ -197,6 +202,14 @@ class Link:
             for name, shape, kind in tensors])
         self._check(
             _library.shoal_answer_model(self._here(), array, len(tensors), digest.words))
+
+    def answer_files(self, written, refused=None):
+        """`written`: the files of a checkpoint, [(name, role, size, SHA-256)]; `refused`: why there is none."""
+        if refused:
+            return self.answer_failed(FAILED, refused)
+        array = (File * len(written))(*[
+            (_text(name), _text(role), size, _text(sha256)) for name, role, size, sha256 in written])
+        self._check(_library.shoal_answer_files(self._here(), array, len(written)))
 
     def answer_step(self, loss, lr):
         self._check(_library.shoal_answer_step(self._here(), loss, lr))

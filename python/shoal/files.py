@@ -13,6 +13,7 @@ Nothing in them is code: a checkpoint of another host can be read without trust.
 """
 
 import ctypes
+import hashlib
 import json
 import math
 import os
@@ -65,8 +66,21 @@ def _bytes_of(tensor):
     return (ctypes.c_char * count).from_address(tensor.data_ptr()) if count else b""
 
 
-def write_tensors(path, tensors, metadata=None):
-    """Writes and syncs [(name, tensor)]."""
+def _write(path, role, pieces):
+    """Writes and syncs a file; what is reported of it: (name, role, size, SHA-256)."""
+    digest, size = hashlib.sha256(), 0
+    with open(path, "wb") as file:
+        for piece in pieces:
+            digest.update(piece)
+            file.write(piece)
+            size += len(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return os.path.basename(path), role, size, digest.hexdigest()
+
+
+def write_tensors(path, role, tensors, metadata=None):
+    """Writes and syncs [(name, tensor)]; what is reported of the file."""
     header, end = {"__metadata__": {"format": "pt", **(metadata or {})}}, 0
     tensors = [(name, tensor.detach().cpu().contiguous()) for name, tensor in tensors]
     for name, tensor in tensors:
@@ -75,12 +89,8 @@ def write_tensors(path, tensors, metadata=None):
                         "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, tensor in tensors:
-            file.write(_bytes_of(tensor))
-        file.flush()
-        os.fsync(file.fileno())
+    start = struct.pack("<Q", len(text)) + text
+    return _write(path, role, [start, *(_bytes_of(tensor) for _, tensor in tensors)])
 
 
 def _read_header(path, file):
@@ -157,12 +167,13 @@ def _path(order, stem):
     return os.path.join(order.text.decode(), _name(stem, order.index, order.count))
 
 
-def _optimizer_path(order, vectors, rank, ranks):
-    return _path(order, f"optimizer-{rank + 1}-of-{ranks}" if vectors.sharded else "optimizer")
+def _optimizer_stem(vectors, rank, ranks):
+    return f"optimizer-{rank + 1}-of-{ranks}" if vectors.sharded else "optimizer"
 
 
 def write_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
-    """What is whole is rank 0's to write."""
+    """What is reported of the files that this rank wrote. What is whole is rank 0's to write."""
+    written = []
     tensors, numbers = _optimizer_tensors(optimizer)
     _refuse_nonfinite(tensors, "optimizer's state")
     if rank == 0:
@@ -170,16 +181,18 @@ def write_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
         outer = [("outer_momentum", view_of(order.momentum, order.momentum_count))]
         _refuse_nonfinite(weights, "weights")
         _refuse_nonfinite(outer, "outer state")
-        write_tensors(_path(order, "model"), weights)
-        write_tensors(_path(order, "outer"), outer)
+        written.append(write_tensors(_path(order, "model"), "weights", weights))
+        written.append(write_tensors(_path(order, "outer"), "outer/momentum", outer))
     if rank == 0 or vectors.sharded:
-        write_tensors(_optimizer_path(order, vectors, rank, ranks), tensors, numbers)
+        stem = _optimizer_stem(vectors, rank, ranks)
+        written.append(write_tensors(_path(order, stem), f"inner/{stem}", tensors, numbers))
+    return written
 
 
 def read_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
     if rank == 0:
         _read_averaged(order, vectors)
-    place = _optimizer_path(order, vectors, rank, ranks)
+    place = _path(order, _optimizer_stem(vectors, rank, ranks))
     if os.path.exists(place):
         _restore_optimizer(optimizer, *read_tensors(place))
     else:  # written by another number of ranks
@@ -213,14 +226,12 @@ def read_parameters(folder, vectors):
 
 
 def write_index(folder, stages):
-    """`stages`: of each one [(name, values)]."""
+    """`stages`: of each one [(name, values)]. What is reported of the file."""
     places = {name: _name("model", stage, len(stages))
               for stage, tensors in enumerate(stages) for name, _ in tensors}
     total = 4 * sum(count for tensors in stages for _, count in tensors)
-    with open(os.path.join(folder, _INDEX), "w") as file:
-        json.dump({"metadata": {"total_size": total}, "weight_map": places}, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
+    text = json.dumps({"metadata": {"total_size": total}, "weight_map": places}, indent=2)
+    return _write(os.path.join(folder, _INDEX), "description", [text.encode()])
 
 
 def load_checkpoint(folder):

@@ -143,12 +143,15 @@ class Pipeline(Work):
         elif order.kind == _library.BEGIN:
             self._compute.begin_anew()
         else:
-            indexed = self._replica.stage == 0 and self._tensors is not None
-            if order.kind == _library.WRITE_CHECKPOINT and indexed:
-                files.write_index(order.text.decode(), self._tensors)
             return super()._perform(order)
         self._slow_down(begun)
         return self._replica.link.answer()
+
+    def _write_checkpoint(self, order):
+        written = super()._write_checkpoint(order)
+        if self._replica.stage == 0 and self._tensors is not None:
+            written.append(files.write_index(order.text.decode(), self._tensors))
+        return written
 
     def _microbatch(self, order):
         """Input and target of the order's items."""

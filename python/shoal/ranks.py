@@ -143,6 +143,15 @@ class RankedLink:
             view_of(self._order.values, self._order.value_count).copy_(self._vector)
         self._link.answer()
 
+    def answer_files(self, written, refused=None):
+        """Those of all ranks are one part, which there is not where one of them refuses."""
+        of_ranks = [None] * dist.get_world_size(self._group)
+        dist.all_gather_object(of_ranks, (written, refused), self._group)
+        if self._link is not None:
+            refusals = [why for _, why in of_ranks if why]
+            self._link.answer_files([file for files, _ in of_ranks for file in files],
+                                    refusals[0] if refusals else None)
+
     def answer_model(self, tensors, digest):
         self._agree(tensors, "parameters")
         self._agree(list(digest.words), "data")

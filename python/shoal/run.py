@@ -72,12 +72,13 @@ class Work:
                 return order
             try:
                 self._perform(order)
-            except files.NotFinite as refused:  # the training goes on
-                self._replica.link.answer_failed(_library.FAILED, str(refused))
             except Exception as problem:
                 self._replica.link.answer_failed(failure_of(problem),
                                                  f"{type(problem).__name__}: {problem}")
                 raise
+
+    def _write_checkpoint(self, order):
+        return files.write_checkpoint(order, self._vectors, self._optimizer, *self._rank)
 
     def _perform(self, order):
         vectors = self._vectors
@@ -87,7 +88,12 @@ class Work:
             vectors.write_from(view_of(order.values, order.value_count))
             files.forget_nonfinite(self._optimizer)
         elif order.kind == _library.WRITE_CHECKPOINT:
-            files.write_checkpoint(order, vectors, self._optimizer, *self._rank)
+            written, refused = [], None
+            try:
+                written = self._write_checkpoint(order)
+            except files.NotFinite as problem:  # the training goes on
+                refused = str(problem)
+            return self._replica.link.answer_files(written, refused)
         elif order.kind == _library.READ_CHECKPOINT:
             files.read_checkpoint(order, vectors, self._optimizer, *self._rank)
         elif order.kind == _library.SEED:

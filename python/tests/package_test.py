@@ -185,7 +185,7 @@ class FilesTest(unittest.TestCase):
     def test_tensors_of_any_type_come_back(self):
         given = [("a", torch.tensor([[1.5, 2]]).bfloat16()), ("b", torch.tensor(7)),
                  ("none", torch.empty(0))]
-        files.write_tensors(self.path, given, {"key": "value"})
+        files.write_tensors(self.path, "weights", given, {"key": "value"})
         tensors, metadata = files.read_tensors(self.path)
         self.assertEqual(metadata["key"], "value")
         for name, tensor in given:
@@ -193,13 +193,13 @@ class FilesTest(unittest.TestCase):
             self.assertEqual(tensors[name].tolist(), tensor.tolist())
 
     def test_a_cut_file_is_refused(self):
-        files.write_tensors(self.path, [("a", torch.ones(100))])
+        files.write_tensors(self.path, "weights", [("a", torch.ones(100))])
         whole = os.path.getsize(self.path)
         for size in (4, 20, whole - 1):
             os.truncate(self.path, size)
             with self.assertRaisesRegex(shoal.Error, "take another copy"):
                 files.read_tensors(self.path)
-            files.write_tensors(self.path, [("a", torch.ones(100))])
+            files.write_tensors(self.path, "weights", [("a", torch.ones(100))])
 
     def test_an_optimizer_continues_where_it_was(self):
         def trained(model, optimizer, steps):
@@ -214,7 +214,7 @@ class FilesTest(unittest.TestCase):
         trained(model, optimizer, 3)
         copy = torch.nn.Linear(2, 1)
         copy.load_state_dict(model.state_dict())
-        files.write_tensors(self.path, *files._optimizer_tensors(optimizer))
+        files.write_tensors(self.path, "inner/optimizer", *files._optimizer_tensors(optimizer))
         other = torch.optim.AdamW(copy.parameters(), lr=0.1)
         files._restore_optimizer(other, *files.read_tensors(self.path))
         self.assertEqual(trained(copy, other, 2), trained(model, optimizer, 2))

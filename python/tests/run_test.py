@@ -1,5 +1,6 @@
 """A program's loop against a script of orders: what it trains, and what travels."""
 
+import hashlib
 import math
 import os
 import tempfile
@@ -202,7 +203,7 @@ class NonFiniteTest(unittest.TestCase):
             place = os.path.join(folder, "optimizer.safetensors")
             tensors, metadata = files.read_tensors(place)
             tensors["0.exp_avg"][0] = math.nan
-            files.write_tensors(place, list(tensors.items()), {"numbers": metadata["numbers"]})
+            files.write_tensors(place, "inner/optimizer", list(tensors.items()), {"numbers": metadata["numbers"]})
             script = trained([order(_library.READ_CHECKPOINT, text=text), WRITE, *steps(2, 3), READ], 32, plain)
         self.assertTrue(all(map(math.isfinite, script.steps)))
         self.assertTrue(all(map(math.isfinite, script.read[-1])))
@@ -218,6 +219,19 @@ class CheckpointTest(unittest.TestCase):
             resumed = trained([order(_library.READ_CHECKPOINT, text=text), WRITE, *steps(3, 3), READ],
                               32, plain)
         self.assertEqual(straight.read[-1], resumed.read[-1])
+
+    def test_what_is_reported_is_what_lies_in_the_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = trained([*steps(0, 2), READ, order(_library.WRITE_CHECKPOINT, text=os.fsencode(folder))],
+                             32, plain)
+            self.assertEqual({name: role for name, role, _, _ in script.written},
+                             {"model.safetensors": "weights", "outer.safetensors": "outer/momentum",
+                              "optimizer.safetensors": "inner/optimizer"})
+            self.assertEqual(sorted(os.listdir(folder)), sorted(name for name, *_ in script.written))
+            for name, _, size, sha256 in script.written:
+                with open(os.path.join(folder, name), "rb") as file:
+                    content = file.read()
+                self.assertEqual((len(content), hashlib.sha256(content).hexdigest()), (size, sha256))
 
     def test_a_run_begins_from_the_checkpoint_of_another_job(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -41,6 +41,11 @@ class Script:
         if self._order.kind == _library.READ:
             self.read.append(list(self.values))
 
+    def answer_files(self, written, refused=None):
+        self.written = written
+        if refused:
+            self.answer_failed(_library.FAILED, refused)
+
     def answer_model(self, tensors, digest):
         self.told = tensors
         self.tensors = [(name, math.prod(shape)) for name, shape, _ in tensors]

@@ -22,6 +22,7 @@
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/shared_adamw.h"
+#include "replica/checkpoint/content.h"
 #include "replica/core/local_parameters.h"
 #include "replica/runtime/failure.h"
 #include "swarm/pipeline/stage_compute.h"
@@ -46,25 +47,6 @@ struct StepResult {
 struct EvalSum {
   double loss_sum = 0;  // nats
   Tokens tokens;
-};
-
-// What a checkpoint has of one stage.
-struct CheckpointContent {
-  const JobSpec& spec;  // derived fields filled
-  std::vector<UnitRange> cut;
-  StageIndex stage = 0;
-  RoundKey key;
-  Steps step;                                               // of the job's schedule
-  std::span<const float> anchor, momentum, adam_m, adam_v;  // of the stage
-  std::int64_t adam_step = 0;
-};
-struct Checkpoint {
-  JobSpec spec;
-  std::vector<UnitRange> cut;
-  RoundKey key;
-  Steps step;
-  std::vector<float> anchor, momentum, adam_m, adam_v;
-  std::int64_t adam_step = 0;  // of the stage; of the last one of a whole model
 };
 
 class Compute : public LocalParameters {
@@ -138,11 +120,11 @@ class ComputeHost {
   // host, as for all other jobs.
   virtual outer_opt::Accelerator* accelerator() { return nullptr; }
 
-  // The files of a checkpoint, one stage's. write: creates the folder where it is missing and
-  // replaces files of the same names; everything is synced. read: kDataLoss when a digest does not
-  // match or files are of different rounds.
-  virtual Status write_checkpoint(const std::filesystem::path& folder,
-                                  const CheckpointContent& content) = 0;
+  // The files of a checkpoint, one stage's (replica/checkpoint/part_file.h). write: creates the
+  // folder where it is missing and replaces files of the same names; everything is synced. read:
+  // kDataLoss when a digest does not match or files are of different rounds.
+  virtual Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
+                                               const CheckpointContent& content) = 0;
   virtual Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                              StageIndex stage) = 0;
   // Whether another thread may call write_checkpoint(), and guarded() around it, while the compute

@@ -135,13 +135,13 @@ class Replica {
     std::unique_ptr<const outer_opt::Restaged> gathered;  // null: the state has all momentum
     Steps step;                                           // held_step_
     std::string sample;
-    bool awaits_sample = false;  // it is being written, too
-    Status status;               // once the work has ended
+    bool awaits_sample = false;                // it is being written, too
+    Result<WrittenPart> part = WrittenPart();  // once the work has ended
   };
   void start_writing(const WriteCheckpointTo& command,
                      std::unique_ptr<const outer_opt::Restaged> gathered);
-  Status write_files(const Writing& writing) const;  // on any thread
-  void end_writing();                                // waits for it
+  Result<WrittenPart> write_files(const Writing& writing) const;  // on any thread
+  void end_writing();                                             // waits for it
   void say_written(Writing written);
   void say_failed(const WriteCheckpointTo& command, const Error& error) const;
   void start_gathering(const WriteCheckpointTo& command);

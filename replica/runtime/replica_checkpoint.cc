@@ -86,9 +86,14 @@ void Replica::say_failed(const WriteCheckpointTo& command, const Error& error) c
 }
 
 void Replica::say_written(Writing written) {
-  if (!written.status) return say_failed(written.command, written.status.error());
+  if (!written.part) return say_failed(written.command, written.part.error());
   const WriteCheckpoint& wanted = written.command.command;
-  CheckpointReady ready{id_, wanted.checkpoint, wanted.key, std::move(written.sample)};
+  CheckpointReady ready{id_,
+                        wanted.checkpoint,
+                        wanted.key,
+                        std::move(written.sample),
+                        std::move(written.part->files),
+                        written.part->anchor};
   if (!written.awaits_sample) return context_.say(ready);
   unsaid_.push_back(std::move(ready));
 }
@@ -128,22 +133,16 @@ void Replica::start_writing(const WriteCheckpointTo& command,
   if (!shared && cut_moments_->m.empty()) {
     cut_moments_ = std::make_shared<const CutMoments>(read_moments(key));
   }
-  writing_ = std::make_unique<Writing>(Writing{command,
-                                               std::move(state),
-                                               shared ? nullptr : cut_moments_,
-                                               std::move(gathered),
-                                               held_step_,
-                                               sample_,
-                                               sampling_,
-                                               {}});
+  writing_ =
+      std::make_unique<Writing>(Writing{command, std::move(state), shared ? nullptr : cut_moments_,
+                                        std::move(gathered), held_step_, sample_, sampling_});
   if (!context_.compute.writes_beside_training()) {
-    writing_->status = write_files(*writing_);
+    writing_->part = write_files(*writing_);
     return end_writing();
   }
   writer_.start([this, work = writing_.get()](std::uint64_t number, std::stop_token) {
-    const MaybeFailure thrown =
-        context_.compute.guarded([&] { work->status = write_files(*work); });
-    if (thrown) work->status = Error{Code::kInternal, thrown->detail, "", ""};
+    const MaybeFailure thrown = context_.compute.guarded([&] { work->part = write_files(*work); });
+    if (thrown) work->part = Error{Code::kInternal, thrown->detail, "", ""};
     context_.queue.push(CheckpointWritten{number});
   });
 }
@@ -157,7 +156,7 @@ void Replica::end_writing() {
   if (const auto done = std::move(writing_)) say_written(std::move(*done));
 }
 
-Status Replica::write_files(const Writing& writing) const {
+Result<WrittenPart> Replica::write_files(const Writing& writing) const {
   const OuterState& state = *writing.state;
   const RoundKey& key = writing.command.command.key;
   const std::filesystem::path folder = writing.command.folder;
@@ -176,7 +175,7 @@ Status Replica::write_files(const Writing& writing) const {
                                   shared ? state.adam_m : cut.m,
                                   shared ? state.adam_v : cut.v,
                                   shared ? key.round : cut.step};
-  if (Status finite = check_finite(content); !finite) return finite;
+  if (Status finite = check_finite(content); !finite) return finite.error();
   return context_.compute.write_checkpoint(folder, content);
 }
 

@@ -106,6 +106,12 @@ MaybeFailure Replica::begin() {
 MaybeFailure Replica::load_checkpoint() {
   auto checkpoint = context_.compute.read_checkpoint(command_.checkpoint_folder, stage_);
   if (!checkpoint) return checkpoint_failure(checkpoint.error());
+  if (checkpoint->key.round != command_.assign.source.key.round) {
+    return Failure{ReplicaFailure::kDigestMismatch,
+                   "the files are of round " + std::to_string(checkpoint->key.round) +
+                       ", the checkpoint is of round " +
+                       std::to_string(command_.assign.source.key.round)};
+  }
   if (checkpoint->spec.model != spec_.model || checkpoint->cut != cut_) {
     return Failure{ReplicaFailure::kInternal,
                    "the checkpoint holds another model than the job's, or another cut of it"};

@@ -47,7 +47,7 @@ constexpr const char* kLossOf = R"(
 import json, sys
 import pipeline, shoal, torch
 folder, text = sys.argv[1:]
-sizes = json.load(open(folder + "/shoal.json"))["spec"]["model"]
+sizes = json.load(open(folder + "/part-00.json"))["spec"]["model"]
 model = pipeline.llama(sizes)
 model.load_state_dict(shoal.load_checkpoint(folder))
 _, held_out = pipeline.texts_of(text, sizes["context"])

@@ -71,7 +71,7 @@ TEST_F(Weights, FromAFolderToAPipelineAndOut) {
   EXPECT_THAT(exported.out, HasSubstr(out));
   EXPECT_TRUE(fs::exists(out + "/model.safetensors.index.json"));
   EXPECT_TRUE(fs::exists(out + "/config.json"));
-  EXPECT_FALSE(fs::exists(out + "/shoal_state.safetensors"));
+  EXPECT_FALSE(fs::exists(out + "/optimizer.safetensors"));
 }
 
 // Everything that keeps a job from its weights is in the detail of the job, by name.

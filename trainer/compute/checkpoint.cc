@@ -3,25 +3,20 @@
 
 #include <charconv>
 
-#include <fcntl.h>
-#include <nlohmann/json.hpp>
-#include <unistd.h>
-
-#include "proto/job_spec_text.h"
+#include "replica/checkpoint/part_file.h"
+#include "replica/runtime/cut.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/compute/job_tokenizer.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
+#include "transfer/file_writer.h"
 
 namespace shoal::trainer {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using replica::PartHead;
 
-constexpr int kFormat = 2;
-// For models that are not cut: digests and Adam's step are in shoal.json. Read, never written.
-constexpr int kFormatWhole = 1;
-constexpr const char* kFormatOfPrograms = "python-1";  // python/abi/checkpoint_head.h
+constexpr const char* kOldState = "shoal_state";  // the stem of its file
 
 std::span<const float> slot_values(std::span<const float> flat, const TensorSlot& slot) {
   return flat.subspan(static_cast<std::size_t>(slot.first), static_cast<std::size_t>(slot.count));
@@ -29,164 +24,113 @@ std::span<const float> slot_values(std::span<const float> flat, const TensorSlot
 
 bool has_momentum(const JobSpec& spec) { return spec.sync.algorithm() != SyncAlgorithm::kDdp; }
 
-Json tokenizer_description(const DataSpec& data, bool has_text) {
-  if (data.tokenizer == Tokenizer::kBytes) {
-    return {{"kind", "bytes"}, {"description", "token = byte of the UTF-8 text, 0 to 255"}};
+// How a token becomes text, for people.
+std::string about_text(const DataSpec& data, bool has_tokenizer) {
+  if (data.tokenizer == Tokenizer::kBytes) return "token = byte of the UTF-8 text, 0 to 255";
+  if (has_tokenizer) return "the text of a token is in tokenizer.json";
+  return "token = little-endian " + std::string(to_string(data.tokenizer)) +
+         " of the training file; text by its maker";
+}
+
+// What is written of a part, file by file.
+class PartWriter {
+ public:
+  PartWriter(const std::filesystem::path& folder, const CheckpointContent& content)
+      : folder_(folder),
+        content_(content),
+        stages_(content.cut.size()),
+        digests_(replica::digests_of(content)) {}
+
+  Status add_weights() {
+    const UnitRange units = content_.cut.at(static_cast<std::size_t>(content_.stage));
+    std::vector<TensorToWrite> tensors;
+    for (const TensorSlot& slot : parameter_layout(content_.spec.model, units)) {
+      tensors.push_back({slot.name, slot.shape, slot_values(content_.anchor, slot)});
+    }
+    return add_tensors("model", replica::kRoleWeights, tensors,
+                       {{"format", "pt"}, {"anchor", to_hex(digests_.anchor)}});
   }
-  const std::string kind = to_string(data.tokenizer);
-  if (has_text) {
-    return {{"kind", kind}, {"description", "the text of a token is in tokenizer.json"}};
+  Status add_momentum() {
+    return add_tensors("outer", replica::kRoleOuterMomentum,
+                       {{"outer_momentum", flat(content_.momentum), content_.momentum}},
+                       {{"outer_momentum", to_hex(digests_.momentum)}});
   }
-  return {{"kind", kind},
-          {"description",
-           "token = little-endian " + kind + " of the training file; text by its maker"}};
-}
-
-std::string text_of(const RoundKey& key) {
-  return to_string(key.job) + "/" + std::to_string(key.epoch) + "/" + std::to_string(key.round);
-}
-
-// Version 0.1.0 called it otherwise.
-std::int64_t epoch_of(const nlohmann::json& round) {
-  return (round.contains("epoch") ? round.at("epoch") : round.at("lineage")).get<std::int64_t>();
-}
-
-std::string shoal_json(const CheckpointContent& content, bool has_text) {
-  Json cut = Json::array();
-  for (const UnitRange& range : content.cut) cut.push_back({range.first, range.last});
-  const Json json = {
-      {"format", kFormat},
-      {"spec", Json::parse(proto::spec_to_json(content.spec).dump())},
-      {"round",
-       {{"job", content.key.job.n}, {"epoch", content.key.epoch}, {"round", content.key.round}}},
-      {"step", content.step.count()},
-      {"value_count", parameter_count(content.spec.model)},
-      {"cut", cut},
-      {"tokenizer", tokenizer_description(content.spec.data, has_text)}};
-  return json.dump(2) + "\n";
-}
-
-Status sync_folder(const std::filesystem::path& folder) {
-  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const bool synced = fd >= 0 && ::fsync(fd) == 0;
-  if (fd >= 0) ::close(fd);
-  if (synced) return {};
-  return Error{Code::kUnavailable, "cannot sync " + folder.string(), "", ""};
-}
-
-// Every file of tensors names its round and the digests of what it holds.
-Status write_tensors(const std::filesystem::path& folder, const CheckpointContent& content) {
-  const std::size_t stages = content.cut.size();
-  const UnitRange units = content.cut.at(static_cast<std::size_t>(content.stage));
-  std::vector<TensorToWrite> model;
-  for (const TensorSlot& slot : parameter_layout(content.spec.model, units)) {
-    model.push_back({slot.name, slot.shape, slot_values(content.anchor, slot)});
+  Status add_moments() {
+    return add_tensors("optimizer", replica::kRoleInner,
+                       {{"adam_m", flat(content_.adam_m), content_.adam_m},
+                        {"adam_v", flat(content_.adam_v), content_.adam_v}},
+                       {{"adam_m", to_hex(digest_of(content_.adam_m))},
+                        {"adam_v", to_hex(digest_of(content_.adam_v))},
+                        {"adam_step", std::to_string(content_.adam_step)}});
   }
-  const std::string round = text_of(content.key);
-  const auto path = folder / model_file(content.stage, stages);
-  const Metadata about_model = {
-      {"format", "pt"}, {"round", round}, {"anchor", to_hex(digest_of(content.anchor))}};
-  if (Status s = write_safetensors(path, model, about_model); !s) return s;
-  const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(content.anchor.size())};
-  const auto second = static_cast<std::int64_t>(content.adam_v.size());
-  std::vector<TensorToWrite> state = {{"adam_m", flat, content.adam_m},
-                                      {"adam_v", {second}, content.adam_v}};
-  if (has_momentum(content.spec))
-    state.insert(state.begin(), {"outer_momentum", flat, content.momentum});
-  return write_safetensors(folder / state_file(content.stage, stages), state,
-                           {{"round", round},
-                            {"outer_momentum", to_hex(digest_of(content.momentum))},
-                            {"adam_m", to_hex(digest_of(content.adam_m))},
-                            {"adam_v", to_hex(digest_of(content.adam_v))},
-                            {"adam_step", std::to_string(content.adam_step)}});
-}
-
-// What stage 0 writes for all of them.
-Status write_descriptions(const std::filesystem::path& folder, const CheckpointContent& content,
-                          std::string_view tokenizer) {
-  const ModelSpec& model = content.spec.model;
-  if (!tokenizer.empty()) {
-    if (Status s = write_file(folder / kTokenizerFile, std::string(tokenizer)); !s) return s;
+  // What stage 0 writes for all of them.
+  Status add_descriptions(std::string_view tokenizer) {
+    const ModelSpec& model = content_.spec.model;
+    if (!tokenizer.empty()) {
+      if (Status s = add_text(kTokenizerFile, tokenizer); !s) return s;
+    }
+    if (Status s = add_text("config.json", model_config(model)); !s) return s;
+    if (Status s = add_text("generation_config.json", generation_config()); !s) return s;
+    if (stages_ == 1) return {};
+    return add_text("model.safetensors.index.json", shard_index(model, content_.cut));
   }
-  if (Status s = write_file(folder / "config.json", model_config(model)); !s) return s;
-  if (Status s = write_file(folder / "generation_config.json", generation_config()); !s) return s;
-  if (content.cut.size() > 1) {
-    const auto index = folder / "model.safetensors.index.json";
-    if (Status s = write_file(index, shard_index(model, content.cut)); !s) return s;
+  // After all others.
+  Result<WrittenPart> finish(std::string_view about) {
+    return replica::write_part(folder_, content_, digests_, std::move(files_), about);
   }
-  return write_file(folder / "shoal.json", shoal_json(content, !tokenizer.empty()));
-}
 
-struct Head {  // what shoal.json says
-  Checkpoint checkpoint;
-  Metadata facts;  // kFormatWhole: what newer files say of themselves
+ private:
+  static std::vector<std::int64_t> flat(std::span<const float> values) {
+    return {std::ssize(values)};
+  }
+  // Every file of tensors names its round.
+  Status add_tensors(const char* stem, const char* role, const std::vector<TensorToWrite>& tensors,
+                     Metadata metadata) {
+    metadata["round"] = replica::text_of(content_.key);
+    const auto name = replica::tensor_file(stem, content_.stage, stages_);
+    return add(write_safetensors(folder_ / name, tensors, metadata), role);
+  }
+  Status add_text(const char* name, std::string_view text) {
+    return add(write_whole_file(folder_ / name, text), replica::kRoleDescription);
+  }
+  Status add(Result<FileEntry> file, const char* role) {
+    if (!file) return file.error();
+    file->role = role;
+    files_.push_back(std::move(*file));
+    return {};
+  }
+
+  const std::filesystem::path& folder_;
+  const CheckpointContent& content_;
+  const std::size_t stages_;
+  const replica::PartDigests digests_;
+  std::vector<FileEntry> files_;
 };
 
-Metadata facts_of(const nlohmann::json& json, const RoundKey& key) {
-  const auto& digests = json.at("digests");
-  return {{"round", text_of(key)},
-          {"anchor", digests.at("anchor").get<std::string>()},
-          {"outer_momentum", digests.at("momentum").get<std::string>()},
-          {"adam_m", digests.at("adam_m").get<std::string>()},
-          {"adam_v", digests.at("adam_v").get<std::string>()},
-          {"adam_step", std::to_string(json.at("adam_step").get<std::int64_t>())}};
-}
-
-Result<Head> read_head(const std::filesystem::path& path) {
-  const auto text = read_file(path);
-  if (!text) {
-    return Error{Code::kNotFound, path.string() + " cannot be read", "",
-                 "name the folder of a Shoal checkpoint"};
+// The part, and that it is of a model of this library.
+Result<PartHead> read_head(const std::filesystem::path& folder, StageIndex stage) {
+  auto head = replica::read_part(folder, stage);
+  if (!head) return head;
+  if (head->is_of_program()) {
+    return Error{Code::kIncompatible, folder.string() + " is of a Python program's model", "",
+                 "read its parameters with shoal.load_checkpoint() (docs/python.md), or make files "
+                 "of them with `shoal checkpoint export`"};
   }
-  const auto bad = [&](const std::string& why) {
-    return Error{Code::kDataLoss, path.string() + ": " + why, "",
-                 "take another copy of the checkpoint"};
-  };
-  Head out;
-  Checkpoint& head = out.checkpoint;
-  try {
-    const auto json = nlohmann::json::parse(*text);
-    if (json.at("format") == kFormatOfPrograms) {
-      return Error{
-          Code::kIncompatible, path.string() + " is of a Python program's model", "",
-          "read its parameters with shoal.load_checkpoint() (docs/python.md), or make files of "
-          "them with `shoal checkpoint export`"};
-    }
-    const bool whole = json.at("format") == kFormatWhole;
-    if (!whole && json.at("format") != kFormat) {
-      return Error{Code::kIncompatible, path.string() + " has an unknown format", "",
-                   "use the version of Shoal that wrote it"};
-    }
-    auto spec = proto::read_kept_spec(json.at("spec").dump());
-    if (spec.problems) return bad("its spec is not accepted: " + spec.problems->summary);
-    head.spec = with_derived_fields(std::move(spec.spec));
-    const auto& round = json.at("round");
-    head.key = {JobId(round.at("job").get<std::uint64_t>()), epoch_of(round),
-                round.at("round").get<RoundNumber>()};
-    head.step = Steps(json.at("step").get<std::int64_t>());
-    if (whole) {
-      head.cut = {whole_model(head.spec.model)};
-      out.facts = facts_of(json, head.key);
-      return out;
-    }
-    for (const auto& range : json.at("cut")) {
-      head.cut.push_back({range.at(0).get<std::int32_t>(), range.at(1).get<std::int32_t>()});
-    }
-  } catch (const nlohmann::json::exception& e) {
-    return bad(e.what());
-  }
-  if (!is_cut(head.cut, whole_model(head.spec.model))) return bad("its cut does not fit the model");
-  return out;
+  const Checkpoint& checkpoint = head->checkpoint;
+  if (is_cut(checkpoint.cut, whole_model(checkpoint.spec.model))) return head;
+  return Error{Code::kDataLoss, folder.string() + ": its cut does not fit the model", "",
+               "take another copy of the checkpoint"};
 }
 
 // One stage's files, appended to the vectors of a checkpoint.
 class ShardReader {
  public:
-  ShardReader(const std::filesystem::path& folder, StageIndex stage, Head& head)
-      : folder_(folder), stage_(stage), facts_(head.facts), out_(head.checkpoint) {}
+  ShardReader(const std::filesystem::path& folder, StageIndex stage, const PartHead& head,
+              Checkpoint& out)
+      : folder_(folder), stage_(stage), head_(head), out_(out) {}
 
   Status read_model() {
-    const auto file = open(model_file(stage_, out_.cut.size()));
+    const auto file = open("model");
     if (!file) return file.error();
     const UnitRange units = out_.cut.at(static_cast<std::size_t>(stage_));
     const auto layout = parameter_layout(out_.spec.model, units);
@@ -201,7 +145,7 @@ class ShardReader {
 
   // Nothing in `out`: it has to be read.
   Status map_model(std::optional<MappedValues>& out) {
-    const auto file = open(model_file(stage_, out_.cut.size()));
+    const auto file = open("model");
     if (!file) return file.error();
     std::vector<ExpectedTensor> tensors;
     for (const TensorSlot& slot :
@@ -213,33 +157,44 @@ class ShardReader {
   }
 
   Status read_state() {
-    const auto file = open(state_file(stage_, out_.cut.size()));
-    if (!file) return file.error();
     const UnitRange units = out_.cut.at(static_cast<std::size_t>(stage_));
     const auto layout = parameter_layout(out_.spec.model, units);
-    const std::int64_t count = value_count(layout);
-    const auto step = metadata(*file, "adam_step");
-    const auto [end, error] =
-        std::from_chars(step.data(), step.data() + step.size(), out_.adam_step);
-    if (error != std::errc() || end != step.data() + step.size()) {
-      return damaged("adam_step is not a number");
-    }
     if (has_momentum(out_.spec)) {
-      if (Status s = read_flat(*file, "outer_momentum", count, out_.momentum); !s) return s;
+      const auto file = open(in_one_file() ? kOldState : "outer");
+      if (!file) return file.error();
+      const Status s = read_flat(*file, "outer_momentum", value_count(layout), out_.momentum);
+      if (!s) return s;
     }
-    if (Status s = read_flat(*file, "adam_m", count, out_.adam_m); !s) return s;
-    const std::int64_t second = optimizer_layout(layout, out_.spec.train.optimizer).second_moments;
-    return read_flat(*file, "adam_v", second, out_.adam_v);
+    return read_moments(layout);
   }
 
  private:
+  // Versions before 0.2 wrote all state to one file.
+  bool in_one_file() const { return head_.format != replica::PartFormat::kPartFile; }
+  // 0.1.0 wrote no metadata into the files.
+  bool says_nothing() const { return head_.format == replica::PartFormat::kWhole; }
+
+  Status read_moments(const std::vector<TensorSlot>& layout) {
+    const auto file = open(in_one_file() ? kOldState : "optimizer");
+    if (!file) return file.error();
+    if (!says_nothing()) {
+      const auto step = metadata(*file, "adam_step");
+      const auto [end, error] =
+          std::from_chars(step.data(), step.data() + step.size(), out_.adam_step);
+      if (error != std::errc() || end != step.data() + step.size()) {
+        return damaged("adam_step is not a number");
+      }
+    }
+    if (Status s = read_flat(*file, "adam_m", value_count(layout), out_.adam_m); !s) return s;
+    const std::int64_t second = optimizer_layout(layout, out_.spec.train.optimizer).second_moments;
+    return read_flat(*file, "adam_v", second, out_.adam_v);
+  }
   static Error damaged(const std::string& what) {
     return {Code::kDataLoss, what, "", "take another copy of the checkpoint"};
   }
-  std::string metadata(const SafetensorsFile& file, const std::string& name) const {
-    const Metadata& said = facts_.empty() ? file.metadata() : facts_;
-    const auto it = said.find(name);
-    return it == said.end() ? "" : it->second;
+  static std::string metadata(const SafetensorsFile& file, const std::string& name) {
+    const auto it = file.metadata().find(name);
+    return it == file.metadata().end() ? "" : it->second;
   }
   static std::span<float> extend(std::vector<float>& values, std::int64_t count) {
     const std::size_t before = values.size();
@@ -248,17 +203,21 @@ class ShardReader {
   }
 
   // Shards of different rounds together are no checkpoint.
-  Result<SafetensorsFile> open(const std::string& name) const {
+  Result<SafetensorsFile> open(const char* stem) const {
+    const auto name = replica::tensor_file(stem, stage_, out_.cut.size());
     auto file = SafetensorsFile::open(folder_ / name);
     if (!file) return file.error();
-    if (metadata(*file, "round") != text_of(out_.key)) {
-      return damaged(name + " is not of round " + text_of(out_.key));
-    }
-    return file;
+    const std::string round = replica::text_of(out_.key);
+    if (says_nothing() || metadata(*file, "round") == round) return file;
+    return damaged(name + " is not of round " + round);
   }
   Status check_digest(const SafetensorsFile& file, const std::string& name,
                       std::span<const float> values) const {
-    if (metadata(file, name) == to_hex(digest_of(values))) return {};
+    const auto known = head_.digests.find(name);
+    const std::string wanted = says_nothing() && known != head_.digests.end()
+                                   ? to_hex(known->second)
+                                   : metadata(file, name);
+    if (wanted == to_hex(digest_of(values))) return {};
     return damaged("the digest of " + name + " of stage " + std::to_string(stage_) +
                    " does not match the checkpoint's");
   }
@@ -271,54 +230,60 @@ class ShardReader {
 
   const std::filesystem::path& folder_;
   StageIndex stage_;
-  const Metadata& facts_;
+  const PartHead& head_;
   Checkpoint& out_;
 };
 
 }  // namespace
 
-Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content,
-                        std::string_view tokenizer) {
+Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
+                                     const CheckpointContent& content, std::string_view tokenizer) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{Code::kUnavailable, "cannot create " + folder.string() + ": " + error.message(),
                  "", "let this user write there, on a disk with room"};
   }
-  if (Status s = write_tensors(folder, content); !s) return s;
-  if (content.stage == 0) {
-    if (Status s = write_descriptions(folder, content, tokenizer); !s) return s;
+  PartWriter part(folder, content);
+  if (Status s = part.add_weights(); !s) return s.error();
+  if (has_momentum(content.spec)) {
+    if (Status s = part.add_momentum(); !s) return s.error();
   }
-  return sync_folder(folder);
+  if (Status s = part.add_moments(); !s) return s.error();
+  if (content.stage == 0) {
+    if (Status s = part.add_descriptions(tokenizer); !s) return s.error();
+  }
+  return part.finish(about_text(content.spec.data, !tokenizer.empty()));
 }
 
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                    std::optional<StageIndex> stage) {
-  auto head = read_head(folder / "shoal.json");
+  auto head = read_head(folder, stage.value_or(0));
   if (!head) return head.error();
   const auto stages = static_cast<StageIndex>(head->checkpoint.cut.size());
-  if (stage && (*stage < 0 || *stage >= stages)) {
-    return Error{Code::kIncompatible, "the checkpoint has no stage " + std::to_string(*stage), "",
-                 "the checkpoint belongs to another cut of the model"};
-  }
+  Checkpoint out = head->checkpoint;
   for (StageIndex s = stage.value_or(0); s < (stage ? *stage + 1 : stages); ++s) {
-    ShardReader reader(folder, s, *head);
+    const auto part = read_head(folder, s);
+    if (!part) return part.error();
+    ShardReader reader(folder, s, *part, out);
     if (Status read = reader.read_model(); !read) return read.error();
     if (Status read = reader.read_state(); !read) return read.error();
   }
-  return std::move(head->checkpoint);
+  return out;
 }
 
 Result<StoredModel> StoredModel::open(const std::filesystem::path& folder) {
-  auto head = read_head(folder / "shoal.json");
+  auto head = read_head(folder, 0);
   if (!head) return head.error();
   std::optional<MappedValues> mapped;
   const auto stages = static_cast<StageIndex>(head->checkpoint.cut.size());
   if (stages == 1) {
-    if (Status s = ShardReader(folder, 0, *head).map_model(mapped); !s) return s.error();
+    if (Status s = ShardReader(folder, 0, *head, head->checkpoint).map_model(mapped); !s)
+      return s.error();
   }
   for (StageIndex stage = 0; !mapped && stage < stages; ++stage) {
-    if (Status s = ShardReader(folder, stage, *head).read_model(); !s) return s.error();
+    if (Status s = ShardReader(folder, stage, *head, head->checkpoint).read_model(); !s)
+      return s.error();
   }
   StoredModel model(std::move(head->checkpoint));
   model.mapped_ = std::move(mapped);

@@ -1,23 +1,24 @@
-// The files of a checkpoint: what the Hugging Face libraries load, and what a resume needs besides.
+// The files of a checkpoint of this library's models: what the Hugging Face libraries load, and
+// what a resume needs besides.
 //
 //   model.safetensors        the anchor, under the names of parameter_layout()
 //   config.json              LlamaConfig or GPT2Config
 //   generation_config.json   defaults for sampling
-//   shoal_state.safetensors  outer momentum (not with ddp, which has none) and the moments of the
-//                            inner optimizer, flat, in the model's order (optimizer_layout());
-//                            with train.optimizer = muon the matrices have no second
-//                            ones
 //   tokenizer.json           the job's, where it has one (data.tokenizer_file, or of its datasets)
-//   shoal.json               spec, cut, round, step, and how text becomes tokens
+//   outer.safetensors        outer momentum, flat; not with ddp, which has none
+//   optimizer.safetensors    the moments of the inner optimizer, flat, in the model's order
+//                            (optimizer_layout()); with train.optimizer = muon the matrices have no
+//                            second ones
+//   part-00.json             the part file (replica/checkpoint/part_file.h)
 //
-// Each stage of a cut model writes its own two .safetensors files, numbered "-00001-of-00004", and
-// stage 0 the others and model.safetensors.index.json: a sharded checkpoint. Each file has its
-// digests in its metadata.
+// Each stage of a cut model writes its own .safetensors files, numbered "-00001-of-00004", and its
+// own part file; stage 0 the others and model.safetensors.index.json: a sharded checkpoint. Each
+// file of tensors has the digests of its vectors in its metadata.
 //
-// Checkpoints of the first version, which knew no cut and kept the digests in shoal.json, are read.
+// Checkpoints of versions before 0.2 have shoal.json in place of part files, and one
+// shoal_state.safetensors in place of outer and optimizer. They are read, never written.
 //
-// Every file is synced; whole folders become visible atomically through their reader's manifest,
-// which is the agent's business. No torch here.
+// No torch here.
 #pragma once
 
 #include <cstdint>
@@ -29,18 +30,20 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "job/job_spec.h"
-#include "replica/runtime/compute.h"
+#include "replica/checkpoint/content.h"
 #include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
 
 using replica::Checkpoint;
 using replica::CheckpointContent;
+using replica::WrittenPart;
 
 // Writes what the stage has to write, `tokenizer` with stage 0, unless it is empty. Creates the
 // folder where it is missing and replaces files of the same names.
-Status write_checkpoint(const std::filesystem::path& folder, const CheckpointContent& content,
-                        std::string_view tokenizer = {});
+Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
+                                     const CheckpointContent& content,
+                                     std::string_view tokenizer = {});
 
 // One stage, or without `stage` the whole model, of any cut. kNotFound without the files,
 // kDataLoss when a digest does not match or files are of different rounds, kIncompatible for

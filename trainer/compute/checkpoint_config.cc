@@ -1,10 +1,9 @@
 // See checkpoint_config.h.
 #include "trainer/compute/checkpoint_config.h"
 
-#include <cstdio>
-
 #include <nlohmann/json.hpp>
 
+#include "replica/checkpoint/part_file.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
 
@@ -86,22 +85,10 @@ void add_special_tokens(Json& config) {
   config["pad_token_id"] = nullptr;
 }
 
-// "model-00002-of-00004.safetensors", counted from 1.
-std::string shard_name(const std::string& stem, StageIndex stage, std::size_t stages) {
-  if (stages == 1) return stem + ".safetensors";
-  char numbers[32];
-  std::snprintf(numbers, sizeof numbers, "-%05d-of-%05zu", stage + 1, stages);
-  return stem + numbers + ".safetensors";
-}
-
 }  // namespace
 
 std::string model_file(StageIndex stage, std::size_t stages) {
-  return shard_name("model", stage, stages);
-}
-
-std::string state_file(StageIndex stage, std::size_t stages) {
-  return shard_name("shoal_state", stage, stages);
+  return replica::tensor_file("model", stage, stages);
 }
 
 std::string model_config(const ModelSpec& model, Precision precision) {

@@ -14,7 +14,6 @@ namespace shoal::trainer {
 
 // "model.safetensors", or "model-00002-of-00004.safetensors" for stage 1 of 4.
 std::string model_file(StageIndex stage, std::size_t stages);
-std::string state_file(StageIndex stage, std::size_t stages);
 
 // Derived fields of `model` are filled. `precision`: of the values in the files.
 std::string model_config(const ModelSpec& model, Precision precision = Precision::kFp32);

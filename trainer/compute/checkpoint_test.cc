@@ -3,13 +3,16 @@
 #include "trainer/compute/checkpoint.h"
 
 #include <filesystem>
+#include <map>
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "base/sha256.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
+#include "transfer/file_writer.h"
 
 namespace shoal::trainer {
 namespace {
@@ -114,10 +117,42 @@ TEST_P(CheckpointTest, RoundTrip) {
   EXPECT_EQ(model->step(), Steps(600));
 }
 
+// What versions before 0.2 wrote, of a whole model: shoal.json in place of the part file, and one
+// file of state.
+TEST_P(CheckpointTest, TheSecondFormatIsStillRead) {
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
+  auto json = nlohmann::json::parse(read_file(folder_ / "part-00.json").value());
+  json["format"] = 2;
+  for (const char* later : {"trainer", "stage", "vectors", "files"}) json.erase(later);
+  for (const char* later : {"part-00.json", "outer.safetensors", "optimizer.safetensors"})
+    ASSERT_TRUE(std::filesystem::remove(folder_ / later));
+  ASSERT_TRUE(write_whole_file(folder_ / "shoal.json", json.dump()).ok());
+  const std::vector<std::int64_t> flat = {std::ssize(anchor_)};
+  const auto hex = [](const std::vector<float>& values) { return to_hex(digest_of(values)); };
+  ASSERT_TRUE(write_safetensors(
+                  folder_ / "shoal_state.safetensors",
+                  {{"outer_momentum", flat, momentum_}, {"adam_m", flat, m_}, {"adam_v", flat, v_}},
+                  {{"round", "job_7/1/12"},
+                   {"outer_momentum", hex(momentum_)},
+                   {"adam_m", hex(m_)},
+                   {"adam_v", hex(v_)},
+                   {"adam_step", "599"}})
+                  .ok());
+  const auto read = read_checkpoint(folder_, 0);
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->spec, spec_);
+  EXPECT_EQ(read->adam_step, 599);
+  EXPECT_EQ(read->anchor, anchor_);
+  EXPECT_EQ(read->momentum, momentum_);
+  EXPECT_EQ(read->adam_v, v_);
+  EXPECT_TRUE(StoredModel::open(folder_).ok());
+}
+
 // As version 1 wrote them: nothing in the files' metadata, everything in shoal.json.
 TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
-  auto json = nlohmann::json::parse(read_file(folder_ / "shoal.json").value());
+  auto json = nlohmann::json::parse(read_file(folder_ / "part-00.json").value());
+  std::filesystem::remove(folder_ / "part-00.json");
   json["format"] = 1;
   json.erase("cut");
   json["spec"]["model"].erase("tie_embeddings");
@@ -126,7 +161,7 @@ TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
                      {"momentum", to_hex(digest_of(std::span<const float>(momentum_)))},
                      {"adam_m", to_hex(digest_of(std::span<const float>(m_)))},
                      {"adam_v", to_hex(digest_of(std::span<const float>(v_)))}};
-  const auto write = [&] { return write_file(folder_ / "shoal.json", json.dump()); };
+  const auto write = [&] { return write_whole_file(folder_ / "shoal.json", json.dump()); };
   ASSERT_TRUE(write().ok());
   const std::vector<std::int64_t> flat = {static_cast<std::int64_t>(anchor_.size())};
   const std::vector<TensorToWrite> state = {
@@ -142,6 +177,28 @@ TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
   json["digests"]["adam_m"] = json["digests"]["adam_v"];
   ASSERT_TRUE(write().ok());
   EXPECT_EQ(read_checkpoint(folder_, 0).error().code, Code::kDataLoss);
+}
+
+TEST_P(CheckpointTest, ReportDescribesEveryFileInTheFolder) {
+  const auto part = write_checkpoint(folder_, content(), "{}");
+  ASSERT_TRUE(part.ok());
+  EXPECT_EQ(part->anchor, digest_of(anchor_));
+  std::map<std::string, std::string> roles;
+  for (const FileEntry& file : part->files) {
+    const std::string bytes = read_file(folder_ / file.path).value();
+    EXPECT_EQ(file.size, Bytes(std::ssize(bytes))) << file.path;
+    EXPECT_EQ(file.sha256, sha256_of(bytes)) << file.path;
+    roles[file.path] = file.role;
+  }
+  EXPECT_EQ(roles, (std::map<std::string, std::string>{{"config.json", "description"},
+                                                       {"generation_config.json", "description"},
+                                                       {"model.safetensors", "weights"},
+                                                       {"optimizer.safetensors", "inner/optimizer"},
+                                                       {"outer.safetensors", "outer/momentum"},
+                                                       {"part-00.json", "part"},
+                                                       {"tokenizer.json", "description"}}));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}),
+            std::ssize(part->files));
 }
 
 TEST_P(CheckpointTest, ConfigNamesTheArchitecture) {
@@ -236,13 +293,14 @@ TEST_P(CheckpointTest, ShardsOfAnotherRoundOrDamagedOrMissingAreRefused) {
   auto later = part(cut, 1);
   ++later.key.round;
   ASSERT_TRUE(write_checkpoint(folder_, later).ok());
-  EXPECT_EQ(read_checkpoint(folder_, 1).error().code, Code::kDataLoss);
+  EXPECT_EQ(read_checkpoint(folder_, 1)->key.round, 13) << "the caller compares the round";
+  EXPECT_EQ(read_checkpoint(folder_, std::nullopt).error().code, Code::kDataLoss);
   EXPECT_EQ(StoredModel::open(folder_).error().code, Code::kDataLoss);
   EXPECT_TRUE(read_checkpoint(folder_, 2).ok());
-  const auto path = folder_ / "shoal_state-00003-of-00003.safetensors";
+  const auto path = folder_ / "optimizer-00003-of-00003.safetensors";
   std::string bytes = read_file(path).value();
   bytes[bytes.size() - 3] ^= 1;
-  ASSERT_TRUE(write_file(path, bytes).ok());
+  ASSERT_TRUE(write_whole_file(path, bytes).ok());
   EXPECT_EQ(read_checkpoint(folder_, 2).error().code, Code::kDataLoss);
   std::filesystem::remove(path);
   EXPECT_EQ(read_checkpoint(folder_, 2).error().code, Code::kNotFound);
@@ -252,15 +310,15 @@ TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
   std::string bytes = read_file(folder_ / "model.safetensors").value();
   bytes[bytes.size() - 3] ^= 1;
-  ASSERT_TRUE(write_file(folder_ / "model.safetensors", bytes).ok());
+  ASSERT_TRUE(write_whole_file(folder_ / "model.safetensors", bytes).ok());
   const auto read = StoredModel::open(folder_);
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, Code::kDataLoss);
 }
 
 TEST_P(CheckpointTest, APythonProgramsModelIsRefusedWithWhatReadsIt) {
-  std::filesystem::create_directories(folder_);
-  ASSERT_TRUE(write_file(folder_ / "shoal.json", R"({"format": "python-1"})").ok());
+  spec_.trainer.kind = TrainerKind::kPython;
+  ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
   const Error error = StoredModel::open(folder_).error();
   EXPECT_EQ(error.code, Code::kIncompatible);
   EXPECT_NE(to_string(error).find("shoal.load_checkpoint()"), std::string::npos);

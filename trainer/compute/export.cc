@@ -13,6 +13,7 @@
 #include "trainer/compute/program_tensors.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
+#include "transfer/file_writer.h"
 
 namespace shoal::trainer {
 namespace {
@@ -65,13 +66,13 @@ Result<Exported> write_shards(const ExportOptions& options, std::vector<TensorTo
       places.push_back({tensor.name, name});
       done.bytes += Bytes(count * bytes_per_value(options.precision));
     }
-    const Status written =
+    const auto written =
         write_safetensors(options.out / name, shards[i], {{"format", "pt"}}, options.precision);
     if (!written) return written.error();
   }
   if (shards.size() == 1) return done;
   const auto index = options.out / "model.safetensors.index.json";
-  if (Status s = write_file(index, shard_index(places, done.bytes)); !s) return s.error();
+  if (auto w = write_whole_file(index, shard_index(places, done.bytes)); !w) return w.error();
   return done;
 }
 
@@ -103,7 +104,8 @@ Status describe_tokenizer(const ExportOptions& options, const JobSpec& spec) {
                                  {"model_max_length", spec.model.context}};
   if (const auto end = (*tokenizer)->end_of_text())
     json["eos_token"] = (*tokenizer)->token_of(*end);
-  return write_file(config, json.dump(2) + "\n");
+  const auto written = write_whole_file(config, json.dump(2) + "\n");
+  return written ? Status() : written.error();
 }
 
 // --tokenizer, or the checkpoint's own, if it has one.
@@ -133,9 +135,10 @@ Result<Exported> export_model(const ExportOptions& options) {
   const auto done = write_shards(options, std::move(tensors));
   if (!done) return done;
   const auto config = options.out / "config.json";
-  if (Status s = write_file(config, model_config(model, options.precision)); !s) return s.error();
+  if (auto w = write_whole_file(config, model_config(model, options.precision)); !w)
+    return w.error();
   const auto generation = options.out / "generation_config.json";
-  if (Status s = write_file(generation, generation_config()); !s) return s.error();
+  if (auto w = write_whole_file(generation, generation_config()); !w) return w.error();
   return done;
 }
 

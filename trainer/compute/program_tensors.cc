@@ -5,9 +5,8 @@
 #include <optional>
 #include <span>
 
-#include <nlohmann/json.hpp>
-
 #include "base/digest.h"
+#include "replica/checkpoint/part_file.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/plain/safetensors.h"
 
@@ -16,24 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFormat = "python-1";
-
 Error damaged(const fs::path& file, const std::string& why) {
   return {Code::kDataLoss, file.string() + ": " + why, "", "take another copy of the checkpoint"};
-}
-
-fs::path head_file(const fs::path& folder, std::size_t stage, std::size_t stages) {
-  if (stage == 0) return folder / "shoal.json";
-  const fs::path model = model_file(static_cast<StageIndex>(stage), stages);
-  return folder / ("shoal" + model.stem().string().substr(std::string("model").size()) + ".json");
-}
-
-Result<nlohmann::json> read_head(const fs::path& path) {
-  const auto text = read_file(path);
-  if (!text) return text.error();
-  auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (json.is_object()) return json;
-  return damaged(path, "it is not a JSON object");
 }
 
 // None: more than `most`.
@@ -64,38 +47,36 @@ Status add_tensors(const SafetensorsFile& file, ProgramParameters& out) {
   return {};
 }
 
-Status add_stage(const fs::path& folder, std::size_t stage, std::size_t stages,
+Status add_stage(const fs::path& folder, StageIndex stage, std::size_t stages,
                  ProgramParameters& out) {
-  const fs::path path = head_file(folder, stage, stages);
-  const auto head = read_head(path);
+  const auto head = replica::read_part(folder, stage);
   if (!head) return head.error();
-  const auto place = nlohmann::json::json_pointer("/digests/anchor");
-  const auto digest = parse_digest(head->value(place, std::string()));
-  if (!digest) return damaged(path, "it names no digest of its parameters");
-  const auto file =
-      SafetensorsFile::open(folder / model_file(static_cast<StageIndex>(stage), stages));
+  const auto digest = head->digests.find("anchor");
+  if (digest == head->digests.end()) return damaged(folder, "it names no digest of its parameters");
+  const auto file = SafetensorsFile::open(folder / model_file(stage, stages));
   if (!file) return file.error();
   const std::size_t first = out.values.size();
   if (Status s = add_tensors(*file, out); !s) return s;
-  if (digest_of(std::span<const float>(out.values).subspan(first)) == *digest) return {};
+  if (digest_of(std::span<const float>(out.values).subspan(first)) == digest->second) return {};
   return damaged(file->path(), "its parameters are not those that were written");
 }
 
 }  // namespace
 
 bool is_of_program(const fs::path& checkpoint) {
-  const auto head = read_head(checkpoint / "shoal.json");
-  return head.ok() && head->value("format", nlohmann::json()) == kFormat;
+  const auto head = replica::read_part(checkpoint, 0);
+  return head.ok() && head->is_of_program();
 }
 
 Result<ProgramParameters> read_program(const fs::path& checkpoint) {
-  const auto head = read_head(checkpoint / "shoal.json");
+  const auto head = replica::read_part(checkpoint, 0);
   if (!head) return head.error();
-  const auto cut = head->value("cut", nlohmann::json::array());
-  if (cut.empty()) return damaged(checkpoint / "shoal.json", "it has no stages");
+  const std::size_t stages = head->checkpoint.cut.size();
+  if (stages == 0) return damaged(checkpoint, "it has no stages");
   ProgramParameters out;
-  for (std::size_t stage = 0; stage < cut.size(); ++stage) {
-    if (Status s = add_stage(checkpoint, stage, cut.size(), out); !s) return s.error();
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    const Status added = add_stage(checkpoint, static_cast<StageIndex>(stage), stages, out);
+    if (!added) return added.error();
   }
   return out;
 }

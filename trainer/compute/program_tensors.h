@@ -1,4 +1,4 @@
-// The parameters in a checkpoint of a Python program (python/abi/checkpoint_head.h): whatever the
+// The parameters in a checkpoint of a Python program (replica/checkpoint/part_file.h): whatever the
 // program trains, under its own names, in one file per stage. What they mean is the program's.
 #pragma once
 
@@ -22,7 +22,7 @@ struct ProgramParameters {
   std::vector<float> values;
 };
 
-// Whether shoal.json says that a program wrote the checkpoint; false when it cannot be read.
+// Whether a program wrote the checkpoint; false when its part file cannot be read.
 bool is_of_program(const std::filesystem::path& checkpoint);
 
 // kNotFound: a stage's file is missing. kDataLoss: a file is damaged, its values are not those

@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/digest.h"
+#include "proto/job_spec_text.h"
 #include "trainer/compute/export.h"
 #include "trainer/plain/safetensors.h"
+#include "transfer/file_writer.h"
 
 namespace shoal::trainer {
 namespace {
@@ -20,7 +22,7 @@ using testing::HasSubstr;
 
 using Values = std::vector<float>;
 
-// Two stages, as python/shoal/files.py and python/abi/checkpoint_head.cc write them.
+// Two stages, as python/shoal/files.py and versions before 0.2 wrote them.
 class ProgramTensorsTest : public testing::Test {
  protected:
   ProgramTensorsTest() {
@@ -36,11 +38,25 @@ class ProgramTensorsTest : public testing::Test {
     const std::string number = "-0000" + std::to_string(stage + 1) + "-of-00002";
     const auto file = folder() / ("model" + number + ".safetensors");
     EXPECT_TRUE(write_safetensors(file, tensors, {}).ok());
-    const nlohmann::json head = {{"format", "python-1"},
-                                 {"cut", {{0, 1}, {1, 2}}},
-                                 {"digests", {{"anchor", to_hex(digest_of(all))}}}};
+    const nlohmann::json head = {
+        {"format", "python-1"},
+        {"spec", nlohmann::json::parse(spec_text())},
+        {"round", {{"job", 3}, {"epoch", 1}, {"round", 4}}},
+        {"step", 40},
+        {"cut", {{0, 1}, {1, 2}}},
+        {"value_count", all.size()},
+        {"momentum_count", 0},
+        {"digests", {{"anchor", to_hex(digest_of(all))}, {"outer_momentum", to_hex(Digest())}}}};
     const auto name = stage == 0 ? "shoal.json" : "shoal" + number + ".json";
-    EXPECT_TRUE(write_file(folder() / name, head.dump()).ok());
+    EXPECT_TRUE(write_whole_file(folder() / name, head.dump()).ok());
+  }
+  static std::string spec_text() {
+    JobSpec spec;
+    spec.name = "test";
+    spec.data.train = "/data/text";
+    spec.trainer.kind = TrainerKind::kPython;
+    spec.trainer.entry = "train.py";
+    return proto::spec_to_json(with_derived_fields(spec)).dump();
   }
   Result<Exported> exported(Precision precision, Bytes shard_max = Bytes(1'000'000)) {
     fs::remove_all(root_ / "out");

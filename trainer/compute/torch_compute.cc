@@ -157,8 +157,8 @@ MaybeFailure TorchHost::guarded(const std::function<void()>& work) {
   return trainer::guarded(work);
 }
 
-Status TorchHost::write_checkpoint(const std::filesystem::path& folder,
-                                   const replica::CheckpointContent& content) {
+Result<replica::WrittenPart> TorchHost::write_checkpoint(
+    const std::filesystem::path& folder, const replica::CheckpointContent& content) {
   return trainer::write_checkpoint(folder, content, tokenizer_ ? tokenizer_->content : "");
 }
 

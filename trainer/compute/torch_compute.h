@@ -34,8 +34,8 @@ class TorchHost final : public replica::ComputeHost {
                     std::unique_ptr<replica::Compute>& out) override;
   MaybeFailure guarded(const std::function<void()>& work) override;
   outer_opt::Accelerator* accelerator() override { return accelerator_; }
-  Status write_checkpoint(const std::filesystem::path& folder,
-                          const replica::CheckpointContent& content) override;
+  Result<replica::WrittenPart> write_checkpoint(const std::filesystem::path& folder,
+                                                const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                               StageIndex stage) override;
   bool writes_beside_training() const override { return true; }

@@ -94,6 +94,8 @@ TEST_F(WorkerTest, CheckpointAndResume) {
   const auto ready = hear<CheckpointReady>();
   EXPECT_EQ(ready.checkpoint, CheckpointId(5));
   EXPECT_FALSE(ready.sample.empty()) << "of the last round";
+  EXPECT_EQ(ready.anchor, applied.anchor);
+  EXPECT_EQ(std::ranges::count(ready.files, "part", &FileEntry::role), 1);
   tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(6), key(3)}, folder.string()});
   EXPECT_EQ(hear<CheckpointFailed>().checkpoint, CheckpointId(6));
 
@@ -106,6 +108,26 @@ TEST_F(WorkerTest, CheckpointAndResume) {
   EXPECT_EQ(again.replica, ReplicaId(2));
   EXPECT_EQ(again.anchor, applied.anchor);
   EXPECT_EQ(again.momentum, applied.momentum);
+}
+
+TEST_F(WorkerTest, MissingCheckpointFileIsDamage) {
+  const Loaded loaded = load_from_seed();
+  run_round(loaded, 1, 0, 4, {0, 0, 0}, false);
+  const auto folder = std::filesystem::path(testing::TempDir()) / "shoal_worker_test_missing";
+  for (const char* file : {"part-00.json", "model.safetensors", "optimizer.safetensors"}) {
+    tell(WriteCheckpointTo{ReplicaId(1), {CheckpointId(5), key(1)}, folder.string()});
+    hear<CheckpointReady>();
+    std::filesystem::remove(folder / file);
+    auto resume = load(2, SourceKind::kCheckpoint, 1);
+    resume.checkpoint_folder = folder.string();
+    tell(resume);
+    const auto failed = hear<ReplicaFailed>();
+    EXPECT_EQ(failed.failure, ReplicaFailure::kDigestMismatch) << file;
+    EXPECT_NE(failed.detail.find(file), std::string::npos) << failed.detail;
+    tell(load(1, SourceKind::kSeed, 0));
+    hear<Loaded>();
+    run_round(loaded, 1, 0, 4, {0, 0, 0}, false);
+  }
 }
 
 TEST_F(WorkerTest, SaysThatItIsReadyAgainOnceItHasLetGo) {

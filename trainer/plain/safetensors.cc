@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "outer_opt/core/codec/formats.h"
+#include "transfer/file_writer.h"
 
 namespace shoal::trainer {
 namespace {
@@ -25,13 +25,6 @@ static_assert(std::endian::native == std::endian::little, "fp32 is written as it
 
 constexpr std::size_t kBlockValues = 1 << 20;           // converted at a time
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;  // the limit of the reference implementation
-
-Error io_error(const std::filesystem::path& path, const std::string& what) {
-  const bool full = errno == ENOSPC || errno == EDQUOT;
-  return {full ? Code::kResourceExhausted : Code::kUnavailable,
-          "cannot " + what + " " + path.string() + ": " + std::strerror(errno), "",
-          full ? "free some disk space" : ""};
-}
 
 Error bad_file(const std::filesystem::path& path, const std::string& what) {
   return {Code::kDataLoss, path.string() + " is not a usable safetensors file: " + what, "",
@@ -65,40 +58,6 @@ bool read_at(int fd, std::uint64_t from, void* out, std::uint64_t size) {
   return true;
 }
 
-// A file that is written to the end, synced, or reported.
-class OutputFile {
- public:
-  explicit OutputFile(std::filesystem::path path)
-      : path_(std::move(path)),
-        fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {}
-  ~OutputFile() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  Status write(const void* data, std::size_t size) {
-    if (fd_ < 0) return io_error(path_, "create");
-    const char* next = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t n = ::write(fd_, next, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return io_error(path_, "write");
-      next += n;
-      size -= static_cast<std::size_t>(n);
-    }
-    return {};
-  }
-  Status finish() {
-    if (::fsync(fd_) != 0) return io_error(path_, "sync");
-    return {};
-  }
-
- private:
-  std::filesystem::path path_;
-  int fd_;
-};
-
 std::string header_of(const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
                       Precision precision) {
   const auto width = static_cast<std::uint64_t>(bytes_per_value(precision));
@@ -117,14 +76,14 @@ std::string header_of(const std::vector<TensorToWrite>& tensors, const Metadata&
   return text;
 }
 
-Status write_values(OutputFile& file, std::span<const float> values, Precision precision) {
-  if (precision == Precision::kFp32) return file.write(values.data(), values.size_bytes());
+Status write_values(FileWriter& file, std::span<const float> values, Precision precision) {
+  if (precision == Precision::kFp32) return file.write(std::as_bytes(values));
   std::vector<std::uint16_t> halves;
   while (!values.empty()) {
     const auto block = values.first(std::min(values.size(), kBlockValues));
     halves.resize(block.size());
     std::transform(block.begin(), block.end(), halves.begin(), outer_opt::formats::Bf16::pack);
-    const Status written = file.write(halves.data(), halves.size() * sizeof halves[0]);
+    const Status written = file.write(std::as_bytes(std::span(halves)));
     if (!written) return written;
     values = values.subspan(block.size());
   }
@@ -133,16 +92,16 @@ Status write_values(OutputFile& file, std::span<const float> values, Precision p
 
 }  // namespace
 
-Status write_safetensors(const std::filesystem::path& path,
-                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
-                         Precision precision) {
+Result<FileEntry> write_safetensors(const std::filesystem::path& path,
+                                    const std::vector<TensorToWrite>& tensors,
+                                    const Metadata& metadata, Precision precision) {
   const std::string header = header_of(tensors, metadata, precision);
   const std::uint64_t length = header.size();
-  OutputFile file(path);
-  if (Status s = file.write(&length, sizeof length); !s) return s;
-  if (Status s = file.write(header.data(), header.size()); !s) return s;
+  FileWriter file(path);
+  if (Status s = file.write(std::as_bytes(std::span(&length, 1))); !s) return s.error();
+  if (Status s = file.write(header); !s) return s.error();
   for (const TensorToWrite& tensor : tensors) {
-    if (Status s = write_values(file, tensor.values, precision); !s) return s;
+    if (Status s = write_values(file, tensor.values, precision); !s) return s.error();
   }
   return file.finish();
 }
@@ -296,12 +255,6 @@ Status SafetensorsFile::read(const std::string& name, const std::vector<std::int
   if (Status s = read_bytes(name, entry, halves.data()); !s) return s;
   std::transform(halves.begin(), halves.end(), out.begin(), to_float);
   return {};
-}
-
-Status write_file(const std::filesystem::path& path, const std::string& text) {
-  OutputFile file(path);
-  if (Status s = file.write(text.data(), text.size()); !s) return s;
-  return file.finish();
 }
 
 Result<std::string> read_text(int fd, const std::filesystem::path& path, std::uint64_t most) {

@@ -16,6 +16,7 @@
 
 #include "base/result.h"
 #include "job/job_spec_enums.h"
+#include "messages/message_parts.h"
 
 namespace shoal::trainer {
 
@@ -50,10 +51,12 @@ class MappedValues {
   std::span<const float> values_;
 };
 
-// Writes and fsyncs `path`, replacing what was there. bf16 rounds to the nearest, ties to even.
-Status write_safetensors(const std::filesystem::path& path,
-                         const std::vector<TensorToWrite>& tensors, const Metadata& metadata,
-                         Precision precision = Precision::kFp32);
+// Writes and fsyncs `path`, replacing what was there; the entry is its file's, without a role. bf16
+// rounds to the nearest, ties to even.
+Result<FileEntry> write_safetensors(const std::filesystem::path& path,
+                                    const std::vector<TensorToWrite>& tensors,
+                                    const Metadata& metadata,
+                                    Precision precision = Precision::kFp32);
 
 // A file opened for reading: the header was read and checked against the file's size.
 class SafetensorsFile {
@@ -93,8 +96,6 @@ class SafetensorsFile {
   Metadata metadata_;
 };
 
-// Writes `text` to `path` and fsyncs it.
-Status write_file(const std::filesystem::path& path, const std::string& text);
 // All of a file of at most `most` bytes; closes the descriptor. `path` is what messages call it.
 Result<std::string> read_text(int fd, const std::filesystem::path& path, std::uint64_t most);
 Result<std::string> read_file(const std::filesystem::path& path);

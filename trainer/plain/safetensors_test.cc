@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "transfer/file_writer.h"
+
 namespace shoal::trainer {
 namespace {
 
@@ -78,7 +80,7 @@ std::filesystem::path file_of(const std::string& name, const std::string& entry,
   const std::string header = R"({"x":{)" + entry + "}}";
   const std::uint64_t length = header.size();
   const std::string front(reinterpret_cast<const char*>(&length), sizeof length);
-  EXPECT_TRUE(write_file(temp_path(name), front + header + data).ok());
+  EXPECT_TRUE(write_whole_file(temp_path(name), front + header + data).ok());
   return temp_path(name);
 }
 
@@ -111,7 +113,7 @@ TEST(Safetensors, DamagedFilesAreRefused) {
   const std::string good = read_file(path).value();
   for (const std::string& bad : {good.substr(0, good.size() - 1), good.substr(0, 5),
                                  std::string(64, '\xff'), std::string(8, '\0') + "not json"}) {
-    ASSERT_TRUE(write_file(path, bad).ok());
+    ASSERT_TRUE(write_whole_file(path, bad).ok());
     const auto file = SafetensorsFile::open(path);
     ASSERT_FALSE(file.ok());
     EXPECT_EQ(file.error().code, Code::kDataLoss);
@@ -128,7 +130,7 @@ TEST(Safetensors, NumbersThatCannotBeAreRefused) {
     const std::string header = std::string(R"({"x":{"dtype":"F32",)") + entry + "}}";
     const std::uint64_t length = header.size();
     const std::string front(reinterpret_cast<const char*>(&length), sizeof length);
-    ASSERT_TRUE(write_file(path, front + header + std::string(8, 'x')).ok());
+    ASSERT_TRUE(write_whole_file(path, front + header + std::string(8, 'x')).ok());
     const auto file = SafetensorsFile::open(path);
     ASSERT_FALSE(file.ok()) << entry;
     EXPECT_EQ(file.error().code, Code::kDataLoss);

@@ -113,6 +113,10 @@ void on_command_checkpoint(Transaction& tx, const CommandCheckpoint& command) {
   }
   if (command.verb == CheckpointVerb::kRemove) return remove(tx, command);
   const JobId job = known->key.job;
+  if (command.verb == CheckpointVerb::kVerified) {
+    tx.checkpoint(known->id).verified_at = tx.now();
+    return tx.reply(command.request, job);
+  }
   pin(tx, command.checkpoint.id, command.verb == CheckpointVerb::kPin);
   tx.reply(command.request, job);
 }

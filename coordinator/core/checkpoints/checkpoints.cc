@@ -173,6 +173,19 @@ void fail_storing(Transaction& tx, CheckpointId id, StageIndex stage, const std:
   if (!tx.state().checkpoints.contains(id)) say_failing(tx, job, detail);
 }
 
+// False: the source is no checkpoint, or the agent is of protocol 4, whose trainers do not know
+// part files (docs/checkpoints.md). What they say of such a checkpoint does not make it a damaged
+// one.
+bool can_read_source(const State& state, const ReplicaRecord& replica) {
+  constexpr std::int32_t kFirstWithPartFiles = 5;
+  const CheckpointRecord* source = state.checkpoints.find(replica.source.checkpoint);
+  if (replica.source.kind != SourceKind::kCheckpoint || source == nullptr) return false;
+  const Presence* agent = state.presence.find(replica.agent);
+  if (agent == nullptr || agent->protocol >= kFirstWithPartFiles) return true;
+  return std::ranges::none_of(all_files(*source),
+                              [](const FileEntry& file) { return file.role == "part"; });
+}
+
 }  // namespace
 
 const CheckpointRecord* continued_from(const State& state, const JobRecord& job) {
@@ -358,8 +371,9 @@ bool writes_checkpoint(const State& state, ReplicaId replica) {
   });
 }
 
-void doubt_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail) {
-  if (!tx.state().checkpoints.contains(id)) return;
+void doubt_source(Transaction& tx, const ReplicaRecord& replica, const std::string& detail) {
+  const CheckpointId id = replica.source.checkpoint;
+  if (!can_read_source(tx.state(), replica)) return;
   if (++tx.volatile_state().doubts[id] < kDoubtsMax) return;
   tx.volatile_state().doubts.erase(id);
   CheckpointRecord& checkpoint = tx.checkpoint(id);

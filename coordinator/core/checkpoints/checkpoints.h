@@ -25,9 +25,10 @@ void leave_checkpoints(Transaction& tx, const ReplicaRecord& ended);    // a wri
 void resend_checkpoint(Transaction& tx, const ReplicaRecord& replica);  // after a reconnect
 bool writes_checkpoint(const State& state, ReplicaId replica);          // its files, now
 
-// A load found files that do not match the record. After several such loads in a row the checkpoint
-// is set aside: it is never chosen again, and its files are kept.
-void doubt_checkpoint(Transaction& tx, CheckpointId id, const std::string& detail);
+// The replica's load found files of its source that do not match the record. After several such
+// loads in a row the checkpoint is set aside: it is never chosen again, and its files are kept.
+// Nothing without a checkpoint as the source, or when the agent is too old to read it.
+void doubt_source(Transaction& tx, const ReplicaRecord& replica, const std::string& detail);
 void check_checkpoint_limits(Transaction& tx, JobId job);
 
 // The checkpoint that train.continue_from names, while it is stored; null: none.

@@ -30,7 +30,7 @@ std::vector<std::string> names_wanted(const PartToCheck& part) {
 }
 
 std::vector<std::string> roles_wanted(const JobSpec& spec) {
-  std::vector<std::string> roles{"weights"};
+  std::vector<std::string> roles{"part", "weights"};
   if (spec.sync.algorithm() != SyncAlgorithm::kDdp) roles.push_back("outer/momentum");
   return roles;
 }

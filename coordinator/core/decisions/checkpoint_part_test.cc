@@ -67,7 +67,8 @@ TEST(CheckpointPart, WithoutFilesIsNone) {
 
 TEST(CheckpointPart, WithRolesIsKnownByThem) {
   Part part;
-  part.files = {file("a", "weights"), file("b", "outer/momentum"), file("c", "a role of later")};
+  part.files = {file("a", "weights"), file("b", "outer/momentum"), file("c", "a role of later"),
+                file("d", "part")};
   part.anchor = kAnchor;
   EXPECT_EQ(part.verdict(), PartVerdict());
   part.files[1].role = "file/b";
@@ -76,6 +77,9 @@ TEST(CheckpointPart, WithRolesIsKnownByThem) {
   part.files[0].role = "buffers";
   EXPECT_EQ(part.verdict(), (PartVerdict{PartProblem::kMissing, "weights"}));
   part.files[0].role = "weights";
+  part.files[3].role = "description";
+  EXPECT_EQ(part.verdict(), (PartVerdict{PartProblem::kMissing, "part"}));
+  part.files[3].role = "part";
   part.files[2].role = "";
   EXPECT_EQ(part.verdict(), (PartVerdict{PartProblem::kWithoutRole, "c"}));
 }
@@ -83,7 +87,7 @@ TEST(CheckpointPart, WithRolesIsKnownByThem) {
 TEST(CheckpointPart, OfDdpHasNoMomentum) {
   Part part;
   part.spec = default_spec(SyncAlgorithm::kDdp);
-  part.files = {file("a", "weights")};
+  part.files = {file("a", "weights"), file("b", "part")};
   part.anchor = kAnchor;
   EXPECT_EQ(part.verdict(), PartVerdict());
 }
@@ -93,7 +97,7 @@ TEST(CheckpointPart, OfAnotherAnchorIsRefused) {
   part.files = {file("model.safetensors"), file("shoal_state.safetensors"), file("shoal.json")};
   part.anchor = {9, 9};
   EXPECT_EQ(part.verdict().problem, PartProblem::kOtherAnchor);
-  part.files = {file("a", "weights"), file("b", "outer/momentum")};
+  part.files = {file("a", "weights"), file("b", "outer/momentum"), file("c", "part")};
   part.anchor = {};
   EXPECT_EQ(part.verdict().problem, PartProblem::kOtherAnchor) << "with roles it must be said";
 }

@@ -494,10 +494,7 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
   leave_round(tx, ended, ContributionState::kLost);
   leave_checkpoints(tx, ended);
   const bool loaded = ended.held_round >= 0;
-  if (!loaded && failure == ReplicaFailure::kDigestMismatch &&
-      ended.source.kind == SourceKind::kCheckpoint) {
-    doubt_checkpoint(tx, ended.source.checkpoint, detail);
-  }
+  if (!loaded && failure == ReplicaFailure::kDigestMismatch) doubt_source(tx, ended, detail);
   refresh_agent(tx, ended.agent);
 }
 

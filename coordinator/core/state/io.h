@@ -97,7 +97,8 @@ struct CommandAgent {
   AgentId agent;
   AgentVerb verb = AgentVerb::kCordon;
 };
-enum class CheckpointVerb { kPin, kUnpin, kRemove };
+// kVerified: every file was compared with its record, and the anchor with the weights.
+enum class CheckpointVerb { kPin, kUnpin, kRemove, kVerified };
 // A good answer carries the job of the checkpoint.
 struct CommandCheckpoint {
   RequestId request;

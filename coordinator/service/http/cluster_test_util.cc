@@ -353,7 +353,9 @@ void MemoryCluster::command_checkpoint(CommandCheckpoint command,
   CheckpointRecord& record = tables.checkpoints.at(command.checkpoint.id.n);
   const bool remove = command.verb == CheckpointVerb::kRemove, refused = remove && !command.force;
   if (remove && command.force) record.state = CheckpointState::kDeleted;
-  if (!remove) record.pinned = command.verb == CheckpointVerb::kPin;
+  if (command.verb == CheckpointVerb::kVerified) record.verified_at.ns = 1;
+  const bool pins = !remove && command.verb != CheckpointVerb::kVerified;
+  if (pins) record.pinned = command.verb == CheckpointVerb::kPin;
   const JobId job = record.key.job;
   lock.unlock();
   if (!refused) return done({job, {}});

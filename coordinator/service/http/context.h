@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/http/verified_files.h"
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator {
@@ -24,6 +25,7 @@ struct Context {
   Cluster& cluster;
   Metrics& metrics;
   const Refusals& refusals;
+  VerifiedFiles& verified;
   std::unique_ptr<Reader> reader;  // null on an I/O thread
 
   // Runs the job on a worker later, from any thread, even after the server is gone (then it is

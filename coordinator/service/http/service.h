@@ -75,6 +75,7 @@ class Service : public std::enable_shared_from_this<Service> {
   void tell_streams();
 
   Refusals own_refusals_;
+  VerifiedFiles verified_;  // of the slow worker
   Mutex mutex_;
   CondVar emptied_;
   std::vector<std::weak_ptr<Peer>> peers_ SHOAL_GUARDED_BY(mutex_);

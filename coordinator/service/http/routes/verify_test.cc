@@ -61,6 +61,49 @@ TEST_F(VerifyTest, ADamagedFileIsNamedWithItsReason) {
   EXPECT_THAT(json["files"][1]["problem"].get<std::string>(), ::testing::HasSubstr("3 bytes"));
 }
 
+TEST_F(VerifyTest, LastGoodFileVerifiesTheCheckpoint) {
+  const auto verified_at = [this] {
+    const MutexLock lock(cluster_.tables.mutex);
+    return cluster_.tables.checkpoints.at(5).verified_at.ns;
+  };
+  EXPECT_EQ(verify("ckpt_5/verify?file=model.bin").json()["ok"], true);
+  EXPECT_EQ(verify("ckpt_5/verify?file=model.bin").json()["ok"], true);
+  EXPECT_EQ(verified_at(), 0);
+  EXPECT_EQ(verify("ckpt_5/verify?file=state/outer.bin").json()["ok"], true);
+  EXPECT_GT(verified_at(), 0);
+}
+
+TEST_F(VerifyTest, DamagedFileEndsWhatWasVerifiedBefore) {
+  EXPECT_EQ(verify("ckpt_5/verify?file=model.bin").json()["ok"], true);
+  write("model.bin", "0123456780");
+  EXPECT_EQ(verify("ckpt_5/verify?file=model.bin").json()["ok"], false);
+  EXPECT_EQ(verify("ckpt_5/verify?file=state/outer.bin").json()["ok"], true);
+  const MutexLock lock(cluster_.tables.mutex);
+  EXPECT_EQ(cluster_.tables.checkpoints.at(5).verified_at.ns, 0);
+}
+
+TEST_F(VerifyTest, RefusesWeightsOfAnotherAnchor) {
+  const std::vector<float> values{1, 2, 3, 4};
+  const std::string header = R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})";
+  std::string file{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0};
+  file += header;
+  file.append(reinterpret_cast<const char*>(values.data()), 16);
+  std::ofstream(root_ / "ckpt_5" / "model.bin") << file;
+  const auto set = [&](const Digest& anchor) {
+    const MutexLock lock(cluster_.tables.mutex);
+    CheckpointPart& part = cluster_.tables.checkpoints.at(5).parts[0];
+    part.anchor = anchor;
+    part.files[0] = {"model.bin", Bytes(std::ssize(file)), sha256_of(file), "weights"};
+  };
+  set(digest_of(values));
+  EXPECT_EQ(verify("ckpt_5/verify?file=model.bin").json()["ok"], true);
+  set({1, 2});
+  const auto json = verify("ckpt_5/verify?file=model.bin").json();
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_THAT(json["files"][0]["problem"].get<std::string>(),
+              ::testing::HasSubstr("holds weights of the anchor " + to_hex(digest_of(values))));
+}
+
 TEST_F(VerifyTest, AGoodFileAfterADamagedOneMakesNothingGood) {
   write("model.bin", "0123456780");
   const auto json = verify("ckpt_5/verify").json();

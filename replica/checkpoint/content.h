@@ -1,0 +1,40 @@
+// The state of one stage that a checkpoint holds: what a trainer's writer gets, reports and reads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/digest.h"
+#include "base/units.h"
+#include "job/job_spec.h"
+#include "messages/message_parts.h"
+
+namespace shoal::replica {
+
+struct CheckpointContent {
+  const JobSpec& spec;  // derived fields filled
+  std::vector<UnitRange> cut;
+  StageIndex stage = 0;
+  RoundKey key;
+  Steps step;                                               // of the job's schedule
+  std::span<const float> anchor, momentum, adam_m, adam_v;  // of the stage
+  std::int64_t adam_step = 0;
+};
+
+// What the writer reports to its agent.
+struct WrittenPart {
+  std::vector<FileEntry> files;  // with roles; the writer hashed each file while writing it
+  Digest anchor;                 // the weights are its values
+};
+
+struct Checkpoint {
+  JobSpec spec;
+  std::vector<UnitRange> cut;
+  RoundKey key;
+  Steps step;
+  std::vector<float> anchor, momentum, adam_m, adam_v;
+  std::int64_t adam_step = 0;  // of the stage; of the last one of a whole model
+};
+
+}  // namespace shoal::replica
