@@ -112,6 +112,8 @@ constexpr PlantedBug kBugs[] = {
      "what was stored last goes at once, as if a budget asked for it"},
     {Bug::kUnreadProofs, "unread_proofs", "proved_claims",
      "the core does not look at the signatures of what members return with", Fault::kFalseClaim},
+    {Bug::kUnreadList, "unread_list", "stored_checkpoints",
+     "the core does not look at which files a part of a checkpoint has", Fault::kShortPart},
     {Bug::kUnreadDigest, "unread_digest", "same_data",
      "the core does not look at the digests of data files", Fault::kOtherData},
     {Bug::kSleepingCore, "sleeping_core", "deadlines",

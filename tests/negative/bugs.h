@@ -75,6 +75,7 @@ enum class Bug {
   kUnreadAudits,        // the core does not look at what audits dispute
   kUnreadCopies,        // the core does not hear what copies hold
   kUnreadProofs,        // the core does not look at the signatures of records
+  kUnreadList,          // the core does not look at which files a part has
   kGreedyBudget,        // the newest checkpoint of a job that trains is deleted
 };
 

@@ -10,12 +10,13 @@
 
 namespace shoal::sim {
 
-// The weights, with hash_of() all of it, and the outer momentum.
+// The weights, the outer momentum and the part file. The hash of each is hash_of() of the part.
 inline std::vector<FileEntry> entries_of(const CheckpointFiles& files) {
   const std::string stage = std::to_string(files.stage + 1) + ".safetensors", hash = hash_of(files);
   const auto bytes = [](const auto& values) { return Bytes(std::ssize(values) * 4); };
   return {{"model-" + stage, bytes(files.state.anchor), hash, "weights"},
-          {"outer-" + stage, bytes(files.state.momentum), hash, "outer/momentum"}};
+          {"outer-" + stage, bytes(files.state.momentum), hash, "outer/momentum"},
+          {"part-" + stage, Bytes(100), hash, "part"}};
 }
 
 }  // namespace shoal::sim

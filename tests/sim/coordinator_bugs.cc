@@ -86,6 +86,8 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
     if (sim_.misbehave(Bug::kLostReports)) return true;
     if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
   }
+  auto* written = std::get_if<CheckpointWritten>(&message);
+  if (written != nullptr && sim_.bug == Bug::kUnreadList) invent_files(*written);
   const bool copies = std::holds_alternative<FromReplica<CopiesHeld>>(message);
   if (copies && sim_.misbehave(Bug::kUnreadCopies)) return true;
   if (auto* broken = std::get_if<FromReplica<ReduceFailed>>(&message)) {
@@ -107,6 +109,16 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
     deaf_ = sim_.misbehave(sim_.bug);
   }
   return false;
+}
+
+// The core believes that a part has the files that its writer does not report.
+void CoordinatorProcess::invent_files(CheckpointWritten& written) {
+  for (const char* role : {"weights", "outer/momentum", "part"}) {
+    const bool reported = std::ranges::count(written.files, role, &FileEntry::role) > 0;
+    if (written.files.empty() || reported || !sim_.misbehave(sim_.bug)) continue;
+    written.files.push_back(
+        {std::string("invented/") + role, Bytes(1), written.files.front().sha256, role});
+  }
 }
 
 // The members of all other stages vote the same at once.

@@ -114,6 +114,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   bool forgives(const FromAgent& message);
   bool has_false_claim(const Hello& hello) const;
   void believe(Hello& hello) const;
+  void invent_files(CheckpointWritten& written);
   StageIndex stage_of_replica(ReplicaId id) const;
   void forge_votes(const Vote& vote, ReplicaId voter);
   void mix_cut(Record& record);

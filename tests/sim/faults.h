@@ -66,6 +66,7 @@ enum class Fault {
   kFalseAverage,        // for a round it averages its part with other clip factors than the plan's
   kSlowGroup,           // the line of a member of a group goes slow in the middle of a reduce
   kFalseClaim,          // an agent returns with a round that was never committed
+  kShortPart,           // a writer reports its part of a checkpoint without one of the files
   kStageLost,  // all hosts that serve one stage of a pipeline die at once, with their disks
 };
 constexpr auto enumerators_of(Of<Fault>) {
@@ -119,6 +120,7 @@ constexpr auto enumerators_of(Of<Fault>) {
                              {kFalseAverage, "false_average"},
                              {kSlowGroup, "slow_group"},
                              {kFalseClaim, "false_claim"},
+                             {kShortPart, "short_part"},
                              {kStageLost, "stage_lost"}});
 }
 

@@ -326,7 +326,13 @@ void Host::hash(const HashCheckpoint& effect) {
       return input(CheckpointHashFailed{
           effect.part, {Code::kDataLoss, "the files are not those reported", "", ""}});
     }
-    input(CheckpointHashed{effect.part, effect.reported});
+    std::vector<FileEntry> listed = effect.reported;
+    if (sim_.faults_on && std::exchange(shortens_part_, false)) {
+      const auto lost = listed.begin() + static_cast<std::ptrdiff_t>(prng_.below(listed.size()));
+      sim_.strike(Fault::kShortPart, to_string(effect.part.checkpoint) + " without " + lost->path);
+      listed.erase(lost);
+    }
+    input(CheckpointHashed{effect.part, std::move(listed)});
   });
 }
 

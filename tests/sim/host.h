@@ -80,6 +80,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   void replace_data(Instant until) { other_data_until_ = until; }
   // With the next hello that names a replica.
   void claim_falsely() { claims_falsely_ = true; }
+  void shorten_next_part() { shortens_part_ = true; }
   std::string data_file() const override {
     return sim_.now() < other_data_until_ ? "another corpus" : "corpus";
   }
@@ -120,7 +121,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   std::map<std::int32_t, std::int32_t> devices_;               // of trainers, by slot
   std::map<std::int32_t, agent::TrainerIdentity> identities_;  // the roster's, by slot
   std::optional<Instant> armed_;
-  bool fail_upload_ = false, flip_file_ = false, claims_falsely_ = false;
+  bool fail_upload_ = false, flip_file_ = false, claims_falsely_ = false, shortens_part_ = false;
   Instant slow_loads_until_;
   Duration slow_load_;
   Instant other_data_until_;

@@ -148,6 +148,7 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kOtherData:
     case Fault::kStageLost:
     case Fault::kFalseClaim:
+    case Fault::kShortPart:
       return strike_a_host(fault);
     case Fault::kFlippedFrame:
     case Fault::kFlippedMemory:
@@ -162,6 +163,7 @@ void FaultInjector::strike_a_host(Fault fault) {
   if (fault == Fault::kSlowGroup) return slow_group();
   if (fault == Fault::kOtherData) return replace_data();
   if (fault == Fault::kStageLost) return lose_stage();
+  if (fault == Fault::kShortPart) return any_host().shorten_next_part();
   claim_falsely();
 }
 

@@ -196,6 +196,7 @@ struct FilesStored {
   StageIndex stage = 0;
   RoundKey key;
   replica::StateDigests digests;
+  std::vector<FileEntry> files;
 };
 
 }  // namespace shoal::sim

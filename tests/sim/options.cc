@@ -145,6 +145,7 @@ void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   draw(Fault::kSlowGroup, 0.8, seconds(15));
   draw(Fault::kStageLost, 0.6, seconds(50));
   draw(Fault::kFalseClaim, 0.3, seconds(40));
+  draw(Fault::kShortPart, 0.3, seconds(30));
 }
 
 // Half of the runs lie in wait for one to three moments.

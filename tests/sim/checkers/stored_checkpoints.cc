@@ -1,5 +1,6 @@
-// A checkpoint that is called stored reloads to what it says: the service has the files of every
-// stage, they are of its round, and anchor and momentum in them have the digests of the record.
+// A stored checkpoint can be loaded: the service has all files of every stage, they are of the
+// round of the record, and anchor and momentum in them have the digests of the record.
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -17,14 +18,17 @@ class StoredCheckpoints final : public Checker {
   const char* name() const override { return "stored_checkpoints"; }
 
   void files_stored(const FilesStored& f) override {
-    files_[{f.checkpoint, f.stage}] = {f.key, f.digests.anchor, f.digests.momentum};
+    files_[{f.checkpoint, f.stage}] = {f.key, f.digests.anchor, f.digests.momentum, f.files};
   }
 
-  void durable(const Record& record, const Tables&) override {
+  void durable(const Record& record, const Tables& tables) override {
     const auto* checkpoint = std::get_if<CheckpointRecord>(&record);
     if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) return;
+    const auto job = tables.jobs.find(checkpoint->key.job);
     for (std::size_t stage = 0; stage < checkpoint->parts.size(); ++stage) {
       check(*checkpoint, static_cast<StageIndex>(stage));
+      if (job != tables.jobs.end())
+        check_set(*checkpoint, static_cast<StageIndex>(stage), job->second.spec);
     }
   }
 
@@ -32,7 +36,19 @@ class StoredCheckpoints final : public Checker {
   struct Files {
     RoundKey key;
     Digest anchor, momentum;
+    std::vector<FileEntry> files;
   };
+
+  void check_set(const CheckpointRecord& checkpoint, StageIndex stage, const JobSpec& spec) {
+    const auto stored = files_.find({checkpoint.id, stage});
+    if (stored == files_.end()) return;
+    std::vector<std::string> roles{"part", "weights"};
+    if (spec.sync.algorithm() != SyncAlgorithm::kDdp) roles.push_back("outer/momentum");
+    for (const std::string& role : roles) {
+      if (std::ranges::count(stored->second.files, role, &FileEntry::role) == 0)
+        violated(to_string(checkpoint.id) + " is stored without its file of the role " + role);
+    }
+  }
 
   // What a bad memory wrote was found by nobody before it was written.
   void check(const CheckpointRecord& checkpoint, StageIndex stage) {
