@@ -245,7 +245,8 @@ class Damage:
                   f"{time.monotonic() - begin:.0f} s", flush=True)
         self.pause()
         for _, checkpoint in self.stored():
-            print("  " + self.shoal("checkpoint", "verify", checkpoint).strip().splitlines()[-1])
+            self.shoal("checkpoint", "verify", checkpoint)
+        print(f"{self.kind}: {len(self.stored())} stored checkpoints verified", flush=True)
 
     def stop(self):
         self.cluster.stop()

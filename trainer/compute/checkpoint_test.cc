@@ -317,7 +317,7 @@ TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
 }
 
 TEST_P(CheckpointTest, APythonProgramsModelIsRefusedWithWhatReadsIt) {
-  spec_.trainer.kind = TrainerKind::kPython;
+  spec_.trainer = {.kind = TrainerKind::kPython, .entry = "train.py"};
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
   const Error error = StoredModel::open(folder_).error();
   EXPECT_EQ(error.code, Code::kIncompatible);
