@@ -12,9 +12,9 @@ deleted, truncated, changed by one bit or replaced by a FIFO, in three phases:
     stored     where it is stored, while the job is paused
 
 Of a file that is damaged on its way the part fails, the event names the file, no older checkpoint is deleted, and a
-later one is stored; a file that had been sent already is stored as it was. With a damaged stored checkpoint the job
-resumes from the one before, the damaged one is set aside, and the event names the file. In the end every stored
-checkpoint is verified. Exit code 1 when anything else happened.
+later one is stored. A file that had been sent already is stored as it was, which `shoal checkpoint verify` shows. With
+a damaged stored checkpoint the job resumes from the one before, the damaged one is set aside, and the event names the
+file. In the end every stored checkpoint is verified. Exit code 1 when anything else happened.
 """
 import argparse
 import os
@@ -140,15 +140,15 @@ class Damage:
         except FileNotFoundError:  # it was sent and deleted
             pass
         send(frozen.pid, signal.SIGCONT)
-        checkpoint = path.parent.name
+        checkpoint = path.parent.name.split(".")[0]  # ckpt_7.1 is the part of stage 1
         self.cluster.until(lambda: any(checkpoint in one for kind in ("checkpoint_failed", "checkpoint_stored")
                                        for one in self.events(seq, kind)), f"{turn}: {checkpoint} does not end")
         failed = [one for one in self.events(seq, "checkpoint_failed") if checkpoint in one]
         self.count(phase, bool(failed))
         if failed and name not in failed[0]:
             self.say(turn, f"the event does not name the file: {failed[0]}")
-        if not failed and phase == "written":
-            self.say(turn, f"{checkpoint} is stored with a damaged file")
+        if not failed:  # the damage came after the file was sent
+            self.verify(turn, checkpoint)
         self.nothing_older_is_lost(turn, before)
 
     def nothing_older_is_lost(self, turn, before):
@@ -164,6 +164,11 @@ class Damage:
     def count(self, phase, failed):
         done, found = self.counts.get(phase, (0, 0))
         self.counts[phase] = done + 1, found + failed
+
+    def verify(self, turn, checkpoint):
+        done = self.cluster.shoal("checkpoint", "verify", checkpoint)
+        if done.returncode != 0 and checkpoint in {one for _, one in self.stored()}:
+            self.say(turn, f"{checkpoint} is stored with a damaged file: {done.stdout}{done.stderr}")
 
     # ---- where it is stored
 
@@ -241,6 +246,8 @@ class Damage:
                     elif not (self.store and how == "fifo"):
                         self.where_it_is_stored(name, how)
             done, found = self.counts[phase]
+            if found < done / 2:
+                self.say(phase, f"only {found} of {done} damages came in time")
             print(f"{self.kind}: {phase}: {done} damages, {found} parts or checkpoints failed, "
                   f"{time.monotonic() - begin:.0f} s", flush=True)
         self.pause()

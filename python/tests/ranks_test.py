@@ -77,7 +77,8 @@ def rank_main(rank, make, count, folder):
         for x, y in run.batches(Numbers(), part=part):
             plain(run, model, optimizer, x, y)
     if rank == 0:
-        torch.save([script.tensors, script.steps, script.losses, script.read], f"{folder}/answers")
+        reported = [name for name, *_ in script.written]
+        torch.save([script.tensors, script.steps, script.losses, script.read, reported], f"{folder}/answers")
     dist.destroy_process_group()
 
 
@@ -104,7 +105,8 @@ class RanksTest(unittest.TestCase):
 
     def expect_as_alone(self, make, count):
         torch.multiprocessing.spawn(rank_main, (make, count, self.folder), RANKS)
-        tensors, losses, evaluated, read = torch.load(f"{self.folder}/answers")
+        tensors, losses, evaluated, read, reported = torch.load(f"{self.folder}/answers")
+        self.assertEqual(sorted(reported), sorted(one for one in os.listdir(self.folder) if "safetensors" in one))
         with tempfile.TemporaryDirectory() as folder:
             one = script_of(count, folder)
             trained(one, count, plain, lambda: alone(make))
