@@ -15,6 +15,8 @@ constexpr int kVersionWithoutDigest = 1;
 constexpr const char* kDigest = "digest";
 // More rounds, steps or tokens than any run has. What is beyond was not written by a coordinator.
 constexpr std::int64_t kCountMax = std::int64_t{1} << 50;
+// After a restored backup epochs begin with the time of day (core/restoring.cc).
+constexpr std::int64_t kEpochMax = std::int64_t{1} << 53;
 
 // The digest of all other content, however it is laid out.
 std::string digest_of(Json json) {
@@ -38,10 +40,10 @@ Json with_todays_names(Json json) {
 }
 
 bool is_plausible(const CheckpointRecord& checkpoint) {
-  const auto counts = {checkpoint.key.epoch, std::int64_t{checkpoint.key.round},
-                       checkpoint.step.count(), checkpoint.tokens.count(),
-                       checkpoint.next_sequence};
-  return checkpoint.id.n > 0 && checkpoint.key.job.n > 0 &&
+  const auto counts = {std::int64_t{checkpoint.key.round}, checkpoint.step.count(),
+                       checkpoint.tokens.count(), checkpoint.next_sequence};
+  return checkpoint.key.epoch >= 0 && checkpoint.key.epoch <= kEpochMax && checkpoint.id.n > 0 &&
+         checkpoint.key.job.n > 0 &&
          std::ranges::all_of(counts, [](std::int64_t n) { return n >= 0 && n <= kCountMax; });
 }
 

@@ -84,6 +84,16 @@ std::string without_digest(const CheckpointRecord& record) {
   return text.substr(0, digest) + "\n}\n";
 }
 
+TEST(Manifest, ReadsTheEpochOfARestoredBackup) {
+  CheckpointRecord record = stored();
+  record.key.epoch = std::int64_t{1'795'912'573} << 21;  // of November 2026
+  const auto read = read_manifest(to_manifest(record));
+  ASSERT_TRUE(read.ok()) << to_string(read.error());
+  EXPECT_EQ(read->key.epoch, record.key.epoch);
+  record.key.epoch = -1;
+  EXPECT_FALSE(read_manifest(to_manifest(record)).ok());
+}
+
 // Version 2 had the digest, and files without roles.
 TEST(Manifest, ReadsVersion2) {
   Json json = Json::parse(to_manifest(stored()));
