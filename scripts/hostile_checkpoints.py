@@ -82,7 +82,7 @@ class Damage:
         return [one["message"] for one in self.cluster.events_after(seq) if one["kind"] == kind]
 
     def stored(self):
-        listed = self.cluster.get(f"/jobs/{self.cluster.name}/checkpoints?limit=500")["items"]
+        listed = self.cluster.get(f"/jobs/{self.cluster.name}/checkpoints?limit=100&order=desc")["items"]
         return sorted((one["round"], one["id"]) for one in listed if one["state"] == "stored")
 
     def next_stored(self, count=1):

@@ -12,6 +12,7 @@ whatever the cluster did not withstand. Programs need a python3 with PyTorch.
 What is remembered is looked at again after a restart of the coordinator.
 """
 import contextlib
+import json
 import subprocess
 import time
 
@@ -27,7 +28,7 @@ class Items(torch.utils.data.Dataset):
     def __len__(self): return 4000
     def __getitem__(self, i):
         x = torch.randn(8, generator=torch.Generator().manual_seed(i))
-        return (x * float("nan") if i == BAD else x), x.sum().view(1)
+        return (x * float("nan") if i % 400 == BAD else x), x.sum().view(1)
 with shoal.join() as replica:
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -38,22 +39,22 @@ with shoal.join() as replica:
         run.step(loss)
 """
 PROGRAMS = {
-    "memory.py": "import torch, shoal\nwith shoal.join() as replica:\n"
+    "memory": "import torch, shoal\nwith shoal.join() as replica:\n"
                  "    error = getattr(torch.cuda, 'OutOfMemoryError', MemoryError)\n"
                  "    model = torch.nn.Linear(8, 1)\n"
                  "    run = replica.diloco(model, torch.optim.AdamW(model.parameters()))\n"
                  "    def raised(*_): raise error('CUDA out of memory. Tried to allocate 80.00 GiB')\n"
                  "    run._perform = raised\n"
                  "    next(iter(run.batches([(torch.zeros(8), torch.zeros(1))] * 64)))\n",
-    "text.py": "import os, sys\nsys.stderr.buffer.write(b'caf\\xe9: no such file\\n')\nsys.stderr.flush()\nos._exit(1)\n",
-    "numbers.py": "BAD = 777\n" + MODEL,
+    "text": "import os, sys\nsys.stderr.buffer.write(b'caf\\xe9: no such file\\n')\nsys.stderr.flush()\nos._exit(1)\n",
+    "numbers": "BAD = 77\n" + MODEL,
 }
 
 
 def program(name, **train):
     return job_text(name, model={"context": 16}, train={"steps": 200, "batch": 4, "seed": 1} | train,
                     sync={"every": 20}, swarm={"min_replicas": 1}, checkpoint={"every_rounds": 2},
-                    trainer={"kind": "python", "entry": f"{name}.py"})
+                    trainer={"kind": "python", "entry": f"{name}_fault.py"})
 
 
 def ordinary(name):
@@ -171,9 +172,9 @@ class Faults:
             self.say("numbers", f"{name} is {self.job(name)['phase']}: {self.job(name)['detail']}")
 
     def scope(self):
-        made = self.shoal("token", "create", "--name", "reader", "--scope", "read")
+        made = self.shoal("token", "create", "--name", "reader", "--scope", "viewer", "--json")
         token = self.folder / "reader.token"
-        token.write_text(made.stdout.strip().splitlines()[-1] + "\n" if made.stdout else "")
+        token.write_text(json.loads(made.stdout)["token"] if made.returncode == 0 else "")
         token.chmod(0o600)
         (self.folder / "scope.toml").write_text(ordinary("scope"))
         shoal, *where = map(str, self.cluster.command_line())
@@ -194,8 +195,8 @@ def run(folder):
     """What the cluster did not withstand."""
     folder.mkdir(parents=True)
     (folder / "programs").mkdir()
-    for name, text in PROGRAMS.items():
-        (folder / "programs" / name).write_text(text)
+    for name, text in PROGRAMS.items():  # a numbers.py would take the place of Python's own
+        (folder / "programs" / f"{name}_fault.py").write_text(text)
     faults = Faults(folder)
     try:
         for fault in (faults.proxy, faults.memory, faults.text, faults.numbers, faults.scope):
