@@ -141,7 +141,8 @@ class Faults:
     def text(self):
         seq = self.cluster.newest_event()
         self.submit("text", program("text"))
-        if not self.until(lambda: self.job("text")["phase"] == "failed"):
+        # 21 failures, between which the agent waits ever longer.
+        if not self.until(lambda: self.job("text")["phase"] == "failed", 3 * PATIENCE_S):
             self.say("text", f"the job is {self.job('text')} instead of failed")
         if not any("caf\ufffd: no such file" in one for one in self.events(seq, "replica_failed")):
             self.say("text", "no event has the last line of the program")
