@@ -124,6 +124,9 @@ void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
   agent.resident = heartbeat.resident;
   agent.relay = heartbeat.relay;
   agent.failures = heartbeat.failures;
+  // Another process of the agent counts from zero, also where it has come as far as the one before.
+  if (heartbeat.sequence < agent.heartbeats) agent.refused = {};
+  agent.heartbeats = heartbeat.sequence;
   const RefusalCounts refused = to_counts(heartbeat.refusals);
   refused_by_peers_ += refused.since(agent.refused);
   agent.refused = refused;

@@ -39,7 +39,8 @@ class LiveBoard {
     Bytes resident;
     std::optional<RelayFigures> relay;
     std::vector<DeviceFailure> failures;
-    RefusalCounts refused;  // as its last heartbeat said
+    std::int64_t heartbeats = 0;  // the sequence of its last heartbeat
+    RefusalCounts refused;        // as that heartbeat said
     std::string name;
     bool trains = false;
     AllowedPrograms programs;

@@ -120,6 +120,21 @@ TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
   EXPECT_TRUE(board.view(kStart + seconds(3))->pipeline.empty());
 }
 
+TEST(LiveBoard, RestartedAgentAddsTheSameNumberOfRefusalsAgain) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  Instant now = kStart;
+  const auto count = [&](std::int64_t sequence, std::int64_t refused) {
+    now = now + seconds(3);
+    board.said(now, kStream, Heartbeat{sequence, {}, {{RefusalReason::kOtherMember, refused}}});
+    return board.view(now)->refused_by_peers[RefusalReason::kOtherMember];
+  };
+  EXPECT_EQ(count(7, 1), 1);
+  EXPECT_EQ(count(8, 1), 1);
+  board.welcomed(kStart, kStream, AgentId(1));
+  EXPECT_EQ(count(1, 1), 2);
+}
+
 // An agent cannot make replicas up, nor speak for those of another one.
 TEST(LiveBoard, OnlyTheAgentOfAReplicaSpeaksForIt) {
   LiveBoard board(seconds(2), {});
