@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "swarm/pipeline/stream.h"
 
 namespace shoal::swarm {
 namespace {
@@ -20,6 +21,13 @@ FrameHeader sample() {
   h.body_size = encoded_size(h.codec, h.values());
   h.checksum = 0x0123456789abcdef;
   return h;
+}
+
+// Trainers of the version before refuse a stream with another name.
+TEST(StreamName, IsTheTextThatThePreviousVersionReads) {
+  const StreamName name{JobId(1), 2, ReplicaId(3), ReplicaId(4)};
+  EXPECT_EQ(to_purpose(name), "pipeline 4 1 2 3 4");
+  EXPECT_EQ(parse_purpose("pipeline 4 1 2 3 4"), name);
 }
 
 TEST(Frame, HeadersSurviveTheWire) {

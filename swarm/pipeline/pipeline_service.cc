@@ -70,10 +70,10 @@ std::shared_ptr<wire::stream::StreamEvents> PipelineHost::accept(
   const auto taken =
       std::make_shared<Stream>(context_, *name, std::move(stream),
                                [self = shared_from_this()](Stream& gone) { self->forget(gone); });
-  if (name->protocol != kProtocolVersion) {
+  if (name->protocol != kPipelineProtocol) {
     taken->refuse({Code::kIncompatible,
                    "protocol " + std::to_string(name->protocol) + " is spoken there, protocol " +
-                       std::to_string(kProtocolVersion) + " here",
+                       std::to_string(kPipelineProtocol) + " here",
                    "", "install one version of Shoal on both hosts"});
   } else {
     arrived(taken);

@@ -40,13 +40,16 @@ using SharedBytes = std::shared_ptr<const std::vector<std::byte>>;
 
 inline constexpr std::size_t kMessageBytes = 4 << 20;
 inline constexpr char kPipelinePurpose[] = "pipeline";
+// The version of these streams. It is not the protocol of the messages: during an upgrade that
+// changes only those, trainers of both versions serve one pipeline.
+inline constexpr std::int32_t kPipelineProtocol = 4;
 
 // Which stream it is: "pipeline PROTOCOL JOB EPOCH FROM TO", where FROM dials.
 struct StreamName {
   JobId job;
   std::int64_t epoch = 0;
   ReplicaId from, to;
-  std::int32_t protocol = kProtocolVersion;
+  std::int32_t protocol = kPipelineProtocol;
   bool operator==(const StreamName&) const = default;
 };
 std::string to_purpose(const StreamName& name);
