@@ -219,6 +219,18 @@ class CheckpointTransferTest : public ::testing::Test {
   static FileEntry entry(const std::string& path, const std::string& content) {
     return {path, Bytes(static_cast<std::int64_t>(content.size())), sha256_of(content)};
   }
+  // A stored checkpoint of two stages, each with the contents of its files back to back.
+  void store_stages(const std::vector<FileEntry>& first, const std::string& first_content,
+                    const std::vector<FileEntry>& second, const std::string& second_content) {
+    record_.parts.resize(2);
+    record_.parts[0].files = first;
+    record_.parts[1] = {
+        .writer = ReplicaId(1), .state = CheckpointState::kUploading, .files = second};
+    service_->checkpoint_changed(record_);
+    ASSERT_TRUE(put(second, second_content).ok());
+    ASSERT_TRUE(put(first, first_content).ok());
+    change(CheckpointState::kStored);
+  }
   static std::vector<FileEntry> files_of_part() {
     return {entry("config.json", "{}"), entry("model.bin", std::string(3'000'000, 'w'))};
   }
@@ -401,14 +413,7 @@ TEST_F(CheckpointTransferTest, ReplicasOfOtherJobsGetWhatTheyBeginOrContinueWith
                                      entry("shoal_state-00001-of-00002.safetensors", "m")};
   const std::vector<FileEntry> second{entry("model-00002-of-00002.safetensors", "two"),
                                       entry("shoal_state-00002-of-00002.safetensors", "m")};
-  record_.parts.resize(2);
-  record_.parts[0].files = first;
-  record_.parts[1] = {
-      .writer = ReplicaId(1), .state = CheckpointState::kUploading, .files = second};
-  service_->checkpoint_changed(record_);
-  ASSERT_TRUE(put(second, "twom").ok());
-  ASSERT_TRUE(put(first, "{}onem").ok());
-  change(CheckpointState::kStored);
+  store_stages(first, "{}onem", second, "twom");
   EXPECT_EQ(got_by(AgentId(3), 4), "{}onetwo");
   EXPECT_EQ(got_by(AgentId(4), 1), "{}twom") << "it continues: all of its stage";
 }
@@ -429,14 +434,7 @@ TEST_F(CheckpointTransferTest, RolesSayWhatReplicasGet) {
   const std::vector<FileEntry> second{with_role("e", "two", "weights"),
                                       with_role("f", "n", "outer/momentum"),
                                       with_role("part-01.json", "[1]", "part")};
-  record_.parts.resize(2);
-  record_.parts[0].files = first;
-  record_.parts[1] = {
-      .writer = ReplicaId(1), .state = CheckpointState::kUploading, .files = second};
-  service_->checkpoint_changed(record_);
-  ASSERT_TRUE(put(second, "twon[1]").ok());
-  ASSERT_TRUE(put(first, "{}onemix[0]").ok());
-  change(CheckpointState::kStored);
+  store_stages(first, "{}onemix[0]", second, "twon[1]");
   EXPECT_EQ(got_by(AgentId(3), 4), "{}onex[0]two[1]") << "it begins with the weights";
   EXPECT_EQ(got_by(AgentId(4), 1), "{}[0]twon[1]") << "it continues: all of its stage";
 }
