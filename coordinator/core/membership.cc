@@ -13,6 +13,7 @@
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/rounds/hold_ups.h"
+#include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/corrupt_records.h"
 #include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/machines.h"
@@ -383,7 +384,7 @@ void on_booted(Transaction& tx, const Booted& booted) {
   process.booted_at = tx.now();
   const std::int64_t epoch = ++tx.counters().boot_epoch;
   tx.counters().store = booted.store;
-  process.record_keys = booted.record_keys;
+  use_record_keys(process, booted.record_keys);
   for (const auto& [id, agent] : state.agents) {
     if (agent.state == AgentState::kGone) continue;
     process.presence.put(id, {.connection = {},

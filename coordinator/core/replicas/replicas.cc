@@ -446,7 +446,7 @@ void renew_records(Transaction& tx, JobId id, std::span<const ReplicaId> replica
 }
 
 void on_record_keys_changed(Transaction& tx, RecordKeys keys) {
-  tx.volatile_state().record_keys = std::move(keys);
+  use_record_keys(tx.volatile_state(), std::move(keys));
   for (const auto& [id, job] : tx.state().jobs) {
     if (!is_terminal(job.phase)) renew_records(tx, id, live_replicas(tx.state(), id));
   }

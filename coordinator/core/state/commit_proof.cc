@@ -107,14 +107,10 @@ std::string spec_sha256(JobSpec spec, const std::vector<UnitRange>& cut) {
                    signed_text(cut));
 }
 
-std::string record_sha256(CommitRecord record) {
-  record.proof = {};
-  return sha256_of(signed_text(record));
-}
-
-// `proof` has no code yet.
-std::string code_of(HmacSha256& key, const CommitProof& proof, const std::string& record_sha256) {
-  return key.of("shoal commit 1\n" + record_sha256 + signed_text(proof));
+// `record` has no proof, and `proof` no code yet.
+std::string record_sha256(const CommitRecord& record) { return sha256_of(signed_text(record)); }
+std::string text_to_sign(const CommitProof& proof, const std::string& record_sha256) {
+  return "shoal commit 1\n" + record_sha256 + signed_text(proof);
 }
 
 // The digests that the replica's record proves: none before they are known. In groups each replica
@@ -146,30 +142,43 @@ bool is_signed_state(const CommitProof& proof, const HeldReplica& held) {
 
 }  // namespace
 
+const std::string& RecordSigner::spec_sha256(const JobRecord& job) {
+  Hashed& known = specs_[job.id];
+  std::vector<UnitRange> cut = cut_of(job);
+  if (known.sha256.empty() || known.cut != cut) {
+    known = {cut, shoal::coordinator::spec_sha256(job.spec, cut)};
+  }
+  return known.sha256;
+}
+
+void use_record_keys(VolatileState& process, RecordKeys keys) {
+  process.record_keys = std::move(keys);
+  process.signer = process.record_keys.empty()
+                       ? nullptr
+                       : std::make_shared<RecordSigner>(process.record_keys.back());
+}
+
 SignedRecords::SignedRecords(const State& state, const JobRecord& job, CommitRecord record)
     : state_(state), job_(job), record_(std::move(record)) {
-  if (state.record_keys.empty()) return;
-  key_ = std::make_unique<HmacSha256>(state.record_keys.back().secret);
-  record_sha256_ = record_sha256(record_);
-  spec_sha256_ = spec_sha256(job.spec, cut_of(job));
+  record_.proof = {};
+  if (state.signer) record_sha256_ = record_sha256(record_);
 }
 
 CommitRecord SignedRecords::of(ReplicaId id) const {
   CommitRecord record = record_;
-  if (state_.record_keys.empty()) return record;
-  const RecordKey& key = state_.record_keys.back();
+  if (!state_.signer) return record;
   const ReplicaRecord& replica = state_.replicas.at(id);
   CommitProof& proof = record.proof;
   proof.job_name = job_.spec.name;
   proof.owner = job_.owner;
   proof.priority = job_.priority;
-  proof.spec_sha256 = spec_sha256_;
+  proof.spec_sha256 = state_.signer->spec_sha256(job_);
   proof.agent = replica.agent;
   proof.replica = id;
   proof.value_count = stage_of(job_, replica.stage).value_count;
   name_state(proof, state_, job_, replica);
-  proof.key_id = key.id;
-  proof.mac = code_of(*key_, proof, record_sha256_);
+  proof.key_id = state_.signer->key_id();
+  proof.mac = state_.signer->code_of(text_to_sign(proof, record_sha256_));
   return record;
 }
 
@@ -178,10 +187,10 @@ CommitRecord signed_record(const State& state, const JobRecord& job, ReplicaId r
 }
 
 std::string code_of(const RecordKey& key, const CommitRecord& record) {
-  HmacSha256 hmac(key.secret);
-  CommitProof proof = record.proof;
+  CommitRecord bare = record;
+  CommitProof proof = std::exchange(bare.proof, {});
   proof.mac.clear();
-  return code_of(hmac, proof, record_sha256(record));
+  return HmacSha256(key.secret).of(text_to_sign(proof, record_sha256(bare)));
 }
 
 ProofVerdict check_proof(const RecordKeys& keys, AgentId agent, const HeldReplica& held) {

@@ -10,13 +10,38 @@
 // what an older one has signed.
 #pragma once
 
-#include <memory>
 #include <string>
+#include <vector>
 
+#include "base/flat_map.h"
 #include "base/sha256.h"
 #include "coordinator/core/state/state.h"
 
 namespace shoal::coordinator {
+
+// What the signatures of this process share: the key, set up once, and of every job the hash of its
+// specification and cut. Not thread-safe.
+class RecordSigner {
+ public:
+  explicit RecordSigner(const RecordKey& key) : key_id_(key.id), hmac_(key.secret) {}
+
+  const std::string& key_id() const { return key_id_; }
+  std::string code_of(std::string_view text) { return hmac_.of(text); }
+  const std::string& spec_sha256(const JobRecord& job);
+
+ private:
+  struct Hashed {
+    std::vector<UnitRange> cut;  // empty until the model is cut; the specification never changes
+    std::string sha256;
+  };
+
+  std::string key_id_;
+  HmacSha256 hmac_;
+  FlatMap<JobId, Hashed> specs_;
+};
+
+// From now on the newest of these signs.
+void use_record_keys(VolatileState& process, RecordKeys keys);
 
 // The record of the job's committed state, signed for one replica after another.
 class SignedRecords {
@@ -29,9 +54,8 @@ class SignedRecords {
  private:
   const State& state_;
   const JobRecord& job_;
-  CommitRecord record_;
-  std::unique_ptr<HmacSha256> key_;  // null: there is none
-  std::string record_sha256_, spec_sha256_;
+  CommitRecord record_;  // without a proof
+  std::string record_sha256_;
 };
 
 // commit_record() of the replica's job, signed for it.

@@ -117,7 +117,6 @@ struct DurableState {
   Digest digest() const;
 };
 
-// What is true for this process only, and begins empty.
 // A replica that takes the state from its peers (replicas/joining.h).
 struct Joiner {
   std::vector<PeerAddress> sources;   // that it was told
@@ -134,6 +133,9 @@ struct HostedCopies {
   bool heard = false;  // in this process
 };
 
+class RecordSigner;  // commit_proof.h
+
+// What is true for this process only, and begins empty.
 struct VolatileState {
   FlatMap<AgentId, Presence> presence;
   FlatMap<ConnectionId, AgentId> by_connection;
@@ -160,7 +162,8 @@ struct VolatileState {
   bool over_budget = false;               // an event has said so
   LostTime lost_time;
   Instant booted_at;
-  RecordKeys record_keys;  // none: nothing is signed, and no claim is believed
+  RecordKeys record_keys;                // none: nothing is signed, and no claim is believed
+  std::shared_ptr<RecordSigner> signer;  // with the newest of them (use_record_keys())
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
 };
 
