@@ -18,10 +18,10 @@ SPEED = 0.1  # of a device: four agents and a coordinator leave most of a small 
 SLOW = ["--speed", str(SPEED)]
 
 
-def chaos_job(sync, stages=1, checkpoint=0):
+def chaos_job(sync, stages=1, checkpoint=0, min_replicas=1):
     """So small that rounds follow one another fast."""
     return job_text("chaos", model={"layers": 2, "hidden": 16, "heads": 2, "context": CONTEXT},
-                    train={"batch": BATCH, "lr": 1e-3}, sync=sync, swarm={"stages": stages},
+                    train={"batch": BATCH, "lr": 1e-3}, sync=sync, swarm={"stages": stages, "min_replicas": min_replicas},
                     checkpoint={"every_rounds": checkpoint})
 
 

@@ -5,9 +5,9 @@ import pathlib
 import signal
 import time
 
-from chaos_scenarios import Scenario
+from chaos_scenarios import SLOW, Scenario, chaos_job
 from chaos_watch import TRAINS_WITHIN_S, Watch
-from rig import ENDING_S, PATIENCE_S, Trouble, send
+from rig import ENDING_S, PATIENCE_S, Cluster, Trouble, send
 
 
 def program_of(pid):
@@ -33,9 +33,10 @@ class Upgrade(Scenario):
         return [{"stages": stages} for _ in range(self.options.tries) for stages in self.options.stages]
 
     def cluster(self, folder, lines, what):
-        cluster = super().cluster(folder, lines, what)
-        cluster.bin = self.options.old.resolve()
-        return cluster
+        # A stage with one replica loses its state with that trainer, and the job then goes back as it promises.
+        job = chaos_job({"every": self.options.every}, what["stages"], self.checkpoint_every, min_replicas=2)
+        return Cluster(folder, self.options.agents, job, lines, self.options.coordinator_flag, SLOW,
+                       self.options.old.resolve())
 
     def attempt(self, cluster, what, chance):
         cluster.all_take_part()
