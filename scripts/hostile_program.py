@@ -228,7 +228,7 @@ def files():
 
 
 def fork():
-    attach()
+    stream = attach()  # open until the end, or the program is killed for that
     for number in range(10_000):
         if os.fork() == 0:
             if number % 2:
@@ -237,24 +237,27 @@ def fork():
             os._exit(0)
     say("BROKE", "10,000 processes were made")
     time.sleep(600)
+    stream.socket.close()
 
 
 def memory():
-    attach()
+    stream = attach()  # open until the end, or the program is killed for that
     held = []
     for _ in range(4096):
         held.append(b"x" * (4 << 20))
         time.sleep(0.01)
     say("BROKE", "16 GiB of memory were filled")
+    stream.socket.close()
 
 
 def disk():
-    attach()
+    stream = attach()  # open until the end, or the program is killed for that
     with open(pathlib.Path(os.environ["TMPDIR"]) / "big", "wb", buffering=0) as file:
         for _ in range(4096):
             file.write(b"x" * (4 << 20))
             time.sleep(0.01)
     say("BROKE", "16 GiB of the disk were filled")
+    stream.socket.close()
 
 
 def main():
