@@ -80,9 +80,27 @@ struct LiveView {
   FlatMap<ReplicaId, ReplicaLive> replicas;
   FlatMap<ReplicaId, PipelineLive> pipeline;  // stages > 1 only
   FlatMap<ReplicaId, LoadLive> loads;         // only loads that have begun to move
+  FlatMap<JobId, double> tokens_per_s;        // token_meter.h; only jobs where it is known
   FlatMap<ReplicaId, CopyLive> copies;        // by the id of the copy
   RefusalCounts refused_by_peers;             // on the ports of trainers, since this process began
 };
+
+// No replica of the job trains.
+inline bool holds_nothing(JobPhase phase) {
+  return is_terminal(phase) || phase == JobPhase::kPaused || phase == JobPhase::kQueued;
+}
+
+// Tokens that the replicas of a job have trained in its open round. Every token passes through
+// every stage. `committed`: the round before.
+inline Tokens open_tokens(const FlatMap<ReplicaId, ReplicaLive>& replicas,
+                          const RoundKey& committed, std::size_t stages) {
+  const RoundKey open{committed.job, committed.epoch, committed.round + 1};
+  std::int64_t sum = 0;
+  for (const auto& [id, replica] : replicas) {
+    if (replica.progress.key == open) sum += replica.progress.tokens.count();
+  }
+  return Tokens(sum / static_cast<std::int64_t>(stages));
+}
 
 // Why the coordinator cannot serve right now; empty: ready.
 struct Readiness {

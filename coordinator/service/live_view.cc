@@ -66,9 +66,18 @@ void LiveBoard::note(const AgentRecord& agent) {
   entry.programs = agent.programs;
 }
 
+// A job that was rolled back, or that lets its devices go, is measured anew.
 void LiveBoard::note(const JobRecord& job) {
-  is_terminal(job.phase) ? (void)rounds_.erase(job.id)
-                         : (void)rounds_.put(job.id, job.committed_round);
+  if (is_terminal(job.phase)) return (void)jobs_.erase(job.id);
+  const RoundKey committed{job.id, job.epoch, job.committed_round};
+  Job& entry = jobs_[job.id];
+  const bool anew = entry.committed.epoch != job.epoch || holds_nothing(job.phase);
+  const bool commits = !anew && entry.committed.round < job.committed_round;
+  if (anew) entry.meter = {};
+  entry.committed = committed;
+  entry.tokens = job.committed_tokens;
+  entry.stages = std::max<std::size_t>(1, job.stages.size());
+  if (commits) entry.meter.heard(job.committed_at, entry.tokens, true);
 }
 
 void LiveBoard::note(const ReplicaRecord& replica) {
@@ -115,9 +124,16 @@ void LiveBoard::note(ReplicaId keeper, const CopiesHeld& held) {
 void LiveBoard::note(const LoadProgress& progress, Instant now) {
   Load* load = loads_.find(progress.replica);
   if (load == nullptr) return;
-  const RoundNumber* round = rounds_.find(load->job);
+  const Job* job = jobs_.find(load->job);
   load->watch.heard({now, progress.done, progress.total, progress.received, progress.per_round,
-                     round == nullptr ? 0 : *round});
+                     job == nullptr ? 0 : job->committed.round});
+}
+
+void LiveBoard::note(const Progress& progress, Instant now) {
+  replicas_.put(progress.replica, {progress, now});
+  Job* job = jobs_.find(progress.key.job);
+  if (job == nullptr || !job->meter.is_due(now)) return;
+  job->meter.heard(now, job->tokens + open_tokens(replicas_, job->committed, job->stages), false);
 }
 
 void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
@@ -155,7 +171,7 @@ bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   }
   if (const auto* progress = std::get_if<Progress>(&message)) {
     if (!owns(progress->replica)) return false;
-    replicas_.put(progress->replica, {*progress, now});
+    note(*progress, now);
   }
   return true;
 }
@@ -190,6 +206,12 @@ bool LiveBoard::has_replica(AgentId agent, ReplicaId replica) {
   const MutexLock guard(mutex_);
   const ReplicaPlace* place = held_.find(replica);
   return place != nullptr && place->agent == agent;
+}
+
+std::int64_t LiveBoard::replicas_of(AgentId agent) {
+  const MutexLock guard(mutex_);
+  return std::ranges::count_if(held_,
+                               [&](const auto& entry) { return entry.second.agent == agent; });
 }
 
 bool LiveBoard::works_for(AgentId agent, JobId job) {
@@ -249,6 +271,9 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   fresh->refused_by_peers = refused_by_peers_;
   for (const auto& [id, load] : loads_) {
     if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});
+  }
+  for (const auto& [id, job] : jobs_) {
+    if (const auto rate = job.meter.per_second(now)) fresh->tokens_per_s.put(id, *rate);
   }
   view_ = std::move(fresh);
   return view_;

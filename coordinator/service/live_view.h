@@ -9,6 +9,7 @@
 
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/cluster.h"
+#include "coordinator/service/token_meter.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
@@ -25,6 +26,7 @@ class LiveBoard {
   void stored(const Record& record);  // drops agents that are gone and replicas that ended
 
   bool has_replica(AgentId agent, ReplicaId replica);
+  std::int64_t replicas_of(AgentId agent);
   bool works_for(AgentId agent, JobId job);
   bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job);
   bool continues_from(AgentId agent, CheckpointId checkpoint);
@@ -49,12 +51,19 @@ class LiveBoard {
     JobId job;
     JoinWatch watch;
   };
+  struct Job {  // that has not ended
+    RoundKey committed;
+    Tokens tokens;  // of its committed rounds
+    std::size_t stages = 1;
+    TokenMeter meter;
+  };
 
   void note(const AgentRecord& agent) SHOAL_REQUIRES(mutex_);
   void note(const JobRecord& job) SHOAL_REQUIRES(mutex_);
   void note(const ReplicaRecord& replica) SHOAL_REQUIRES(mutex_);
   void note(Agent& agent, const Heartbeat& heartbeat) SHOAL_REQUIRES(mutex_);
   void note(const LoadProgress& progress, Instant now) SHOAL_REQUIRES(mutex_);
+  void note(const Progress& progress, Instant now) SHOAL_REQUIRES(mutex_);
   void note_copies(const ReplicaRecord& keeper) SHOAL_REQUIRES(mutex_);
   void note(ReplicaId keeper, const CopiesHeld& held) SHOAL_REQUIRES(mutex_);
 
@@ -65,7 +74,7 @@ class LiveBoard {
   FlatMap<ConnectionId, AgentId> by_connection_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, ReplicaLive> replicas_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, PipelineLive> pipeline_ SHOAL_GUARDED_BY(mutex_);
-  FlatMap<JobId, RoundNumber> rounds_ SHOAL_GUARDED_BY(mutex_);     // committed, of live jobs
+  FlatMap<JobId, Job> jobs_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, ReplicaPlace> held_ SHOAL_GUARDED_BY(mutex_);  // that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);         // of replicas that load
   FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);

@@ -221,6 +221,36 @@ TEST(LiveBoard, RatesOfAPipelineFollowItsCounters) {
   EXPECT_NEAR(live.links.at(ReplicaId(9)).sent_per_s, 1000, 1);
 }
 
+// Two replicas of one stage: each trains 1000 tokens in 2 s, and waits for 2 s in every round.
+TEST(LiveBoard, TheSpeedOfAJobIsThatOfItsRounds) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  JobRecord job{.id = JobId(1), .phase = JobPhase::kTraining};
+  board.stored(job);
+  for (const std::int64_t id : {8, 9}) {
+    board.stored(ReplicaRecord{.id = ReplicaId(id), .job = job.id, .agent = AgentId(1)});
+  }
+  for (int second = 0; second <= 100; ++second) {
+    const Instant now = kStart + seconds(second);
+    if (second > 0 && second % 4 == 0) {
+      job.committed_tokens += Tokens(2000);
+      ++job.committed_round;
+      job.committed_at = now;
+      board.stored(job);
+    }
+    for (const std::int64_t id : {8, 9}) {
+      board.said(now, kStream,
+                 Progress{.replica = ReplicaId(id),
+                          .key = {job.id, 0, job.committed_round + 1},
+                          .tokens = Tokens(std::min(1000, 500 * (second % 4)))});
+    }
+  }
+  EXPECT_DOUBLE_EQ(board.view(kStart + seconds(100))->tokens_per_s.at(job.id), 500);
+  job.phase = JobPhase::kPaused;
+  board.stored(job);
+  EXPECT_FALSE(board.view(kStart + seconds(102))->tokens_per_s.contains(job.id));
+}
+
 TEST(LiveBoard, AViewIsSharedForHalfASecond) {
   LiveBoard board(seconds(2), {});
   const auto first = board.view(kStart);

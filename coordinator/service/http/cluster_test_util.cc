@@ -201,6 +201,7 @@ void fill_rounds(Tables& tables, JobId job) SHOAL_REQUIRES(tables.mutex) {
 }
 
 void fill_members(Tables& tables, JobId job, LiveView& live) SHOAL_REQUIRES(tables.mutex) {
+  live.tokens_per_s.put(job, 1000);
   for (std::uint64_t n = 1; n <= 2; ++n) {
     AgentRecord agent;
     agent.id = AgentId(n);

@@ -199,8 +199,8 @@ void add_one_job(Families& out, const JobRecord& job, const LiveView& view) {
               static_cast<double>(job.bytes_sent.count()));
   if (!is_terminal(job.phase)) {
     out.gauge("shoal_job_tokens_per_second",
-              "Current tokens per second of training, as the trainers report.", id,
-              live.tokens_per_s);
+              "Tokens of committed rounds and of the open one per second of wall time.", id,
+              live.tokens_per_s.value_or(0));
   }
   if (job.train_loss != 0)
     out.gauge("shoal_job_loss", "Training loss of the last committed round in nats per token.", id,

@@ -271,7 +271,7 @@ TEST(Views, UnknownNumbersAreNull) {
   job.spec = testing::small_spec("x");
   job.phase = JobPhase::kTraining;
   LiveView live;
-  live.replicas.put(ReplicaId(1), {{.key = {job.id, 0, 1}, .tokens_per_s = 0.0 / 0.0}, Instant{}});
+  live.replicas.put(ReplicaId(1), {{.key = {job.id, 0, 1}}, Instant{}});
   const Json json = Json::parse(to_text(job_json(job, live)));
   for (const char* name :
        {"train_loss", "validation_loss", "bytes_ddp", "started_at", "anchor_digest"})
@@ -308,9 +308,9 @@ TEST(Views, AJobThatHoldsNothingMakesNoProgress) {
   job.id = JobId(1);
   job.spec = testing::small_spec("x");
   LiveView live;
-  live.replicas.put(
-      ReplicaId(1),
-      {{.key = {job.id, 0, 1}, .step = Steps(3), .tokens = Tokens(60), .tokens_per_s = 5}, {}});
+  live.replicas.put(ReplicaId(1),
+                    {{.key = {job.id, 0, 1}, .step = Steps(3), .tokens = Tokens(60)}, {}});
+  live.tokens_per_s.put(job.id, 5);
   const auto progress_in = [&](JobPhase phase) {
     job.phase = phase;
     return Json::parse(to_text(job_json(job, live)))["status"]["progress"];

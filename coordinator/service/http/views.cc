@@ -113,10 +113,6 @@ std::vector<CheckpointPartAnswer> parts_of(const CheckpointRecord& checkpoint) {
   return list;
 }
 
-bool holds_nothing(JobPhase phase) {
-  return is_terminal(phase) || phase == JobPhase::kPaused || phase == JobPhase::kQueued;
-}
-
 // A job that continues another one also counts the earlier job's rounds. The last of those may have
 // been short, and their length may have been another one.
 std::int64_t rounds_in_all(const JobRecord& job) {
@@ -137,7 +133,7 @@ JobProgressAnswer progress_of(const JobRecord& job, const JobLive& live) {
           .rounds_total = rounds_in_all(job),
           .tokens = job.committed_tokens + live.tokens,
           .tokens_committed = job.committed_tokens,
-          .tokens_per_second = known_if(live.replicas > 0, live.tokens_per_s),
+          .tokens_per_second = live.replicas > 0 ? live.tokens_per_s : std::nullopt,
           .replicas_training = live.replicas};
 }
 
@@ -289,13 +285,10 @@ JobLive job_live(const JobRecord& job, const LiveView& live) {
     if (live.now - replica.at > kLiveFor) continue;
     ++sum.replicas;
     sum.step = std::max(sum.step, progress.step);
-    sum.tokens_per_s += progress.tokens_per_s;
-    if (progress.key.round == job.committed_round + 1) sum.tokens += progress.tokens;
   }
-  // Every token passes through every stage.
-  const auto stages = static_cast<std::int64_t>(std::max<std::size_t>(1, job.stages.size()));
-  sum.tokens = Tokens(sum.tokens.count() / stages);
-  sum.tokens_per_s /= static_cast<double>(stages);
+  sum.tokens = open_tokens(live.replicas, {job.id, job.epoch, job.committed_round},
+                           std::max<std::size_t>(1, job.stages.size()));
+  if (const double* rate = live.tokens_per_s.find(job.id)) sum.tokens_per_s = *rate;
   return sum;
 }
 

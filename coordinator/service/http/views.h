@@ -17,9 +17,9 @@ std::string rfc3339(Instant at);  // "2026-11-21T08:06:06.123Z"
 // What the trainers of one job say at this moment; empty when none spoke within the last 15 s, or
 // the job holds none any more.
 struct JobLive {
-  Steps step;     // of the one that is furthest
-  Tokens tokens;  // trained in the open round, not committed yet
-  double tokens_per_s = 0;
+  Steps step;                          // of the one that is furthest
+  Tokens tokens;                       // trained in the open round, not committed yet
+  std::optional<double> tokens_per_s;  // over wall time (token_meter.h)
   int replicas = 0;
 };
 JobLive job_live(const JobRecord& job, const LiveView& live);
