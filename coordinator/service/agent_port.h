@@ -46,6 +46,7 @@ class InputPort {
   virtual bool post(Input input) = 0;
   // Whether this agent has this replica, or one of this job, that has not ended.
   virtual bool has_replica(AgentId agent, ReplicaId replica) = 0;
+  virtual std::int64_t replicas_of(AgentId agent) = 0;  // how many it has that have not ended
   virtual bool works_for(AgentId agent, JobId job) = 0;
   // Whether it has a replica of another job than `job`, which wrote this checkpoint, that begins
   // from it.

@@ -10,6 +10,7 @@
 #include "coordinator/service/agent_session.h"
 #include "coordinator/service/checkpoint_transfer.h"
 #include "coordinator/service/log_query_broker.h"
+#include "coordinator/service/message_budget.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "threads/mutex.h"
@@ -18,7 +19,7 @@
 namespace shoal::coordinator {
 namespace {
 
-constexpr std::chrono::seconds kWatchEvery{1};
+constexpr std::chrono::milliseconds kWatchEvery{250};
 constexpr std::chrono::seconds kStopLimit{1};
 constexpr int kMessageBytesMax = 8 << 20;
 constexpr std::size_t kSessionsPerAgent = 4;
@@ -79,6 +80,7 @@ struct AgentService::Impl final
     auto caller = admit(*context);
     if (!caller) return new RefusedSession(to_status(caller.error()));
     std::shared_ptr<AgentSession> session, surplus;
+    const auto may_read = [this, machine = caller->machine] { return has_budget(machine); };
     {
       const MutexLock guard(mutex);
       surplus = oldest_of(caller->machine);
@@ -88,7 +90,7 @@ struct AgentService::Impl final
       }
       const ConnectionId id{++last_connection};
       session = std::make_shared<AgentSession>(id, context, inputs, std::move(caller).value(),
-                                               options.door,
+                                               options.door, may_read,
                                                [this](ConnectionId ended) { forget(ended); });
       sessions.emplace(id, session);
     }
@@ -202,6 +204,26 @@ struct AgentService::Impl final
     return count >= kSessionsPerAgent ? oldest : nullptr;
   }
 
+  // Whether the machine may say one more message now. How many replicas it has is asked only when
+  // it has said all that it might so far.
+  bool has_budget(AgentId machine) SHOAL_EXCLUDES(mutex) {
+    if (!machine) return true;
+    const auto take = [&](std::int64_t replicas) {
+      const auto now = MessageBudget::Clock::now();
+      const MutexLock guard(mutex);
+      MessageBudget& budget = budgets.try_emplace(machine, now).first->second;
+      if (replicas >= 0) budget.allow(replicas);
+      return budget.take(now);
+    };
+    return take(-1) || take(inputs.replicas_of(machine));
+  }
+
+  void forget_full_budgets() SHOAL_EXCLUDES(mutex) {
+    const auto now = MessageBudget::Clock::now();
+    const MutexLock guard(mutex);
+    std::erase_if(budgets, [&](auto& entry) { return entry.second.is_full(now); });
+  }
+
   std::shared_ptr<AgentSession> find(ConnectionId id) SHOAL_EXCLUDES(mutex) {
     const MutexLock guard(mutex);
     const auto found = sessions.find(id);
@@ -233,7 +255,9 @@ struct AgentService::Impl final
         [&]() SHOAL_REQUIRES(mutex) { return stopping; })) {
       const MutexUnlock meanwhile(mutex);
       const auto opened_before = std::chrono::steady_clock::now() - options.hello_limit;
+      forget_full_budgets();
       for (const auto& session : all_sessions()) {
+        session->read_on();
         if (!session->is_late(opened_before)) continue;
         inputs.count_refused_message();
         session->close_now({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello came"});
@@ -276,6 +300,7 @@ struct AgentService::Impl final
   Mutex mutex;
   CondVar wake_watcher;
   std::map<ConnectionId, std::shared_ptr<AgentSession>> sessions SHOAL_GUARDED_BY(mutex);
+  std::map<AgentId, MessageBudget> budgets SHOAL_GUARDED_BY(mutex);  // that are not full
   std::uint64_t last_connection SHOAL_GUARDED_BY(mutex) = 0;
   bool stopping SHOAL_GUARDED_BY(mutex) = false;
   std::thread watcher;

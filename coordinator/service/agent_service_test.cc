@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sha256.h"
+#include "coordinator/service/message_budget.h"
 #include "coordinator/service/service_test_util.h"
 #include "threads/mutex.h"
 #include "transfer/files.h"
@@ -136,6 +137,29 @@ TEST_F(AgentServiceTest, OneAgentHasFewSessions) {
   EXPECT_TRUE(silent.back()->hear_a<Welcome>());
 }
 
+// The rest of what it says waits on its own side of the line.
+TEST_F(AgentServiceTest, AMachineThatFloodsIsReadByItsBudget) {
+  const auto door = std::make_shared<OpenDoor>();
+  TestCoordinator coordinator(folder_.path(), {}, {.door = door});
+  door->machine = AgentId(7);
+  TestAgent agent(coordinator.channel());
+  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
+  ASSERT_TRUE(agent.hear_a<Welcome>());
+  const auto begun = MessageBudget::Clock::now();
+  for (std::int64_t n = 1; n <= 1200; ++n) {
+    if (!agent.say(FromAgent(Heartbeat{.sequence = n}))) break;
+    const std::chrono::duration<double> passed = MessageBudget::Clock::now() - begun;
+    const double most = MessageBudget::kPerSecond * (MessageBudget::kBurstSeconds + passed.count());
+    ASSERT_LE(static_cast<double>(coordinator.runtime().stats().heartbeats), most + 1);
+  }
+  const auto limit = begun + std::chrono::seconds(30);
+  while (coordinator.runtime().stats().heartbeats < 1200) {
+    ASSERT_LT(MessageBudget::Clock::now(), limit) << "it is read on";
+  }
+  const std::chrono::duration<double> took = MessageBudget::Clock::now() - begun;
+  EXPECT_GE(took.count(), 2.5);
+}
+
 TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
   TestCoordinator coordinator(folder_.path(), {.gather_window = milliseconds(1)});
   TestAgent agent(coordinator.channel());
@@ -185,6 +209,7 @@ class RecordingInputs final : public InputPort {
   bool has_replica(AgentId agent, ReplicaId replica) override {
     return agent == AgentId(1) && replica == ReplicaId(1);
   }
+  std::int64_t replicas_of(AgentId) override { return 0; }
   bool works_for(AgentId agent, JobId) override { return agent == AgentId(1); }
   bool begins_from(AgentId agent, CheckpointId, JobId) override { return agent == AgentId(3); }
   bool continues_from(AgentId agent, CheckpointId) override { return agent == AgentId(4); }

@@ -58,12 +58,13 @@ grpc::Status to_status(const Error& error) {
 
 AgentSession::AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
                            Caller caller, std::shared_ptr<AgentDoor> door,
-                           std::function<void(ConnectionId)> ended)
+                           std::function<bool()> may_read, std::function<void(ConnectionId)> ended)
     : id_(id),
       context_(context),
       inputs_(inputs),
       caller_(std::move(caller)),
       door_(std::move(door)),
+      may_read_(std::move(may_read)),
       ended_(std::move(ended)) {}
 
 void AgentSession::begin() { StartRead(&incoming_); }
@@ -73,9 +74,25 @@ void AgentSession::begin() { StartRead(&incoming_); }
 void AgentSession::OnReadDone(bool ok) {
   if (!ok) return close_now(grpc::Status::OK);  // the agent hung up, or the stream broke
   if (!accept(incoming_)) return;
+  const bool may_read = may_read_();
+  {
+    const MutexLock guard(mutex_);
+    held_back_ = !may_read;
+    if (finished_ || held_back_) return;
+  }
+  StartRead(&incoming_);
+}
+
+void AgentSession::read_on() {
+  {
+    const MutexLock guard(mutex_);
+    if (!held_back_ || finished_) return;
+  }
+  if (!may_read_()) return;
   {
     const MutexLock guard(mutex_);
     if (finished_) return;
+    held_back_ = false;
   }
   StartRead(&incoming_);
 }

@@ -1,7 +1,7 @@
 // One open stream of one agent: a gRPC bidi reactor. It reads Hello first, then messages, and hands
 // them to the runtime as they come; what is to be sent waits in a bounded queue. A malformed
 // message, an overflow of that queue or of the runtime's input ends the stream with a status that
-// says why; the agent comes back by itself.
+// says why; the agent comes back by itself. A machine that says more than its budget is read later.
 #pragma once
 
 #include <chrono>
@@ -23,9 +23,10 @@ class AgentSession final
   static constexpr std::size_t kQueueMax = 1024;  // messages to this agent
 
   // `ended` is the last thing the session does; it may drop the last reference.
-  // Its Hello must come from the folder of `caller`, which `door` knows.
+  // Its Hello must come from the folder of `caller`, which `door` knows. `may_read` is asked before
+  // each message after the first: false holds the session back until read_on() is called.
   AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
-               Caller caller, std::shared_ptr<AgentDoor> door,
+               Caller caller, std::shared_ptr<AgentDoor> door, std::function<bool()> may_read,
                std::function<void(ConnectionId)> ended);
 
   AgentId machine() const { return caller_.machine; }
@@ -35,6 +36,8 @@ class AgentSession final
   void close(grpc::Status status);            // after what was sent before; thread-safe
   void close_now(grpc::Status status)
       SHOAL_EXCLUDES(mutex_);  // drops what was not sent; thread-safe
+
+  void read_on() SHOAL_EXCLUDES(mutex_);  // if it is held back, and may be read now; thread-safe
 
   // Without a Hello and older than that.
   bool is_late(std::chrono::steady_clock::time_point opened_before);
@@ -55,6 +58,7 @@ class AgentSession final
   InputPort& inputs_;
   const Caller caller_;
   const std::shared_ptr<AgentDoor> door_;
+  const std::function<bool()> may_read_;
   const std::function<void(ConnectionId)> ended_;
   const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
 
@@ -66,6 +70,7 @@ class AgentSession final
   bool greeted_ SHOAL_GUARDED_BY(mutex_) =
       false;  // Hello was handed on, so the hang-up must be too
   std::int64_t dropped_ SHOAL_GUARDED_BY(mutex_) = 0;  // messages that no agent receives
+  bool held_back_ SHOAL_GUARDED_BY(mutex_) = false;
   bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool finished_ SHOAL_GUARDED_BY(mutex_) = false;

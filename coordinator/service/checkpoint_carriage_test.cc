@@ -23,6 +23,7 @@ class OneAgent final : public InputPort {
  public:
   bool post(Input) override { return true; }
   bool has_replica(AgentId, ReplicaId) override { return true; }
+  std::int64_t replicas_of(AgentId) override { return 0; }
   bool works_for(AgentId, JobId) override { return true; }
   bool begins_from(AgentId, CheckpointId, JobId) override { return false; }
   bool continues_from(AgentId, CheckpointId) override { return false; }

@@ -84,6 +84,7 @@ class Runtime final : public Cluster, public InputPort {
   bool has_replica(AgentId agent, ReplicaId replica) override {
     return board_->has_replica(agent, replica);
   }
+  std::int64_t replicas_of(AgentId agent) override { return board_->replicas_of(agent); }
   bool works_for(AgentId agent, JobId job) override { return board_->works_for(agent, job); }
   bool begins_from(AgentId agent, CheckpointId checkpoint, JobId job) override {
     return board_->begins_from(agent, checkpoint, job);
