@@ -236,6 +236,8 @@ Digest Agent::digest() const {
     digester.add(replica.held.anchor).add(replica.held.momentum);
   }
   for (const ReplicaId id : s.released) digester.add(id.n);
+  for (const auto& [place, count] : s.kills)
+    digester.add(place.job.n).add(place.stage).add(place.device).add(count);
   for (const auto& [id, fetch] : s.fetches)
     add_to(digester.add(id.checkpoint.n).add(id.stage).add(id.weights), fetch);
   for (const auto& [code, fetch] : s.codes) add_to(digester.add(code), fetch);

@@ -42,6 +42,8 @@ struct ProcessExit {
   // False: code and signal are unknown. Only the parent learns them, and that was an earlier start
   // of the daemon.
   bool known = true;
+  // Ended by SIGKILL, while the kernel ended processes of this host for want of memory.
+  bool for_memory = false;
 };
 
 // The files of one stage of a checkpoint: what one replica writes or loads.

@@ -217,7 +217,7 @@ void Agent::State::say_failed(ReplicaId id, ReplicaFailure failure, std::string 
 
 // Replicas that wait for a trainer keep waiting for the next process. A program of the job would
 // end in the same way again.
-void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail) {
+void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail, bool for_memory) {
   std::vector<ReplicaId> lost;
   const TrainerSpec& runs = trainers[static_cast<std::size_t>(slot)].identity.runs;
   const bool program = runs.kind == TrainerKind::kPython;
@@ -225,7 +225,25 @@ void Agent::State::fail_replicas_of(std::int32_t slot, const std::string& detail
     const bool waits = replica.state == ReplicaState::kWaiting && !program;
     if (replica.slot == slot && !waits) lost.push_back(id);
   }
-  for (const ReplicaId id : lost) fail_replica(id, ReplicaFailure::kTrainerExited, detail);
+  for (const ReplicaId id : lost) {
+    if (for_memory && ran_out(replicas.at(id))) {
+      fail_replica(id, ReplicaFailure::kOutOfMemory,
+                   detail +
+                       ", again, while the kernel ended processes for want of memory: the "
+                       "host, or a cgroup around this agent, has less than the device says");
+    } else {
+      fail_replica(id, ReplicaFailure::kTrainerExited, detail);
+    }
+  }
+}
+
+bool Agent::State::ran_out(const Replica& replica) {
+  constexpr std::size_t kPlacesMax = 256;
+  const KilledPlace place{replica.assign.job, replica.assign.stage, replica.assign.device};
+  if (kills.size() >= kPlacesMax && !kills.contains(place)) kills.erase(kills.begin()->first);
+  if (++kills[place] < 2) return false;
+  kills.erase(place);
+  return true;
 }
 
 void Agent::State::replica_due(ReplicaId id) {
@@ -281,6 +299,7 @@ void Agent::State::applied(ReplicaId id, const Applied& message) {
   replica->held.anchor = message.anchor;
   replica->held.momentum = message.momentum;
   replica->held.record = std::move(*record);
+  kills.erase({replica->assign.job, replica->assign.stage, replica->assign.device});
 }
 
 // A progress message that the link loses changes nothing at the coordinator.

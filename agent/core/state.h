@@ -78,6 +78,14 @@ struct Upload {
 // What a replica loads whose source is a checkpoint.
 CheckpointPartId source_of(const Assign& assign);
 
+// Where a trainer was killed: what it held there, and on what.
+struct KilledPlace {
+  JobId job;
+  StageIndex stage = 0;
+  std::int32_t device = 0;
+  auto operator<=>(const KilledPlace&) const = default;
+};
+
 struct Agent::State {
   explicit State(Options given);
 
@@ -108,7 +116,8 @@ struct Agent::State {
 
   std::vector<Trainer> trainers;  // by slot; those of further replicas are made when one comes
   FlatMap<ReplicaId, Replica> replicas;
-  std::vector<ReplicaId> released;  // newest last
+  std::vector<ReplicaId> released;           // newest last
+  FlatMap<KilledPlace, std::int32_t> kills;  // for memory, since a round was committed there
   FlatMap<CheckpointPartId, Fetch> fetches;
   FlatMap<std::string, Fetch> codes;  // by TrainerSpec::code
   FlatMap<CheckpointPartId, Upload> uploads;
@@ -206,7 +215,8 @@ struct Agent::State {
   void trainer_gave_up(const ReplicaFailed& message);
   void refuse(ReplicaId id, ReplicaFailure failure, std::string detail);
   void say_failed(ReplicaId id, ReplicaFailure failure, std::string detail);
-  void fail_replicas_of(std::int32_t slot, const std::string& detail);
+  void fail_replicas_of(std::int32_t slot, const std::string& detail, bool for_memory);
+  bool ran_out(const Replica& replica);  // its trainer was killed for memory, not the first time
   void replica_due(ReplicaId id);
   void forward(ReplicaId replica, ToTrainer message);
   void expect_commit(ReplicaId replica, const CommitRecord& record);

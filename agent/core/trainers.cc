@@ -169,7 +169,9 @@ void Agent::State::exited(const TrainerExited& input) {
     trainer->due = orderly ? now : now + wait(trainer->backoff);
   }
   if (replaced) return;  // replicas that wait for this trainer wait for its next process
-  fail_replicas_of(input.trainer.slot, process_name(*trainer) + " " + trainer->last_exit);
+  const bool for_memory = input.exit.for_memory && trainer->killed_because.empty();
+  fail_replicas_of(input.trainer.slot, process_name(*trainer) + " " + trainer->last_exit,
+                   for_memory);
 }
 
 // A trainer speaks for its own replicas only; while the daemon drains, its messages are dropped.

@@ -155,6 +155,55 @@ TEST_F(TrainersTest, ATrainerThatExitsFailsItsReplicas) {
   EXPECT_THAT(agent_.view().replicas, SizeIs(1));
 }
 
+// The trainer of device 0 begins again, and is killed once it holds a replica of this job.
+struct KilledTrainers : TrainersTest {
+  ReplicaFailure kill(bool for_memory) {
+    step(TrainerExited{{0, generation_}, {.signal = 9, .for_memory = for_memory}});
+    const auto failed = said<ReplicaFailed>();
+    EXPECT_THAT(failed, SizeIs(1));
+    detail_ = failed.empty() ? "" : failed[0].detail;
+    return failed.empty() ? ReplicaFailure::kInternal : failed[0].failure;
+  }
+  void begin_again() {
+    while (all<StartTrainer>().empty() && wake()) {
+    }
+    generation_ = one<StartTrainer>().trainer.generation;
+    attach(0, generation_);
+    hear(assign(++replica_));
+    trainer_says(0, loaded(replica_), generation_);
+  }
+  std::uint64_t generation_ = 1, replica_ = 10;
+  std::string detail_;
+};
+
+TEST_F(KilledTrainers, TwiceForMemoryAtTheSamePlaceRanOut) {
+  serve();
+  EXPECT_EQ(kill(true), ReplicaFailure::kTrainerExited) << "once may be another's fault";
+  begin_again();
+  EXPECT_EQ(kill(true), ReplicaFailure::kOutOfMemory);
+  EXPECT_THAT(detail_, HasSubstr("was ended by SIGKILL, again, while the kernel ended processes"));
+  begin_again();
+  EXPECT_EQ(kill(true), ReplicaFailure::kTrainerExited) << "it counts anew";
+}
+
+TEST_F(KilledTrainers, BySomebodyElseDoNotRunOut) {
+  serve();
+  EXPECT_EQ(kill(true), ReplicaFailure::kTrainerExited);
+  begin_again();
+  EXPECT_EQ(kill(false), ReplicaFailure::kTrainerExited);
+}
+
+TEST_F(KilledTrainers, ARoundThatWasCommittedMeanwhileSaysThatItFits) {
+  serve();
+  EXPECT_EQ(kill(true), ReplicaFailure::kTrainerExited);
+  begin_again();
+  CommitRound commit;
+  commit.record.key = key(1);
+  hear(ToReplica<CommitRound>{ReplicaId(replica_), commit});
+  trainer_says(0, FromReplica<Applied>{ReplicaId(replica_), {.key = key(1)}}, generation_);
+  EXPECT_EQ(kill(true), ReplicaFailure::kTrainerExited);
+}
+
 TEST_F(TrainersTest, NewsOfAnOldTrainerIsDropped) {
   serve();
   step(TrainerExited{{0, 1}, {3, 0, ""}});

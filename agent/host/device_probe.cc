@@ -5,11 +5,13 @@
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string_view>
 
 #include <dlfcn.h>
 
+#include "agent/host/host_memory.h"
 #include "base/wire_text.h"
 
 namespace shoal::agent {
@@ -68,37 +70,50 @@ constexpr int kAmpere = 8;  // first major compute capability with bf16
 // One GPU as the driver shows it. `number` is nvidia-smi's.
 struct Gpu {
   unsigned number = 0;
-  std::string uuid;
+  std::string uuid;  // empty: it does not say
   Device device;
+  std::string silent = {};  // why it cannot be used, as the driver says; empty: it answers
+  NvmlDevice handle = nullptr;
 };
 
+// Which of the GPUs of a host are wanted, in their order.
+using Choice = std::function<Result<std::vector<Gpu>>(std::vector<Gpu>)>;
+
 // None: this user may not open it.
-Result<std::optional<Gpu>> read_gpu(const Nvml& nvml, unsigned number) {
-  NvmlDevice handle = nullptr;
-  std::array<char, 96> name{}, uuid{};
-  NvmlMemory memory{};
-  int major = 0, minor = 0;
-  const int opened = nvml.handle(number, &handle);
-  if (opened == kNoPermission) return std::optional<Gpu>();
-  const bool ok = opened == 0 && nvml.name(handle, name.data(), name.size() - 1) == 0 &&
-                  nvml.uuid(handle, uuid.data(), uuid.size() - 1) == 0 &&
-                  nvml.memory(handle, &memory) == 0 && nvml.capability(handle, &major, &minor) == 0;
-  if (!ok) return unusable("GPU " + std::to_string(number) + " does not answer its driver");
-  return std::optional(Gpu{number,
-                           uuid.data(),
-                           {0, DeviceKind::kCuda, device_name(name.data()),
-                            Bytes(static_cast<std::int64_t>(memory.free)), 0, major >= kAmpere}});
+std::optional<Gpu> find_gpu(const Nvml& nvml, unsigned number) {
+  Gpu gpu{.number = number, .uuid = {}, .device = {.kind = DeviceKind::kCuda}};
+  const int opened = nvml.handle(number, &gpu.handle);
+  if (opened == kNoPermission) return std::nullopt;
+  std::array<char, 96> uuid{};
+  const int failed = opened != 0 ? opened : nvml.uuid(gpu.handle, uuid.data(), uuid.size() - 1);
+  if (failed != 0) gpu.silent = nvml.error_text(failed);
+  gpu.uuid = uuid.data();
+  return gpu;
 }
 
-Result<std::vector<Gpu>> read_gpus(const std::string& path) {
+void describe(const Nvml& nvml, Gpu& gpu) {
+  if (!gpu.silent.empty()) return;
+  std::array<char, 96> name{};
+  NvmlMemory memory{};
+  int major = 0, minor = 0;
+  int failed = nvml.name(gpu.handle, name.data(), name.size() - 1);
+  if (failed == 0) failed = nvml.memory(gpu.handle, &memory);
+  if (failed == 0) failed = nvml.capability(gpu.handle, &major, &minor);
+  if (failed != 0) gpu.silent = nvml.error_text(failed);
+  gpu.device.name = device_name(name.data());
+  gpu.device.memory = Bytes(static_cast<std::int64_t>(memory.free));
+  gpu.device.bf16 = major >= kAmpere;
+}
+
+// Only the chosen ones are asked for more than their names. None: this host has no GPUs.
+Result<std::vector<Gpu>> read_gpus(const std::string& path, const Choice& choose) {
   const std::unique_ptr<void, int (*)(void*)> library(
       dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL),
       [](void* l) { return l == nullptr ? 0 : dlclose(l); });
   Nvml nvml;
-  std::vector<Gpu> gpus;
-  if (library == nullptr || !load_all(library.get(), nvml)) return gpus;
+  if (library == nullptr || !load_all(library.get(), nvml)) return choose({});
   const int failed = nvml.init();
-  if (failed == kDriverNotLoaded) return gpus;  // the library alone makes no GPU host
+  if (failed == kDriverNotLoaded) return choose({});  // the library alone makes no GPU host
   if (failed != 0) {
     return unusable(std::string("the driver of the GPUs cannot be used: ") +
                     nvml.error_text(failed));
@@ -107,12 +122,19 @@ Result<std::vector<Gpu>> read_gpus(const std::string& path) {
       &nvml, [](const Nvml* n) { n->shutdown(); });
   unsigned count = 0;
   if (nvml.count(&count) != 0) return unusable("the driver does not count its GPUs");
+  std::vector<Gpu> found;
   for (unsigned i = 0; i < count; ++i) {
-    auto gpu = read_gpu(nvml, i);
-    if (!gpu) return gpu.error();
-    if (*gpu) gpus.push_back(*std::move(*gpu));
+    if (auto gpu = find_gpu(nvml, i)) found.push_back(*std::move(gpu));
   }
-  return gpus;
+  auto chosen = choose(std::move(found));
+  if (chosen.ok()) {
+    for (Gpu& gpu : *chosen) describe(nvml, gpu);
+  }
+  return chosen;
+}
+
+std::string name_of(const Gpu& gpu) {
+  return "GPU " + std::to_string(gpu.number) + (gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")");
 }
 
 // Whether `name` is its number, or the beginning of its UUID.
@@ -146,13 +168,20 @@ Result<std::vector<Gpu>> named_gpus(const std::vector<Gpu>& gpus, std::string_vi
   return named;
 }
 
-ProbedDevices numbered(std::vector<Gpu> gpus) {
+// Those that answer. A host none of whose GPUs does has a fault of its own.
+Result<ProbedDevices> numbered(std::vector<Gpu> gpus) {
   ProbedDevices probed;
   for (Gpu& gpu : gpus) {
+    if (!gpu.silent.empty()) {
+      probed.silent.push_back(name_of(gpu) + " does not answer its driver (" +
+                              device_name(gpu.silent) + ")");
+      continue;
+    }
     gpu.device.index = static_cast<std::int32_t>(probed.devices.size());
     probed.devices.push_back(std::move(gpu.device));
     probed.gpus.push_back(std::move(gpu.uuid));
   }
+  if (probed.devices.empty()) return unusable(probed.silent.front());
   return probed;
 }
 
@@ -168,22 +197,18 @@ std::string line_value(const char* file, const std::string& key) {
   return {};
 }
 
-std::int64_t available_memory() {
-  std::int64_t available =
-      std::strtoll(line_value("/proc/meminfo", "MemAvailable").c_str(), nullptr, 10) * 1024;
-  std::int64_t limit = 0;  // of this container; the file says "max" when there is none
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit) available = std::min(available, limit);
-  return available;
+// What CPU devices take together. `declared` 0: what the operator leaves to this program.
+std::int64_t usable_memory(Bytes declared) {
+  const auto level = tightest(memory_levels());
+  const Bytes free = level ? level->free() : Bytes();
+  if (declared > Bytes()) return std::min(declared, free).count();
+  return static_cast<std::int64_t>(static_cast<double>(free.count()) * kCpuMemoryShare);
 }
 
-std::int64_t usable_memory() {
-  return static_cast<std::int64_t>(static_cast<double>(available_memory()) * kCpuMemoryShare);
-}
-
-std::vector<Device> cpu_devices(int count) {
+std::vector<Device> cpu_devices(int count, Bytes declared) {
   std::string name = device_name(line_value("/proc/cpuinfo", "model name"));
   if (name.empty()) name = "CPU";
-  const std::int64_t memory = usable_memory() / count;
+  const std::int64_t memory = usable_memory(declared) / count;
   std::vector<Device> devices;
   devices.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
@@ -193,8 +218,8 @@ std::vector<Device> cpu_devices(int count) {
 
 }  // namespace
 
-std::vector<Device> reducer_devices() {
-  return {{0, DeviceKind::kReducer, "reducer", Bytes(usable_memory()), 0, false}};
+std::vector<Device> reducer_devices(Bytes memory) {
+  return {{0, DeviceKind::kReducer, "reducer", Bytes(usable_memory(memory)), 0, false}};
 }
 
 std::string default_nvml_library() {
@@ -210,42 +235,45 @@ std::optional<std::string> visible_gpus() {
 namespace {
 
 Result<ProbedDevices> probe_visible(const std::optional<std::string>& visible,
-                                    const std::string& nvml_library) {
-  if (visible && (visible->empty() || *visible == "-1")) return ProbedDevices{cpu_devices(1)};
-  auto gpus = read_gpus(nvml_library);
+                                    const std::string& nvml_library, Bytes memory) {
+  if (visible && (visible->empty() || *visible == "-1")) {
+    return ProbedDevices{cpu_devices(1, memory)};
+  }
+  auto gpus = read_gpus(nvml_library, [&](std::vector<Gpu> all) -> Result<std::vector<Gpu>> {
+    if (!visible || all.empty()) return all;
+    // CUDA counts only what may be opened.
+    for (unsigned i = 0; i < all.size(); ++i) all[i].number = i;
+    return named_gpus(all, *visible, "CUDA_VISIBLE_DEVICES");
+  });
   if (!gpus) return gpus.error();
-  if (gpus->empty()) return ProbedDevices{cpu_devices(1)};
-  if (!visible) return numbered(*std::move(gpus));
-  // CUDA counts only what may be opened.
-  for (unsigned i = 0; i < gpus->size(); ++i) (*gpus)[i].number = i;
-  auto named = named_gpus(*gpus, *visible, "CUDA_VISIBLE_DEVICES");
-  if (!named) return named.error();
-  return numbered(*std::move(named));
+  if (gpus->empty()) return ProbedDevices{cpu_devices(1, memory)};
+  return numbered(*std::move(gpus));
 }
 
 Result<ProbedDevices> probe_named(std::string_view list, const std::string& nvml_library) {
-  const auto gpus = read_gpus(nvml_library);
+  auto gpus = read_gpus(nvml_library, [&](const std::vector<Gpu>& all) {
+    return named_gpus(all, list, "--devices");
+  });
   if (!gpus) return gpus.error();
-  auto named = named_gpus(*gpus, list, "--devices");
-  if (!named) return named.error();
-  return numbered(*std::move(named));
+  return numbered(*std::move(gpus));
 }
 
 }  // namespace
 
 Result<ProbedDevices> probe_devices(const std::string& choice,
                                     const std::optional<std::string>& visible,
-                                    const std::string& nvml_library) {
+                                    const std::string& nvml_library, Bytes memory) {
   constexpr std::string_view kGpus = "gpu:";
-  if (choice == "auto") return probe_visible(visible, nvml_library);
+  if (choice == "auto") return probe_visible(visible, nvml_library, memory);
   if (choice.starts_with(kGpus)) return probe_named(choice.substr(kGpus.size()), nvml_library);
-  if (choice == "cpu") return ProbedDevices{cpu_devices(1)};
+  if (choice == "cpu") return ProbedDevices{cpu_devices(1, memory)};
   int count = 0;
   const char* end = choice.data() + choice.size();
   const bool counted = choice.starts_with("cpu:") &&
                        std::from_chars(choice.data() + 4, end, count).ptr == end &&
                        choice.size() > 4;
-  if (counted && count >= 1 && count <= kCpuDevicesMax) return ProbedDevices{cpu_devices(count)};
+  if (counted && count >= 1 && count <= kCpuDevicesMax)
+    return ProbedDevices{cpu_devices(count, memory)};
   return Error{Code::kValidation,
                "must be auto, gpu:LIST, cpu or cpu:N with N from 1 to 64, got '" + choice + "'",
                "--devices", "for example gpu:0,2"};

@@ -15,6 +15,8 @@ namespace shoal::agent {
 struct ProbedDevices {
   std::vector<Device> devices;      // numbered from 0, in this order
   std::vector<std::string> gpus{};  // NVML's UUID of each; empty when they are processors
+  // Chosen GPUs that are left out, and why, for people: "GPU 1 (GPU-aa22) does not answer …".
+  std::vector<std::string> silent{};
 };
 
 // choice:
@@ -26,19 +28,21 @@ struct ProbedDevices {
 // visible: $CUDA_VISIBLE_DEVICES, if there is one: which GPUs of the host are for this agent, by
 // UUID or by number in the order of nvidia-smi.
 // nvml_library: a path or a soname; a library that cannot be loaded, or has no driver, means no
-// GPUs. A GPU that this user may not open is left out. kUnavailable, with NVML's reason, when the
-// driver or a GPU does not answer: the host is not taken for one without GPUs. kValidation when a
-// name in `choice` or `visible` fits no GPU.
+// GPUs. A GPU that this user may not open is left out, and so is one that does not answer the
+// driver; one that is not chosen is asked for its UUID alone. kUnavailable, with NVML's reason,
+// when the driver, or every chosen GPU, does not answer: the host is not taken for one without
+// GPUs. kValidation when a name in `choice` or `visible` fits no GPU. memory: that CPU devices take
+// together, as far as it is free; 0: four fifths of what is free (host_memory.h).
 Result<ProbedDevices> probe_devices(const std::string& choice,
                                     const std::optional<std::string>& visible,
-                                    const std::string& nvml_library);
+                                    const std::string& nvml_library, Bytes memory = {});
 
 // $CUDA_VISIBLE_DEVICES.
 std::optional<std::string> visible_gpus();
 
 // The device of an agent with the role reducer: it computes nothing, and has the memory of the
-// host.
-std::vector<Device> reducer_devices();
+// host, or `memory` of it.
+std::vector<Device> reducer_devices(Bytes memory = {});
 
 // $SHOAL_NVML_LIB, or "libnvidia-ml.so.1".
 std::string default_nvml_library();

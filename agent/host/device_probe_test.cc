@@ -91,6 +91,33 @@ TEST(DeviceProbe, AHostWhoseDriverDoesNotStartIsNotTakenForOneWithoutGpus) {
   EXPECT_EQ(not_loaded->devices.front().kind, DeviceKind::kCpu);
 }
 
+TEST(DeviceProbe, AGpuThatDoesNotAnswerCostsOnlyItself) {
+  for (const std::string call : {"handle", "uuid", "name", "memory", "capability"}) {
+    ::setenv("FAKE_NVML_SILENT", (call + ":1").c_str(), 1);
+    const auto all = probe("auto"), other = probe("gpu:0"), both = probe("gpu:1,0");
+    const auto alone = probe("gpu:1");
+    ::unsetenv("FAKE_NVML_SILENT");
+    ASSERT_TRUE(all.ok() && other.ok() && both.ok()) << call;
+    EXPECT_EQ(all->devices, std::vector<Device>{kH200}) << call;
+    ASSERT_EQ(all->silent.size(), 1u) << call;
+    EXPECT_THAT(all->silent[0], testing::HasSubstr("does not answer its driver (Driver/library"));
+    EXPECT_THAT(other->silent, testing::IsEmpty()) << "it was not chosen";
+    EXPECT_EQ(both->gpus, std::vector<std::string>{"GPU-aa11"}) << call;
+    ASSERT_FALSE(alone.ok()) << call << ": nothing is left";
+    EXPECT_EQ(alone.error().code, Code::kUnavailable);
+    EXPECT_THAT(alone.error().message, testing::StartsWith("GPU 1"));
+  }
+}
+
+TEST(DeviceProbe, CpuDevicesTakeWhatIsDeclared) {
+  const auto two = probe_devices("cpu:2", std::nullopt, FAKE_NVML, mebibytes(64));
+  ASSERT_TRUE(two.ok());
+  EXPECT_EQ(two->devices[1].memory, mebibytes(32));
+  const auto more = probe_devices("cpu", std::nullopt, FAKE_NVML, mebibytes(std::int64_t{1} << 40));
+  ASSERT_TRUE(more.ok());
+  EXPECT_LT(more->devices[0].memory, mebibytes(std::int64_t{1} << 30)) << "as far as it is free";
+}
+
 TEST(DeviceProbe, CpuDevicesShareTheMemory) {
   const auto one = probe("cpu"), four = probe("cpu:4");
   ASSERT_TRUE(one.ok() && four.ok());

@@ -5,6 +5,7 @@
 
 #include <unistd.h>
 
+#include "agent/host/host_memory.h"
 #include "base/number_text.h"
 
 namespace shoal::agent {
@@ -31,7 +32,8 @@ Bytes share_of(Bytes whole, std::size_t programs) {
 }  // namespace
 
 ProgramBounds usual_bounds(const std::string& folder, std::size_t programs) {
-  const Bytes memory(sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
+  Bytes memory = whole_memory(memory_levels());
+  if (memory == Bytes()) memory = Bytes(sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
   ProgramBounds bounds;
   bounds.memory = share_of(memory, programs);
   bounds.disk = share_of(file_system_of(folder), programs);

@@ -22,7 +22,8 @@ struct ProgramBounds {
   Bytes disk = mebibytes(std::int64_t{1} << 30);    // its own folder, and what it hands over
 };
 
-// Nine tenths of the host's memory and of the file system of `folder`, shared by `programs` that
+// Nine tenths of the host's memory, or of the smallest cgroup around this process, and of the file
+// system of `folder`, shared by `programs` that
 // run at a time.
 ProgramBounds usual_bounds(const std::string& folder, std::size_t programs);
 

@@ -1,10 +1,12 @@
 #include "agent/host/trainer_processes.h"
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 
 #include <unistd.h>
 
+#include "agent/host/host_memory.h"
 #include "agent/host/program_launch.h"
 #include "base/digest.h"
 #include "job/job_options.h"
@@ -151,8 +153,10 @@ ProcessOptions TrainerProcesses::options_of(std::int32_t slot) const {
 }
 
 std::function<void(ProcessExit)> TrainerProcesses::end_of(TrainerId id) const {
-  return [post = outside_.post, cgroups = cgroups_, watch = watch_, id](ProcessExit exit) {
+  return [post = outside_.post, cgroups = cgroups_, watch = watch_, id,
+          killed_before = killed_for_memory()](ProcessExit exit) {
     watch->remove(id);
+    exit.for_memory = exit.signal == SIGKILL && killed_for_memory() > killed_before;
     if (cgroups != nullptr) {
       if (std::string why = cgroups->why_ended(id); !why.empty()) exit.last_line = std::move(why);
       cgroups->remove(id);
