@@ -26,7 +26,12 @@ struct WaitedFor {
   bool anybody() const { return !absent.empty() || !keepers.empty(); }
 };
 
+bool is_stored(const State& state, const JobRecord& job) {
+  return checkpoint_of_committed(state, job) != nullptr;
+}
+
 WaitedFor waited_for(const Transaction& tx, const JobRecord& job, StageIndex stage) {
+  if (is_stored(tx.state(), job)) return {};
   return {absent_in_sync_replicas(tx.state(), job, stage), keepers_unheard(tx.state(), job, stage)};
 }
 
@@ -78,6 +83,7 @@ Duration rollback_wait(const Transaction& tx, const JobRecord& job) {
 
 bool waits_for_absent(Transaction& tx, JobId id, StageIndex stage) {
   const JobRecord& job = tx.state().jobs.at(id);
+  if (is_stored(tx.state(), job)) end_waiting(tx, id);
   const WaitedFor whom = waited_for(tx, job, stage);
   if (!whom.anybody()) return false;
   const Duration wait = rollback_wait(tx, job);

@@ -1,7 +1,8 @@
 // A job whose newest state is held only by absent replicas, or perhaps by copies of its stages. It
 // waits for them, because a rollback would discard what they hold; it rolls back after about as
-// long as the work at stake took. When the first of them is back, the job waits a moment for the
-// others, because the first one alone would continue without them.
+// long as the work at stake took. It does not wait where a checkpoint of the committed round is
+// stored: any device continues the open round from that one. When the first of them is back, the
+// job waits a moment for the others, because the first one alone would continue without them.
 #pragma once
 
 #include "coordinator/core/state/transaction.h"

@@ -91,7 +91,7 @@ void on_said(Transaction& tx, const AgentSaid& said) {
   const AgentId agent = *known;
   process.presence.at(agent).last_seen = tx.now();
   if (const auto* stats = std::get_if<PipelineStats>(&said.message)) {
-    if (is_live(state, stats->replica)) process.service.put(stats->replica, stats->service);
+    if (is_live(state, stats->replica)) process.service[stats->replica].heard(stats->service);
   }
   const ReplicaId replica = replica_of(said.message);
   const ReplicaRecord* record = replica ? state.replicas.find(replica) : nullptr;

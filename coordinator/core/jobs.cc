@@ -12,6 +12,7 @@
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/moving.h"
 #include "coordinator/core/replicas/placing.h"
 #include "coordinator/core/replicas/reducers.h"
 #include "coordinator/core/replicas/replicas.h"

@@ -3,7 +3,8 @@
 #include "coordinator/core/decisions/placement.h"
 
 #include <algorithm>
-#include <limits>
+#include <functional>
+#include <numeric>
 #include <tuple>
 
 #include "base/check.h"
@@ -125,19 +126,28 @@ double round_seconds(const JobSpec& spec, double step_s) {
   return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s())));
 }
 
-// Equal replicas that do not wait for each other within a round: the slowest sets its length.
+// Every replica of the whole model does the same steps of a round (one_stage_tokens_per_s()).
+bool has_equal_steps(const JobSpec& spec) {
+  return spec.sync.balance() == Balance::kEqual && spec.sync.every_s() == 0 &&
+         spec.sync.algorithm() != SyncAlgorithm::kAsync;
+}
+
+// `routers`: replicas that draw a batch each for a step.
+Forecast forecast_of(const JobSpec& spec, double tokens_per_s, std::size_t routers, double bubble) {
+  const auto batch = static_cast<double>(spec.train.batch * spec.model.context);
+  const double step = static_cast<double>(routers) * batch / tokens_per_s;
+  return {tokens_per_s, step, round_seconds(spec, step), bubble};
+}
+
 Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostModel& model,
                                const std::vector<FreeDevice>& placed) {
   const double mean = mean_gflops(input);
   if (mean <= 0 || placed.empty()) return {};
-  double slowest = std::numeric_limits<double>::infinity();
-  for (const auto& device : placed) slowest = std::min(slowest, speed_of(device.gflops, mean));
-  const auto tokens = static_cast<double>(input.spec.train.batch * input.spec.model.context);
-  Forecast forecast;
-  forecast.step_s = tokens * model.flops(model.whole()) / slowest;
-  forecast.tokens_per_s = static_cast<double>(placed.size()) * tokens / forecast.step_s;
-  forecast.round_s = round_seconds(input.spec, forecast.step_s);
-  return forecast;
+  std::vector<double> speeds;
+  for (const FreeDevice& device : placed) speeds.push_back(steady_speed(device, mean));
+  const double tokens_per_s =
+      swarm::one_stage_tokens_per_s(model, speeds, has_equal_steps(input.spec));
+  return forecast_of(input.spec, tokens_per_s, placed.size(), 0);
 }
 
 // ---- a device for several stages
@@ -260,20 +270,17 @@ swarm::PlanRequest plan_request(const PlacementInput& input,
   }
   request.stages = static_cast<std::int32_t>(input.spec.swarm.stages);
   request.microbatches_per_router = input.spec.train.batch / input.spec.train.microbatch;
+  request.equal_steps = has_equal_steps(input.spec);
   request.assignment = {min_replicas(input.spec),
                         static_cast<std::int32_t>(max_replicas(input.spec)), true};
   return request;
 }
 
-Forecast forecast_of(const PlacementInput& input, const swarm::StagePlan& plan) {
+Forecast forecast_of_plan(const PlacementInput& input, const swarm::StagePlan& plan) {
   if (mean_gflops(input) <= 0) return {};
   const auto& placements = plan.assignment.placements;
-  const auto routers = std::count_if(placements.begin(), placements.end(),
-                                     [](const swarm::Placement& p) { return p.stage == 0; });
-  const auto tokens =
-      static_cast<double>(routers * input.spec.train.batch * input.spec.model.context);
-  const double step = tokens / plan.tokens_per_s;
-  return {plan.tokens_per_s, step, round_seconds(input.spec, step), plan.bubble};
+  const auto routers = std::ranges::count(placements, 0, &swarm::Placement::stage);
+  return forecast_of(input.spec, plan.tokens_per_s, static_cast<std::size_t>(routers), plan.bubble);
 }
 
 PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostModel& model) {
@@ -297,11 +304,27 @@ PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostMo
     const FreeDevice& device = usable[static_cast<std::size_t>(placement.agent)];
     decision.places.push_back({device.agent, device.device, placement.stage});
   }
-  decision.forecast = forecast_of(input, plan);
+  decision.forecast = forecast_of_plan(input, plan);
   return decision;
 }
 
 std::string readable(Bytes bytes) { return size_text(static_cast<double>(bytes.count())); }
+
+double known_or_assumed(double bytes_per_s) { return bytes_per_s > 0 ? bytes_per_s : kAssumedLine; }
+
+// Bytes/s that those who hold the state of a stage send together to who joins it. Where only a
+// checkpoint has it, that of one line is assumed.
+double sources_of(const PlacementInput& input, StageIndex stage) {
+  std::vector<double> up;
+  for (const PlacedReplica& replica : input.live) {
+    if (replica.stage != stage || replica.loading || replica.leaving) continue;
+    up.push_back(known_or_assumed(replica.line.up));
+  }
+  if (up.empty()) return kAssumedLine;
+  std::ranges::sort(up, std::greater());
+  if (up.size() > kSourcesMax) up.resize(kSourcesMax);
+  return std::accumulate(up.begin(), up.end(), 0.0);
+}
 
 // Adds the live replicas to the view, with the share of its device that each one gets. `gflops` has
 // one entry per replica.
@@ -327,7 +350,9 @@ void add_replicas(const PlacementInput& input, const std::vector<double>& gflops
                              .expected_life = replica.expected_life,
                              .in_transit = replica.loading,
                              .stays = replica.stays,
-                             .domain = replica.domain});
+                             .domain = replica.domain,
+                             .down = known_or_assumed(replica.line.down),
+                             .left = replica.left});
   }
   swarm::level_shares(speeds, view.stages, placements);
   for (std::size_t i = 0; i < placements.size(); ++i) {
@@ -383,8 +408,8 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input) {
   for (const UnitRange range : input.cut) {
     const double efficiency = rates.efficiency[view.stages.size()];
     view.stages.push_back({model.flops(range) / efficiency, model.memory(range)});
-    const auto bytes = static_cast<double>(model.state_bytes(range).count());
-    view.download.push_back(seconds_f(bytes / input.bytes_per_s));
+    view.state.push_back(model.state_bytes(range));
+    view.sources.push_back(sources_of(input, static_cast<StageIndex>(view.sources.size())));
   }
   add_replicas(input, rates.gflops, view);
   return view;

@@ -18,12 +18,17 @@
 #include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "coordinator/core/decisions/agent_line.h"
+#include "coordinator/core/decisions/seen_service.h"
 #include "job/job_spec.h"
 #include "swarm/core/plan/rebalance.h"
 
 namespace shoal::coordinator {
 
 using shoal::to_string;
+
+// Replicas that a joiner downloads its state from at the same time, at most.
+inline constexpr std::size_t kSourcesMax = 8;
 
 // A device without replicas, or one that serves stages of this job only and has memory left.
 struct FreeDevice {
@@ -52,8 +57,10 @@ struct PlacedReplica {
   std::int32_t device = 0;
   double availability = 1;
   Duration expected_life = seconds(1800);
-  Duration service;    // forward and backward of one microbatch, as it reports; zero: not yet
-  std::string domain;  // see FreeDevice
+  SeenService service;
+  std::string domain;    // see FreeDevice
+  AgentLine line;        // of its agent
+  StageIndex left = -1;  // the stage that its device left for balance a while ago; -1: none
 };
 
 struct PlacementInput {
@@ -63,7 +70,6 @@ struct PlacementInput {
   std::int64_t devices_known = 0;  // free or not, of all agents
   std::vector<FreeDevice> free;
   bool has_trained = true;    // a round was committed: a replica in sync is worth something
-  double bytes_per_s = 1e6;   // the assumed speed at which a replica downloads its state
   std::int64_t quota = 0;     // devices that the jobs of its owner may hold; 0: no limit
   std::int64_t withheld = 0;  // devices that the quota withholds
   // Devices of agents that may not run the program of the job, and what would allow it.

@@ -128,7 +128,8 @@ TEST(OneStage, TheSlowestSetsTheStep) {
   EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 600);
   timed.spec.train.steps = Steps(2);
   timed.spec = with_derived_fields(timed.spec);
-  EXPECT_DOUBLE_EQ(decide_placement(timed).forecast.round_s, 2 * forecast.step_s);
+  const Forecast short_job = decide_placement(timed).forecast;
+  EXPECT_DOUBLE_EQ(short_job.round_s, 2 * short_job.step_s);
   auto unmeasured = input;
   for (auto& each : unmeasured.free) each.gflops = 0;
   EXPECT_EQ(decide_placement(unmeasured).forecast.tokens_per_s, 0);
@@ -523,13 +524,16 @@ TEST(Explain, SaysSizesInReadableUnits) {
 
 TEST(RebalanceView, KnowsWorkMemoryAndDownload) {
   auto input = running({1, 1}, 0);
-  input.bytes_per_s = 1000;
+  input.live[0].line = {.up = 1000, .down = 500};
   input.live[1].loading = true;
   const auto view = rebalance_view(input);
   const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
   EXPECT_DOUBLE_EQ(view.stages[1].work, model.flops(input.cut[1]));
   EXPECT_EQ(view.stages[1].memory, model.memory(input.cut[1]));
-  EXPECT_NEAR(view.download[0].seconds(), model.state_bytes(input.cut[0]).count() / 1000.0, 1e-6);
+  EXPECT_EQ(view.state[0], model.state_bytes(input.cut[0]));
+  EXPECT_EQ(view.sources, (std::vector<double>{1000, kAssumedLine})) << "one has only just begun";
+  EXPECT_EQ(view.replicas[0].down, 500);
+  EXPECT_EQ(view.replicas[1].down, kAssumedLine);
   EXPECT_FALSE(view.replicas[0].in_transit);
   EXPECT_TRUE(view.replicas[1].in_transit);
   EXPECT_DOUBLE_EQ(view.replicas[0].speed, 10e9);

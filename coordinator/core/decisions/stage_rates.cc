@@ -13,22 +13,27 @@ bool is_alone(const std::vector<PlacedReplica>& live, const PlacedReplica& repli
          }) == 1;
 }
 
-// Seen GFLOP/s; 0: nothing is known.
-std::vector<double> seen_gflops(const std::vector<PlacedReplica>& live,
-                                const std::vector<double>& microbatch_flops) {
-  std::vector<double> seen;
+// GFLOP/s; 0: nothing is known.
+struct Seen {
+  double now = 0, best = 0;
+};
+std::vector<Seen> seen_gflops(const std::vector<PlacedReplica>& live,
+                              const std::vector<double>& microbatch_flops) {
+  std::vector<Seen> all;
   for (const PlacedReplica& replica : live) {
-    const bool tells =
-        replica.service > Duration{} && replica.gflops > 0 && is_alone(live, replica);
-    const double flops = microbatch_flops.at(static_cast<std::size_t>(replica.stage));
-    seen.push_back(tells ? flops / replica.service.seconds() / kFlopsPerGflop : 0);
+    Seen& seen = all.emplace_back();
+    const SeenService& service = replica.service;
+    if (service.now <= Duration{} || replica.gflops <= 0 || !is_alone(live, replica)) continue;
+    const double gflop =
+        microbatch_flops.at(static_cast<std::size_t>(replica.stage)) / kFlopsPerGflop;
+    seen = {gflop / service.now.seconds(), gflop / service.best.seconds()};
   }
-  return seen;
+  return all;
 }
 
 struct Sums {
-  double seen = 0, promised = 0;
-  double share() const { return promised > 0 ? seen / promised : 0; }
+  double best = 0, promised = 0;
+  double share() const { return promised > 0 ? best / promised : 0; }
 };
 
 }  // namespace
@@ -39,9 +44,9 @@ StageRates stage_rates(const std::vector<PlacedReplica>& live,
   std::vector<Sums> stages(microbatch_flops.size());
   Sums all;
   for (std::size_t i = 0; i < live.size(); ++i) {
-    if (seen[i] <= 0) continue;
+    if (seen[i].best <= 0) continue;
     for (Sums* sums : {&stages[static_cast<std::size_t>(live[i].stage)], &all}) {
-      sums->seen += seen[i];
+      sums->best += seen[i].best;
       sums->promised += live[i].gflops;
     }
   }
@@ -52,7 +57,7 @@ StageRates stage_rates(const std::vector<PlacedReplica>& live,
   }
   for (std::size_t i = 0; i < live.size(); ++i) {
     const double share = rates.efficiency[static_cast<std::size_t>(live[i].stage)];
-    rates.gflops.push_back(seen[i] > 0 ? seen[i] / share : live[i].gflops);
+    rates.gflops.push_back(seen[i].now > 0 ? seen[i].now / share : live[i].gflops);
   }
   return rates;
 }

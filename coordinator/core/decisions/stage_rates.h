@@ -2,8 +2,9 @@
 // known by a matrix product (`gflops`), which every kind of stage reaches to another share: small
 // matrices, an embedding, a loss over the vocabulary. Once replicas report the time of a
 // microbatch, two factors are separated: the efficiency of a stage, which all of its replicas
-// share, and the speed of a device, which it takes along when it moves. Pure; placement.h uses
-// the result.
+// share, and the speed of a device, which it takes along when it moves. What a replica did at its
+// best tells the efficiency: one that is slowed down later is slow, and its stage no less
+// efficient, even where nobody else serves it. Pure; placement.h uses the result.
 #pragma once
 
 #include <vector>

@@ -12,7 +12,7 @@ PlacedReplica replica(std::uint64_t id, StageIndex stage, double gflops, double 
   PlacedReplica made{.id = ReplicaId(id), .stage = stage};
   made.agent = AgentId(id);
   made.gflops = gflops;
-  made.service = seconds_f(service_s);
+  made.service = {seconds_f(service_s), seconds_f(service_s)};
   return made;
 }
 
@@ -33,6 +33,16 @@ TEST(StageRates, TellTheStageFromTheDevice) {
   EXPECT_DOUBLE_EQ(rates.gflops[0], 2 * rates.gflops[1]);
   EXPECT_DOUBLE_EQ(rates.gflops[0], rates.gflops[2]);
   EXPECT_DOUBLE_EQ(rates.gflops[0] * rates.efficiency[0], 20);  // what was seen
+}
+
+// Once it did a microbatch in half a second; now it takes 10 s.
+TEST(StageRates, ALoneReplicaThatIsSlowedDownIsSlowAndItsStageIsNot) {
+  PlacedReplica slowed = replica(1, 0, 40, 10);
+  slowed.service.best = seconds_f(0.5);
+  const auto rates = stage_rates({slowed, replica(2, 1, 40, 1)}, kWork);
+  EXPECT_DOUBLE_EQ(rates.efficiency[0], 0.5);
+  EXPECT_DOUBLE_EQ(rates.gflops[0], 2) << "a twentieth of its device";
+  EXPECT_DOUBLE_EQ(rates.gflops[1], 40);
 }
 
 TEST(StageRates, AStageThatIsSilentIsLikeTheOthers) {

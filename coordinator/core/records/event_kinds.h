@@ -32,6 +32,7 @@ inline constexpr const char* kClaimRefused = "claim_refused";
 inline constexpr const char* kRecordCorrupt = "record_corrupt";
 inline constexpr const char* kReplicaAssigned = "replica_assigned";
 inline constexpr const char* kReplicaMoved = "replica_moved";
+inline constexpr const char* kMoveRefused = "move_refused";
 inline constexpr const char* kReplicaServing = "replica_serving";
 inline constexpr const char* kReplicaAbsent = "replica_absent";
 inline constexpr const char* kReplicaReturned = "replica_returned";

@@ -15,7 +15,6 @@
 namespace shoal::coordinator {
 namespace {
 
-constexpr std::size_t kSourcesMax = 8;
 constexpr std::int32_t kFaultsMax = 3;
 // Anchor and outer momentum, each as held and as being fetched (replica/core/state_copy.h).
 constexpr std::int64_t kBytesPerValue = 2 * 2 * sizeof(float);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -11,8 +12,6 @@
 
 namespace shoal::coordinator {
 namespace {
-
-constexpr std::size_t kSourcesMax = 8;
 
 bool joins(const ReplicaRecord& replica) {
   return replica.state == ReplicaState::kLoading && replica.source.kind == SourceKind::kPeer;

@@ -9,6 +9,7 @@
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/replicas/slow_joiners.h"
 #include "coordinator/core/state/health_record.h"
+#include "coordinator/core/state/measured_lines.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
 #include "swarm/core/plan/cost_model.h"
@@ -62,6 +63,17 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
 // must not be sent to another stage because of it.
 constexpr double kOutOfReach = 0.01;
 
+// The stage that the device of this replica left for balance, within the time in which a move must
+// pay; -1: none.
+StageIndex left_lately(const Transaction& tx, const ReplicaRecord& replica) {
+  const JobTimers* timers = tx.state().timers.find(replica.job);
+  const LeftStage* left =
+      timers == nullptr ? nullptr : timers->left.find({replica.agent, replica.device});
+  const bool lately =
+      left != nullptr && tx.now() - left->at < swarm::RebalanceOptions{}.payback_max;
+  return lately ? left->stage : -1;
+}
+
 PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica) {
   const State& state = tx.state();
   const AgentRecord& agent = state.agents.at(replica.agent);
@@ -74,7 +86,8 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
   placed.stays = keeps_what_is_needed(state, replica);
   placed.availability = availability_of(tx, agent);
   placed.expected_life = expected_life(agent.uptime, tx.now());
-  if (const Duration* service = state.service.find(replica.id)) placed.service = *service;
+  if (const SeenService* service = state.service.find(replica.id)) placed.service = *service;
+  placed.left = left_lately(tx, replica);
   for (const Device& device : agent.devices) {
     if (device.index != replica.device) continue;
     placed.memory = believed_memory(agent, device, state.jobs.at(replica.job).spec.trainer);
@@ -123,36 +136,6 @@ bool trains(const AgentRecord& agent) {
       agent.devices, [](const Device& device) { return device.kind != DeviceKind::kReducer; });
 }
 
-void move_away(Transaction& tx, ReplicaId id, const std::string& what) {
-  const ReplicaRecord& ended = tx.state().replicas.at(id);
-  const RoundNumber round = next_key(tx.state().jobs.at(ended.job)).round;
-  tx.event(Severity::kInfo, event_kind::kReplicaMoved,
-           {.job = ended.job, .agent = ended.agent, .replica = ended.id, .round = round},
-           display_name(tx.state(), ended.id) + what);
-  let_go(tx, id, ReleaseReason::kReplaced, ContributionState::kMoved);
-}
-
-void carry_out(Transaction& tx, const swarm::Move& move) {
-  move_away(tx, move.replica,
-            " leaves stage " + std::to_string(move.from) + " for stage " + std::to_string(move.to) +
-                " (" + to_string(move.reason) + ")");
-}
-
-// Ends the replica that decide_unsharing() names: its device serves its other stages better then.
-void end_sharing(Transaction& tx, const JobRecord& job) {
-  const auto ended = decide_unsharing(placement_input(tx, job));
-  if (!ended) return;
-  const StageIndex stage = tx.state().replicas.at(*ended).stage;
-  move_away(tx, *ended, " leaves stage " + std::to_string(stage) + " to its other replicas");
-}
-
-swarm::RebalanceOptions rebalance_options(const JobSpec& spec) {
-  swarm::RebalanceOptions options;
-  options.min_replicas = static_cast<std::int32_t>(spec.swarm.min_replicas);
-  options.max_replicas = static_cast<std::int32_t>(max_replicas(spec));
-  return options;
-}
-
 }  // namespace
 
 double availability_of(const Transaction& tx, const AgentRecord& agent) {
@@ -174,11 +157,12 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
   PlacementInput input;
   input.spec = job.spec;
   input.has_trained = job.committed_round > 0;
-  input.bytes_per_s = tx.options().reduce_bytes_per_s;
   input.cut = cut_of(job);
   if (input.cut.empty() && job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
+  const FlatMap<AgentId, AgentLine> lines = lines_of(state, tx.now());
   for (const ReplicaId id : live_replicas(state, job.id)) {
-    input.live.push_back(placed_replica(tx, state.replicas.at(id)));
+    PlacedReplica& placed = input.live.emplace_back(placed_replica(tx, state.replicas.at(id)));
+    if (const AgentLine* line = lines.find(placed.agent)) placed.line = *line;
   }
   const std::vector<Bytes> memory = memory_of(job);
   for (const auto& [id, presence] : state.presence) {
@@ -284,29 +268,6 @@ void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,
                  input.spec.name + " needs " +
                  size_text(static_cast<double>(decision.needed.count())) + ", so it is not used");
   }
-}
-
-void move_in_emergency(Transaction& tx, JobId id) {
-  const JobRecord& job = tx.state().jobs.at(id);
-  for (const swarm::Move& move : decide_emergency(placement_input(tx, job))) {
-    carry_out(tx, move);
-  }
-}
-
-void move_for_balance(Transaction& tx, JobId id) {
-  const JobRecord& job = tx.state().jobs.at(id);
-  JobTimers& timers = tx.volatile_state().timers[id];
-  if (job.stages.size() < 2 || job.phase != JobPhase::kTraining || !anchors_known(job)) return;
-  if (timers.balanced_round == job.committed_round) return;
-  timers.balanced_round = job.committed_round;
-  end_sharing(tx, job);
-  if (tx.now() < job.balance_at) return;
-  swarm::Rebalancer rebalancer(rebalance_options(job.spec), job.balance_confirmed);
-  const auto decision = rebalancer.step(rebalance_view(placement_input(tx, job)));
-  JobRecord& record = tx.job(id);
-  record.balance_at = tx.now() + tx.options().rebalance_every;
-  record.balance_confirmed = rebalancer.confirmed();
-  for (const swarm::Move& move : decision.moves) carry_out(tx, move);
 }
 
 }  // namespace shoal::coordinator

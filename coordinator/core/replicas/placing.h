@@ -1,6 +1,5 @@
-// Collects what placement.h needs from the coordinator's state, and carries out the moves that it
-// decides. The job itself (jobs.cc) places replicas on free devices, because it may end or roll
-// back.
+// Collects what placement.h needs from the coordinator's state. The job itself (jobs.cc) places
+// replicas on free devices, because it may end or roll back; moving.h moves them.
 #pragma once
 
 #include <string>
@@ -38,12 +37,5 @@ void tell_not_run(Transaction& tx, JobId job);
 // An event, once for each free device that this job passes over because its memory is too small.
 void tell_too_small(Transaction& tx, JobId job, const PlacementInput& input,
                     const PlacementDecision& decision);
-
-// A move is the release of the replica; its device then goes where it is lacking, as any free one.
-// At once, when a stage is below min_replicas and no free device is there for it:
-void move_in_emergency(Transaction& tx, JobId job);
-// Every Options::rebalance_every, right after the outer step, when a new source is known. A replica
-// that shares its device and is of no use any more is released after every round:
-void move_for_balance(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "coordinator/core/state/measured_lines.h"
+
 namespace shoal::coordinator {
 namespace {
 
@@ -26,27 +28,6 @@ void note(Transaction& tx, LinkRecord fresh) {
     fresh.bytes_per_s = known->bytes_per_s;
   fresh.measured_at = tx.now();
   if (known == nullptr || !says_nothing_new(*known, fresh)) tx.add(fresh);
-}
-
-// What the records say of one agent's line.
-struct Line {
-  double up = 0, down = 0;
-  bool reached = false, missed = false;  // by anybody
-  double bytes_per_s() const { return up > 0 && down > 0 ? std::min(up, down) : up + down; }
-};
-
-FlatMap<AgentId, Line> lines_of(const State& state, Instant now) {
-  FlatMap<AgentId, Line> lines;
-  for (const auto& [key, link] : state.links) {
-    if (now - link.measured_at > kLinkFresh) continue;
-    Line& from = lines[link.from];
-    from.up = std::max(from.up, link.bytes_per_s);
-    Line& to = lines[link.to];
-    to.down = std::max(to.down, link.bytes_per_s);
-    to.reached |= link.way != PeerWay::kUnknown && link.way != PeerWay::kUnreachable;
-    to.missed |= link.way == PeerWay::kUnreachable;
-  }
-  return lines;
 }
 
 // Live ones of the same job and of this stage that can be dialed, in the order of their ids.
@@ -121,11 +102,11 @@ void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstima
 
 std::vector<outer_opt::LinkedMember> links_of(const State& state, Instant now,
                                               const std::vector<ReplicaId>& members) {
-  const FlatMap<AgentId, Line> lines = lines_of(state, now);
+  const FlatMap<AgentId, AgentLine> lines = lines_of(state, now);
   std::vector<outer_opt::LinkedMember> links;
   for (const ReplicaId id : members) {
     const ReplicaRecord& replica = state.replicas.at(id);
-    const Line* line = lines.find(replica.agent);
+    const AgentLine* line = lines.find(replica.agent);
     const bool in_vain = line != nullptr && line->missed && !line->reached;
     links.push_back({.reachable = !replica.address.empty() && !in_vain,
                      .bytes_per_s = line == nullptr ? 0 : line->bytes_per_s()});

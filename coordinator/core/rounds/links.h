@@ -12,9 +12,8 @@
 
 namespace shoal::coordinator {
 
-// A measurement that is older counts for nothing; one that is older than kMeasureAgain is repeated
-// while a job needs the line.
-inline constexpr Duration kLinkFresh = seconds(1800), kMeasureAgain = seconds(600);
+// A measurement that is older is repeated while a job needs the line.
+inline constexpr Duration kMeasureAgain = seconds(600);
 
 // Keeps what the trainer of `replica` says of its lines. What hardly changed is not written again.
 void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstimate>& links);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "coordinator/core/coordinator_test_util.h"
+#include "coordinator/core/state/measured_lines.h"
 #include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {

@@ -6,6 +6,7 @@
 #include "coordinator/core/decisions/balance.h"
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/rounds/links.h"
+#include "coordinator/core/rounds/paces.h"
 #include "coordinator/core/state/round_facts.h"
 #include "outer_opt/core/round/lease_runs.h"
 #include "outer_opt/core/step/fragments.h"
@@ -26,12 +27,9 @@ std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey&
   const TrainSpec& train = job.spec.train;
   if (job.stages.size() == 1) return std::vector<std::int64_t>(replicas.size(), train.batch);
   std::vector<std::int64_t> counts(replicas.size(), 0);
-  std::vector<double> speeds;
-  std::vector<std::size_t> routers;
-  for (std::size_t i = 0; i < replicas.size(); ++i) {
-    if (state.replicas.at(replicas[i]).stage != 0) continue;
-    routers.push_back(i);
-    speeds.push_back(speed_of(state, replicas[i]));
+  std::vector<ReplicaId> routers;
+  for (const ReplicaId replica : replicas) {
+    if (state.replicas.at(replica).stage == 0) routers.push_back(replica);
   }
   std::vector<ReplicaId> others = with_assigned_data(state, key);
   std::erase_if(others, [&](ReplicaId id) {
@@ -40,8 +38,11 @@ std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey&
   const auto count = static_cast<std::int64_t>(routers.size());
   const bool all = count_routers(state, others) == 0;
   const std::int64_t batches = all ? std::max(job.routers, count) : count;
-  const auto shares = share_batch(batches * train.batch, train.microbatch, std::move(speeds));
-  for (std::size_t i = 0; i < routers.size(); ++i) counts[routers[i]] = shares[i];
+  const auto shares =
+      share_batch(batches * train.batch, train.microbatch, paces_of(state, routers));
+  for (std::size_t i = 0, router = 0; i < replicas.size(); ++i) {
+    if (state.replicas.at(replicas[i]).stage == 0) counts[i] = shares[router++];
+  }
   return counts;
 }
 

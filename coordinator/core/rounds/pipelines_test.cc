@@ -3,20 +3,12 @@
 #include <optional>
 #include <set>
 
-#include "coordinator/core/coordinator_test_util.h"
+#include "coordinator/core/pipelines_test_util.h"
 #include "coordinator/core/state/round_facts.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator {
 namespace {
-
-JobSpec two_stages() {
-  JobSpec spec = small_job();
-  spec.model.layers = 2;
-  spec.swarm.stages = 2;
-  spec.swarm.min_replicas = 1;
-  return spec;
-}
 
 // As much as the larger stage takes.
 Bytes room_for_one(const JobSpec& spec) {
@@ -67,58 +59,6 @@ TEST(Pipelines, KeepTheirDevicesFromLaterJobsWhileTheyWait) {
   EXPECT_EQ(rig.last<Assign>(b)->job, JobId(1));
   EXPECT_EQ(rig.job(JobId(2)).phase, JobPhase::kQueued);
 }
-
-// Two stages on equal agents, in training.
-struct Piped : Rig {
-  explicit Piped(int count = 3, std::optional<Bytes> memory = {}) {
-    JobSpec spec = two_stages();
-    device_memory = memory.value_or(device_memory);
-    spec.train.steps = Steps(40);
-    adopt(spec);
-    for (int i = 0; i < count; ++i) agents.push_back(join("agent-" + std::to_string(i)));
-    wait(seconds(3));
-    for (const auto agent : agents) load(agent);
-    wait(seconds(3));
-  }
-  StageIndex stage(ConnectionId agent) { return last<Assign>(agent)->stage; }
-  // The one that serves its stage alone.
-  ConnectionId alone() {
-    for (const auto agent : agents) {
-      if (std::count_if(agents.begin(), agents.end(),
-                        [&](auto other) { return stage(other) == stage(agent); }) == 1)
-        return agent;
-    }
-    return {};
-  }
-  std::vector<ConnectionId> of_stage(StageIndex wanted) {
-    std::vector<ConnectionId> found;
-    for (const auto agent : agents) {
-      if (stage(agent) == wanted) found.push_back(agent);
-    }
-    return found;
-  }
-  void lose(ConnectionId agent) {
-    say(agent, Goodbye{"stopped"});
-    std::erase(agents, agent);
-  }
-  void commit_round(RoundNumber number) {
-    const RoundKey key{JobId(1), 0, number};
-    const auto all = [&](const auto& act) {
-      for (const auto agent : agents) act(agent, last<Assign>(agent)->replica);
-    };
-    all([&](auto agent, auto replica) { report(agent, replica, key); });
-    all([&](auto agent, auto replica) { vote(agent, replica, key, 1); });
-    all([&](auto agent, auto replica) { applied(agent, replica, key, {11, 11}); });
-    EXPECT_EQ(job(JobId(1)).committed_round, number);
-  }
-  void stay_alive(Duration d) {
-    for (Duration passed; passed < d; passed = passed + seconds(5)) {
-      wait(seconds(5));
-      for (const auto agent : agents) say(agent, Heartbeat{});
-    }
-  }
-  std::vector<ConnectionId> agents;
-};
 
 TEST(Pipelines, WhoIsAloneInItsStageMeasuresTheNextOne) {
   Piped rig(2);
@@ -217,6 +157,28 @@ TEST(Pipelines, AnInnerStepKeepsItsSizeWhenARouterIsGone) {
             2 * batch);
 }
 
+// Its device promised as much as the other's when it started.
+TEST(Pipelines, ARouterThatIsSeenToBeSlowDrawsLessFromTheNextRoundOn) {
+  Piped rig(4);
+  const auto routers = rig.of_stage(0);
+  ASSERT_EQ(routers.size(), 2u);
+  const auto serves = [&](ConnectionId router, Duration service) {
+    rig.say(router,
+            PipelineStats{.replica = rig.last<Assign>(router)->replica, .service = service});
+  };
+  const auto drawn = [&](ConnectionId router) {
+    return count_sequences(rig.last<ToReplica<CommitRound>>(router)->body.next.leases);
+  };
+  serves(routers[0], milliseconds(10)), serves(routers[1], milliseconds(70));
+  rig.commit_round(1);
+  const std::int64_t step = 2 * two_stages().train.batch;
+  EXPECT_EQ(drawn(routers[0]) + drawn(routers[1]), 10 * step);
+  EXPECT_EQ(drawn(routers[1]), 10 * step / 8);
+  serves(routers[1], milliseconds(10));
+  rig.commit_round(2);
+  EXPECT_EQ(drawn(routers[1]), 10 * step / 2);
+}
+
 TEST(Pipelines, EachStageTriesAgainOnItsOwn) {
   for (const StageIndex lost : {0, 1}) {
     Piped rig(4);
@@ -256,6 +218,23 @@ TEST(Pipelines, ALossThatLeavesAStageFarBehindMovesSomebodyAtTheNextCommit) {
   while (rig.of_stage(1).size() > 1) rig.lose(rig.of_stage(1).front());
   rig.commit_round(1);
   EXPECT_EQ(rig.of_stage(1).size(), 2u);
+}
+
+// What nobody else has is the open round only, which continues from the stored state.
+TEST(Pipelines, AStageOutOfReachWhoseStateIsStoredIsServedAtOnce) {
+  Piped rig;
+  rig.commit_round(1);
+  for (const StageIndex stage : {0, 1}) rig.upload(CheckpointId(1), stage);
+  const auto away = rig.alone();
+  const StageIndex lost = rig.stage(away);
+  rig.input(AgentHungUp{away});
+  std::erase(rig.agents, away);
+  rig.stay_alive(seconds(10));
+  const std::vector<ConnectionId> served = rig.of_stage(lost);
+  ASSERT_EQ(served.size(), 1u);
+  EXPECT_EQ(rig.last<Assign>(served[0])->source.kind, SourceKind::kCheckpoint);
+  EXPECT_EQ(rig.job(JobId(1)).epoch, 0) << "nothing is rolled back";
+  EXPECT_EQ(rig.job(JobId(1)).rollback_at, Instant());
 }
 
 TEST(Pipelines, AStageWithoutReplicasTakesOneFromAnother) {

@@ -18,6 +18,7 @@
 #include "coordinator/core/decisions/compute_watch.h"
 #include "coordinator/core/decisions/join_share.h"
 #include "coordinator/core/decisions/options.h"
+#include "coordinator/core/decisions/seen_service.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/core/state/lost_time.h"
@@ -62,6 +63,12 @@ struct Movement {
   Instant at;  // of the last progress
 };
 
+// A device that was moved to another stage for balance.
+struct LeftStage {
+  StageIndex stage = 0;  // that it left
+  Instant at;
+};
+
 // What a job waits for beyond its records.
 struct JobTimers {
   std::optional<Instant> gathered_at;    // min_replicas were there for the first time
@@ -84,6 +91,10 @@ struct JobTimers {
   std::string last_failure;  // of a replica that counted against the job
   std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
   std::vector<ReplicaId> view;                 // members of the last view that this process told
+  FlatMap<std::pair<AgentId, std::int32_t>, LeftStage> left;
+  std::string balance_said;               // of whom move_refused was said last (replicas/moving.h)
+  std::optional<Instant> urgent_look_at;  // whether a stage is far behind, in an open round
+  bool is_urgent = false;                 // it was, at the last look
   std::optional<Instant> wakeup_at;  // the earliest instant at which time alone changes something
 };
 
@@ -143,7 +154,7 @@ struct VolatileState {
   FlatMap<JobId, Restoring> restoring;
   std::int64_t claims_refused = 0;                // by check_proof(), in this process
   FlatMap<CheckpointId, CheckpointRecord> found;  // on disk, of jobs that are not known
-  FlatMap<ReplicaId, Duration> service;           // of pipelines, as they report
+  FlatMap<ReplicaId, SeenService> service;        // of pipelines, as they report
   FlatMap<ReplicaId, ComputeWatch> compute;       // of those that were heard
   FlatMap<ReplicaId, Movement> loads;             // that have moved
   // What the models of programs are made of, as their replicas said; equal ones are shared.

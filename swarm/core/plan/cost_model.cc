@@ -14,7 +14,7 @@ namespace shoal::swarm {
 namespace {
 
 constexpr double kFloatBytes = 4;
-constexpr std::int64_t kVectorsOfState = 5;  // weights, two moments, anchor, outer momentum
+constexpr std::int64_t kVectorsOfState = 4;  // anchor, outer momentum, two moments
 constexpr std::int64_t kMuonWorkspace = 5;   // see training_memory()
 constexpr double kMostBytes = 9.0e18;
 

@@ -56,7 +56,7 @@ class CostModel {
   // microbatches in flight keep. The whole model on one replica is not a pipeline: it has one
   // microbatch at a time.
   Bytes memory(UnitRange range) const;
-  // State that a joiner downloads: weights, moments, anchor and outer momentum in fp32.
+  // State that a joiner downloads: anchor, outer momentum and moments in fp32.
   Bytes state_bytes(UnitRange range) const;
   // What one token sends over one boundary in one direction: the same at every cut of these
   // families.

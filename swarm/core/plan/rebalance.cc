@@ -42,6 +42,7 @@ Candidate best_candidate(const RebalanceView& view, const std::vector<double>& c
     const RebalanceReplica& replica = view.replicas[i];
     const bool fixed = replica.in_transit || replica.shares || replica.stays;
     if (fixed || replica.stage == to || counts[replica.stage] <= kept) continue;
+    if (replica.left == to) continue;  // or the two stages would exchange it for ever
     if (replica.memory < view.stages[to].memory) continue;
     const double worst =
         std::min(capacity[replica.stage] - replica.speed / view.stages[replica.stage].work,
@@ -53,11 +54,17 @@ Candidate best_candidate(const RebalanceView& view, const std::vector<double>& c
   return best;
 }
 
-bool pays(const RebalanceView& view, const RebalanceReplica& replica, StageIndex to, double gain,
-          const RebalanceOptions& options) {
-  const double kept = std::min(replica.expected_life, options.payback_max).seconds();
-  const double lost = (view.download[to] + options.drain).seconds();
-  return gain * kept > replica.speed / view.stages[replica.stage].work * lost;
+Worth worth_of(const RebalanceView& view, const RebalanceReplica& replica, StageIndex to,
+               double gain, const RebalanceOptions& options) {
+  Worth worth{.gain = gain};
+  worth.download = view.state[to];
+  worth.bytes_per_s = std::min(replica.down, view.sources[to]);
+  const auto bytes = static_cast<double>(worth.download.count());
+  worth.away = options.drain + seconds_f(bytes / worth.bytes_per_s);
+  worth.bound = std::min(replica.expected_life, options.payback_max);
+  const double own = replica.speed / view.stages[to].work;
+  worth.pays = gain >= options.gain_min * own && worth.bound >= worth.away * 2;
+  return worth;
 }
 
 std::int32_t transit_budget(const RebalanceView& view, double share_max) {
@@ -144,7 +151,8 @@ std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_re
 }
 
 BalanceDecision Rebalancer::step(const RebalanceView& view) {
-  SHOAL_CHECK(!view.stages.empty() && view.download.size() == view.stages.size());
+  SHOAL_CHECK(!view.stages.empty() && view.state.size() == view.stages.size() &&
+              view.sources.size() == view.stages.size());
   RebalanceView now = view;
   std::vector<double> capacity = stage_capacity(now);
   std::vector<std::int32_t> counts = replica_counts(now);
@@ -172,8 +180,10 @@ BalanceDecision Rebalancer::step(const RebalanceView& view) {
     if (!best.found) return stop(BalanceVerdict::kNoGain);
     RebalanceReplica& replica = now.replicas[best.replica];
     const double gain = best.worst - capacity[to];
-    if (!pays(now, replica, to, gain, options_)) return stop(BalanceVerdict::kDoesNotPay);
-    decision.moves.push_back({replica.id, replica.stage, to, MoveReason::kBalance, gain});
+    const Move move{replica.id, replica.stage, to, MoveReason::kBalance, gain};
+    decision.considered = {move, worth_of(now, replica, to, gain, options_)};
+    if (!decision.considered->worth.pays) return stop(BalanceVerdict::kDoesNotPay);
+    decision.moves.push_back(move);
     capacity[replica.stage] -= replica.speed / now.stages[replica.stage].work;
     capacity[to] += replica.speed / now.stages[to].work;
     --counts[replica.stage];

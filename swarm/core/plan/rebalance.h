@@ -1,13 +1,15 @@
 // When an agent changes its stage. A joiner goes where the pipeline is weakest, and among about
-// equal stages to one where nobody of its failure domain is yet; a stage that falls
-// below min_replicas takes the slowest agent that another can spare, at once; and every period the
+// equal stages to one where nobody of its failure domain is yet; a stage that falls below
+// min_replicas takes the slowest agent that another can spare, at once; and every period the
 // richest stages give to the poorest, with hysteresis, two confirmations (one when the pipeline is
-// badly out of balance), when what is won over the agent's expected life pays for what the move
-// costs, and never the last but one copy of a stage's state. Decisions only: a move itself (drain,
-// download, verify, activate, at an inner-step boundary) is the driver's.
+// badly out of balance), when the agent is expected to stay long enough after its download, and
+// never the last but one copy of a stage's state. Decisions only: a move itself (drain, download,
+// verify, activate, at an inner-step boundary) is the driver's.
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,13 +33,16 @@ struct RebalanceReplica {
   bool shares = false;      // its device serves other stages, too: it does not move
   bool stays = false;       // nor does this one: it keeps what others need
   std::string domain;       // failure domain; empty: one of its own
+  double down = std::numeric_limits<double>::infinity();  // bytes/s that its host receives
+  StageIndex left = -1;  // the stage that it left for speed's sake a while ago; -1: none
 };
 
 struct RebalanceView {
   std::vector<StageNeed> stages;
   std::vector<RebalanceReplica> replicas;
-  std::vector<Duration> download;  // per stage: its state from its sources
-  bool has_trained = true;         // there is a state that a stage must not lose
+  std::vector<Bytes> state;     // per stage: what a joiner downloads
+  std::vector<double> sources;  // per stage: bytes/s that those who hold its state send together
+  bool has_trained = true;      // there is a state that a stage must not lose
 };
 
 struct RebalanceOptions {
@@ -51,6 +56,9 @@ struct RebalanceOptions {
   // Below this share of the mean one look is enough, because waiting for a second one costs more
   // than a needless move. With two stages, one is then four times as fast as the other.
   double urgent_below = 0.4;
+  // A gain below this share of what the agent does there moves nobody: it would fill one stage at
+  // the cost of another.
+  double gain_min = 0.1;
   Duration payback_max = seconds(1800);
   Duration drain = seconds(5);
   double in_transit_share_max = 0.02;  // of all replicas, at least one
@@ -74,6 +82,19 @@ enum class JoinReason { kBelowMinimum, kWeakestStage, kNothingFits };
 struct JoinDecision {
   JoinReason reason = JoinReason::kNothingFits;
   StageIndex stage = -1;
+};
+
+// What a move for balance costs, and what it is worth. Only a stage with speed to spare gives a
+// replica away, so the pipeline loses nothing while the replica downloads. The move must gain
+// enough, and for at least as long as it takes.
+struct Worth {
+  double gain = 0;  // tokens/s of the pipeline afterwards
+  Bytes download;
+  double bytes_per_s = 0;
+  Duration away;   // finishing its work, then the download
+  Duration bound;  // how long its agent is expected to stay, at most payback_max
+  bool pays = false;
+  bool operator==(const Worth&) const = default;
 };
 
 std::vector<double> stage_capacity(const RebalanceView& view);
@@ -106,9 +127,16 @@ constexpr auto enumerators_of(Of<BalanceVerdict>) {
                                       {kMoves, "moves"}});
 }
 
+// The move that was looked at last, whether it was made or not.
+struct ConsideredMove {
+  Move move;
+  Worth worth;
+};
+
 struct BalanceDecision {
   BalanceVerdict verdict = BalanceVerdict::kBalanced;
   std::vector<Move> moves;
+  std::optional<ConsideredMove> considered;
   double weakest = 0, mean = 0;  // tokens/s, before
 };
 

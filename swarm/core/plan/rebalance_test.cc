@@ -11,7 +11,8 @@ RebalanceView view_of(const std::vector<int>& replicas) {
   std::uint64_t next = 1;
   for (std::size_t s = 0; s < replicas.size(); ++s) {
     view.stages.push_back({1, Bytes(4)});
-    view.download.push_back(seconds(10));
+    view.state.push_back(Bytes(1000));
+    view.sources.push_back(100);  // 10 s
     for (int i = 0; i < replicas[s]; ++i) {
       view.replicas.push_back({ReplicaId(next++), static_cast<StageIndex>(s), 1, Bytes(4)});
     }
@@ -182,11 +183,56 @@ TEST(Balance, CalmsDownInsideTheHysteresis) {
 TEST(Balance, DoesNotMoveWhatDoesNotPay) {
   Rebalancer rebalancer({.confirmations = 1});
   RebalanceView view = view_of({2, 8});
-  view.download[0] = seconds(3000);
+  view.sources[0] = 1000 / 3000.0;
   EXPECT_EQ(rebalancer.step(view).verdict, BalanceVerdict::kDoesNotPay);
-  view.download[0] = seconds(10);
+  view.sources[0] = 100;
   for (RebalanceReplica& replica : view.replicas) replica.expected_life = seconds(12);
   EXPECT_EQ(rebalancer.step(view).verdict, BalanceVerdict::kDoesNotPay);
+}
+
+// 1.6 GB of state in 1,800 s: at 1 Gbit/s it is there within 13 s, at 5 Mbit/s in 43 minutes. The
+// line of the replica that moves binds as much as those of its sources.
+TEST(Balance, PricesAMoveByTheLines) {
+  RebalanceView view = view_of({2, 4});
+  view.state = {Bytes(1'600'000'000), Bytes(1'600'000'000)};
+  const auto look = [&](double sources, double down) {
+    view.sources = {sources, sources};
+    for (RebalanceReplica& replica : view.replicas) replica.down = down;
+    return Rebalancer({.confirmations = 1}).step(view);
+  };
+  const BalanceDecision fast = look(125e6, 250e6);
+  EXPECT_EQ(fast.verdict, BalanceVerdict::kMoves);
+  ASSERT_TRUE(fast.considered);
+  EXPECT_DOUBLE_EQ(fast.considered->worth.bytes_per_s, 125e6);
+  EXPECT_NEAR(fast.considered->worth.away.seconds(), 5 + 12.8, 1e-6);
+  for (const auto& [sources, down] : {std::pair(625e3, 250e6), std::pair(250e6, 625e3)}) {
+    const BalanceDecision slow = look(sources, down);
+    EXPECT_EQ(slow.verdict, BalanceVerdict::kDoesNotPay);
+    ASSERT_TRUE(slow.considered);
+    EXPECT_NEAR(slow.considered->worth.away.seconds(), 5 + 2560, 1e-6);
+    EXPECT_EQ(slow.considered->worth.bound, seconds(1800));
+    EXPECT_DOUBLE_EQ(slow.considered->worth.gain, 1);
+  }
+}
+
+// 100 and 110.5: with one of 10 on the other side, 110 and 100.5.
+TEST(Balance, AGainThatCostsAnotherStageAsMuchMovesNobody) {
+  RebalanceView view = view_of({10, 10});
+  for (RebalanceReplica& replica : view.replicas) replica.speed = 10;
+  view.replicas[19].speed = 20.5;
+  const BalanceDecision decision = Rebalancer({.confirmations = 1}).step(view);
+  EXPECT_EQ(decision.verdict, BalanceVerdict::kDoesNotPay);
+  ASSERT_TRUE(decision.considered);
+  EXPECT_DOUBLE_EQ(decision.considered->worth.gain, 0.5);
+}
+
+TEST(Balance, NobodyReturnsToTheStageThatItLeft) {
+  RebalanceView view = view_of({2, 3});
+  for (RebalanceReplica& replica : view.replicas) replica.speed = 1 + (replica.stage == 1);
+  for (RebalanceReplica& replica : view.replicas) replica.left = 0;
+  EXPECT_EQ(Rebalancer({.confirmations = 1}).step(view).verdict, BalanceVerdict::kNoGain);
+  view.replicas[2].left = -1;
+  EXPECT_EQ(Rebalancer({.confirmations = 1}).step(view).moves.at(0).replica, ReplicaId(3));
 }
 
 TEST(Balance, NeedsAGainAndABudget) {

@@ -1,6 +1,6 @@
-// The cut, the choice of the number of stages, and PipeDream's recurrence. Which memory a stage may
-// need is tried from strict to lenient: at first nine tenths of the speed must be able to hold a
-// stage, at last a single agent, because fewer larger stages cost fewer hops.
+// The cut, and the choice of the number of stages. Which memory a stage may need is tried from
+// strict to lenient: at first nine tenths of the speed must be able to hold a stage, at last a
+// single agent, because fewer larger stages cost fewer hops.
 #include "swarm/core/plan/stage_plan.h"
 
 #include <algorithm>
@@ -70,13 +70,21 @@ double total_speed(const std::vector<AssignableAgent>& agents) {
 
 void predict(const CostModel& model, const PlanRequest& request, StagePlan& plan) {
   const auto stages = static_cast<std::int32_t>(plan.stages.size());
+  if (stages == 1) {
+    std::vector<double> speeds;
+    for (const Placement& placement : plan.assignment.placements) {
+      speeds.push_back(request.agents[placement.agent].speed);
+    }
+    plan.tokens_per_s = one_stage_tokens_per_s(model, speeds, request.equal_steps);
+    return;
+  }
   const double replicas =
       static_cast<double>(plan.assignment.placements.size()) / static_cast<double>(stages);
   const double per_replica = plan.assignment.throughput / replicas;  // tokens/s
   const auto tokens = static_cast<double>(model.tokens_per_microbatch());
   const auto each = static_cast<double>(request.microbatches_per_router);
   plan.bubble = bubble_of(stages, each, request.round_trip_s, tokens / per_replica);
-  if (stages > 1 && request.bytes_per_s > 0) {
+  if (request.bytes_per_s > 0) {
     const double sides = stages > 2 ? 2 : 1;  // an inner stage sends forward and backward
     const double link = request.bytes_per_s / (sides * static_cast<double>(model.boundary_bytes()));
     plan.network = std::min(1.0, link / per_replica);
@@ -159,6 +167,15 @@ std::vector<UnitRange> cut_stages(const CostModel& model, std::int32_t stages,
   return cut;
 }
 
+double one_stage_tokens_per_s(const CostModel& model, const std::vector<double>& speeds,
+                              bool equal_steps) {
+  SHOAL_CHECK(!speeds.empty());
+  const double flops = equal_steps
+                           ? static_cast<double>(speeds.size()) * *std::ranges::min_element(speeds)
+                           : std::accumulate(speeds.begin(), speeds.end(), 0.0);
+  return flops / model.flops(model.whole());
+}
+
 StagePlan plan_stages(const CostModel& model, const PlanRequest& request) {
   StagePlan best;
   if (request.agents.empty()) return best;
@@ -183,46 +200,6 @@ StagePlan plan_stages(const CostModel& model, const PlanRequest& request) {
     if (better || says_more) best = plan;
   }
   return best;
-}
-
-PipedreamPlan pipedream_plan(const PipedreamInput& input) {
-  const auto units = static_cast<std::int32_t>(input.seconds.size());
-  const std::int32_t devices = input.devices;
-  SHOAL_CHECK(units > 0 && devices > 0 && input.bytes_per_s > 0);
-  const auto stage = [&](std::int32_t first, std::int32_t last, std::int32_t m) {
-    const double compute =
-        std::accumulate(input.seconds.begin() + first, input.seconds.begin() + last, 0.0);
-    const double weights = std::accumulate(input.parameter_bytes.begin() + first,
-                                           input.parameter_bytes.begin() + last, 0.0);
-    return std::max(compute, 2.0 * (m - 1) * weights / input.bytes_per_s) / m;
-  };
-  struct Cell {
-    double seconds = kNever;
-    std::int32_t from = 0, devices = 0;
-  };
-  std::vector<std::vector<Cell>> best(units + 1, std::vector<Cell>(devices + 1));
-  best[0][0].seconds = 0;
-  for (std::int32_t last = 1; last <= units; ++last) {
-    for (std::int32_t m = 1; m <= devices; ++m) {
-      for (std::int32_t first = 0; first < last; ++first) {
-        const double link = first == 0 ? 0 : 2 * input.output_bytes[first - 1] / input.bytes_per_s;
-        for (std::int32_t mine = 1; mine <= m; ++mine) {
-          const double worst =
-              std::max({best[first][m - mine].seconds, link, stage(first, last, mine)});
-          if (worst < best[last][m].seconds) best[last][m] = {worst, first, mine};
-        }
-      }
-    }
-  }
-  PipedreamPlan plan{{}, best[units][devices].seconds};
-  for (std::int32_t last = units, m = devices; last > 0;) {
-    const Cell& cell = best[last][m];
-    plan.stages.push_back({{cell.from, last}, cell.devices});
-    last = cell.from;
-    m -= cell.devices;
-  }
-  std::reverse(plan.stages.begin(), plan.stages.end());
-  return plan;
 }
 
 }  // namespace shoal::swarm

@@ -1,9 +1,8 @@
 // Where a model is cut. With several replicas per stage the cut does not bound the throughput, the
 // assignment does; the cut has to fit memory and keep stages alike, so that one slow link or one
 // rounding does not bind. `cut_stages` is the min-max dynamic program for a given number of stages,
-// `plan_stages` tries every number that is allowed with the real assignment and takes the best, and
-// `pipedream_plan` is the recurrence for few equal devices. A cut holds for the life of a job:
-// afterwards agents move, boundaries do not.
+// and `plan_stages` tries every number that is allowed with the real assignment and takes the best.
+// A cut holds for the life of a job: afterwards agents move, boundaries do not.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +54,7 @@ struct PlanRequest {
   double round_trip_s = 0;  // between typical agents
   std::int32_t stages = 0;  // 0: choose
   std::int64_t microbatches_per_router = 16;  // and step; a router is a replica of stage 0
+  bool equal_steps = true;                    // of one_stage_tokens_per_s()
   AssignmentOptions assignment;
 };
 
@@ -72,30 +72,12 @@ struct StagePlan {
   bool ok() const { return reason == PlanReason::kPlanned; }
 };
 
+// What replicas of the whole model, of these speeds (FLOP/s), train together. With `equal_steps`
+// all do the same number of steps in a round, so that each is worth as much as the slowest; else
+// each goes at its own pace (sync.balance = speed, rounds by time, sync.algorithm = async).
+double one_stage_tokens_per_s(const CostModel& model, const std::vector<double>& speeds,
+                              bool equal_steps);
+
 StagePlan plan_stages(const CostModel& model, const PlanRequest& request);
-
-// One stage of PipeDream's partition (Narayanan et al. 2019, section 3.1).
-struct ReplicatedStage {
-  UnitRange range;
-  std::int32_t devices = 0;
-  bool operator==(const ReplicatedStage&) const = default;
-};
-
-struct PipedreamInput {
-  std::vector<double> seconds;          // per unit, forward and backward of one microbatch
-  std::vector<double> parameter_bytes;  // per unit, averaged at every step
-  std::vector<double> output_bytes;     // per unit and microbatch
-  std::int32_t devices = 1;
-  double bytes_per_s = 1;
-};
-
-struct PipedreamPlan {
-  std::vector<ReplicatedStage> stages;
-  double seconds = 0;  // per microbatch, of the slowest stage or link
-};
-
-// A(j, m) = min over k, m' of max(A(k, m - m'), 2 a_k / B, T(k..j, m')), all devices in use;
-// O(units^2 devices^2).
-PipedreamPlan pipedream_plan(const PipedreamInput& input);
 
 }  // namespace shoal::swarm

@@ -104,6 +104,33 @@ TEST(PlanStages, OneStageWhenTheModelFits) {
   EXPECT_EQ(plan.bubble, 0);
 }
 
+TEST(PlanStages, OneStageIsAsFastAsItsSlowestReplicaLetsItBe) {
+  const CostModel model(spec_of(8), {});
+  PlanRequest request = request_of(4, kPlenty);
+  for (std::size_t i = 0; i < 4; ++i) request.agents[i].speed = 8e9 / (1 << i);
+  request.stages = 1;
+  const double work = model.flops(model.whole());
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).tokens_per_s, 4 * 1e9 / work);
+  request.equal_steps = false;
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).tokens_per_s, 15e9 / work);
+}
+
+// The slowest of them would set the pace of all; in a stage of a pipeline it only adds its own.
+TEST(PlanStages, UnequalReplicasAreBetterInAPipeline) {
+  JobSpec spec = spec_of(6);
+  spec.train.batch = 16;
+  const CostModel model(spec, {});
+  PlanRequest request = request_of(4, kPlenty);
+  for (std::size_t i = 0; i < 4; ++i) request.agents[i].speed = 8e9 / (1 << i);
+  const StagePlan plan = plan_stages(model, request);
+  EXPECT_GE(plan.stages.size(), 2u);
+  request.stages = 1;
+  EXPECT_GT(plan.tokens_per_s, 2 * plan_stages(model, request).tokens_per_s);
+  request.stages = 0;
+  request.equal_steps = false;
+  EXPECT_EQ(plan_stages(model, request).stages.size(), 1u);
+}
+
 TEST(PlanStages, CutsWhatDoesNotFit) {
   const CostModel model(spec_of(8), {});
   PlanRequest request = request_of(8, Bytes(model.memory(model.whole()).n * 4 / 10));
@@ -250,43 +277,6 @@ TEST(PlanStages, SaysWhyNot) {
     least = std::min(least, std::max(model.memory(cut[0]), model.memory(cut[1])));
   });
   EXPECT_EQ(plan.needed, least);
-}
-
-double brute_pipedream(const PipedreamInput& in, std::size_t first, std::int32_t devices) {
-  if (first == in.seconds.size()) {
-    return devices == 0 ? 0 : std::numeric_limits<double>::infinity();
-  }
-  double best = std::numeric_limits<double>::infinity(), seconds = 0, weights = 0;
-  for (std::size_t last = first + 1; last <= in.seconds.size(); ++last) {
-    seconds += in.seconds[last - 1];
-    weights += in.parameter_bytes[last - 1];
-    const double link = first == 0 ? 0 : 2 * in.output_bytes[first - 1] / in.bytes_per_s;
-    for (std::int32_t m = 1; m <= devices; ++m) {
-      const double mine = std::max(seconds, 2.0 * (m - 1) * weights / in.bytes_per_s) / m;
-      best = std::min(best, std::max({link, mine, brute_pipedream(in, last, devices - m)}));
-    }
-  }
-  return best;
-}
-
-TEST(Pipedream, EqualsBruteForce) {
-  Prng prng(7);
-  for (int trial = 0; trial < 40; ++trial) {
-    PipedreamInput in;
-    const auto units = 1 + prng.below(6);
-    for (std::uint64_t i = 0; i < units; ++i) {
-      in.seconds.push_back(static_cast<double>(1 + prng.below(16)));
-      in.parameter_bytes.push_back(static_cast<double>(prng.below(64)));
-      in.output_bytes.push_back(static_cast<double>(prng.below(16)));
-    }
-    in.devices = static_cast<std::int32_t>(1 + prng.below(5));
-    in.bytes_per_s = 8;
-    const PipedreamPlan plan = pipedream_plan(in);
-    EXPECT_DOUBLE_EQ(plan.seconds, brute_pipedream(in, 0, in.devices));
-    std::int32_t devices = 0;
-    for (const ReplicatedStage& stage : plan.stages) devices += stage.devices;
-    EXPECT_EQ(devices, in.devices);
-  }
 }
 
 }  // namespace

@@ -117,7 +117,8 @@ class Fluid {
   RebalanceView view() const {
     RebalanceView view;
     view.stages.assign(options_.stages, {1, Bytes(1)});
-    view.download.assign(options_.stages, options_.download);
+    view.state.assign(options_.stages, Bytes(options_.download.ms()));
+    view.sources.assign(options_.stages, 1000);  // a byte for every millisecond
     for (std::size_t i = 0; i < agents_.size(); ++i) {
       const Agent& agent = agents_[i];
       if (!agent.alive) continue;

@@ -3,6 +3,7 @@
 // detection time only. Moves wait for the step boundary unless the step cannot continue without
 // them.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -348,10 +349,10 @@ void Pipeline::ready(const Event& event) {
 ::shoal::swarm::RebalanceView Pipeline::view() const {
   ::shoal::swarm::RebalanceView view;
   view.stages.assign(options_.stages, StageNeed{1, Bytes(1)});
-  const double bytes = static_cast<double>(options_.state_bytes);
-  const Duration download =
-      options_.bytes_per_s > 0 ? seconds_f(bytes / options_.bytes_per_s) : Duration{};
-  view.download.assign(options_.stages, download);
+  view.state.assign(options_.stages, Bytes(options_.state_bytes));
+  view.sources.assign(options_.stages, options_.bytes_per_s > 0
+                                           ? options_.bytes_per_s
+                                           : std::numeric_limits<double>::infinity());
   for (std::int32_t i = 0; i < options_.agents; ++i) {
     const Agent& agent = agents_[i];
     if (agent.dead) continue;
