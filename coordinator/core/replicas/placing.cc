@@ -74,6 +74,11 @@ StageIndex left_lately(const Transaction& tx, const ReplicaRecord& replica) {
   return lately ? left->stage : -1;
 }
 
+bool takes_work(const AgentRecord& agent) {
+  return agent.state != AgentState::kGone && agent.state != AgentState::kDraining &&
+         !agent.cordoned && !is_quarantined(agent);
+}
+
 PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica) {
   const State& state = tx.state();
   const AgentRecord& agent = state.agents.at(replica.agent);
@@ -83,7 +88,8 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
   placed.domain = domain_of(agent);
   placed.loading = replica.held_round < 0;
   placed.leaving = is_leaving(state, replica);
-  placed.stays = keeps_what_is_needed(state, replica);
+  // An agent that takes no new work could not load another stage.
+  placed.stays = keeps_what_is_needed(state, replica) || !takes_work(agent);
   placed.availability = availability_of(tx, agent);
   placed.expected_life = expected_life(agent.uptime, tx.now());
   if (const SeenService* service = state.service.find(replica.id)) placed.service = *service;
@@ -167,8 +173,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
   const std::vector<Bytes> memory = memory_of(job);
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
-    if (agent.state == AgentState::kGone || agent.state == AgentState::kDraining) continue;
-    if (agent.cordoned || is_quarantined(agent)) continue;
+    if (!takes_work(agent)) continue;
     for (const Device& device : agent.devices) {
       if (device.kind == DeviceKind::kReducer) continue;
       ++input.devices_known;
