@@ -183,7 +183,8 @@ def claim(rig, name, after_restart):
 
 def exceed(rig, name):
     at = rig.attack(name, attack=name)
-    rig.until(lambda: [line for line in rig.said(at, "is killed: ") if ENDED[name] in line], f"{name} is not ended", 60)
+    # The program before may hold the device for a minute after it was told to stop.
+    rig.until(lambda: [line for line in rig.said(at, "is killed: ") if ENDED[name] in line], f"{name} is not ended", 120)
     print("   ", rig.said(at, "is killed: ")[0].strip())
 
     def failed():

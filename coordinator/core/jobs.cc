@@ -230,10 +230,11 @@ void place(Transaction& tx, JobId id) {
   if ((!runs && !only) || !may_plan(tx, id)) return;
   if (!only && is_withheld(tx, id)) return;
   const PlacementInput input = placement_input(tx, job_of(tx, id));
+  tell_not_run(tx, id);
+  if (input.free.empty() && input.cut.size() == 1 && !input.live.empty()) return;
   PlacementDecision decision = decide_placement(input);
   if (only) std::erase_if(decision.places, [&](const Place& p) { return p.stage != *only; });
   wake_when_rested(tx, id, input);
-  tell_not_run(tx, id);
   if (!input.live.empty()) tell_too_small(tx, id, input, decision);
   if (decision.places.empty()) {
     if (input.live.empty()) tx.volatile_state().timers[id].gathered_at.reset();
@@ -257,7 +258,6 @@ std::int64_t count_live(const Transaction& tx, JobId id) {
   return static_cast<std::int64_t>(live_replicas(tx.state(), id).size());
 }
 
-// The live replicas of the stage that has the fewest.
 std::int64_t fewest_live(const Transaction& tx, JobId id) {
   const auto live = live_by_stage(tx, id);
   return live.empty() ? 0 : *std::min_element(live.begin(), live.end());

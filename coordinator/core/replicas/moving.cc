@@ -122,6 +122,7 @@ void balance_urgently(Transaction& tx, JobId id) {
 
 void move_in_emergency(Transaction& tx, JobId id) {
   const JobRecord& job = tx.state().jobs.at(id);
+  if (job.stages.size() < 2) return;
   for (const swarm::Move& move : decide_emergency(placement_input(tx, job))) {
     carry_out(tx, move, {});
   }

@@ -133,7 +133,7 @@ JobProgressAnswer progress_of(const JobRecord& job, const JobLive& live) {
           .rounds_total = rounds_in_all(job),
           .tokens = job.committed_tokens + live.tokens,
           .tokens_committed = job.committed_tokens,
-          .tokens_per_second = live.replicas > 0 ? live.tokens_per_s : std::nullopt,
+          .tokens_per_second = job.phase == JobPhase::kTraining ? live.tokens_per_s : std::nullopt,
           .replicas_training = live.replicas};
 }
 
