@@ -17,6 +17,7 @@
 #include "coordinator/core/rounds/verification.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
+#include "outer_opt/core/round/lease_runs.h"
 #include "outer_opt/core/step/fragments.h"
 
 namespace shoal::coordinator {
@@ -116,12 +117,16 @@ bool give_up(Transaction& tx, const RoundKey& key, ReduceIndex reduce, AbortReas
   return false;
 }
 
-// Its leased sequences return to the ledger.
+// Its leased sequences return to the ledger, but for those that made its values not finite: nobody
+// trains them again.
 void lose_contribution(Transaction& tx, const RoundKey& key, ReplicaId replica) {
   JobRecord& job = tx.job(key.job);
   ContributionRecord& contribution = tx.contribution(key, replica);
-  give_back({job.next_sequence, job.returned}, contribution.leases);
-  contribution.leases.clear();
+  const bool is_broken = contribution.reject_reason == RejectReason::kNonFinite;
+  const std::vector<DataLease> back =
+      is_broken ? untrained_leases(job, contribution) : contribution.leases;
+  give_back({job.next_sequence, job.returned}, back);
+  contribution.leases = outer_opt::without(contribution.leases, back);
   contribution.state = ContributionState::kLost;
 }
 

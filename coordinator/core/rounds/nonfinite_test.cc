@@ -65,6 +65,16 @@ TEST(NonFinite, ItsSequencesAreNotLeasedAgain) {
   }
 }
 
+TEST(NonFinite, NorAreTheyWhenItsTrainerDiesInTheReduce) {
+  NonFinitePair rig;
+  rig.report(rig.a, rig.rep_a, rig.key(1));
+  rig.report_nan(rig.b, rig.rep_b, 1);
+  ASSERT_NE(rig.state().rounds.at(rig.key(1)).state, RoundState::kOpen);
+  rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, "killed"});
+  EXPECT_EQ(rig.state().contributions.at({rig.key(1), rig.rep_b}).state, ContributionState::kLost);
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
+}
+
 TEST(NonFinite, AReplicaThatStaysSoIsReplacedAndItsAgentIsNotBlamed) {
   NonFinitePair rig;
   for (RoundNumber number = 1; number < kNonFiniteRoundsMax; ++number) rig.round_of_a(number);
