@@ -41,6 +41,12 @@ class LineSplitter {
     line_.clear();
   }
 
+  // A line of the reader's own, which is never the last one of the process.
+  void remark(std::string_view line) {
+    finish();
+    on_line_(line);
+  }
+
   const std::string& last_line() const { return last_line_; }
 
  private:

@@ -88,8 +88,8 @@ void OutputTail::leave_out(std::int64_t bytes) {
 }
 
 void OutputTail::tell_left_out() {
-  lines_.add("warning: " + std::to_string(left_out_) +
-             " bytes of output were left out here: more came than the log takes\n");
+  lines_.remark("warning: " + std::to_string(left_out_) +
+                " bytes of output were left out here: more came than the log takes");
   left_out_ = reads_left_out_ = 0;
 }
 
@@ -99,6 +99,7 @@ void OutputTail::finish() {
   read();
   lines_.finish();
   line_end_ = read_;
+  empty_when_long();
   remember();
 }
 
@@ -115,14 +116,22 @@ void OutputTail::remember() const {
   [[maybe_unused]] const auto written = pwrite(mark_, text.data(), kMarkBytes, 0);
 }
 
-// One that has grown far too long is emptied in any case; what came meanwhile is lost.
+// What was read of a file that is written faster than it is read is given back to the file system
+// in place: emptying the file would lose what came since the last read, the last words of a
+// process among it. Where a file system cannot do that, the file is emptied all the same.
 void OutputTail::empty_when_long() {
   const std::int64_t size = size_of(file_);
   const bool is_read = line_end_ >= bytes_max_ && line_end_ == read_ && size == read_;
-  if (!is_read && size < kFarTooLong * bytes_max_) return;
+  if (!is_read) {
+    if (size - given_back_ < kFarTooLong * bytes_max_) return;
+    if (fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, read_) == 0) {
+      given_back_ = read_;
+      return;
+    }
+  }
   if (ftruncate(file_, 0) != 0) return;
   if (!is_read) left_out_ += size - read_;
-  read_ = line_end_ = 0;
+  read_ = line_end_ = given_back_ = 0;
 }
 
 }  // namespace shoal::agent

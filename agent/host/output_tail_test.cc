@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/host/folder_test_util.h"
@@ -93,6 +94,32 @@ TEST_F(OutputTailTest, OfAFloodTheEndStaysAndALineSaysHowMuchIsMissing) {
   EXPECT_GE(told, 1);
   EXPECT_LE(told, 3);
   EXPECT_LT(std::filesystem::file_size(path_), 17u << 20) << "of the 100 MB";
+}
+
+// They come while the flood before them is read, when the file is far too long.
+TEST_F(OutputTailTest, LastWordsAfterAFloodAreKept) {
+  bool written = false;
+  OutputTail tail(path_, LineSplitter([&](std::string_view) {
+                    if (!std::exchange(written, true)) write("ValueError: odd\n");
+                  }));
+  for (int i = 0; i < 20; ++i) write(std::string(999'999, 'x') + "\n");
+  tail.read();
+  struct stat info {};
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_LT(info.st_blocks * 512, 2 << 20) << "the flood takes no room any longer";
+  tail.finish();
+  EXPECT_EQ(tail.last_line(), "ValueError: odd");
+  EXPECT_EQ(std::filesystem::file_size(path_), 0u);
+}
+
+TEST_F(OutputTailTest, WhatIsSaidOfAFloodIsNotItsLastLine) {
+  OutputTail tail(path_, lines());
+  for (int i = 0; i < 3; ++i) write(std::string(999'999, 'x') + "\n");
+  write("ValueError: odd\n");
+  tail.read();
+  tail.finish();
+  EXPECT_THAT(taken().back(), testing::HasSubstr("bytes of output were left out"));
+  EXPECT_EQ(tail.last_line(), "ValueError: odd");
 }
 
 TEST_F(OutputTailTest, AWriterWithoutEndDoesNotHoldUpItsReader) {
