@@ -96,11 +96,13 @@ Status write_address_file(const Config& config, const std::string& http, const s
                .remedy = "name a file in a folder that this user may write"};
 }
 
-RuntimeOptions runtime_options(const Config& config, ServiceManager& manager) {
+RuntimeOptions runtime_options(const Config& config, ServiceManager& manager,
+                               const std::shared_ptr<Meters>& meters) {
   return {.core = config.core,
           .checkpoint_root = config.checkpoint_root(),
           .on_fatal = [](const Error& error) { die_of(error); },
           .on_event = [](const EventRecord& event) { log_event(event); },
+          .meters = meters,
           .on_turn = [&manager] { manager.alive(); },
           .turn_every = manager.alive_every().value_or(Duration()) / 2};
 }
@@ -124,7 +126,8 @@ Status announce(const Config& config, const std::string& http, const std::string
 }
 
 // Null: no webhook is set.
-Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& store) {
+Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& store,
+                                               const std::shared_ptr<Meters>& meters) {
   if (config.webhook.empty()) return std::unique_ptr<Webhook>();
   return Webhook::start(
       {.url = config.webhook,
@@ -133,7 +136,8 @@ Result<std::unique_ptr<Webhook>> start_webhook(const Config& config, Store& stor
        .secret_file = config.webhook_secret_file(),
        .position_file = config.webhook_position_file(),
        .severity_min = config.webhook_level,
-       .to_json = [](const EventRecord& event) { return rest::event_json(event).dump(); }},
+       .to_json = [](const EventRecord& event) { return rest::event_json(event).dump(); },
+       .meters = meters},
       store.reader());
 }
 
@@ -143,21 +147,24 @@ std::string host_name() {
 }
 
 // Null: checkpoints lie in the data folder.
-Result<std::unique_ptr<CheckpointBucket>> open_bucket(const Config& config) {
+Result<std::unique_ptr<CheckpointBucket>> open_bucket(const Config& config,
+                                                      const std::shared_ptr<Meters>& meters) {
   if (config.checkpoint_store.empty()) return std::unique_ptr<CheckpointBucket>();
   auto location = objects::read_location(config.checkpoint_store, "--checkpoint-store");
   if (!location) return location.error();
   auto credentials =
       objects::CredentialSource::open(config.store_credentials, "--store-credentials");
   if (!credentials) return credentials.error();
-  objects::ClientOptions options{.reach = {.clear_allowed = config.insecure_http,
-                                           .private_allowed = true,
-                                           .proxy = config.outbound_proxy},
-                                 .patience = {},
-                                 .user_agent = "shoal-coordinator"};
+  objects::ClientOptions options{
+      .reach = {.clear_allowed = config.insecure_http,
+                .private_allowed = true,
+                .proxy = config.outbound_proxy},
+      .patience = {},
+      .user_agent = "shoal-coordinator",
+      .on_retry = [meters] { meters->outside.object_store_retries.Increment(); }};
   auto bucket = std::make_unique<objects::Bucket>(std::move(*location), std::move(options),
                                                   std::move(*credentials));
-  return std::make_unique<CheckpointBucket>(std::move(bucket), config.checkpoint_root());
+  return std::make_unique<CheckpointBucket>(std::move(bucket), config.checkpoint_root(), meters);
 }
 
 Result<DataStores> open_data_stores(const Config& config) {
@@ -198,13 +205,14 @@ struct Shelves {
   std::vector<CheckpointRecord> found;
 };
 
-Result<Shelves> open_shelves(const Config& config, Store& store) {
+Result<Shelves> open_shelves(const Config& config, Store& store,
+                             const std::shared_ptr<Meters>& meters) {
   auto files = CheckpointFiles::open(config.checkpoint_root());
   if (!files) return files.error();
   auto left = look_through(**files, store);
   if (!left) return left.error();
   if (const Status pruned = (*files)->prune(left->keep); !pruned) return pruned.error();
-  auto bucket = open_bucket(config);
+  auto bucket = open_bucket(config, meters);
   if (!bucket) return bucket.error();
   if (*bucket) {
     const Status looked = look_into(**bucket, store, left->found);
@@ -233,7 +241,7 @@ Result<std::unique_ptr<AgentService>> start_agents(const Config& config, Machine
 
 // Null: no collector is to get telemetry. `served`: the server whose numbers it gets, once it runs.
 std::unique_ptr<otlp::Exporter> start_exporter(const Config& config, const std::string& instance,
-                                               Store& store,
+                                               Store& store, const std::shared_ptr<Meters>& meters,
                                                const std::atomic<HttpServer*>& served) {
   if (config.otlp.empty()) return nullptr;
   const std::shared_ptr<Reader> reader = store.reader();
@@ -246,14 +254,13 @@ std::unique_ptr<otlp::Exporter> start_exporter(const Config& config, const std::
         HttpServer* http = served.load();
         if (http == nullptr) return std::vector<prometheus::MetricFamily>();
         return http->collect_metrics(*reader);
-      }});
+      },
+      .meters = meters});
 }
 
 Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::string& agents,
                                                Machines& machines, People& people, FileStore& files,
-                                               const Webhook* webhook,
-                                               const CheckpointBucket* bucket,
-                                               const otlp::Exporter* exporter, Refusals& refusals,
+                                               const CheckpointBucket* bucket, Refusals& refusals,
                                                const PortProbe& probe, std::size_t descriptors_max,
                                                Cluster& cluster) {
   const auto connections_max = static_cast<std::int64_t>(descriptors_max / 4);
@@ -271,9 +278,7 @@ Result<std::unique_ptr<HttpServer>> start_http(const Config& config, const std::
                                  .machines = &machines,
                                  .people = &people,
                                  .files = &files,
-                                 .webhook = webhook,
                                  .bucket = bucket,
-                                 .exporter = exporter,
                                  .agents_port = [&probe] { return probe.status(); },
                                  .refusals = &refusals},
                                 cluster);
@@ -336,7 +341,8 @@ void stop(AgentService& agents, HttpServer& http, Runtime& runtime, ServiceManag
 
 Status serve(const Config& config, ServiceManager& manager) {
   const std::size_t descriptors_max = raise_descriptor_limit();
-  auto store = open_store(config.data_dir, config.history);
+  const auto meters = std::make_shared<Meters>();
+  auto store = open_store(config.data_dir, config.history, meters);
   if (!store) return store.error();
   auto machines = Machines::open({.folder = config.data_dir,
                                   .given_ca = config.ca,
@@ -348,19 +354,19 @@ Status serve(const Config& config, ServiceManager& manager) {
   if (!people) return people.error();
   Refusals refusals(
       [&](AuditRecord record) { (*people)->note(std::move(record), [](const Status&) {}); },
-      [&] { return (*people)->now(); });
+      [&] { return (*people)->now(); }, {}, meters);
   const GrpcLog grpc_log(refusals);
   auto uploads = open_uploads(config, **store);
   if (!uploads) return uploads.error();
-  auto shelves = open_shelves(config, **store);
+  auto shelves = open_shelves(config, **store, meters);
   if (!shelves) return shelves.error();
   const std::string instance = host_name() + ":" + config.data_dir;
   std::atomic<HttpServer*> served{nullptr};
-  auto exporter = start_exporter(config, instance, **store, served);
+  auto exporter = start_exporter(config, instance, **store, meters, served);
   otlp::SpanMaker spans(instance);
   auto record_keys = open_record_keys(config, **machines, **store);
   if (!record_keys) return record_keys.error();
-  RuntimeOptions options = runtime_options(config, manager);
+  RuntimeOptions options = runtime_options(config, manager, meters);
   options.record_keys = record_keys->keys();
   options.found_checkpoints = std::move(shelves->found);
   if (exporter) options.on_record = spans_to(*exporter, spans);
@@ -375,7 +381,7 @@ Status serve(const Config& config, ServiceManager& manager) {
   follow_machines(**machines, **agents, *record_keys, **runtime);
   (*machines)->start_upkeep();
   (*people)->start_upkeep();
-  auto webhook = start_webhook(config, **store);
+  auto webhook = start_webhook(config, **store, meters);
   if (!webhook) return webhook.error();
   const auto woken = (*runtime)->on_events([&](std::int64_t) {
     if (*webhook) (*webhook)->wake();
@@ -385,8 +391,7 @@ Status serve(const Config& config, ServiceManager& manager) {
                          .name = kServerName,
                          .announce = [&](std::uint16_t port) { (*agents)->expect_own(port); }});
   auto http = start_http(config, (*agents)->address(), **machines, **people, *uploads->files,
-                         webhook->get(), shelves->bucket.get(), exporter.get(), refusals, probe,
-                         descriptors_max, **runtime);
+                         shelves->bucket.get(), refusals, probe, descriptors_max, **runtime);
   if (!http) return http.error();
   served = http->get();
   const Digest loaded = (*runtime)->digest();

@@ -108,7 +108,7 @@ Status Client::try_again_while_it_helps(const std::function<Status()>& once,
       pauses.reset();
     }
     if (++tries >= patience.tries) return status;
-    ++retries_;
+    if (options_.on_retry) options_.on_retry();
     if (!sleep_unless_stopped(pauses.next(prng), stop_.get_token())) {
       return Error{Code::kCancelled, "the request was cancelled", "", ""};
     }

@@ -12,7 +12,6 @@
 // Threads: any number may use one client at once.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -49,6 +48,7 @@ struct ClientOptions {
   std::string ca_file;  // of certificates to trust; empty: those of the system
   // What the body of a refusal says, in few words; null: its status has to do.
   std::function<std::string(std::string_view body)> reason = {};
+  std::function<void()> on_retry = {};  // a request is tried again; on the thread that sends it
 };
 
 // What a request sends. `read` fills its span from byte `offset` on, whole but at the end; it is
@@ -111,7 +111,6 @@ class Client {
   void stop() { stop_.request_stop(); }
 
   const ClientOptions& options() const { return options_; }
-  std::uint64_t retries() const { return retries_; }
 
  private:
   class Pool;
@@ -122,7 +121,6 @@ class Client {
   const ClientOptions options_;
   const std::unique_ptr<Pool> pool_;
   std::stop_source stop_;
-  mutable std::atomic<std::uint64_t> retries_{0};
 };
 
 // None: the header is missing or no size.

@@ -77,14 +77,16 @@ class S3Server {
     process_ = 0;
   }
 
-  std::unique_ptr<Bucket> bucket(const std::string& prefix, Patience patience = {}) const {
+  std::unique_ptr<Bucket> bucket(const std::string& prefix, Patience patience = {},
+                                 std::function<void()> on_retry = {}) const {
     auto key = CredentialSource::open(credentials(), "key");
     auto where = read_location(location(prefix), "store");
     EXPECT_TRUE(key.ok() && where.ok());
-    return std::make_unique<Bucket>(
-        std::move(where).value(),
-        ClientOptions{.reach = {.private_allowed = true}, .patience = patience},
-        std::move(key).value());
+    return std::make_unique<Bucket>(std::move(where).value(),
+                                    ClientOptions{.reach = {.private_allowed = true},
+                                                  .patience = patience,
+                                                  .on_retry = std::move(on_retry)},
+                                    std::move(key).value());
   }
 
   // What s3cmd, which shares no code with us, says of `arguments`.

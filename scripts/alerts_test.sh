@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whether docs/alerts.md tells what to do about every alert of monitoring/alerts.yml, and every kind of incident
-# that the coordinator counts (coordinator/service/cluster.h), no more and no less.
+# that the coordinator counts (coordinator/meters/meters.h), no more and no less.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -17,10 +17,10 @@ diff <(section 'When an alert fires') <(echo "$alerts") || {
   exit 1
 }
 
-incidents=$(sed -n '/kIncidents = {/,/};/p' coordinator/service/cluster.h | grep -oE 'event_kind::k[A-Za-z]+' |
+incidents=$(sed -n '/kIncidents = {/,/};/p' coordinator/meters/meters.h | grep -oE 'event_kind::k[A-Za-z]+' |
   sed -E 's/.*::k//; s/([A-Z])/_\L\1/g; s/^_//' | sort)
 [[ -n $incidents ]]
 diff <(section 'What events warn of') <(echo "$incidents") || {
-  echo "docs/alerts.md (<) and kIncidents of coordinator/service/cluster.h (>) differ" >&2
+  echo "docs/alerts.md (<) and kIncidents of coordinator/meters/meters.h (>) differ" >&2
   exit 1
 }

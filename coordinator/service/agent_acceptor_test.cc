@@ -78,7 +78,8 @@ TEST_F(AgentAcceptorTest, StrangersDisplaceStrangersAndAnAgentStays) {
   EXPECT_EQ(refused_, 34);
   const auto second = agent("two", 2);
   EXPECT_TRUE(second->hear_a<Welcome>()) << "an agent finds a place";
-  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 2) << "the first one has kept its own";
+  EXPECT_EQ(coordinator_->runtime().meters()->runtime.sessions.Value(), 2)
+      << "the first one has kept its own";
 }
 
 TEST_F(AgentAcceptorTest, AConnectionThatDoesNotFinishIsClosed) {

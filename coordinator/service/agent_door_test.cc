@@ -79,7 +79,7 @@ TEST_F(AgentDoorTest, WithoutACertificateOrTlsNobodyIsHeard) {
   EXPECT_EQ(plain.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_GE(refused(RefusalReason::kNoCertificate), 1);  // a channel tries more than once
   EXPECT_GE(refused(RefusalReason::kMalformed), 1);
-  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+  EXPECT_EQ(coordinator_->runtime().meters()->runtime.sessions.Value(), 0);
 }
 
 TEST_F(AgentDoorTest, ACertificateOfAForeignCaIsRefused) {
@@ -91,7 +91,7 @@ TEST_F(AgentDoorTest, ACertificateOfAForeignCaIsRefused) {
   TestAgent agent(channel({issued.roots, key_.pem(), forged->pem()}));
   agent.say(hello_);
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+  EXPECT_EQ(coordinator_->runtime().meters()->runtime.sessions.Value(), 0);
   EXPECT_GE(refused(RefusalReason::kForeign), 1);
 }
 
@@ -102,7 +102,7 @@ TEST_F(AgentDoorTest, ACertificateThatHasExpiredIsRefused) {
   agent.say(hello_);
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_GE(refused(RefusalReason::kExpired), 1);
-  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+  EXPECT_EQ(coordinator_->runtime().meters()->runtime.sessions.Value(), 0);
 }
 
 // Its key is a trainer's, which a user's code may hold.
@@ -115,7 +115,7 @@ TEST_F(AgentDoorTest, ACertificateOfAReplicaIsRefused) {
   agent.say(hello_);
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_GE(refused(RefusalReason::kOtherMember), 1);
-  EXPECT_EQ(coordinator_->runtime().stats().sessions_opened, 0);
+  EXPECT_EQ(coordinator_->runtime().meters()->runtime.sessions.Value(), 0);
 }
 
 TEST_F(AgentDoorTest, AHelloOfAnotherFolderIsRefused) {

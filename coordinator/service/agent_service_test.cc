@@ -33,7 +33,7 @@ TEST_F(AgentServiceTest, AnAgentIsWelcomed) {
   EXPECT_EQ(welcome->incarnation.n, 1u);
   const auto live = coordinator.runtime().live();
   EXPECT_EQ(live->agents.at(welcome->agent).health, Health::kGreen);
-  EXPECT_EQ(coordinator.runtime().stats().sessions_opened, 1);
+  EXPECT_EQ(coordinator.runtime().meters()->runtime.sessions.Value(), 1);
 }
 
 TEST_F(AgentServiceTest, AnIncompatibleProtocolIsRefusedWithTheSideToUpgrade) {
@@ -64,7 +64,7 @@ TEST_F(AgentServiceTest, TheFirstMessageMustBeHello) {
   TestAgent agent(coordinator.channel());
   agent.say(FromAgent(Heartbeat{}));
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(coordinator.runtime().stats().messages_refused, 1);
+  EXPECT_EQ(coordinator.runtime().meters()->runtime.refused_messages.Value(), 1);
 }
 
 TEST_F(AgentServiceTest, AMalformedMessageEndsTheStreamAndIsCounted) {
@@ -74,7 +74,7 @@ TEST_F(AgentServiceTest, AMalformedMessageEndsTheStreamAndIsCounted) {
   ASSERT_TRUE(agent.hear_a<Welcome>());
   agent.say_raw({});
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(coordinator.runtime().stats().messages_refused, 1);
+  EXPECT_EQ(coordinator.runtime().meters()->runtime.refused_messages.Value(), 1);
 }
 
 TEST_F(AgentServiceTest, ReducesThatFailAreCountedByTheirReason) {
@@ -91,10 +91,10 @@ TEST_F(AgentServiceTest, ReducesThatFailAreCountedByTheirReason) {
   agent.say_raw({});  // malformed: the stream ends, and what was said before is handled before
   EXPECT_EQ(agent.finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   ASSERT_TRUE(submit_and_wait(coordinator.runtime(), small_job("first")).result.ok());
-  const auto failures = coordinator.runtime().stats().reduce_failures;
-  EXPECT_EQ(failures[static_cast<std::size_t>(ReduceFailure::kBadFrame)], 2);
-  EXPECT_EQ(failures[static_cast<std::size_t>(ReduceFailure::kPlanMismatch)], 1);
-  EXPECT_EQ(failures[static_cast<std::size_t>(ReduceFailure::kPeerLost)], 0);
+  const auto& failures = coordinator.runtime().meters()->runtime.reduce_failures;
+  EXPECT_EQ(failures[ReduceFailure::kBadFrame].Value(), 2);
+  EXPECT_EQ(failures[ReduceFailure::kPlanMismatch].Value(), 1);
+  EXPECT_EQ(failures[ReduceFailure::kPeerLost].Value(), 0);
 }
 
 TEST_F(AgentServiceTest, AStreamWithoutHelloIsClosed) {
@@ -128,7 +128,7 @@ TEST_F(AgentServiceTest, OneAgentHasFewSessions) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(9);  // until a Hello
   for (int i = 1; i <= 5; ++i) {
     silent.push_back(std::make_unique<TestAgent>(coordinator.channel()));
-    while (coordinator.runtime().stats().sessions_opened < i) {
+    while (coordinator.runtime().meters()->runtime.sessions.Value() < i) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit);
     }
   }
@@ -150,10 +150,10 @@ TEST_F(AgentServiceTest, AMachineThatFloodsIsReadByItsBudget) {
     if (!agent.say(FromAgent(Heartbeat{.sequence = n}))) break;
     const std::chrono::duration<double> passed = MessageBudget::Clock::now() - begun;
     const double most = MessageBudget::kPerSecond * (MessageBudget::kBurstSeconds + passed.count());
-    ASSERT_LE(static_cast<double>(coordinator.runtime().stats().heartbeats), most + 1);
+    ASSERT_LE(coordinator.runtime().meters()->runtime.heartbeats.Value(), most + 1);
   }
   const auto limit = begun + std::chrono::seconds(30);
-  while (coordinator.runtime().stats().heartbeats < 1200) {
+  while (coordinator.runtime().meters()->runtime.heartbeats.Value() < 1200) {
     ASSERT_LT(MessageBudget::Clock::now(), limit) << "it is read on";
   }
   const std::chrono::duration<double> took = MessageBudget::Clock::now() - begun;

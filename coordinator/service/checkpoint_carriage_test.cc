@@ -41,7 +41,8 @@ class CheckpointCarriageTest : public ::testing::Test {
     record_.parts[0] = {.writer = ReplicaId(1), .state = record_.state, .files = list()};
     files_ = std::move(CheckpointFiles::open(folder_.path())).value();
     bucket_ = std::make_unique<CheckpointBucket>(
-        server_.bucket("carried", {.tries = 2, .pause_first = milliseconds(1)}), folder_.path());
+        server_.bucket("carried", {.tries = 2, .pause_first = milliseconds(1)}), folder_.path(),
+        meters_);
     door_->machine = AgentId(1);
     service_ = std::move(AgentService::start(
                              {.bind = "127.0.0.1:0", .door = door_, .bucket = bucket_.get()},
@@ -118,6 +119,7 @@ class CheckpointCarriageTest : public ::testing::Test {
   std::shared_ptr<OpenDoor> door_ = std::make_shared<OpenDoor>();
   CheckpointRecord record_;
   std::unique_ptr<CheckpointFiles> files_;
+  const std::shared_ptr<Meters> meters_ = std::make_shared<Meters>();
   std::unique_ptr<CheckpointBucket> bucket_;
   std::unique_ptr<AgentService> service_;
   std::unique_ptr<v1::AgentService::Stub> stub_;
@@ -131,7 +133,7 @@ TEST_F(CheckpointCarriageTest, FilesGoThereContinueAndComeBack) {
   EXPECT_FALSE(status.ok());
   EXPECT_EQ(put(whole, status), 2 + kPart) << "what the store has is not sent again";
   EXPECT_TRUE(status.ok()) << status.error_message();
-  EXPECT_EQ(bucket_->counts().carried, whole);
+  EXPECT_EQ(meters_->outside.object_store_carried.Value(), static_cast<double>(whole));
   EXPECT_TRUE(bucket_->verify(kId, list()).ok());
   EXPECT_EQ(put(whole, status), whole) << "all of it is there";
   EXPECT_TRUE(status.ok());

@@ -3,7 +3,6 @@
 // interface only. Every method is thread-safe.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -18,8 +17,8 @@
 #include "base/log_lines.h"
 #include "base/result.h"
 #include "coordinator/core/decisions/join_share.h"
-#include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/io.h"
+#include "coordinator/meters/meters.h"
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {
@@ -82,7 +81,6 @@ struct LiveView {
   FlatMap<ReplicaId, LoadLive> loads;         // only loads that have begun to move
   FlatMap<JobId, double> tokens_per_s;        // token_meter.h; only jobs where it is known
   FlatMap<ReplicaId, CopyLive> copies;        // by the id of the copy
-  RefusalCounts refused_by_peers;             // on the ports of trainers, since this process began
 };
 
 // No replica of the job trains.
@@ -107,44 +105,9 @@ struct Readiness {
   std::vector<std::pair<std::string, std::string>> problems;  // check, sentence
 };
 
-struct RuntimeStats {  // for /metrics, since the process started
-  std::int64_t inputs = 0, sends = 0, sessions_opened = 0, heartbeats = 0, messages_refused = 0;
-  double step_seconds_sum = 0, step_seconds_max = 0;
-  std::int64_t input_queue_depth = 0;
-  // Failures that members reported, by reason.
-  std::array<std::int64_t, enumerator_count<ReduceFailure>()> reduce_failures{};
-};
-
-// Events that an operator may want an alert for. Their counters exist from the start, at zero, so
-// that the first event shows as an increase.
-inline constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected,     event_kind::kAgentGone,
-    event_kind::kAgentRefused,          event_kind::kAgentQuarantined,
-    event_kind::kJobRolledBack,         event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,          event_kind::kRoundAborted,
-    event_kind::kRoundStragglers,       event_kind::kMomentumLost,
-    event_kind::kCheckpointFailed,      event_kind::kReplicaAbsent,
-    event_kind::kJobRestored,           event_kind::kMemberDistrusted,
-    event_kind::kAgentRevoked,          event_kind::kStageRestoredFromCopy,
-    event_kind::kCheckpointsOverBudget, event_kind::kClaimRefused,
-    event_kind::kRecordCorrupt};
-
-// Counts since the process started, of what has become durable (durable_counters.h).
-struct RoundCounts {
-  std::int64_t committed = 0, aborted = 0;
-  std::array<std::int64_t, enumerator_count<ContributionState>()>
-      contributions{};  // to committed rounds, by state
-  std::array<std::int64_t, enumerator_count<RejectReason>()> rejected{};
-  Steps skipped;  // inner steps whose loss or gradient was not finite
-};
-struct Counts {
-  Counts() {
-    for (const char* kind : kIncidents) incidents[kind] = 0;
-  }
-  std::array<std::int64_t, enumerator_count<Severity>()> events{};  // by severity
-  std::map<std::string, std::int64_t, std::less<>> incidents;       // by kind
-  FlatMap<JobId, RoundCounts> rounds;
-  Bytes checkpoints_stored, checkpoints_pending;  // what they take now; pending: only announced
+// What the files of all checkpoints take now.
+struct CheckpointSpace {
+  Bytes stored, pending;  // pending: announced and not stored yet
 };
 
 class Cluster {
@@ -191,8 +154,9 @@ class Cluster {
 
   virtual std::shared_ptr<const LiveView> live() const = 0;  // at most a second old
   virtual Readiness readiness() const = 0;
-  virtual RuntimeStats stats() const = 0;
-  virtual Counts counts() const = 0;
+  virtual std::int64_t inputs_waiting() const = 0;  // for the core
+  virtual CheckpointSpace checkpoint_space() const = 0;
+  virtual std::shared_ptr<Meters> meters() const = 0;
   virtual Store& store() = 0;
 
   // Where the files of a stored checkpoint are.

@@ -41,8 +41,11 @@ PipelineLive with_rates(const PipelineLive* before, const PipelineStats& stats, 
 
 }  // namespace
 
-LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot)
-    : late_after_(heartbeat_every * 5 / 2), boot_epoch_(snapshot.counters.boot_epoch) {
+LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot,
+                     std::shared_ptr<Meters> meters)
+    : late_after_(heartbeat_every * 5 / 2),
+      meters_(std::move(meters)),
+      boot_epoch_(snapshot.counters.boot_epoch) {
   const MutexLock guard(mutex_);
   for (const AgentRecord& agent : snapshot.agents) {
     if (agent.state == AgentState::kGone) continue;
@@ -144,7 +147,10 @@ void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
   if (heartbeat.sequence < agent.heartbeats) agent.refused = {};
   agent.heartbeats = heartbeat.sequence;
   const RefusalCounts refused = to_counts(heartbeat.refusals);
-  refused_by_peers_ += refused.since(agent.refused);
+  const RefusalCounts added = refused.since(agent.refused);
+  for (const auto& [reason, text] : kEnumerators<RefusalReason>) {
+    meters_->refusals.at(Port::kPeers, reason).Increment(static_cast<double>(added[reason]));
+  }
   agent.refused = refused;
 }
 
@@ -268,7 +274,6 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   fresh->replicas = replicas_;
   fresh->pipeline = pipeline_;
   fresh->copies = copies_;
-  fresh->refused_by_peers = refused_by_peers_;
   for (const auto& [id, load] : loads_) {
     if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});
   }

@@ -17,7 +17,9 @@ namespace shoal::coordinator {
 class LiveBoard {
  public:
   // An agent is late (yellow) when it was silent for more than two and a half heartbeats.
-  LiveBoard(Duration heartbeat_every, const Snapshot& snapshot);
+  // Refusals that agents report are counted in `meters`.
+  LiveBoard(Duration heartbeat_every, const Snapshot& snapshot,
+            std::shared_ptr<Meters> meters = std::make_shared<Meters>());
 
   // False: the message reports training of a replica that this agent does not hold, and is ignored.
   bool said(Instant now, ConnectionId connection, const FromAgent& message);
@@ -68,6 +70,7 @@ class LiveBoard {
   void note(ReplicaId keeper, const CopiesHeld& held) SHOAL_REQUIRES(mutex_);
 
   const Duration late_after_;
+  const std::shared_ptr<Meters> meters_;
   Mutex mutex_;
   std::int64_t boot_epoch_ SHOAL_GUARDED_BY(mutex_) = 0;
   FlatMap<AgentId, Agent> agents_ SHOAL_GUARDED_BY(mutex_);
@@ -78,7 +81,6 @@ class LiveBoard {
   FlatMap<ReplicaId, ReplicaPlace> held_ SHOAL_GUARDED_BY(mutex_);  // that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);         // of replicas that load
   FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);
-  RefusalCounts refused_by_peers_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };
 

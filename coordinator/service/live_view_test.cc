@@ -16,13 +16,14 @@ constexpr ConnectionId kStream{5};
 
 // Agents tell sums; one that begins again begins at zero.
 TEST(LiveBoard, RefusalsOfPeersAreSummed) {
-  LiveBoard board(seconds(2), {});
+  const auto meters = std::make_shared<Meters>();
+  LiveBoard board(seconds(2), {}, meters);
   board.welcomed(kStart, kStream, AgentId(4));
   Instant now = kStart;
   const auto beat = [&](std::int64_t foreign) {
     now = now + seconds(2);
     board.said(now, kStream, Heartbeat{.refusals = {{RefusalReason::kForeign, foreign}}});
-    return board.view(now)->refused_by_peers[RefusalReason::kForeign];
+    return meters->refusals.counts(Port::kPeers)[RefusalReason::kForeign];
   };
   EXPECT_EQ(beat(3), 3);
   EXPECT_EQ(beat(5), 5);
@@ -121,13 +122,14 @@ TEST(LiveBoard, ProgressStaysUntilTheReplicaEnds) {
 }
 
 TEST(LiveBoard, RestartedAgentAddsTheSameNumberOfRefusalsAgain) {
-  LiveBoard board(seconds(2), {});
+  const auto meters = std::make_shared<Meters>();
+  LiveBoard board(seconds(2), {}, meters);
   board.welcomed(kStart, kStream, AgentId(1));
   Instant now = kStart;
   const auto count = [&](std::int64_t sequence, std::int64_t refused) {
     now = now + seconds(3);
     board.said(now, kStream, Heartbeat{sequence, {}, {{RefusalReason::kOtherMember, refused}}});
-    return board.view(now)->refused_by_peers[RefusalReason::kOtherMember];
+    return meters->refusals.counts(Port::kPeers)[RefusalReason::kOtherMember];
   };
   EXPECT_EQ(count(7, 1), 1);
   EXPECT_EQ(count(8, 1), 1);

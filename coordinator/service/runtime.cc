@@ -55,9 +55,9 @@ Runtime::Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot)
       clock_(newest_instant(snapshot)),
       checkpoints_(snapshot.checkpoints),
       core_(std::make_unique<Coordinator>(options_.core, snapshot)),
-      board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot)),
+      board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot, options_.meters)),
       exporter_(snapshot),
-      counters_(snapshot),
+      observer_(snapshot, options_.meters),
       subscribers_(std::make_shared<Subscribers>()) {
   // Points are not durable with their rounds: those of the last ones may have been lost.
   for (const RoundRecord& round : snapshot.rounds) tell_series(round);
@@ -138,12 +138,8 @@ void Runtime::apply(const Input& input) {
   observe(now, input);
   Effects effects;
   core_->step(now, input, effects);
-  const double took = (clock_.now() - now).seconds();
+  options_.meters->runtime.stepped(clock_.now() - now);
   delivery_->push(std::move(effects));
-  const MutexLock guard(mutex_);
-  ++stats_.inputs;
-  stats_.step_seconds_sum += took;
-  stats_.step_seconds_max = std::max(stats_.step_seconds_max, took);
 }
 
 // What people see between two rounds. No decision depends on it.
@@ -152,13 +148,26 @@ void Runtime::observe(Instant now, const Input& input) {
   const auto* said = std::get_if<AgentSaid>(&input);
   if (said == nullptr) return;
   const bool counts = board_->said(now, said->connection, said->message);
-  if (std::holds_alternative<Heartbeat>(said->message)) ++heartbeats_;
+  RuntimeMeters& meters = options_.meters->runtime;
+  if (std::holds_alternative<Heartbeat>(said->message)) meters.heartbeats.Increment();
   if (const auto* failed = std::get_if<FromReplica<ReduceFailed>>(&said->message)) {
-    const MutexLock guard(mutex_);
-    ++stats_.reduce_failures[static_cast<std::size_t>(failed->body.failure)];
+    meters.reduce_failures[failed->body.failure].Increment();
+  }
+  if (const auto* stats = std::get_if<PipelineStats>(&said->message); stats && counts) {
+    observe(*stats);
   }
   if (const auto* progress = std::get_if<Progress>(&said->message); progress && counts) {
     store_.append(exporter_.from_progress(now, *progress));
+  }
+}
+
+// Reports repeat the newest measurement of each line, so a line weighs by the time that it is used.
+void Runtime::observe(const PipelineStats& stats) {
+  const std::optional<ReplicaPlace> place = board_->place_of(stats.replica);
+  if (!place) return;
+  for (const LinkStats& link : stats.links) {
+    if (link.round_trip.ns > 0)
+      options_.meters->jobs.hop(place->job, place->stage, link.round_trip);
   }
 }
 
@@ -166,7 +175,7 @@ void Runtime::observe(Instant now, const Input& input) {
 
 void Runtime::perform(Delivery::Group group) {
   std::int64_t newest_event = 0;
-  counters_.count(group.records);
+  observer_.observe(clock_.now(), group.records);
   for (const Record& record : group.records) {
     board_->stored(record);
     tell_series(record);
@@ -193,7 +202,7 @@ void Runtime::tell_series(const Record& record) {
 
 void Runtime::perform(Effect effect) {
   if (auto* send = std::get_if<Send>(&effect)) {
-    ++sends_;
+    options_.meters->runtime.sends.Increment();
     if (const auto* welcome = std::get_if<Welcome>(&send->message)) {
       board_->welcomed(clock_.now(), send->connection, welcome->agent);
     }
@@ -338,15 +347,9 @@ Readiness Runtime::readiness() const {
   return readiness;
 }
 
-RuntimeStats Runtime::stats() const {
+std::int64_t Runtime::inputs_waiting() const {
   const MutexLock guard(mutex_);
-  RuntimeStats stats = stats_;
-  stats.sends = sends_;
-  stats.sessions_opened = sessions_opened_;
-  stats.heartbeats = heartbeats_;
-  stats.messages_refused = messages_refused_;
-  stats.input_queue_depth = static_cast<std::int64_t>(inputs_.size());
-  return stats;
+  return static_cast<std::int64_t>(inputs_.size());
 }
 
 std::string Runtime::checkpoint_folder(CheckpointId checkpoint) const {

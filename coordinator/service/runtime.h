@@ -16,8 +16,8 @@
 #include "coordinator/service/agent_port.h"
 #include "coordinator/service/cluster.h"
 #include "coordinator/service/delivery.h"
-#include "coordinator/service/durable_counters.h"
 #include "coordinator/service/live_view.h"
+#include "coordinator/service/record_observer.h"
 #include "coordinator/service/telemetry_exporter.h"
 #include "threads/clock.h"
 #include "threads/mutex.h"
@@ -35,6 +35,7 @@ struct RuntimeOptions {
   std::function<void(const Error&)> on_fatal;        // a write failed; must end the process
   std::function<void(const EventRecord&)> on_event;  // became durable; delivery thread
   std::function<void(Instant now, const Record&)> on_record = nullptr;  // likewise; null: nobody
+  std::shared_ptr<Meters> meters = std::make_shared<Meters>();
   // On the core's thread, whenever it turns, and at least so often. Zero: only when it turns.
   std::function<void()> on_turn;
   Duration turn_every;
@@ -73,8 +74,9 @@ class Runtime final : public Cluster, public InputPort {
                  std::function<void(Result<LogPage>)> done) override;
   std::shared_ptr<const LiveView> live() const override { return board_->view(clock_.now()); }
   Readiness readiness() const override;
-  RuntimeStats stats() const override;
-  Counts counts() const override { return counters_.counts(); }
+  std::int64_t inputs_waiting() const override;
+  CheckpointSpace checkpoint_space() const override { return observer_.checkpoint_space(); }
+  std::shared_ptr<Meters> meters() const override { return options_.meters; }
   Store& store() override { return store_; }
   std::string checkpoint_folder(CheckpointId checkpoint) const override;
   std::shared_ptr<void> on_events(std::function<void(std::int64_t newest_seq)> wake) override;
@@ -92,8 +94,8 @@ class Runtime final : public Cluster, public InputPort {
   bool continues_from(AgentId agent, CheckpointId checkpoint) override {
     return board_->continues_from(agent, checkpoint);
   }
-  void count_session() override { ++sessions_opened_; }
-  void count_refused_message() override { ++messages_refused_; }
+  void count_session() override { options_.meters->runtime.sessions.Increment(); }
+  void count_refused_message() override { options_.meters->runtime.refused_messages.Increment(); }
   std::optional<ReplicaPlace> place_of(ReplicaId replica) override {
     return board_->place_of(replica);
   }
@@ -105,8 +107,9 @@ class Runtime final : public Cluster, public InputPort {
   void run();
   std::vector<Input> next_inputs(std::optional<Instant> deadline, bool& stopping)
       SHOAL_EXCLUDES(mutex_);
-  void apply(const Input& input) SHOAL_EXCLUDES(mutex_);
-  void observe(Instant now, const Input& input) SHOAL_EXCLUDES(mutex_);
+  void apply(const Input& input);
+  void observe(Instant now, const Input& input);
+  void observe(const PipelineStats& stats);
   void tell_series(const Record& record);
   void perform(Delivery::Group group);
   void perform(Effect effect);
@@ -122,7 +125,7 @@ class Runtime final : public Cluster, public InputPort {
   std::unique_ptr<Coordinator> core_;  // core thread only, once started
   std::unique_ptr<LiveBoard> board_;
   TelemetryExporter exporter_;
-  DurableCounters counters_;
+  RecordObserver observer_;
   std::atomic<AgentPort*> agents_{nullptr};  // none before start()
   std::shared_ptr<Subscribers> subscribers_;
 
@@ -135,8 +138,6 @@ class Runtime final : public Cluster, public InputPort {
   bool booted_ SHOAL_GUARDED_BY(mutex_) = false;
   bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
   bool failed_ SHOAL_GUARDED_BY(mutex_) = false;
-  RuntimeStats stats_ SHOAL_GUARDED_BY(mutex_);
-  std::atomic<std::int64_t> sends_{0}, sessions_opened_{0}, heartbeats_{0}, messages_refused_{0};
 
   std::unique_ptr<Delivery> delivery_;
   std::thread thread_;

@@ -26,7 +26,7 @@ TEST_F(RuntimeTest, AnAcceptedJobIsInTheStoreWhenTheAnswerComes) {
   ASSERT_TRUE(stored.ok() && stored->has_value());
   EXPECT_EQ((*stored)->spec, small_job("first"));
   EXPECT_TRUE(coordinator.runtime().readiness().problems.empty());
-  EXPECT_GE(coordinator.runtime().stats().inputs, 2);
+  EXPECT_GE(coordinator.runtime().meters()->runtime.inputs.Value(), 2);
 }
 
 TEST_F(RuntimeTest, ASecondLiveJobOfTheNameIsRefused) {

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "coordinator/meters/meters.h"
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {
@@ -17,7 +18,10 @@ struct HistoryRules {
   Duration full;  // every round and point; then one round in ten; 0: forever
 };
 
-// Store::open(), which keeps everything but what is left of removed jobs, with rules.
-Result<std::unique_ptr<Store>> open_store(const std::string& folder, HistoryRules rules);
+// Store::open(), which keeps everything but what is left of removed jobs, with rules. Writes are
+// counted in `meters`.
+Result<std::unique_ptr<Store>> open_store(
+    const std::string& folder, HistoryRules rules,
+    std::shared_ptr<Meters> meters = std::make_shared<Meters>());
 
 }  // namespace shoal::coordinator

@@ -100,29 +100,33 @@ Result<std::unique_ptr<Store>> Store::open(const std::string& folder) {
   return open_store(folder, {});
 }
 
-Result<std::unique_ptr<Store>> open_store(const std::string& folder, HistoryRules rules) {
-  auto store = SqliteStore::open(folder, rules);
+Result<std::unique_ptr<Store>> open_store(const std::string& folder, HistoryRules rules,
+                                          std::shared_ptr<Meters> meters) {
+  auto store = SqliteStore::open(folder, rules, std::move(meters));
   if (!store) return store.error();
   return std::unique_ptr<Store>(std::move(store).value());
 }
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::string& folder,
-                                                       HistoryRules rules) {
+                                                       HistoryRules rules,
+                                                       std::shared_ptr<Meters> meters) {
   auto lock = FolderLock::take(folder);
   if (!lock) return lock.error();
   auto state = open_state(folder);
   if (!state) return state.error();
   auto telemetry = TelemetryWriter::open(folder + "/telemetry.db");
   if (!telemetry) return telemetry.error();
-  return std::unique_ptr<SqliteStore>(new SqliteStore(folder, std::move(lock).value(),
-                                                      std::move(state).value(),
-                                                      std::move(telemetry).value(), rules));
+  return std::unique_ptr<SqliteStore>(
+      new SqliteStore(folder, std::move(lock).value(), std::move(state).value(),
+                      std::move(telemetry).value(), rules, std::move(meters)));
 }
 
 SqliteStore::SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock,
                          std::unique_ptr<Database> state,
-                         std::unique_ptr<TelemetryWriter> telemetry, HistoryRules rules)
+                         std::unique_ptr<TelemetryWriter> telemetry, HistoryRules rules,
+                         std::shared_ptr<Meters> meters)
     : folder_(std::move(folder)),
+      meters_(std::move(meters)),
       lock_(std::move(lock)),
       state_(std::move(state)),
       telemetry_(std::move(telemetry)),
@@ -209,7 +213,7 @@ void SqliteStore::append(std::vector<SeriesPoint> points) {
     const MutexLock guard(mutex_);
     const std::size_t room = kTelemetryQueueMax - told_.points.size();
     const std::size_t taken = std::min(room, points.size());
-    stats_.errors += static_cast<std::int64_t>(points.size() - taken);
+    meters_->store.errors.Increment(static_cast<double>(points.size() - taken));
     std::move(points.begin(), points.begin() + static_cast<std::ptrdiff_t>(taken),
               std::back_inserter(told_.points));
   }
@@ -285,18 +289,11 @@ Status SqliteStore::write_group(const std::vector<Batch>& group) {
 void SqliteStore::commit(std::vector<Batch> group) {
   const auto started = std::chrono::steady_clock::now();
   if (failure_.ok()) failure_ = write_group(group);
-  const double took =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  {
-    const MutexLock guard(mutex_);
-    stats_.commits += failure_.ok();
-    stats_.errors += !failure_.ok();
-    stats_.commit_seconds_sum += took;
-    stats_.commit_seconds_max = std::max(stats_.commit_seconds_max, took);
-    for (const Batch& batch : group)
-      stats_.records += static_cast<std::int64_t>(batch.records.size() + batch.machines.size() +
-                                                  batch.people.size() + batch.files.size());
-  }
+  const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - started;
+  std::size_t rows = 0;
+  for (const Batch& batch : group)
+    rows += batch.records.size() + batch.machines.size() + batch.people.size() + batch.files.size();
+  meters_->store.wrote(rows, nanoseconds(took.count()), !failure_.ok());
   for (const Batch& batch : group) {
     if (std::ranges::any_of(batch.records, removes_job)) {
       history_.begin_anew();
@@ -313,21 +310,16 @@ void SqliteStore::thin_history() {
   const Result<bool> more = history_.step();
   const auto now = std::chrono::steady_clock::now();
   history_due_ = more && *more ? now + kHistoryPause : now + kHistoryEvery;
-  if (more) return;
-  const MutexLock guard(mutex_);
-  ++stats_.errors;
+  if (!more) meters_->store.errors.Increment();
 }
 
 void SqliteStore::write_telemetry(const Telemetry& told) {
-  std::int64_t failed = 0;
   for (const auto& [job, round] : told.forgotten) {
-    failed += !telemetry_->forget_after(job, round).ok();
+    if (!telemetry_->forget_after(job, round).ok()) meters_->store.errors.Increment();
   }
   if (!telemetry_->append(told.points).ok()) {
-    failed += static_cast<std::int64_t>(told.points.size());
+    meters_->store.errors.Increment(static_cast<double>(told.points.size()));
   }
-  const MutexLock guard(mutex_);
-  stats_.errors += failed;
 }
 
 std::unique_ptr<Reader> SqliteStore::reader() {
@@ -338,7 +330,6 @@ StoreStats SqliteStore::stats() const {
   StoreStats stats;
   {
     const MutexLock guard(mutex_);
-    stats = stats_;
     stats.queue_depth = static_cast<std::int64_t>(batches_.size());
   }
   stats.state_file = Bytes(file_size(path("state.db")));

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/flat_map.h"
+#include "coordinator/meters/meters.h"
 #include "coordinator/store/folder_lock.h"
 #include "coordinator/store/history.h"
 #include "coordinator/store/sqlite.h"
@@ -30,8 +31,9 @@ class SqliteStore final : public Store {
   static constexpr std::size_t kGroupMax = 256;               // batches per transaction
   static constexpr std::size_t kTelemetryQueueMax = 100'000;  // points
 
-  static Result<std::unique_ptr<SqliteStore>> open(const std::string& folder,
-                                                   HistoryRules rules = {});
+  static Result<std::unique_ptr<SqliteStore>> open(
+      const std::string& folder, HistoryRules rules = {},
+      std::shared_ptr<Meters> meters = std::make_shared<Meters>());
   ~SqliteStore() override;
 
   Result<Snapshot> load() override;
@@ -58,12 +60,13 @@ class SqliteStore final : public Store {
   };
 
   SqliteStore(std::string folder, std::unique_ptr<FolderLock> lock, std::unique_ptr<Database> state,
-              std::unique_ptr<TelemetryWriter> telemetry, HistoryRules rules);
+              std::unique_ptr<TelemetryWriter> telemetry, HistoryRules rules,
+              std::shared_ptr<Meters> meters);
   std::string path(const char* name) const { return folder_ + "/" + name; }
   void run() SHOAL_EXCLUDES(mutex_);
   void queue(Batch batch) SHOAL_EXCLUDES(mutex_);
-  void commit(std::vector<Batch> group) SHOAL_EXCLUDES(mutex_);
-  void thin_history() SHOAL_EXCLUDES(mutex_);
+  void commit(std::vector<Batch> group);
+  void thin_history();
   Status write_rows(const Batch& batch);
   Status write_group(const std::vector<Batch>& group);
   struct Telemetry {
@@ -71,9 +74,10 @@ class SqliteStore final : public Store {
     std::vector<SeriesPoint> points;        // then
     bool empty() const { return forgotten.empty() && points.empty(); }
   };
-  void write_telemetry(const Telemetry& told) SHOAL_EXCLUDES(mutex_);
+  void write_telemetry(const Telemetry& told);
 
   const std::string folder_;
+  const std::shared_ptr<Meters> meters_;
   const std::unique_ptr<FolderLock> lock_;
   const std::unique_ptr<Database> state_;             // writer thread only
   const std::unique_ptr<TelemetryWriter> telemetry_;  // writer thread only
@@ -87,7 +91,6 @@ class SqliteStore final : public Store {
   std::deque<Batch> batches_ SHOAL_GUARDED_BY(mutex_);
   Telemetry told_ SHOAL_GUARDED_BY(mutex_);
   bool closing_ SHOAL_GUARDED_BY(mutex_) = false;
-  StoreStats stats_ SHOAL_GUARDED_BY(mutex_);
   std::thread writer_;  // last: it uses all of the above
 };
 

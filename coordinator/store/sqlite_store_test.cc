@@ -22,7 +22,7 @@ class SqliteStoreTest : public ::testing::Test {
   void SetUp() override { open(); }
   void open() {
     store_.reset();
-    auto opened = Store::open(folder_.path());
+    auto opened = open_store(folder_.path(), {}, meters_);
     ASSERT_TRUE(opened.ok()) << to_string(opened.error());
     store_ = std::move(opened).value();
   }
@@ -33,6 +33,7 @@ class SqliteStoreTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
+  const std::shared_ptr<Meters> meters_ = std::make_shared<Meters>();
   std::unique_ptr<Store> store_;
 };
 
@@ -361,18 +362,21 @@ TEST_F(SqliteStoreTest, ItsStatisticsAreThoseOfTheCommits) {
   ASSERT_TRUE(write_and_wait(*store_, {random.event(1), random.event(2)}).ok());
   ASSERT_TRUE(write_and_wait(*store_, {random.event(3)}).ok());
   const StoreStats stats = store_->stats();
-  EXPECT_EQ(stats.commits, 2);
-  EXPECT_EQ(stats.records, 3);
-  EXPECT_EQ(stats.errors, 0);
-  EXPECT_GT(stats.commit_seconds_max, 0);
-  EXPECT_GT(stats.commit_seconds_sum, stats.commit_seconds_max);
-  EXPECT_LE(stats.commit_seconds_sum, 2 * stats.commit_seconds_max);
+  const StoreMeters& counted = meters_->store;
+  EXPECT_EQ(counted.commits.Value(), 2);
+  EXPECT_EQ(counted.records.Value(), 3);
+  EXPECT_EQ(counted.errors.Value(), 0);
+  const auto times = counted.commit_seconds.Collect().histogram;
+  EXPECT_EQ(times.sample_count, 2u);
+  EXPECT_DOUBLE_EQ(times.sample_sum, counted.commit_seconds_total.Value());
+  EXPECT_GT(times.sample_sum, counted.commit_max_seconds.Value());
+  EXPECT_LE(times.sample_sum, 2 * counted.commit_max_seconds.Value());
   EXPECT_GT(stats.state_file, Bytes(0));
   EXPECT_GT(stats.telemetry_file, Bytes(0));
   EXPECT_GT(stats.wal_file, Bytes(0));
   EXPECT_FALSE(write_and_wait(*store_, {random.event(1)}).ok());  // events only append
-  EXPECT_EQ(store_->stats().errors, 1);
-  EXPECT_EQ(store_->stats().commits, 2);
+  EXPECT_EQ(counted.errors.Value(), 1);
+  EXPECT_EQ(counted.commits.Value(), 2);
 }
 
 // Telemetry that cannot be written is counted, and holds nothing else up.
@@ -383,10 +387,10 @@ TEST_F(SqliteStoreTest, LostPointsAreCounted) {
   store_->append(
       {{.job = JobId(1), .name = "a", .value = 1}, {.job = JobId(1), .name = "b", .value = 1}});
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (store_->stats().errors == 0 && std::chrono::steady_clock::now() < until) {
+  while (meters_->store.errors.Value() == 0 && std::chrono::steady_clock::now() < until) {
     std::this_thread::yield();
   }
-  EXPECT_EQ(store_->stats().errors, 2);
+  EXPECT_EQ(meters_->store.errors.Value(), 2);
   EXPECT_TRUE(write_and_wait(*store_, {RandomRecords(22).event(1)}).ok());
 }
 

@@ -34,9 +34,8 @@ struct SeriesPoint {
   double value = 0;
 };
 
-struct StoreStats {  // for /metrics
-  std::int64_t queue_depth = 0, commits = 0, records = 0, errors = 0;
-  double commit_seconds_sum = 0, commit_seconds_max = 0;
+struct StoreStats {  // of the moment; coordinator/meters counts writes
+  std::int64_t queue_depth = 0;
   Bytes state_file, telemetry_file, wal_file;
 };
 

@@ -259,8 +259,6 @@ void MemoryStore::write_people(std::vector<PeopleRow> rows, std::function<void(S
 std::unique_ptr<Reader> MemoryStore::reader() { return std::make_unique<MemoryReader>(tables_); }
 StoreStats MemoryStore::stats() const {
   StoreStats stats;
-  stats.commits = 12;
-  stats.commit_seconds_sum = 0.5;
   stats.state_file = Bytes(4096);
   return stats;
 }
@@ -411,18 +409,13 @@ void MemoryCluster::set_live(LiveView view) {
   live_ = std::move(view);
 }
 Readiness MemoryCluster::readiness() const { return ready; }
-RuntimeStats MemoryCluster::stats() const {
-  RuntimeStats stats{.heartbeats = 42};
-  stats.reduce_failures[static_cast<std::size_t>(ReduceFailure::kBadFrame)] = 6;
-  return stats;
-}
-Counts MemoryCluster::counts() const {
+CheckpointSpace MemoryCluster::checkpoint_space() const {
   const MutexLock lock(mutex_);
-  return counts_;
+  return space_;
 }
-void MemoryCluster::set_counts(Counts counts) {
+void MemoryCluster::set_checkpoint_space(CheckpointSpace space) {
   const MutexLock lock(mutex_);
-  counts_ = std::move(counts);
+  space_ = space;
 }
 std::string MemoryCluster::checkpoint_folder(CheckpointId checkpoint) const {
   return checkpoint_root + "/" + to_string(checkpoint);
@@ -524,7 +517,6 @@ LiveView fill_tables(Tables& tables, JobId job) SHOAL_EXCLUDES(tables.mutex) {
   tables.jobs[8] = finished_job();
 
   LiveView live;
-  live.refused_by_peers[RefusalReason::kForeign] = 4;
   live.now = kNow;
   live.boot_epoch = 3;
   fill_members(tables, job, live);

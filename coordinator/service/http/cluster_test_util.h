@@ -75,8 +75,9 @@ class MemoryCluster : public Cluster {
                  std::function<void(Result<LogPage>)> done) override;
   std::shared_ptr<const LiveView> live() const override;
   Readiness readiness() const override;
-  RuntimeStats stats() const override;
-  Counts counts() const override;
+  std::int64_t inputs_waiting() const override { return 0; }
+  CheckpointSpace checkpoint_space() const override;
+  std::shared_ptr<Meters> meters() const override { return meters_; }
   Store& store() override { return store_; }
   std::string checkpoint_folder(CheckpointId checkpoint) const override;
   std::shared_ptr<void> on_events(std::function<void(std::int64_t)> wake) override;
@@ -84,7 +85,7 @@ class MemoryCluster : public Cluster {
   void add_event(std::string kind, JobId job = {}, std::string message = {},
                  Severity severity = Severity::kInfo);
   void set_live(LiveView view);
-  void set_counts(Counts counts);
+  void set_checkpoint_space(CheckpointSpace space);
 
   Tables tables;
   Readiness ready;              // set before the server starts
@@ -97,7 +98,8 @@ class MemoryCluster : public Cluster {
   MemoryStore store_;
   mutable Mutex mutex_;
   LiveView live_ SHOAL_GUARDED_BY(mutex_);
-  Counts counts_ SHOAL_GUARDED_BY(mutex_);
+  CheckpointSpace space_ SHOAL_GUARDED_BY(mutex_);
+  const std::shared_ptr<Meters> meters_ = std::make_shared<Meters>();
   std::uint64_t next_job_ SHOAL_GUARDED_BY(tables.mutex) = 100;
   std::map<int, std::function<void(std::int64_t)>> wakes_ SHOAL_GUARDED_BY(mutex_);
   int next_wake_ SHOAL_GUARDED_BY(mutex_) = 0;

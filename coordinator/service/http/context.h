@@ -12,7 +12,6 @@
 #include "coordinator/store/reader.h"
 
 namespace shoal::coordinator {
-class Refusals;      // people/refusals.h
 struct HttpOptions;  // server.h
 }  // namespace shoal::coordinator
 
@@ -24,7 +23,6 @@ struct Context {
   const HttpOptions& options;
   Cluster& cluster;
   Metrics& metrics;
-  const Refusals& refusals;
   VerifiedFiles& verified;
   std::unique_ptr<Reader> reader;  // null on an I/O thread
 

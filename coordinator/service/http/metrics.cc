@@ -18,30 +18,10 @@ using prometheus::MetricType;
 using Labels = std::vector<ClientMetric::Label>;
 
 constexpr Duration kShownAfterEnd = seconds(3600);
-const std::vector<double> kBuckets = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10};
 
 double unix_s(Instant at) { return static_cast<double>(at.unix_ms()) / 1000; }
 
 std::string code_class(int status) { return std::to_string(status / 100) + "xx"; }
-
-template <typename T>
-prometheus::Family<T>& family(prometheus::Registry& registry, const char* name, const char* help);
-
-template <>
-prometheus::Family<prometheus::Counter>& family(prometheus::Registry& registry, const char* name,
-                                                const char* help) {
-  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-template <>
-prometheus::Family<prometheus::Gauge>& family(prometheus::Registry& registry, const char* name,
-                                              const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
-}
-template <>
-prometheus::Family<prometheus::Histogram>& family(prometheus::Registry& registry, const char* name,
-                                                  const char* help) {
-  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
-}
 
 }  // namespace
 
@@ -80,20 +60,19 @@ struct Metrics::JobSample {
   Instant checkpoint_at;                // newest stored one; zero: none
 };
 
-Metrics::Metrics()
-    : requests_(
-          family<prometheus::Counter>(registry_, "shoal_http_requests_total",
-                                      "HTTP requests answered, by route and class of status.")),
-      durations_(family<prometheus::Histogram>(
-          registry_, "shoal_http_request_duration_seconds",
+Metrics::Metrics(std::shared_ptr<Meters> meters)
+    : meters_(std::move(meters)),
+      requests_(counters(meters_->registry, "shoal_http_requests_total",
+                         "HTTP requests answered, by route and class of status.")),
+      durations_(histograms(
+          meters_->registry, "shoal_http_request_duration_seconds",
           "Time from a complete request to its answer being written; streams left out.")),
-      dropped_(family<prometheus::Counter>(registry_, "shoal_http_stream_dropped_total",
-                                           "Event streams that the server ended, by reason.")),
-      connections_(family<prometheus::Gauge>(registry_, "shoal_http_connections",
-                                             "Open HTTP connections, streams included.")
+      dropped_(counters(meters_->registry, "shoal_http_stream_dropped_total",
+                        "Event streams that the server ended, by reason.")),
+      connections_(gauges(meters_->registry, "shoal_http_connections",
+                          "Open HTTP connections, streams included.")
                        .Add({})),
-      streams_(family<prometheus::Gauge>(registry_, "shoal_http_streams", "Open event streams.")
-                   .Add({})) {
+      streams_(gauges(meters_->registry, "shoal_http_streams", "Open event streams.").Add({})) {
   dropped_.Add({{"reason", "slow"}});
 }
 
@@ -106,7 +85,8 @@ void Metrics::request_done(std::string_view method, std::string_view route, int 
 }
 
 void Metrics::request_took(std::string_view method, std::string_view route, Duration time) {
-  durations_.Add({{"method", std::string(method)}, {"route", std::string(route)}}, kBuckets)
+  durations_
+      .Add({{"method", std::string(method)}, {"route", std::string(route)}}, buckets_of_requests())
       .Observe(time.seconds());
 }
 
@@ -214,15 +194,6 @@ template <typename Families>
 void add_store(Families& out, const StoreStats& stats) {
   out.gauge("shoal_db_queue_depth", "Batches of records that wait for the writer.", {},
             static_cast<double>(stats.queue_depth));
-  out.counter("shoal_db_commits_total", "Transactions made durable.", {},
-              static_cast<double>(stats.commits));
-  out.counter("shoal_db_records_total", "Records written.", {}, static_cast<double>(stats.records));
-  out.counter("shoal_db_errors_total", "Writes that failed.", {},
-              static_cast<double>(stats.errors));
-  out.counter("shoal_db_commit_seconds_total", "Time spent in commits.", {},
-              stats.commit_seconds_sum);
-  out.gauge("shoal_db_commit_max_seconds", "Longest commit since the start.", {},
-            stats.commit_seconds_max);
   const char* const help = "Size of a database file.";
   out.gauge("shoal_db_file_bytes", help, {{"db", "state"}},
             static_cast<double>(stats.state_file.count()));
@@ -230,27 +201,6 @@ void add_store(Families& out, const StoreStats& stats) {
             static_cast<double>(stats.telemetry_file.count()));
   out.gauge("shoal_db_wal_bytes", "Size of the write-ahead log of the state.", {{"db", "state"}},
             static_cast<double>(stats.wal_file.count()));
-}
-
-template <typename Families>
-void add_runtime(Families& out, const RuntimeStats& stats) {
-  out.counter("shoal_heartbeats_total", "Heartbeats received from agents.", {},
-              static_cast<double>(stats.heartbeats));
-  out.counter("shoal_agent_sessions_total", "Agent streams opened.", {},
-              static_cast<double>(stats.sessions_opened));
-  out.counter("shoal_agent_messages_refused_total",
-              "Messages of agents that were malformed or stale.", {},
-              static_cast<double>(stats.messages_refused));
-  out.counter("shoal_core_inputs_total", "Inputs that the rules have handled.", {},
-              static_cast<double>(stats.inputs));
-  out.counter("shoal_core_sends_total", "Messages sent to agents.", {},
-              static_cast<double>(stats.sends));
-  out.counter("shoal_core_step_seconds_total", "Time spent in the rules.", {},
-              stats.step_seconds_sum);
-  out.gauge("shoal_core_step_max_seconds", "Longest single step of the rules.", {},
-            stats.step_seconds_max);
-  out.gauge("shoal_core_input_queue_depth", "Inputs that wait for the rules.", {},
-            static_cast<double>(stats.input_queue_depth));
 }
 
 template <typename Families>
@@ -272,13 +222,9 @@ void add_relay(Families& out, const std::string& agent, const RelayFigures& rela
   }
 }
 
+// Replicas count these themselves.
 template <typename Families>
-void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live) {
-  for (const auto& [failure, word] : kEnumerators<ReduceFailure>) {
-    out.counter("shoal_reduce_failures_total",
-                "Attempts of a reduce that a member gave up, by reason.", {{"reason", word}},
-                static_cast<double>(stats.reduce_failures[static_cast<std::size_t>(failure)]));
-  }
+void add_pipelines(Families& out, const LiveView& live) {
   for (const auto& [replica, pipeline] : live.pipeline) {
     out.counter("shoal_pipeline_frames_dropped_total",
                 "Frames of a past step, view or sender that a replica refused.",
@@ -287,19 +233,6 @@ void add_reduces(Families& out, const RuntimeStats& stats, const LiveView& live)
                 "Gradients added of microbatches that were sent again after a loss; at most so "
                 "many count in two replicas of the stage.",
                 {{"replica", to_string(replica)}}, static_cast<double>(pipeline.stats.added_again));
-  }
-}
-
-template <typename Families>
-void add_refusals(Families& out, const Refusals& refusals, const LiveView& live) {
-  for (const auto& [port, port_word] : kEnumerators<Port>) {
-    const RefusalCounts counts =
-        port == Port::kPeers ? live.refused_by_peers : refusals.counts(port);
-    for (const auto& [reason, word] : kEnumerators<RefusalReason>) {
-      out.counter("shoal_refused_total",
-                  "Connections, requests and streams that a port turned away, by reason.",
-                  {{"port", port_word}, {"reason", word}}, static_cast<double>(counts[reason]));
-    }
   }
 }
 
@@ -321,102 +254,19 @@ void add_process(Families& out, std::int64_t boot_epoch) {
 }
 
 template <typename Families>
-void add_rounds(Families& out, const std::string& id, const RoundCounts& counts) {
-  const char* help = "Rounds that ended since the coordinator started.";
-  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "committed"}},
-              static_cast<double>(counts.committed));
-  out.counter("shoal_rounds_total", help, {{"job_id", id}, {"result", "aborted"}},
-              static_cast<double>(counts.aborted));
-  help = "Contributions to committed rounds since the coordinator started, by outcome.";
-  for (auto i = static_cast<std::size_t>(ContributionState::kCommitted);
-       i < counts.contributions.size(); ++i)
-    out.counter("shoal_contributions_total", help,
-                {{"job_id", id}, {"state", to_string(static_cast<ContributionState>(i))}},
-                static_cast<double>(counts.contributions[i]));
-  help = "Contributions that were rejected since the coordinator started, by reason.";
-  for (auto i = static_cast<std::size_t>(RejectReason::kNonFinite); i < counts.rejected.size(); ++i)
-    out.counter("shoal_contributions_rejected_total", help,
-                {{"job_id", id}, {"reason", to_string(static_cast<RejectReason>(i))}},
-                static_cast<double>(counts.rejected[i]));
-  out.counter(
-      "shoal_steps_skipped_total",
-      "Inner steps of committed rounds, since the coordinator started, that changed nothing "
-      "because the loss or the gradient was not finite.",
-      {{"job_id", id}}, static_cast<double>(counts.skipped.count()));
-}
-
-template <typename Families>
-void add_events(Families& out, const Counts& counts) {
-  for (const auto& [severity, word] : kEnumerators<Severity>)
-    out.counter("shoal_events_total", "Events since the coordinator started.", {{"severity", word}},
-                static_cast<double>(counts.events[static_cast<std::size_t>(severity)]));
-  for (const auto& [kind, count] : counts.incidents)
-    out.counter("shoal_incidents_total",
-                "Events since the coordinator started that report trouble.", {{"kind", kind}},
-                static_cast<double>(count));
-}
-
-template <typename Families>
-void add_checkpoints(Families& out, const Counts& counts, Bytes budget) {
+void add_checkpoints(Families& out, const CheckpointSpace& space, Bytes budget) {
   const char* const help = "Bytes of all checkpoints; pending: announced and not stored yet.";
   out.gauge("shoal_checkpoint_bytes", help, {{"state", "stored"}},
-            static_cast<double>(counts.checkpoints_stored.count()));
+            static_cast<double>(space.stored.count()));
   out.gauge("shoal_checkpoint_bytes", help, {{"state", "pending"}},
-            static_cast<double>(counts.checkpoints_pending.count()));
+            static_cast<double>(space.pending.count()));
   out.gauge("shoal_checkpoint_budget_bytes", "--checkpoints-max-gib; 0: no limit.", {},
             static_cast<double>(budget.count()));
 }
 
-template <typename Families>
-void add_webhook(Families& out, const WebhookCounts& counts) {
-  for (const auto& [result, count] :
-       {std::pair("taken", counts.taken), {"dropped", counts.dropped}})
-    out.counter("shoal_webhook_events_total",
-                "Events that the webhook took, and those dropped after a day.",
-                {{"result", result}}, static_cast<double>(count));
-  out.counter("shoal_webhook_failures_total",
-              "POSTs that the receiver of the webhook refused or did not answer.", {},
-              static_cast<double>(counts.failed));
-}
-
-template <typename Families>
-void add_bucket(Families& out, const BucketCounts& counts) {
-  out.counter("shoal_object_store_retries_total",
-              "Requests to --checkpoint-store that had to be tried again.", {},
-              static_cast<double>(counts.retries));
-  out.gauge("shoal_object_store_waiting",
-            "Manifests and deletions that --checkpoint-store has not taken yet.", {},
-            static_cast<double>(counts.waiting));
-  out.counter("shoal_object_store_carried_bytes_total",
-              "Bytes of checkpoints carried for agents that do not reach --checkpoint-store.", {},
-              static_cast<double>(counts.carried));
-}
-
-template <typename Families>
-void add_exporter(Families& out, const otlp::ExporterCounts& counts) {
-  const char* help = "Spans and exports of all metrics that --otlp is done with.";
-  const auto add = [&](const char* signal, const char* result, std::uint64_t count) {
-    out.counter("shoal_otlp_exports_total", help, {{"signal", signal}, {"result", result}},
-                static_cast<double>(count));
-  };
-  add("spans", "sent", counts.spans_sent);
-  add("spans", "dropped", counts.spans_dropped);
-  add("metrics", "sent", counts.metrics_sent);
-  add("metrics", "dropped", counts.metrics_dropped);
-}
-
-template <typename Families>
-void add_outside(Families& out, const Metrics::Outside& outside) {
-  add_webhook(out, outside.webhook != nullptr ? outside.webhook->counts() : WebhookCounts());
-  add_bucket(out, outside.bucket != nullptr ? outside.bucket->counts() : BucketCounts());
-  add_exporter(out,
-               outside.exporter != nullptr ? outside.exporter->counts() : otlp::ExporterCounts());
-}
-
 }  // namespace
 
-void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const LiveView& live,
-                       const Counts& counts) {
+void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const LiveView& live) {
   for (const JobSample& sample : jobs) {
     const std::string id = to_string(sample.job.id);
     add_one_job(out, sample.job, live);
@@ -435,8 +285,6 @@ void Metrics::add_jobs(Families& out, const std::vector<JobSample>& jobs, const 
       out.gauge("shoal_checkpoint_last_success_timestamp_seconds",
                 "When the newest checkpoint was stored.", {{"job_id", id}},
                 unix_s(sample.checkpoint_at));
-    const RoundCounts* rounds = counts.rounds.find(sample.job.id);
-    if (rounds != nullptr) add_rounds(out, id, *rounds);
   }
 }
 
@@ -482,10 +330,8 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
 }
 
 Result<std::vector<MetricFamily>> Metrics::collect(Cluster& cluster, Reader& reader,
-                                                   const Refusals& refusals,
                                                    const Outside& outside) {
   const auto live = cluster.live();
-  const Counts counts = cluster.counts();
   Families out;
   {
     const MutexLock lock(mutex_);
@@ -498,29 +344,30 @@ Result<std::vector<MetricFamily>> Metrics::collect(Cluster& cluster, Reader& rea
     for (std::size_t i = 0; i < by_phase.size(); ++i)
       out.gauge("shoal_jobs", "Jobs by phase.", {{"phase", to_string(static_cast<JobPhase>(i))}},
                 static_cast<double>(by_phase[i]));
-    add_jobs(out, jobs.value(), *live, counts);
+    add_jobs(out, jobs.value(), *live);
     if (const Status status = add_agents(out, reader, *live); !status.ok()) return status.error();
   }
-  add_events(out, counts);
-  add_checkpoints(out, counts, outside.checkpoint_budget);
+  add_checkpoints(out, cluster.checkpoint_space(), outside.checkpoint_budget);
   out.gauge("shoal_agents_port_accepts",
             "Whether the last handshake of the coordinator with its port for agents succeeded.", {},
             outside.agents_port_accepts ? 1 : 0);
-  add_outside(out, outside);
+  out.gauge("shoal_object_store_waiting",
+            "Manifests and deletions that --checkpoint-store has not taken yet.", {},
+            outside.bucket == nullptr ? 0 : static_cast<double>(outside.bucket->waiting()));
+  out.gauge("shoal_core_input_queue_depth", "Inputs that wait for the rules.", {},
+            static_cast<double>(cluster.inputs_waiting()));
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
-  add_runtime(out, cluster.stats());
-  add_reduces(out, cluster.stats(), *live);
-  add_refusals(out, refusals, *live);
+  add_pipelines(out, *live);
 
+  meters_->jobs.remove_ended(live->now - kShownAfterEnd);
   std::vector<MetricFamily> families = out.take();
-  for (MetricFamily& own : registry_.Collect()) families.push_back(std::move(own));
+  for (MetricFamily& own : meters_->registry.Collect()) families.push_back(std::move(own));
   return families;
 }
 
-Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
-                                    const Outside& outside) {
-  const auto families = collect(cluster, reader, refusals, outside);
+Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Outside& outside) {
+  const auto families = collect(cluster, reader, outside);
   if (!families.ok()) return families.error();
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, families.value());
@@ -528,8 +375,7 @@ Result<std::string> Metrics::scrape(Cluster& cluster, Reader& reader, const Refu
 }
 
 Metrics::Outside outside_of(const HttpOptions& options) {
-  return {options.webhook, options.bucket, options.exporter, options.checkpoints_max,
-          options.agents_port().ok()};
+  return {options.bucket, options.checkpoints_max, options.agents_port().ok()};
 }
 
 }  // namespace shoal::coordinator::rest

@@ -1,30 +1,25 @@
-// Numbers for Prometheus. What this server does is counted as it happens (prometheus-cpp's
-// registry); what the cluster is gets read at scrape time from the store and the live view, so a
-// series goes away with its job or agent. A scrape reads the jobs that are not long over and a
-// bounded number of rows of each, never a whole history. Events and rounds are counted by the
-// cluster as they become durable (Cluster::counts()); where a job stands are gauges, since it can
-// go back to a checkpoint. docs/metrics.md lists them all, and a test holds it to that.
+// Answers scrapes of Prometheus: the counters and histograms of the process (coordinator/meters),
+// and gauges of the cluster's current state, which are read at scrape time from the store and the
+// live view. A gauge therefore disappears with its job or agent. A scrape reads the jobs that are
+// not long over and a bounded number of rows of each, never a whole history. The position of a job
+// is a gauge, since the job can go back to a checkpoint. docs/metrics.md lists all metrics, and a
+// test compares.
 //
 // No label is called job or instance: Prometheus owns those. Thread-safe.
 #pragma once
 
 #include <array>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <prometheus/counter.h>
-#include <prometheus/family.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
+#include <prometheus/metric_family.h>
 
 #include "base/result.h"
+#include "coordinator/meters/meters.h"
 #include "coordinator/service/cluster.h"
-#include "coordinator/service/otlp/exporter.h"
-#include "coordinator/service/people/refusals.h"
 #include "coordinator/service/shelves/checkpoint_bucket.h"
-#include "coordinator/service/webhooks/webhook.h"
 #include "threads/mutex.h"
 
 namespace shoal::coordinator {
@@ -35,7 +30,8 @@ namespace shoal::coordinator::rest {
 
 class Metrics {
  public:
-  Metrics();
+  // Adds the metrics of the HTTP server to `meters`.
+  explicit Metrics(std::shared_ptr<Meters> meters);
 
   // `route` is a template of the route table or "unmatched".
   void request_done(std::string_view method, std::string_view route, int status);
@@ -44,20 +40,16 @@ class Metrics {
   void streams(std::int64_t now) { streams_.Set(static_cast<double>(now)); }
   void stream_dropped(std::string_view reason);
 
-  // What else of this process has numbers; null: it does not run.
+  // State outside of the cluster. `bucket` null: checkpoints lie in the data folder.
   struct Outside {
-    const Webhook* webhook = nullptr;
     const CheckpointBucket* bucket = nullptr;
-    const otlp::Exporter* exporter = nullptr;
     Bytes checkpoint_budget = {};  // of all jobs; 0: none
     bool agents_port_accepts = true;
   };
   Result<std::vector<prometheus::MetricFamily>> collect(Cluster& cluster, Reader& reader,
-                                                        const Refusals& refusals,
                                                         const Outside& outside);
   // The same in the Prometheus text format 0.0.4.
-  Result<std::string> scrape(Cluster& cluster, Reader& reader, const Refusals& refusals,
-                             const Outside& outside);
+  Result<std::string> scrape(Cluster& cluster, Reader& reader, const Outside& outside);
 
  private:
   struct JobSample;
@@ -66,11 +58,11 @@ class Metrics {
   Result<std::vector<JobSample>> sample_jobs(Reader& reader, Instant now,
                                              std::vector<std::int64_t>& by_phase)
       SHOAL_REQUIRES(mutex_);
-  static void add_jobs(Families& families, const std::vector<JobSample>& jobs, const LiveView& live,
-                       const Counts& counts);
+  static void add_jobs(Families& families, const std::vector<JobSample>& jobs,
+                       const LiveView& live);
   static Status add_agents(Families& families, Reader& reader, const LiveView& live);
 
-  prometheus::Registry registry_;
+  const std::shared_ptr<Meters> meters_;
   prometheus::Family<prometheus::Counter>& requests_;
   prometheus::Family<prometheus::Histogram>& durations_;
   prometheus::Family<prometheus::Counter>& dropped_;

@@ -19,16 +19,23 @@ class MetricsTest : public testing::ServerFixture {
  protected:
   // Job 7 had one round committed and one aborted; two contributions count.
   void start_counted() {
-    Counts counts;
-    RoundCounts& rounds = counts.rounds[JobId(7)];
-    rounds.committed = rounds.aborted = 1;
-    rounds.contributions[static_cast<std::size_t>(ContributionState::kCommitted)] = 2;
-    rounds.contributions[static_cast<std::size_t>(ContributionState::kLate)] = 1;
-    rounds.rejected[static_cast<std::size_t>(RejectReason::kOutlier)] = 1;
-    counts.events[static_cast<std::size_t>(Severity::kWarning)] = 1;
-    counts.incidents["round_aborted"] = 1;
-    counts.checkpoints_stored = Bytes(123);
-    cluster_.set_counts(std::move(counts));
+    const std::shared_ptr<Meters> meters = cluster_.meters();
+    const JobId job(7);
+    meters->jobs.begin(job);
+    meters->jobs.round_committed(job, seconds(40));
+    meters->jobs.round_aborted(job);
+    meters->jobs.contributed(job, ContributionState::kCommitted, RejectReason::kNone);
+    meters->jobs.contributed(job, ContributionState::kCommitted, RejectReason::kNone);
+    meters->jobs.contributed(job, ContributionState::kLate, RejectReason::kNone);
+    meters->jobs.contributed(job, ContributionState::kRejected, RejectReason::kOutlier);
+    meters->jobs.hop(job, 0, milliseconds(20));
+    meters->events.happened(
+        {.severity = Severity::kWarning, .kind = event_kind::kRoundAborted, .job = job});
+    meters->runtime.heartbeats.Increment(42);
+    meters->runtime.reduce_failures[ReduceFailure::kBadFrame].Increment(6);
+    meters->refusals.at(Port::kPeers, RefusalReason::kForeign).Increment(4);
+    meters->store.wrote(3, milliseconds(4), false);
+    cluster_.set_checkpoint_space({.stored = Bytes(123), .pending = Bytes()});
     start();
   }
   std::string metrics() { return get("/metrics").body; }
@@ -73,7 +80,15 @@ TEST_F(MetricsTest, HaveTheNumbersOfTheCluster) {
         "shoal_refused_total{port=\"http\",reason=\"malformed\"} 0\n",
         "shoal_refused_total{port=\"peers\",reason=\"foreign\"} 4\n",
         "shoal_coordinator_boot_epoch 3\n",
-        "shoal_db_commits_total 12\n",
+        "shoal_db_commits_total 1\n",
+        "shoal_db_commit_duration_seconds_bucket{le=\"0.0025\"} 0\n",
+        "shoal_db_commit_duration_seconds_bucket{le=\"0.005\"} 1\n",
+        "shoal_core_step_duration_seconds_count 0\n",
+        "shoal_round_duration_seconds_sum{job_id=\"job_7\"} 40\n",
+        "shoal_reduce_duration_seconds_count{job_id=\"job_7\"} 0\n",
+        "shoal_join_duration_seconds_count{job_id=\"job_7\"} 0\n",
+        "shoal_checkpoint_duration_seconds_count{job_id=\"job_7\"} 0\n",
+        "shoal_pipeline_hop_round_trip_seconds_count{job_id=\"job_7\",stage=\"0\"} 1\n",
         "route=\"/api/v1/jobs\"",
         "route=\"unmatched\"",
         "shoal_http_request_duration_seconds_bucket",
@@ -109,6 +124,17 @@ TEST_F(MetricsTest, APausedJobHasNoRoundThatCouldBeLate) {
   }
   EXPECT_THAT(metrics(), Not(HasSubstr(started)));
   EXPECT_THAT(metrics(), HasSubstr("shoal_jobs{phase=\"paused\"} 1\n"));
+}
+
+TEST_F(MetricsTest, SeriesOfAJobEndAnHourAfterIt) {
+  start();
+  const Instant now = cluster_.live()->now;
+  for (const std::uint64_t id : {1, 2}) cluster_.meters()->jobs.begin(JobId(id));
+  cluster_.meters()->jobs.end(JobId(1), now - seconds(3601));
+  cluster_.meters()->jobs.end(JobId(2), now - seconds(3599));
+  const std::string text = metrics();
+  EXPECT_THAT(text, Not(HasSubstr("job_id=\"job_1\"")));
+  EXPECT_THAT(text, HasSubstr("shoal_rounds_total{job_id=\"job_2\",result=\"committed\"} 0\n"));
 }
 
 TEST_F(MetricsTest, LongOverJobsAreCountedButNotShown) {
@@ -154,14 +180,15 @@ std::string source_file(const char* path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// docs/metrics.md lists in its tables what the coordinator shows, no more and no less.
+// docs/metrics.md lists in its tables what the coordinator shows, no more and no less. Its last
+// section lists metrics of agents.
 TEST_F(MetricsTest, AreThoseOfTheirPage) {
   start_counted();
   testing::fill_pipeline(cluster_);
   get("/api/v1/jobs");
   std::string tables;
   std::istringstream page(source_file("docs/metrics.md"));
-  for (std::string line; std::getline(page, line);) {
+  for (std::string line; std::getline(page, line) && line != "## An agent";) {
     if (line.starts_with("| `")) tables += line.substr(0, line.find('|', 1)) + "\n";
   }
   EXPECT_EQ(matches(tables, "`([a-z_]+)`"), matches(metrics(), "# TYPE ([a-z_]+) "));
@@ -176,7 +203,10 @@ TEST_F(MetricsTest, HaveWhatAlertsAndTheDashboardAskFor) {
     const std::string file = source_file(path);
     const auto names = matches(file, "(shoal_[a-z_]+)");
     EXPECT_GE(names.size(), 10u) << path;
-    for (const std::string& name : names) EXPECT_THAT(text, HasSubstr("# TYPE " + name + " "));
+    for (std::string name : names) {
+      if (name.ends_with("_bucket")) name.resize(name.rfind('_'));  // of a histogram
+      EXPECT_THAT(text, HasSubstr("# TYPE " + name + " "));
+    }
     for (const std::string& label : matches(file, "[{,]((?:phase|result|state|kind)=\"[a-z_]+\")"))
       EXPECT_THAT(text, HasSubstr(label)) << path;
   }

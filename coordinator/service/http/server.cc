@@ -173,8 +173,7 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HttpServer::~HttpServer() { stop(); }
 Result<std::vector<prometheus::MetricFamily>> HttpServer::collect_metrics(Reader& reader) {
   rest::Service& service = *impl_->service;
-  return service.metrics.collect(service.cluster, reader, service.refusals(),
-                                 rest::outside_of(service.options));
+  return service.metrics.collect(service.cluster, reader, rest::outside_of(service.options));
 }
 
 std::string HttpServer::address() const { return impl_->address; }

@@ -25,11 +25,9 @@
 #include "coordinator/service/files/file_store.h"
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/machines/machines.h"
-#include "coordinator/service/otlp/exporter.h"
 #include "coordinator/service/people/people.h"
 #include "coordinator/service/people/refusals.h"
 #include "coordinator/service/shelves/checkpoint_bucket.h"
-#include "coordinator/service/webhooks/webhook.h"
 #include "data/data_roots.h"
 
 namespace shoal::coordinator {
@@ -69,14 +67,8 @@ struct HttpOptions {
   // What people have uploaded. Must outlive the server; null: nothing.
   FileStore* files = nullptr;
 
-  // Sends events outside; read for the metrics. Must outlive the server; null: none.
-  const Webhook* webhook = nullptr;
-
   // Where checkpoints lie that are not in the data folder. Must outlive the server; null: nowhere.
   const CheckpointBucket* bucket = nullptr;
-
-  // What sends telemetry to a collector, for the metrics. Must outlive the server; null: nothing.
-  const otlp::Exporter* exporter = nullptr;
 
   // Whether the agents' port accepts agents (port_probe.h), for /readyz and the metrics. Any
   // thread; must not wait.

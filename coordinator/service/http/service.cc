@@ -37,8 +37,9 @@ void Service::show_counts() {
 Service::Service(HttpOptions chosen, Cluster& where)
     : options(std::move(chosen)),
       cluster(where),
+      metrics(where.meters()),
       clients(limits_of(options)),
-      io_context_of_handlers{options, where, metrics, refusals(), verified_, nullptr, {}, {}},
+      io_context_of_handlers{options, where, metrics, verified_, nullptr, {}, {}},
       request_number_(std::random_device{}() * std::uint64_t{0x9e3779b97f4a7c15}),
       io(options.threads) {}
 
@@ -59,7 +60,7 @@ void Service::start_threads() {
   workers = std::make_unique<WorkerPool<Context>>(
       options.workers, static_cast<std::size_t>(options.questions_max),
       [this, on_worker, on_slow_worker] {
-        return std::make_unique<Context>(Context{options, cluster, metrics, refusals(), verified_,
+        return std::make_unique<Context>(Context{options, cluster, metrics, verified_,
                                                  cluster.store().reader(), on_worker,
                                                  on_slow_worker});
       });

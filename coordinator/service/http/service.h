@@ -74,7 +74,7 @@ class Service : public std::enable_shared_from_this<Service> {
   void on_events(std::int64_t seq);
   void tell_streams();
 
-  Refusals own_refusals_;
+  Refusals own_refusals_{cluster.meters()};
   VerifiedFiles verified_;  // of the slow worker
   Mutex mutex_;
   CondVar emptied_;

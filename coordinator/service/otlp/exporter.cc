@@ -55,7 +55,7 @@ void Exporter::add(std::vector<Span> spans) {
   const MutexLock lock(mutex_);
   for (Span& span : spans) {
     if (spans_.size() == kSpansMax) {
-      ++spans_dropped_;
+      options_.meters->outside.spans_dropped.Increment();
     } else {
       spans_.push_back(std::move(span));
     }
@@ -100,14 +100,15 @@ void Exporter::note(const Status& sent) {
 void Exporter::send_metrics() {
   const auto families = options_.collect();
   if (!families.ok()) {
-    ++metrics_dropped_;
+    options_.meters->outside.metrics_dropped.Increment();
     return;
   }
   if (families.value().empty()) return;
   const Status sent = post(
       "/v1/metrics", metrics_json(options_.resource, families.value(), options_.since, unix_now()));
   note(sent);
-  ++(sent.ok() ? metrics_sent_ : metrics_dropped_);
+  OutsideMeters& meters = options_.meters->outside;
+  (sent.ok() ? meters.metrics_sent : meters.metrics_dropped).Increment();
 }
 
 void Exporter::send_spans() {
@@ -122,7 +123,9 @@ void Exporter::send_spans() {
     const Status sent = post("/v1/traces", traces_json(options_.resource, batch));
     note(sent);
     if (!sent.ok() && !is_refusal(sent.error())) return;  // they wait
-    (sent.ok() ? spans_sent_ : spans_dropped_) += batch.size();
+    OutsideMeters& meters = options_.meters->outside;
+    (sent.ok() ? meters.spans_sent : meters.spans_dropped)
+        .Increment(static_cast<double>(batch.size()));
     const MutexLock lock(mutex_);
     spans_.erase(spans_.begin(), spans_.begin() + static_cast<std::ptrdiff_t>(batch.size()));
   }

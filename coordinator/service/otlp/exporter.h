@@ -7,7 +7,6 @@
 // and sends what waits if the collector answers in that time.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "coordinator/meters/meters.h"
 #include "coordinator/service/otlp/json.h"
 #include "objects/http.h"
 #include "threads/mutex.h"
@@ -30,11 +30,8 @@ struct ExporterOptions {
   Duration every = seconds(10);
   // On the exporter's thread; nothing: there is nothing to say yet.
   std::function<Result<std::vector<prometheus::MetricFamily>>()> collect;
-};
-
-struct ExporterCounts {
-  std::uint64_t spans_sent = 0, spans_dropped = 0;      // dropped: the queue was full, or refused
-  std::uint64_t metrics_sent = 0, metrics_dropped = 0;  // exports of all metrics
+  // Counts spans, and exports of all metrics. Dropped: the queue was full, or they were refused.
+  std::shared_ptr<Meters> meters = std::make_shared<Meters>();
 };
 
 class Exporter {
@@ -46,9 +43,6 @@ class Exporter {
   ~Exporter();
 
   void add(std::vector<Span> spans) SHOAL_EXCLUDES(mutex_);
-  ExporterCounts counts() const {
-    return {spans_sent_, spans_dropped_, metrics_sent_, metrics_dropped_};
-  }
 
  private:
   void run(const std::stop_token& stop) SHOAL_EXCLUDES(mutex_);
@@ -59,8 +53,6 @@ class Exporter {
 
   const ExporterOptions options_;
   objects::Client client_;
-  std::atomic<std::uint64_t> spans_sent_{0}, spans_dropped_{0}, metrics_sent_{0},
-      metrics_dropped_{0};
   bool was_away_ = false;  // the thread's
   Mutex mutex_;
   CondVar changed_;

@@ -37,8 +37,10 @@ class ExporterTest : public ::testing::Test {
           prometheus::MetricFamily family{"shoal_x", "", prometheus::MetricType::Gauge, {}};
           family.metric.resize(1);
           return std::vector{family};
-        }});
+        },
+        .meters = meters_});
   }
+  const OutsideMeters& counted() const { return meters_->outside; }
   template <typename Done>
   static bool comes(Done done) {
     for (int i = 0; i < 1000 && !done(); ++i)
@@ -49,6 +51,7 @@ class ExporterTest : public ::testing::Test {
     return std::vector<Span>(count, Span{.trace = {1, 1}, .id = 2, .name = "round"});
   }
 
+  const std::shared_ptr<Meters> meters_ = std::make_shared<Meters>();
   Mutex mutex_;
   int status_ SHOAL_GUARDED_BY(mutex_) = 200;
   std::vector<std::string> requests_ SHOAL_GUARDED_BY(mutex_);
@@ -58,8 +61,8 @@ class ExporterTest : public ::testing::Test {
 TEST_F(ExporterTest, MetricsAndSpansArrive) {
   const auto exporter = start();
   exporter->add(spans(1));
-  ASSERT_TRUE(comes([&] { return exporter->counts().spans_sent == 1; }));
-  ASSERT_TRUE(comes([&] { return exporter->counts().metrics_sent > 0; }));
+  ASSERT_TRUE(comes([&] { return counted().spans_sent.Value() == 1; }));
+  ASSERT_TRUE(comes([&] { return counted().metrics_sent.Value() > 0; }));
   EXPECT_THAT(of("/v1/traces"), HasSubstr("Content-Type: application/json\r\n"));
   EXPECT_THAT(of("/v1/traces"), HasSubstr(R"("name":"round")"));
   EXPECT_THAT(of("/v1/metrics"), HasSubstr(R"("name":"shoal_x")"));
@@ -69,19 +72,19 @@ TEST_F(ExporterTest, SpansWaitForACollectorThatIsAwayAndMetricsDoNot) {
   answer_with(503);
   const auto exporter = start();
   exporter->add(spans(1'000));
-  ASSERT_TRUE(comes([&] { return exporter->counts().metrics_dropped > 1; }));
-  EXPECT_EQ(exporter->counts().spans_dropped, 0u);
+  ASSERT_TRUE(comes([&] { return counted().metrics_dropped.Value() > 1; }));
+  EXPECT_EQ(counted().spans_dropped.Value(), 0);
   exporter->add(spans(Exporter::kSpansMax));
-  EXPECT_EQ(exporter->counts().spans_dropped, 1'000u) << "the queue is bounded";
+  EXPECT_EQ(counted().spans_dropped.Value(), 1'000) << "the queue is bounded";
   answer_with(200);
-  ASSERT_TRUE(comes([&] { return exporter->counts().spans_sent == Exporter::kSpansMax; }));
+  ASSERT_TRUE(comes([&] { return counted().spans_sent.Value() == Exporter::kSpansMax; }));
 }
 
 TEST_F(ExporterTest, WhatIsRefusedIsDroppedAndWhatWaitsIsSentAtTheEnd) {
   answer_with(400);
   auto exporter = start();
   exporter->add(spans(3));
-  ASSERT_TRUE(comes([&] { return exporter->counts().spans_dropped == 3; }));
+  ASSERT_TRUE(comes([&] { return counted().spans_dropped.Value() == 3; }));
   answer_with(200);
   exporter->add(spans(1));
   exporter.reset();

@@ -22,8 +22,13 @@ std::string more(std::int64_t count, const char* what) {
 
 }  // namespace
 
-Refusals::Refusals(Note note, std::function<Instant()> clock, RefusalNoteLimits limits)
-    : note_(std::move(note)), clock_(std::move(clock)), limits_(limits), rows_(limits.at_once) {}
+Refusals::Refusals(Note note, std::function<Instant()> clock, RefusalNoteLimits limits,
+                   std::shared_ptr<Meters> meters)
+    : note_(std::move(note)),
+      clock_(std::move(clock)),
+      limits_(limits),
+      meters_(std::move(meters)),
+      rows_(limits.at_once) {}
 
 bool Refusals::take_row(Instant now) {
   const double elapsed_h = std::max((now - refilled_at_).seconds(), 0.0) / 3600;

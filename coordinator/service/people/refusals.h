@@ -6,34 +6,21 @@
 // Thread-safe; never waits for a disk.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "base/enumerators.h"
 #include "base/time.h"
+#include "coordinator/meters/meters.h"
 #include "coordinator/store/people_rows.h"
 #include "threads/mutex.h"
-#include "threads/refusal_counter.h"
 
 namespace shoal::coordinator {
-
-enum class Port {
-  kHttp,    // REST and the dashboard
-  kJoin,    // on the same port: hosts that join, or renew their certificate
-  kAgents,  // gRPC
-  kPeers,   // of all trainers and reducers, as their agents tell
-};
-constexpr auto enumerators_of(Of<Port>) {
-  using enum Port;
-  return enumerators<Port>(
-      {{kHttp, "http"}, {kJoin, "join"}, {kAgents, "agents"}, {kPeers, "peers"}});
-}
 
 // Words of the audit trail for what was refused. Who it was is mostly not known, so `principal` is
 // kStranger, and the object is where it came from.
@@ -56,11 +43,13 @@ class Refusals {
   using Note = std::function<void(AuditRecord)>;  // must not block
 
   // `note` null: only counted.
-  Refusals(Note note, std::function<Instant()> clock, RefusalNoteLimits limits = {});
-  Refusals() : Refusals(nullptr, nullptr) {}
+  Refusals(Note note, std::function<Instant()> clock, RefusalNoteLimits limits = {},
+           std::shared_ptr<Meters> meters = std::make_shared<Meters>());
+  explicit Refusals(std::shared_ptr<Meters> meters = std::make_shared<Meters>())
+      : Refusals(nullptr, nullptr, {}, std::move(meters)) {}
 
-  void count(Port port, RefusalReason reason) { counters_[index(port)].count(reason); }
-  RefusalCounts counts(Port port) const { return counters_[index(port)].counts(); }
+  void count(Port port, RefusalReason reason) { meters_->refusals.at(port, reason).Increment(); }
+  RefusalCounts counts(Port port) const { return meters_->refusals.counts(port); }
 
   // For the audit trail. `why` is for people, and may hold what the stranger has written.
   void tell(std::string_view action, const std::string& source, std::string_view why,
@@ -73,7 +62,6 @@ class Refusals {
   };
   using Sources = std::map<std::pair<std::string, std::string>, Source>;  // by action and source
 
-  static std::size_t index(Port port) { return static_cast<std::size_t>(port); }
   bool take_row(Instant now) SHOAL_REQUIRES(mutex_);
   Source* find(std::string_view action, const std::string& source, Instant now)
       SHOAL_REQUIRES(mutex_);
@@ -81,7 +69,7 @@ class Refusals {
   const Note note_;
   const std::function<Instant()> clock_;
   const RefusalNoteLimits limits_;
-  std::array<RefusalCounter, enumerator_count<Port>()> counters_;
+  const std::shared_ptr<Meters> meters_;
 
   Mutex mutex_;
   Sources sources_ SHOAL_GUARDED_BY(mutex_);

@@ -233,9 +233,11 @@ Status CheckpointBucket::Upload::put_together(Object& object) {
 
 // ---- all of them
 
-CheckpointBucket::CheckpointBucket(std::unique_ptr<objects::Bucket> bucket, std::string folder)
+CheckpointBucket::CheckpointBucket(std::unique_ptr<objects::Bucket> bucket, std::string folder,
+                                   std::shared_ptr<Meters> meters)
     : bucket_(std::move(bucket)),
       folder_(std::move(folder)),
+      meters_(std::move(meters)),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
 CheckpointBucket::~CheckpointBucket() {
@@ -252,9 +254,9 @@ std::string CheckpointBucket::pointer(CheckpointId id) const {
   return folder_ + "/" + to_string(id) + ".store";
 }
 
-BucketCounts CheckpointBucket::counts() const {
+std::int64_t CheckpointBucket::waiting() const {
   const MutexLock lock(mutex_);
-  return {bucket_->client().retries(), static_cast<std::int64_t>(tasks_.size()), carried_};
+  return static_cast<std::int64_t>(tasks_.size());
 }
 
 Result<bool> CheckpointBucket::claim() const {

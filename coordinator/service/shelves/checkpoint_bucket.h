@@ -18,7 +18,6 @@
 // Threads: all methods may be called by any thread; an Upload is used by one.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -28,6 +27,7 @@
 #include <variant>
 #include <vector>
 
+#include "coordinator/meters/meters.h"
 #include "coordinator/service/shelves/checkpoint_shelf.h"
 #include "objects/bucket.h"
 #include "threads/mutex.h"
@@ -43,19 +43,14 @@ struct PresignedRequest {
   objects::Headers headers;  // signed: to be sent as they are
 };
 
-struct BucketCounts {
-  std::uint64_t retries = 0;  // requests of this process that had to be tried again
-  std::int64_t waiting = 0;   // manifests and deletions that the store has not taken yet
-  std::int64_t carried = 0;   // bytes, for agents that do not reach the store
-};
-
 class CheckpointBucket final : public CheckpointShelf {
  public:
   // How long an agent may use a URL that it was given; it asks again for what it did not begin.
   static constexpr Duration kPutLife = seconds(6 * 3'600), kGetLife = seconds(6 * 3'600);
 
   // `folder` holds the two small files. Asks the store nothing.
-  CheckpointBucket(std::unique_ptr<objects::Bucket> bucket, std::string folder);
+  CheckpointBucket(std::unique_ptr<objects::Bucket> bucket, std::string folder,
+                   std::shared_ptr<Meters> meters = std::make_shared<Meters>());
   ~CheckpointBucket() override;
 
   // Makes the prefix this cluster's: two on one would overwrite each other's checkpoints. The
@@ -65,7 +60,8 @@ class CheckpointBucket final : public CheckpointShelf {
   Result<bool> claim() const;
   void stop() { bucket_->stop(); }  // ends every request, for good
   std::string shown(CheckpointId id) const { return bucket_->shown(to_string(id)); }
-  BucketCounts counts() const SHOAL_EXCLUDES(mutex_);
+  // Manifests and deletions that the store has not taken yet.
+  std::int64_t waiting() const SHOAL_EXCLUDES(mutex_);
 
   // One upload in progress; dropping it keeps what the store has.
   class Upload {
@@ -112,7 +108,9 @@ class CheckpointBucket final : public CheckpointShelf {
   // The file from byte `from` on; kDataLoss: of another size. `sink` returns false to stop early.
   Status read(CheckpointId id, const FileEntry& file, Bytes from,
               const objects::Client::Sink& sink) const;
-  void note_carried(Bytes bytes) const { carried_ += bytes.count(); }
+  void note_carried(Bytes bytes) const {
+    meters_->outside.object_store_carried.Increment(static_cast<double>(bytes.count()));
+  }
 
   // Later, manifests first; never blocks on the store.
   void describe(const CheckpointRecord& stored) SHOAL_EXCLUDES(mutex_);
@@ -140,7 +138,7 @@ class CheckpointBucket final : public CheckpointShelf {
 
   const std::unique_ptr<objects::Bucket> bucket_;
   const std::string folder_;
-  mutable std::atomic<std::int64_t> carried_{0};
+  const std::shared_ptr<Meters> meters_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::set<std::pair<CheckpointId, StageIndex>> uploading_ SHOAL_GUARDED_BY(mutex_);

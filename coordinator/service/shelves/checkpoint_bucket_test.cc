@@ -84,9 +84,9 @@ class CheckpointBucketTest : public ::testing::Test {
     return checkpoint;
   }
   void wait_until_idle() {
-    for (int i = 0; i < 1000 && bucket_->counts().waiting > 0; ++i)
+    for (int i = 0; i < 1000 && bucket_->waiting() > 0; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    ASSERT_EQ(bucket_->counts().waiting, 0);
+    ASSERT_EQ(bucket_->waiting(), 0);
   }
 
   static inline objects::S3Server* server_ = nullptr;
@@ -171,7 +171,7 @@ TEST_F(CheckpointBucketTest, WhatIsRemovedIsGoneAsSoonAsTheStoreTakesIt) {
   wait_until_idle();
   server_->kill();
   bucket_->remove(kId);
-  EXPECT_EQ(bucket_->counts().waiting, 1);
+  EXPECT_EQ(bucket_->waiting(), 1);
   server_->start();
   wait_until_idle();
   EXPECT_TRUE(bucket_->list()->empty());
@@ -190,7 +190,7 @@ TEST_F(CheckpointBucketTest, NothingIsDeletedWhileAManifestWaits) {
   described.id = CheckpointId(4);
   bucket_->describe(described);
   server_->start();
-  while (bucket_->counts().waiting > 0) {
+  while (bucket_->waiting() > 0) {
     const auto listed = bucket_->list();
     ASSERT_TRUE(listed.ok()) << to_string(listed.error());
     EXPECT_TRUE(listed->size() == 3 || listed->contains(CheckpointId(4)));

@@ -119,7 +119,8 @@ void Webhook::run(const std::stop_token& stop) {
       if (!pause(stop, pauses.next(prng))) return;
       continue;
     }
-    ++(posted.ok() ? taken_ : dropped_);
+    OutsideMeters& meters = options_.meters->outside;
+    (posted.ok() ? meters.webhook_taken : meters.webhook_dropped).Increment();
     took(*event);
     pauses.reset();
     failing_since_.reset();
@@ -134,7 +135,7 @@ void Webhook::wait_for_events(const std::stop_token& stop) {
 }
 
 bool Webhook::is_given_up(const EventRecord& event, const Error& why) {
-  ++failed_;
+  options_.meters->outside.webhook_failures.Increment();
   const auto now = std::chrono::steady_clock::now();
   if (!failing_since_) {
     failing_since_ = now;

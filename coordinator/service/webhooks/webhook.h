@@ -6,7 +6,6 @@
 // is under way, and takes one second at most.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -18,6 +17,7 @@
 #include "base/backoff.h"
 #include "base/result.h"
 #include "coordinator/core/records/event_record.h"
+#include "coordinator/meters/meters.h"
 #include "coordinator/store/reader.h"
 #include "objects/http.h"
 #include "threads/mutex.h"
@@ -35,10 +35,7 @@ struct WebhookOptions {
   Duration limit = seconds(10);                            // of silence in one POST
   Duration pause_first = seconds(1), pause_max = seconds(300);
   Duration drop_after = seconds(86'400);  // of trying one event
-};
-
-struct WebhookCounts {
-  std::uint64_t taken = 0, failed = 0, dropped = 0;  // events, POSTs, events
+  std::shared_ptr<Meters> meters = std::make_shared<Meters>();
 };
 
 class Webhook {
@@ -49,7 +46,6 @@ class Webhook {
   ~Webhook();
 
   void wake();  // there are new events
-  WebhookCounts counts() const { return {taken_, failed_, dropped_}; }
 
  private:
   Webhook(WebhookOptions options, std::string key, std::unique_ptr<Reader> reader,
@@ -69,7 +65,6 @@ class Webhook {
   const std::unique_ptr<Reader> reader_;
   std::int64_t position_;                                               // the thread's
   std::optional<std::chrono::steady_clock::time_point> failing_since_;  // the thread's
-  std::atomic<std::uint64_t> taken_{0}, failed_{0}, dropped_{0};
   Mutex mutex_;
   CondVar changed_;
   bool woken_ SHOAL_GUARDED_BY(mutex_) = true;

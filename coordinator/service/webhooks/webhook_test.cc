@@ -53,8 +53,10 @@ class WebhookTest : public ::testing::Test {
             .position_file = folder_ + "/webhook.position",
             .to_json = [](const EventRecord& event) { return std::to_string(event.seq); },
             .pause_first = milliseconds(1),
-            .pause_max = milliseconds(5)};
+            .pause_max = milliseconds(5),
+            .meters = meters_};
   }
+  double failures() const { return meters_->outside.webhook_failures.Value(); }
   std::unique_ptr<Webhook> start(const WebhookOptions& options) {
     auto started = Webhook::start(options, cluster_.store().reader());
     EXPECT_TRUE(started.ok());
@@ -73,6 +75,7 @@ class WebhookTest : public ::testing::Test {
   Mutex mutex_;
   int status_ SHOAL_GUARDED_BY(mutex_) = 204;
   std::vector<std::string> requests_ SHOAL_GUARDED_BY(mutex_), taken_ SHOAL_GUARDED_BY(mutex_);
+  const std::shared_ptr<Meters> meters_ = std::make_shared<Meters>();
   testing::MemoryCluster cluster_;
   cli::ScriptedServer server_{[this](const std::string& request) { return answer(request); }};
 };
@@ -104,7 +107,7 @@ TEST_F(WebhookTest, WhatIsNotTakenIsSentAgainAlsoAfterARestart) {
   answer_with(503);
   warn("two");
   webhook->wake();
-  ASSERT_TRUE(comes([&] { return webhook->counts().failed >= 3; }));
+  ASSERT_TRUE(comes([&] { return failures() >= 3; }));
   webhook.reset();
   warn("three");  // while it was down
   answer_with(204);
@@ -118,7 +121,7 @@ TEST_F(WebhookTest, ARedirectIsNotFollowed) {
   const auto webhook = start(options());
   warn("one");
   webhook->wake();
-  ASSERT_TRUE(comes([&] { return webhook->counts().failed >= 2; }));
+  ASSERT_TRUE(comes([&] { return failures() >= 2; }));
   EXPECT_THAT(last_request(), ::testing::StartsWith("POST /hook HTTP/1.1\r\n"));
 }
 
@@ -129,7 +132,7 @@ TEST_F(WebhookTest, WhatIsNeverTakenIsDroppedAndCounted) {
   const auto webhook = start(impatient);
   warn("one");
   webhook->wake();
-  ASSERT_TRUE(comes([&] { return webhook->counts().dropped == 1; }));
+  ASSERT_TRUE(comes([&] { return meters_->outside.webhook_dropped.Value() == 1; }));
   answer_with(204);
   warn("two");
   webhook->wake();

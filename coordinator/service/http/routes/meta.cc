@@ -80,8 +80,7 @@ Result<Response> readyz(Context& context, const Request& request) {
 }
 
 Result<Response> metrics(Context& context, const Request&) {
-  auto text = context.metrics.scrape(context.cluster, *context.reader, context.refusals,
-                                     outside_of(context.options));
+  auto text = context.metrics.scrape(context.cluster, *context.reader, outside_of(context.options));
   if (!text.ok()) return text.error();
   return page(std::move(text).value(), "text/plain; version=0.0.4; charset=utf-8");
 }

@@ -71,9 +71,10 @@ Result<std::vector<SpaceJobAnswer>> jobs_of(Reader& reader,
   return list;
 }
 
-std::vector<SpacePartAnswer> parts_of(const Counts& counts, Bytes stored, const StoreStats& files) {
+std::vector<SpacePartAnswer> parts_of(const CheckpointSpace& space, Bytes stored,
+                                      const StoreStats& files) {
   return {{"checkpoints", stored},
-          {"checkpoints_pending", counts.checkpoints_pending},
+          {"checkpoints_pending", space.pending},
           {"tables", files.state_file},
           {"write_ahead_log", files.wal_file},
           {"series", files.telemetry_file}};
@@ -96,7 +97,7 @@ Result<SpaceAnswer> answer_of(Cluster& cluster, Bytes budget) {
   Bytes stored;
   for (const auto& [job, bytes] : *checkpoints) stored += bytes;
   SpaceAnswer answer;
-  answer.parts = parts_of(cluster.counts(), stored, cluster.store().stats());
+  answer.parts = parts_of(cluster.checkpoint_space(), stored, cluster.store().stats());
   answer.checkpoint_budget = budget;
   for (const TableSpace& table : databases->tables) {
     answer.tables.push_back({table.name, table.rows, table.bytes});
