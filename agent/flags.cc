@@ -110,6 +110,16 @@ void declare_programs(CLI::App& app, Flags& flags) {
       ->capture_default_str();
 }
 
+void declare_reports(CLI::App& app, Flags& flags) {
+  app.add_option("--metrics", flags.metrics,
+                 "host:port where Prometheus scrapes this agent, for example 127.0.0.1:9100; plain "
+                 "HTTP without a login (default: nowhere)")
+      ->envname("SHOAL_AGENT_METRICS");
+  app.add_option("--log-level", flags.log_level, "debug, info, warning or error")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void declare(CLI::App& app, Flags& flags) {
@@ -175,9 +185,7 @@ void declare(CLI::App& app, Flags& flags) {
                  "how long trainers continue without an agent before they end; 0: they end with it")
       ->check(CLI::Range(0, kOrphanLimitMax))
       ->capture_default_str();
-  app.add_option("--log-level", flags.log_level, "debug, info, warning or error")
-      ->check(CLI::IsMember({"debug", "info", "warning", "error"}))
-      ->capture_default_str();
+  declare_reports(app, flags);
 }
 
 }  // namespace shoal::agent

@@ -39,6 +39,7 @@ struct Flags {
   std::string relay, relay_advertise;
   double relay_mbit = 0;
   int relay_pairs = 512;
+  std::string metrics;
   double load_limit_s = 120, transfer_limit_s = 60, release_limit_s = 60;
 };
 

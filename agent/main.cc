@@ -156,6 +156,10 @@ Status check_values(const Flags& flags) {
     return Error{Code::kValidation, flags.trainer_root + " is not a folder", "--trainer-root",
                  "name the folder with the programs of jobs"};
   }
+  if (!flags.metrics.empty() && !read_host_port(flags.metrics)) {
+    return Error{Code::kValidation, "must be host:port, got '" + flags.metrics + "'", "--metrics",
+                 "for example 127.0.0.1:9100"};
+  }
   const Status proxy = objects::check_proxy(flags.outbound_proxy, "--outbound-proxy");
   return proxy.ok() ? check_link(flags.emulated_link) : proxy;
 }
@@ -328,6 +332,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.emulated_link = flags.emulated_link;
   options.orphan_limit = seconds(flags.orphan_limit_s);
   options.peer_ports = *ports;
+  options.metrics = flags.metrics;
   return options;
 }
 

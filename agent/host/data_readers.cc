@@ -39,8 +39,9 @@ Error as_error(const grpc::Status& status) {
 }  // namespace
 
 DataReaders::DataReaders(DataCache& cache, CoordinatorEndpoint coordinator,
-                         const objects::Reach& reach)
+                         const objects::Reach& reach, std::function<void(Bytes)> fetched)
     : coordinator_(std::move(coordinator)),
+      fetched_(std::move(fetched)),
       urls_(reach, [this](const FileRange& range) { return sign(range); }),
       source_(cache, [this](const FileRange& range) { return fetch(range); }) {
   for (int i = 0; i < kThreads; ++i) threads_.emplace_back([this] { run(); });
@@ -124,7 +125,12 @@ Result<SignedUrl> DataReaders::sign(const FileRange& range) {
 }
 
 Result<std::string> DataReaders::fetch(const FileRange& range) {
-  if (!range.url.empty()) return urls_.read(range);
+  auto content = range.url.empty() ? fetch_from_coordinator(range) : urls_.read(range);
+  if (content.ok() && fetched_) fetched_(Bytes(static_cast<std::int64_t>(content->size())));
+  return content;
+}
+
+Result<std::string> DataReaders::fetch_from_coordinator(const FileRange& range) {
   grpc::ClientContext context;
   context.set_deadline(deadline_of(range));
   if (!enter(&context)) return stopped();

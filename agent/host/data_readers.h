@@ -29,8 +29,10 @@ class DataReaders {
 
   using Done = std::function<void(Result<std::string>)>;
 
-  // `cache` must outlive it. URLs of datasets are read within `reach`.
-  DataReaders(DataCache& cache, CoordinatorEndpoint coordinator, const objects::Reach& reach = {});
+  // `cache` must outlive it. URLs of datasets are read within `reach`. `fetched` gets the size of
+  // each content that was not in the cache, on any thread.
+  DataReaders(DataCache& cache, CoordinatorEndpoint coordinator, const objects::Reach& reach = {},
+              std::function<void(Bytes)> fetched = {});
   ~DataReaders();  // stops
   DataReaders(const DataReaders&) = delete;
   DataReaders& operator=(const DataReaders&) = delete;
@@ -50,12 +52,14 @@ class DataReaders {
   };
   void run() SHOAL_EXCLUDES(mutex_);
   Result<std::string> fetch(const FileRange& range) SHOAL_EXCLUDES(mutex_);
+  Result<std::string> fetch_from_coordinator(const FileRange& range) SHOAL_EXCLUDES(mutex_);
   Result<SignedUrl> sign(const FileRange& range) SHOAL_EXCLUDES(mutex_);
   std::shared_ptr<grpc::Channel> channel() SHOAL_EXCLUDES(mutex_);
   bool enter(grpc::ClientContext* call) SHOAL_EXCLUDES(mutex_);  // false: it is stopped
   void leave(grpc::ClientContext* call, bool worked) SHOAL_EXCLUDES(mutex_);
 
   const CoordinatorEndpoint coordinator_;
+  const std::function<void(Bytes)> fetched_;
   UrlReader urls_;
   DataSource source_;
   Mutex mutex_;

@@ -47,6 +47,7 @@ struct HostOptions {
   std::function<void(const std::string&)> hangs = {};
   PortRange peer_ports;
   std::optional<RelaySettings> relay;  // none: this agent does not relay
+  std::string metrics;                 // host:port where its metrics are scraped; empty: nowhere
   // Called by the thread that decides, whenever it turns, and that is at least every 5 s.
   std::function<void()> on_turn;
 };

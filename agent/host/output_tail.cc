@@ -37,9 +37,11 @@ int OutputTail::make(const std::string& path) {
   return open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600);
 }
 
-OutputTail::OutputTail(std::string path, LineSplitter lines, std::int64_t bytes_max)
+OutputTail::OutputTail(std::string path, LineSplitter lines, std::int64_t bytes_max,
+                       std::function<void(Bytes)> on_left_out)
     : path_(std::move(path)),
       bytes_max_(bytes_max),
+      on_left_out_(std::move(on_left_out)),
       lines_(std::move(lines)),
       file_(open(path_.c_str(), O_RDWR | O_CLOEXEC)),
       mark_(open((path_ + ".read").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
@@ -90,6 +92,7 @@ void OutputTail::leave_out(std::int64_t bytes) {
 void OutputTail::tell_left_out() {
   lines_.remark("warning: " + std::to_string(left_out_) +
                 " bytes of output were left out here: more came than the log takes");
+  if (on_left_out_) on_left_out_(Bytes(left_out_));
   left_out_ = reads_left_out_ = 0;
 }
 

@@ -12,21 +12,26 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "agent/host/line_splitter.h"
+#include "base/units.h"
 
 namespace shoal::agent {
 
 class OutputTail {
  public:
   static constexpr std::int64_t kBurst = 1 << 20, kEach = 32 << 10, kEndKept = 64 << 10;
+  static constexpr std::int64_t kFileMax = 1 << 20;  // bytes_max of trainers
 
   // An emptied file, and a descriptor for a child to append to; -1 with errno when it cannot be
   // made. To be closed.
   static int make(const std::string& path);
 
-  OutputTail(std::string path, LineSplitter lines, std::int64_t bytes_max = 1 << 20);
+  // `on_left_out` gets the bytes of each loss that a line tells of.
+  OutputTail(std::string path, LineSplitter lines, std::int64_t bytes_max = kFileMax,
+             std::function<void(Bytes)> on_left_out = {});
   ~OutputTail();
   OutputTail(const OutputTail&) = delete;
   OutputTail& operator=(const OutputTail&) = delete;
@@ -45,6 +50,7 @@ class OutputTail {
 
   const std::string path_;
   const std::int64_t bytes_max_;
+  const std::function<void(Bytes)> on_left_out_;
   LineSplitter lines_;
   int file_ = -1, mark_ = -1;     // of PATH and PATH.read
   std::int64_t read_ = 0;         // bytes of the file

@@ -14,10 +14,12 @@
 #include "agent/host/data_cache.h"
 #include "agent/host/data_folder.h"
 #include "agent/host/data_readers.h"
+#include "agent/host/host_meters.h"
 #include "agent/host/input_queue.h"
 #include "agent/host/journal.h"
 #include "agent/host/log_answers.h"
 #include "agent/host/membership.h"
+#include "agent/host/metrics_page.h"
 #include "agent/host/stop_limit.h"
 #include "agent/host/trainer_processes.h"
 #include "agent/host/trainer_server.h"
@@ -45,13 +47,22 @@ std::uint64_t seed_of(const std::string& uid, std::uint64_t salt) {
   return Digester().add(uid).add(salt).finish().low;
 }
 
+// Null: nothing scrapes this agent.
+Result<std::unique_ptr<MetricsPage>> open_page(const std::string& bind, const HostMeters& meters) {
+  if (bind.empty()) return std::unique_ptr<MetricsPage>();
+  return MetricsPage::open(bind, meters.registry());
+}
+
 }  // namespace
 
 class Runtime::Impl {
  public:
   Impl(HostOptions options, std::unique_ptr<DataFolder> folder,
-       std::shared_ptr<const ProgramCgroups> cgroups, std::shared_ptr<Membership> membership)
+       std::shared_ptr<const ProgramCgroups> cgroups, std::shared_ptr<Membership> membership,
+       std::shared_ptr<HostMeters> meters, std::unique_ptr<MetricsPage> page)
       : options_(std::move(options)),
+        meters_(std::move(meters)),
+        page_(std::move(page)),
         folder_(std::move(folder)),
         membership_(std::move(membership)),
         inputs_(std::make_shared<InputQueue>()),
@@ -69,7 +80,8 @@ class Runtime::Impl {
         options_, *folder_, std::move(cgroups),
         TrainerProcesses::Outside{
             poster(), [this](std::int32_t slot) { return journal_of(slot); },
-            [this](LogLevel level, const std::string& text) { note(level, {}, text); }});
+            [this](LogLevel level, const std::string& text) { note(level, {}, text); },
+            [meters = meters_](Bytes lost) { meters->output_left_out(lost); }});
   }
 
   // Each part joins its threads.
@@ -90,6 +102,8 @@ class Runtime::Impl {
     checkpoints_.reset();
     stop_limit_.waits_for("its relay");
     relay_.reset();
+    stop_limit_.waits_for("a scrape of its metrics");
+    page_.reset();
   }
 
   Status listen() {
@@ -115,6 +129,7 @@ class Runtime::Impl {
   ExitProcess run() {
     spdlog::info("agent {} ({}) on {}, {} device(s), data in {}", options_.core.name,
                  folder_->uid(), options_.core.host, options_.core.devices.size(), folder_->path());
+    if (page_) spdlog::info("metrics on http://{}/metrics", page_->address());
     step(Booted{left_});
     while (!exit_) {
       const auto input = inputs_->take(clock_.steady(wake_at()));
@@ -125,6 +140,8 @@ class Runtime::Impl {
     if (exit_->leaves_trainers) trainers_->leave();
     return *exit_;
   }
+
+  std::string metrics_address() const { return page_ ? page_->address() : std::string(); }
 
   void stop() {
     const bool at_once = stop_asked_.exchange(true);
@@ -142,8 +159,9 @@ class Runtime::Impl {
     auto cache = DataCache::open(folder_->data_cache_path(), options_.data_cache);
     if (!cache.ok()) return cache.error();
     data_cache_ = std::move(cache).value();
-    readers_ =
-        std::make_unique<DataReaders>(*data_cache_, options_.coordinator, options_.data_reach);
+    readers_ = std::make_unique<DataReaders>(
+        *data_cache_, options_.coordinator, options_.data_reach,
+        [meters = meters_](Bytes fetched) { meters->dataset_read(fetched); });
     server_->read_data_with(
         [this](ReplicaId replica, const v1::ReadDataRequest& asked, DataReaders::Done done) {
           readers_->read(replica, asked.manifest(), asked.shard(), asked.chunk(), std::move(done));
@@ -175,9 +193,11 @@ class Runtime::Impl {
     note_work(input);
     log(input);
     open_logs(input);
+    meters_->observe(input);
     Effects effects;
     core_.step(clock_.now(), input, effects);
     for (const Effect& effect : effects) {
+      meters_->observe(effect);
       std::visit([this](const auto& each) { perform(each); }, effect);
     }
   }
@@ -196,8 +216,12 @@ class Runtime::Impl {
   void measure_memory() {
     measure_at_ = clock_.now() + kMemoryEvery;
     if (relay_) (void)relay_->refresh();  // it runs; opening a link tells when it cannot
-    step(HostMeasured{resident_bytes("self") + trainers_->resident(),
-                      relay_ ? relay_->figures() : std::nullopt});
+    const Bytes own = resident_bytes("self");
+    const std::map<std::int32_t, Bytes> trainers = trainers_->resident();
+    meters_->measured(own, trainers);
+    Bytes sum = own;
+    for (const auto& [slot, bytes] : trainers) sum += bytes;
+    step(HostMeasured{sum, relay_ ? relay_->figures() : std::nullopt});
   }
 
   // To the terminal and to the journal.
@@ -388,6 +412,8 @@ class Runtime::Impl {
   void perform(const ExitProcess& effect) { exit_ = effect; }
 
   const HostOptions options_;
+  const std::shared_ptr<HostMeters> meters_;
+  std::unique_ptr<MetricsPage> page_;  // null: nothing scrapes this agent
   StopLimit stop_limit_{options_.hangs ? options_.hangs : StopLimit::Expired(end_without)};
   std::atomic<bool> stop_asked_ = false;
   const std::unique_ptr<DataFolder> folder_;
@@ -427,6 +453,9 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
   }
   auto folder = DataFolder::open(options.data_dir);
   if (!folder.ok()) return folder.error();
+  auto meters = std::make_shared<HostMeters>(options.core.version);
+  auto page = open_page(options.metrics, *meters);
+  if (!page.ok()) return page.error();
   if (options.program_user) {
     if (Status in = (*folder)->let_in(*options.program_user); !in.ok()) return in.error();
     // This does not stop the agent: it has other work, and the port can be opened while it runs.
@@ -451,8 +480,9 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
     if (!opened.ok()) return opened.error();
     cgroups = std::move(opened).value();
   }
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(folder).value(),
-                                     std::move(cgroups), std::move(membership));
+  auto impl =
+      std::make_unique<Impl>(std::move(options), std::move(folder).value(), std::move(cgroups),
+                             std::move(membership), std::move(meters), std::move(page).value());
   if (Status listening = impl->listen(); !listening.ok()) return listening.error();
   return std::unique_ptr<Runtime>(new Runtime(std::move(impl)));
 }
@@ -460,5 +490,6 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
 ExitProcess Runtime::run() { return impl_->run(); }
 void Runtime::stop() { impl_->stop(); }
 void Runtime::hand_over() { impl_->hand_over(); }
+std::string Runtime::metrics_address() const { return impl_->metrics_address(); }
 
 }  // namespace shoal::agent

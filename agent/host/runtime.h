@@ -19,8 +19,9 @@ class Runtime {
   ExitProcess run();
 
   // Any thread.
-  void stop();       // the second time at once
-  void hand_over();  // ends, and leaves the trainers to the next start
+  void stop();                          // the second time at once
+  void hand_over();                     // ends, and leaves the trainers to the next start
+  std::string metrics_address() const;  // where its metrics are scraped; empty: nowhere
 
  private:
   class Impl;

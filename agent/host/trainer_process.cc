@@ -193,7 +193,8 @@ TrainerProcess::TrainerProcess(const ProcessId& id, bool child, int descriptor,
       child_(child),
       descriptor_(descriptor),
       stop_(eventfd(0, EFD_CLOEXEC)),
-      tail_(options.output, LineSplitter(options.on_line)) {
+      tail_(options.output, LineSplitter(options.on_line), OutputTail::kFileMax,
+            options.on_left_out) {
   SHOAL_CHECK(stop_ >= 0, "no descriptor is left");
   thread_ = std::thread([this, ended = std::move(ended)] { watch(ended); });
 }

@@ -33,6 +33,7 @@ struct ProcessOptions {
   std::shared_ptr<const ConfinementRules> rules = {};  // of start(); none: it is not confined
   std::optional<ProgramUser> user = {};                // of start(); none: the daemon's own
   std::string cgroup = {};  // of start(): a cgroup.procs that the process enters; empty: none
+  std::function<void(Bytes)> on_left_out = {};  // output that on_line did not get; as output_tail.h
 };
 
 class TrainerProcess {

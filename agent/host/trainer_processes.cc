@@ -149,7 +149,10 @@ Result<std::unique_ptr<TrainerProcess>> TrainerProcesses::launch(const StartTrai
 }
 
 ProcessOptions TrainerProcesses::options_of(std::int32_t slot) const {
-  return {options_.trainer, {}, {}, folder_.output_path(slot), outside_.lines(slot)};
+  return {.program = options_.trainer,
+          .output = folder_.output_path(slot),
+          .on_line = outside_.lines(slot),
+          .on_left_out = outside_.lost_output};
 }
 
 std::function<void(ProcessExit)> TrainerProcesses::end_of(TrainerId id) const {
@@ -183,10 +186,10 @@ void TrainerProcesses::leave() {
   for (auto& [slot, process] : processes_) process->leave();
 }
 
-Bytes TrainerProcesses::resident() const {
-  Bytes bytes;
+std::map<std::int32_t, Bytes> TrainerProcesses::resident() const {
+  std::map<std::int32_t, Bytes> bytes;
   for (const auto& [slot, process] : processes_) {
-    bytes += resident_bytes(std::to_string(process->id().pid));
+    bytes[slot] = resident_bytes(std::to_string(process->id().pid));
   }
   return bytes;
 }

@@ -28,6 +28,7 @@ class TrainerProcesses {
     std::function<void(Input)> post;                                  // TrainerExited
     std::function<std::function<void(std::string_view)>(int)> lines;  // where those of a slot go
     std::function<void(LogLevel, const std::string&)> note;           // for people
+    std::function<void(Bytes)> lost_output = {};                      // what the log lacks
   };
   // The arguments must outlive it. `cgroups`: of programs; null: the agent watches them.
   TrainerProcesses(const HostOptions& options, const DataFolder& folder,
@@ -45,7 +46,7 @@ class TrainerProcesses {
   void kill(std::int32_t slot, bool hard);
   void leave();  // all of them, to the next start
 
-  Bytes resident() const;  // memory of all of them
+  std::map<std::int32_t, Bytes> resident() const;  // memory of each, by slot
 
  private:
   bool adopt(const RosterEntry& entry, bool fits);
