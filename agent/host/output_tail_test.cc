@@ -69,7 +69,9 @@ TEST_F(OutputTailTest, ALongLastLineIsCutBetweenCharacters) {
 }
 
 TEST_F(OutputTailTest, OfAFloodTheEndStaysAndALineSaysHowMuchIsMissing) {
-  OutputTail tail(path_, lines());
+  std::vector<Bytes> lost;
+  OutputTail tail(path_, lines(), OutputTail::kFileMax,
+                  [&](Bytes bytes) { lost.push_back(bytes); });
   const std::string line(99, 'x');
   std::string megabyte;
   while (megabyte.size() < 1'000'000) megabyte += line + "\n";
@@ -93,6 +95,10 @@ TEST_F(OutputTailTest, OfAFloodTheEndStaysAndALineSaysHowMuchIsMissing) {
   });
   EXPECT_GE(told, 1);
   EXPECT_LE(told, 3);
+  EXPECT_EQ(std::ssize(lost), told) << "each line is reported";
+  Bytes sum;
+  for (const Bytes each : lost) sum += each;
+  EXPECT_GT(sum, Bytes(90'000'000));
   EXPECT_LT(std::filesystem::file_size(path_), 17u << 20) << "of the 100 MB";
 }
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "cli/http_client.h"
 #include "tests/integration/cluster.h"
 
 namespace shoal::integration {
@@ -153,6 +154,37 @@ TEST_F(AgentRestart, WithoutAnAgentATrainerEndsAtItsLimit) {
   text << log.rdbuf();
   EXPECT_NE(text.str().find("no agent came back within 3 s"), std::string::npos) << text.str();
   EXPECT_TRUE(more_rounds(cluster, 5)) << "the others continue";
+}
+
+// The page of an agent's metrics, at the address that its log names; empty: not yet.
+std::string scrape(const std::string& log) {
+  std::ifstream file(log);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto at = text.rfind("metrics on http://");
+  if (at == std::string::npos) return {};
+  const auto url = text.find("http://", at);
+  const auto page = cli::send({.url = text.substr(url, text.find('\n', url) - url)});
+  return page.ok() && page->status == 200 ? page->body : "";
+}
+
+TEST_F(AgentRestart, MetricsOfAnAgentHaveTheTrainerThatItAdopted) {
+  Cluster cluster(1);
+  train(cluster);
+  if (HasFatalFailure()) return;
+  ASSERT_TRUE(cluster.end_agent(0, SIGUSR2));
+  ASSERT_TRUE(cluster.start_agent(0, {}, {"--metrics", "127.0.0.1:0"}));
+  const std::string log = cli::UpLayout{cluster.folder().path("up")}.log("agent-1");
+  std::string page;
+  const auto has = [&](const std::string& line) {
+    return page.find("\n" + line) != std::string::npos;
+  };
+  EXPECT_TRUE(eventually(60, [&] {
+    page = scrape(log);
+    return has("shoal_host_session_up 1\n") && has("shoal_host_trainer_resident_bytes{trainer=");
+  })) << page;
+  EXPECT_TRUE(has("shoal_host_trainers 1\n")) << page;
+  EXPECT_TRUE(has("shoal_host_trainers_started_total 0\n")) << page;
+  EXPECT_TRUE(has("shoal_host_sessions_total 1\n")) << page;
 }
 
 // The number of a trainer in the list may be another process by now.

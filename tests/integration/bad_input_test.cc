@@ -142,6 +142,7 @@ TEST(Flags, OfTheAgentAreRefusedBeforeItStarts) {
                                                        {"--label", "region"},
                                                        {"--emulate-link", "up=200"},
                                                        {"--coordinator", "localhost"},
+                                                       {"--metrics", "9100"},
                                                        {"--peer-ports", "7199-7100"}};
   for (const auto& flags : cases) {
     std::vector<std::string> command = {binary("shoal-agent"), "--join-token",
@@ -334,6 +335,22 @@ TEST_F(BadInput, ADatabaseThatCannotBeUsedIsRefusedInOneSentence) {
   }
   coordinator_->start();
   EXPECT_EQ(coordinator_->api().list("/jobs")->at("items").size(), 1u) << "nothing was lost";
+}
+
+TEST_F(BadInput, AnAgentWhoseMetricsPortIsTakenEndsAndNamesTheFlag) {
+  if (!has_binary("shoal-agent") || !has_binary("shoal-trainer"))
+    GTEST_SKIP() << "agent and trainer were not built";
+  const std::string taken = text_at(coordinator_->address(), "http");
+  std::vector<std::string> command = command_of({.grpc = text_at(coordinator_->address(), "grpc"),
+                                                 .enrol = taken,
+                                                 .token = write_token(folder_, "secret"),
+                                                 .data = folder_.path("agent"),
+                                                 .name = "second"});
+  command.insert(command.end(), {"--metrics", taken});
+  const Finished agent = run(command, 30);
+  EXPECT_EQ(agent.exit_code, 1) << agent.err;
+  EXPECT_NE(agent.err.find("--metrics"), std::string::npos) << agent.err;
+  EXPECT_NE(agent.err.find(taken), std::string::npos) << agent.err;
 }
 
 TEST_F(BadInput, AnAgentWithAWrongTokenIsTurnedAway) {
