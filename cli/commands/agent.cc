@@ -34,6 +34,10 @@ std::string device_text(const Json& agent, const Json& device) {
                   ", so nothing that large is placed there"
             : "; ran out of memory with the program " + code + ", which is not tried there again";
   }
+  for (const Json& cordon : agent.value("cordoned_devices", Json::array())) {
+    if (number_at(cordon, "device", -1) != number_at(device, "index", -2)) continue;
+    text += "; " + cordon_text(agent, cordon);
+  }
   for (const Json& failure : agent.value("device_failures", Json::array())) {
     if (number_at(failure, "device", -1) != number_at(device, "index", -2)) continue;
     text += "; trains nothing, because its trainer " + text_at(failure, "reason");
@@ -93,7 +97,7 @@ Result<std::string> why_unused(const Context& context, const Json& agent) {
 void show(const Json& agent, const std::string& work) {
   std::string text = line("name", text_at(agent, "name") + "  (" + text_at(agent, "id") + ")");
   text += line("state", state_of(agent));
-  text += line("health", text_at(agent, "health"));
+  text += line("health", health_of(agent));
   text += line("violations", violations_text(agent));
   text += line("availability", fixed(100 * number_at(agent, "availability", 0), 1) + " %");
   text += line("host", text_at(agent, "host"));

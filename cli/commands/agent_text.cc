@@ -24,7 +24,35 @@ std::string state_of(const Json& agent) {
   if (is_drained(agent)) return "drained";
   const bool cordoned = text_at(agent, "cordoned", "false") == "true" && state != "draining";
   const std::size_t failing = agent.value("device_failures", Json::array()).size();
-  return state + (cordoned ? ", cordoned" : "") + (failing > 0 ? ", trainer fails" : "");
+  const std::size_t devices = agent.value("cordoned_devices", Json::array()).size();
+  return state + (cordoned ? ", cordoned" : "") + (devices > 0 ? ", device cordoned" : "") +
+         (failing > 0 ? ", trainer fails" : "");
+}
+
+std::string health_of(const Json& agent) {
+  const std::string reason = text_at(agent, "health_reason", "");
+  return text_at(agent, "health") + (reason.empty() ? "" : ": " + reason);
+}
+
+std::string unwell_text(const Json& agents) {
+  std::string text;
+  for (const Json& agent : agents) {
+    if (is_gone(agent) || text_at(agent, "health_reason", "").empty()) continue;
+    text += (text.empty() ? "" : "\n") + text_at(agent, "name") + " is " + health_of(agent) + ".";
+  }
+  return text;
+}
+
+std::string cordon_text(const Json& agent, const Json& cordon) {
+  std::string reasons;
+  for (const Json& reason : cordon.at("reasons")) {
+    reasons += (reasons.empty() ? "" : "; ") + text_at(reason, "");
+  }
+  const std::string code = text_at(cordon, "code", "");
+  return "cordoned" + (code.empty() ? "" : " for the program " + code) + " since " +
+         text_at(cordon, "at") + ", because replicas of " + text_at(cordon, "job") +
+         " failed there (" + reasons + "): `shoal agent uncordon " + text_at(agent, "name") +
+         "` ends it";
 }
 
 std::string last_seen(const Json& agent) {

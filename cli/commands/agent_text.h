@@ -13,6 +13,15 @@ bool is_drained(const Json& agent);
 // "active", "active, cordoned", "draining", "drained", "gone: lost".
 std::string state_of(const Json& agent);
 
+// "green", "yellow: rep_4 on device 0 computes at 0.21 of what was promised: …".
+std::string health_of(const Json& agent);
+
+// A line for each agent that is there and not well: "agent-2 is yellow: its heartbeat is late".
+std::string unwell_text(const Json& agents);
+
+// One of `cordoned_devices`: since when the device gets no work, why, and what ends it.
+std::string cordon_text(const Json& agent, const Json& cordon);
+
 // RFC 3339; of one that is gone, when it went.
 std::string last_seen(const Json& agent);
 

@@ -46,6 +46,35 @@ TEST(AgentText, StatesAreWords) {
   EXPECT_EQ(human_age(last_seen(gone("a", "2026-01-01T00:00:48Z", "lost")), kNow), "12 s ago");
 }
 
+TEST(AgentText, CordonedDevice_ShowsReasonsAndRemedy) {
+  Json json = agent("a", "active");
+  EXPECT_EQ(state_of(json), "active") << "an older coordinator says nothing";
+  Json cordon{{"device", 1}, {"at", "2026-01-01T00:00:00Z"}, {"job", "job_7"}, {"code", ""}};
+  cordon["reasons"] = {"trainer_exited: signal 9", "unresponsive", "device_lost: Xid 79"};
+  json["cordoned_devices"] = Json::array({cordon});
+  EXPECT_EQ(state_of(json), "active, device cordoned");
+  EXPECT_EQ(cordon_text(json, cordon),
+            "cordoned since 2026-01-01T00:00:00Z, because replicas of job_7 failed there "
+            "(trainer_exited: signal 9; unresponsive; device_lost: Xid 79): `shoal agent uncordon "
+            "a` ends it");
+  cordon["code"] = "sha256:a";
+  EXPECT_THAT(cordon_text(json, cordon), HasSubstr("cordoned for the program sha256:a since"));
+}
+
+TEST(AgentText, AgentThatIsNotGreen_IsListedWithItsReason) {
+  Json well = agent("a", "active"), slow = agent("b", "active"), left = agent("c", "gone");
+  well["health"] = "green";
+  EXPECT_EQ(health_of(well), "green") << "an older coordinator gives no reason";
+  well["health_reason"] = "";
+  slow["health"] = "yellow";
+  slow["health_reason"] = "rep_4 on device 0 computes at 0.21 of what was promised";
+  left["health_reason"] = "its heartbeat is late";
+  EXPECT_EQ(health_of(slow), "yellow: rep_4 on device 0 computes at 0.21 of what was promised");
+  EXPECT_EQ(unwell_text(Json::array({well, slow, left})),
+            "b is yellow: rep_4 on device 0 computes at 0.21 of what was promised.");
+  EXPECT_EQ(unwell_text(Json::array({well})), "");
+}
+
 TEST(AgentText, WhoseCodeItRunsIsSaid) {
   Json json = agent("a", "idle");
   EXPECT_EQ(programs_of(json), "") << "an older coordinator says nothing";

@@ -77,6 +77,7 @@ Result<int> agent_ls(const Context& context, bool with_gone) {
   }
   if (table.empty()) say("No agents. `shoal up --agents 4` starts some on this host.");
   print(table.render(terminal().stdout_color));
+  if (const std::string unwell = unwell_text(items); !unwell.empty()) say(unwell);
   const std::string gone = with_gone ? "" : gone_text(items, now_unix_s());
   if (!gone.empty()) say(gone);
   return kExitOk;

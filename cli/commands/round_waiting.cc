@@ -29,7 +29,8 @@ std::string trouble_of(const Json& contribution, const RoundContext& context) {
   const Json* agent = by_id(context.agents, text_at(contribution, "agent"));
   if (agent == nullptr) return "";
   if (text_at(*agent, "state") == "gone") return "gone";
-  return text_at(*agent, "health", "green") == "green" ? "" : "not heard from";
+  if (text_at(*agent, "health", "green") == "green") return "";
+  return number_at(*agent, "slow_replicas", 0) > 0 ? "slow" : "not heard from";
 }
 
 // What a member in this state still has to do; nullptr: nothing.

@@ -44,6 +44,14 @@ TEST(RoundWaiting, WhoIsNotHeardFromIsSaidToBe) {
             "waits for rep_1 of one (trains, not heard from), rep_2 of two (trains, gone)\n");
 }
 
+TEST(RoundWaiting, SlowAgent_IsNotCalledSilent) {
+  Json slow = agent(1, "one", "yellow");
+  slow["slow_replicas"] = 1;
+  const RoundContext context{{slow}, Json::array()};
+  EXPECT_EQ(waiting_line(round_of("open", {member(1, "training")}), context),
+            "waits for rep_1 of one (trains, slow)\n");
+}
+
 TEST(RoundWaiting, AfterTheFreezeItWaitsForAveragesAndVotes) {
   EXPECT_EQ(waiting_line(round_of("reducing", {member(1, "voted"), member(2, "member")}), {}),
             "waits for rep_2 of agt_2 (averages)\n");

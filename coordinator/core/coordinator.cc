@@ -22,6 +22,7 @@
 #include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/rounds/commits.h"
 #include "coordinator/core/rounds/rounds.h"
+#include "coordinator/core/rounds/speeds.h"
 #include "coordinator/core/state/movement.h"
 #include "coordinator/core/state/state.h"
 #include "coordinator/core/state/transaction.h"
@@ -97,6 +98,7 @@ void on_said(Transaction& tx, const AgentSaid& said) {
   const ReplicaRecord* record = replica ? state.replicas.find(replica) : nullptr;
   if (record != nullptr && record->agent == agent) {
     hear(tx, replica, said.message);
+    note_speed(tx, replica, said.message);
     const bool speaks = !std::holds_alternative<ReplicaFailed>(said.message);
     if (speaks && record->state == ReplicaState::kAbsent) welcome_back(tx, replica);
     record = state.replicas.find(replica);

@@ -10,6 +10,7 @@
 #include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
+#include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/moving.h"
@@ -35,11 +36,10 @@ constexpr int kPassesMax = 32;  // of one job in one step; more means two rules 
 const JobRecord& job_of(const Transaction& tx, JobId id) { return tx.state().jobs.at(id); }
 
 // ---- placement
-
 void wake_when_rested(Transaction& tx, JobId job, const PlacementInput& input) {
   for (const FreeDevice& device : input.free) {
-    const Instant* until = tx.state().resting_until.find({device.agent, device.device});
-    if (until != nullptr && tx.now() < *until) tx.schedule_wakeup(job, *until);
+    const Duration rest = rest_of(tx, job_of(tx, job), {device.agent, device.device});
+    if (rest > Duration()) tx.schedule_wakeup(job, tx.now() + rest);
   }
 }
 

@@ -467,6 +467,7 @@ void on_device_measured(Transaction& tx, AgentId agent, const DeviceMeasured& me
   for (Device& device : tx.agent(agent).devices) {
     if (device.index == measured.device.index) device = measured.device;
   }
+  tx.volatile_state().slow_devices.erase({agent, measured.device.index});
 }
 
 void scan_leases(Transaction& tx) {

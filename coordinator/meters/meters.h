@@ -36,17 +36,27 @@ constexpr auto enumerators_of(Of<Port>) {
 }
 
 // Events that an operator may want an alert for.
-inline constexpr std::array kIncidents = {
-    event_kind::kAgentDisconnected,     event_kind::kAgentGone,
-    event_kind::kAgentRefused,          event_kind::kAgentQuarantined,
-    event_kind::kJobRolledBack,         event_kind::kReplicaFailed,
-    event_kind::kRoundAttempt,          event_kind::kRoundAborted,
-    event_kind::kRoundStragglers,       event_kind::kMomentumLost,
-    event_kind::kCheckpointFailed,      event_kind::kReplicaAbsent,
-    event_kind::kJobRestored,           event_kind::kMemberDistrusted,
-    event_kind::kAgentRevoked,          event_kind::kStageRestoredFromCopy,
-    event_kind::kCheckpointsOverBudget, event_kind::kClaimRefused,
-    event_kind::kRecordCorrupt};
+inline constexpr std::array kIncidents = {event_kind::kAgentDisconnected,
+                                          event_kind::kAgentGone,
+                                          event_kind::kAgentRefused,
+                                          event_kind::kAgentQuarantined,
+                                          event_kind::kJobRolledBack,
+                                          event_kind::kReplicaFailed,
+                                          event_kind::kRoundAttempt,
+                                          event_kind::kRoundAborted,
+                                          event_kind::kRoundStragglers,
+                                          event_kind::kMomentumLost,
+                                          event_kind::kCheckpointFailed,
+                                          event_kind::kReplicaAbsent,
+                                          event_kind::kJobRestored,
+                                          event_kind::kMemberDistrusted,
+                                          event_kind::kAgentRevoked,
+                                          event_kind::kStageRestoredFromCopy,
+                                          event_kind::kCheckpointsOverBudget,
+                                          event_kind::kClaimRefused,
+                                          event_kind::kRecordCorrupt,
+                                          event_kind::kDeviceFailing,
+                                          event_kind::kReplicaSlow};
 
 // One counter per enumerator, with its text as the value of a label.
 template <typename E>

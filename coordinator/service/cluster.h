@@ -23,7 +23,8 @@
 
 namespace shoal::coordinator {
 
-enum class Health { kGreen, kYellow, kRed };  // heard in time; late; stream closed
+// Heard in time and no replica slow; late, or a replica is slow; stream closed.
+enum class Health { kGreen, kYellow, kRed };
 constexpr auto enumerators_of(Of<Health>) {
   using enum Health;
   return enumerators<Health>({{kGreen, "green"}, {kYellow, "yellow"}, {kRed, "red"}});
@@ -39,6 +40,8 @@ struct AgentLive {
   std::string name;
   bool trains = false;  // it has a device other than a reducer's
   AllowedPrograms programs;
+  std::string health_reason = {};  // empty: green
+  std::int32_t slow_replicas = 0;
 };
 
 // The newest Progress of each replica, and how old it is.
@@ -72,6 +75,13 @@ struct PipelineLive {
   FlatMap<ReplicaId, LinkRate> links;  // by the replica they lead to
 };
 
+// How fast a replica computes, by what was promised (core/rounds/speeds.h).
+struct SpeedLive {
+  AgentId agent;
+  double ratio = 0;
+  std::string slow;  // how much slower than half of that it is; empty: it is not
+};
+
 struct LiveView {
   Instant now;
   std::int64_t boot_epoch = 0;
@@ -79,6 +89,7 @@ struct LiveView {
   FlatMap<ReplicaId, ReplicaLive> replicas;
   FlatMap<ReplicaId, PipelineLive> pipeline;  // stages > 1 only
   FlatMap<ReplicaId, LoadLive> loads;         // only loads that have begun to move
+  FlatMap<ReplicaId, SpeedLive> speeds;       // only those of which it is known
   FlatMap<JobId, double> tokens_per_s;        // token_meter.h; only jobs where it is known
   FlatMap<ReplicaId, CopyLive> copies;        // by the id of the copy
 };

@@ -94,6 +94,7 @@ void LiveBoard::note(const ReplicaRecord& replica) {
   if (ended) {
     replicas_.erase(replica.id);
     pipeline_.erase(replica.id);
+    speeds_.erase(replica.id);
   }
   const bool away = replica.state == ReplicaState::kAbsent;  // it may continue
   if (replica.state == ReplicaState::kLoading)
@@ -199,6 +200,12 @@ void LiveBoard::hung_up(ConnectionId connection) {
   view_.reset();
 }
 
+void LiveBoard::show(const ShowSpeed& speed) {
+  const MutexLock guard(mutex_);
+  const ReplicaPlace* place = held_.find(speed.replica);
+  if (place != nullptr) speeds_.put(speed.replica, {place->agent, speed.ratio, speed.slow});
+}
+
 void LiveBoard::stored(const Record& record) {
   const MutexLock guard(mutex_);
   if (const auto* counters = std::get_if<CounterRecord>(&record))
@@ -250,29 +257,49 @@ std::optional<ReplicaPlace> LiveBoard::place_of(ReplicaId replica) {
   return place == nullptr ? std::nullopt : std::optional(*place);
 }
 
+AgentLive LiveBoard::agent_now(const Agent& agent, Instant now) {
+  AgentLive live{.health = Health::kGreen,
+                 .last_seen = agent.last_seen,
+                 .resident = agent.resident,
+                 .relay = agent.relay,
+                 .failures = agent.failures,
+                 .name = agent.name,
+                 .trains = agent.trains,
+                 .programs = agent.programs};
+  if (agent.connection.n == 0) {
+    live.health = Health::kRed;
+    live.health_reason = "it has no connection to the coordinator";
+  } else if (now - agent.last_seen > late_after_) {
+    live.health = Health::kYellow;
+    live.health_reason = "its heartbeat is late";
+  }
+  return live;
+}
+
+void LiveBoard::add_replicas(LiveView& view) {
+  for (const auto& [replica, place] : held_) {
+    AgentLive* agent = view.agents.find(place.agent);
+    if (agent == nullptr) continue;
+    ++agent->replicas;
+    const SpeedLive* speed = speeds_.find(replica);
+    if (speed == nullptr || speed->slow.empty() || agent->health == Health::kRed) continue;
+    ++agent->slow_replicas;
+    agent->health = Health::kYellow;
+    agent->health_reason += (agent->health_reason.empty() ? "" : "; ") + speed->slow;
+  }
+  view.replicas = replicas_;
+  view.pipeline = pipeline_;
+  view.speeds = speeds_;
+}
+
 std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   const MutexLock guard(mutex_);
   if (view_ && now - view_->now < kViewAge) return view_;
   auto fresh = std::make_shared<LiveView>();
   fresh->now = now;
   fresh->boot_epoch = boot_epoch_;
-  for (const auto& [id, agent] : agents_) {
-    const Health heard = now - agent.last_seen > late_after_ ? Health::kYellow : Health::kGreen;
-    const Health health = agent.connection.n == 0 ? Health::kRed : heard;
-    fresh->agents.put(id, {.health = health,
-                           .last_seen = agent.last_seen,
-                           .resident = agent.resident,
-                           .relay = agent.relay,
-                           .failures = agent.failures,
-                           .name = agent.name,
-                           .trains = agent.trains,
-                           .programs = agent.programs});
-  }
-  for (const auto& [replica, place] : held_) {
-    if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;
-  }
-  fresh->replicas = replicas_;
-  fresh->pipeline = pipeline_;
+  for (const auto& [id, agent] : agents_) fresh->agents.put(id, agent_now(agent, now));
+  add_replicas(*fresh);
   fresh->copies = copies_;
   for (const auto& [id, load] : loads_) {
     if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});

@@ -25,6 +25,7 @@ class LiveBoard {
   bool said(Instant now, ConnectionId connection, const FromAgent& message);
   void welcomed(Instant now, ConnectionId connection, AgentId agent);
   void hung_up(ConnectionId connection);
+  void show(const ShowSpeed& speed);
   void stored(const Record& record);  // drops agents that are gone and replicas that ended
 
   bool has_replica(AgentId agent, ReplicaId replica);
@@ -68,6 +69,8 @@ class LiveBoard {
   void note(const Progress& progress, Instant now) SHOAL_REQUIRES(mutex_);
   void note_copies(const ReplicaRecord& keeper) SHOAL_REQUIRES(mutex_);
   void note(ReplicaId keeper, const CopiesHeld& held) SHOAL_REQUIRES(mutex_);
+  AgentLive agent_now(const Agent& agent, Instant now) SHOAL_REQUIRES(mutex_);
+  void add_replicas(LiveView& view) SHOAL_REQUIRES(mutex_);
 
   const Duration late_after_;
   const std::shared_ptr<Meters> meters_;
@@ -77,6 +80,7 @@ class LiveBoard {
   FlatMap<ConnectionId, AgentId> by_connection_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, ReplicaLive> replicas_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, PipelineLive> pipeline_ SHOAL_GUARDED_BY(mutex_);
+  FlatMap<ReplicaId, SpeedLive> speeds_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<JobId, Job> jobs_ SHOAL_GUARDED_BY(mutex_);
   FlatMap<ReplicaId, ReplicaPlace> held_ SHOAL_GUARDED_BY(mutex_);  // that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);         // of replicas that load

@@ -43,6 +43,28 @@ TEST(LiveBoard, HealthFollowsTheHeartbeats) {
   EXPECT_TRUE(board.view(kStart + seconds(8))->agents.empty());
 }
 
+TEST(LiveBoard, AgentWithASlowReplica_IsYellowAndSaysWhy) {
+  LiveBoard board(seconds(2), {});
+  board.welcomed(kStart, kStream, AgentId(1));
+  board.stored(ReplicaRecord{.id = ReplicaId(5), .agent = AgentId(1)});
+  board.show({ReplicaId(5), 0.9, ""});
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).health, Health::kGreen);
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).health_reason, "");
+  board.show({ReplicaId(5), 0.2, "rep_5 is slow"});
+  const auto view = board.view(kStart + seconds(1));
+  EXPECT_EQ(view->agents.at(AgentId(1)).health, Health::kYellow);
+  EXPECT_EQ(view->agents.at(AgentId(1)).health_reason, "rep_5 is slow");
+  EXPECT_EQ(view->agents.at(AgentId(1)).slow_replicas, 1);
+  EXPECT_EQ(view->speeds.at(ReplicaId(5)).ratio, 0.2);
+  const auto late = board.view(kStart + seconds(9))->agents.at(AgentId(1));
+  EXPECT_EQ(late.health_reason, "its heartbeat is late; rep_5 is slow");
+  board.hung_up(kStream);
+  EXPECT_EQ(board.view(kStart + seconds(10))->agents.at(AgentId(1)).health, Health::kRed);
+  board.stored(ReplicaRecord{.id = ReplicaId(5), .state = ReplicaState::kFailed});
+  board.show({ReplicaId(5), 0.2, "rep_5 is slow"});  // it has ended meanwhile
+  EXPECT_TRUE(board.view(kStart + seconds(11))->speeds.empty());
+}
+
 TEST(LiveBoard, FiguresOfARelayAreThoseOfTheLastHeartbeat) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));

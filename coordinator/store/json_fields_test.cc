@@ -47,9 +47,20 @@ TEST(JsonFields, WhatAnAgentHas) {
        {1, DeviceKind::kReducer, "", Bytes(0), 0, false}});
   expect_stored<std::vector<Label>>(R"([{"key":"zone","value":"a"},{"key":"gpu","value":""}])",
                                     {{"zone", "a"}, {"gpu", ""}});
-  expect_stored<std::vector<MemoryRefusal>>(
-      R"([{"device":2,"needed_bytes":4096,"at_ns":1700000000000000000,"code":""}])",
-      {{2, Bytes(4096), {1'700'000'000'000'000'000}}});
+  expect_stored<std::vector<DeviceRefusal>>(
+      R"([{"device":2,"needed_bytes":4096,"at_ns":1700000000000000000,"code":"","kind":"memory",)"
+      R"("job":0,"reasons":[]},{"device":3,"needed_bytes":0,"at_ns":5,"code":"",)"
+      R"("kind":"failing","job":7,"reasons":["trainer_exited: signal 9"]}])",
+      {{2, Bytes(4096), {1'700'000'000'000'000'000}},
+       {.device = 3,
+        .needed = Bytes(),
+        .at = {5},
+        .kind = DeviceRefusalKind::kFailing,
+        .job = JobId(7),
+        .reasons = {"trainer_exited: signal 9"}}});
+  std::vector<DeviceRefusal> before;  // stored before devices were cordoned
+  ASSERT_TRUE(from_json(R"([{"device":2,"needed_bytes":4096,"at_ns":5}])", before).ok());
+  EXPECT_EQ(before, (std::vector<DeviceRefusal>{{2, Bytes(4096), {5}}}));
 }
 
 TEST(JsonFields, Stages) {
@@ -123,7 +134,7 @@ TEST(JsonFields, WhatWritingDoesNotProduceIsRefused) {
   expect_refused<std::vector<DataLease>>("");
   expect_refused<std::vector<DataLease>>("[[1]]");
   expect_refused<std::vector<DataLease>>(R"([["a",1]])");
-  expect_refused<std::vector<MemoryRefusal>>(R"([{"device":2,"needed_bytes":4096}])");
+  expect_refused<std::vector<DeviceRefusal>>(R"([{"device":2,"needed_bytes":4096}])");
   expect_refused<std::vector<JobStage>>(
       R"([{"units":[0,3],"value_count":1,"anchor":"xyz","momentum":"","fragments":[]}])");
   expect_refused<StateSource>(R"({"kind":"theft"})");

@@ -80,6 +80,8 @@ constexpr PlantedBug kBugs[] = {
      "a range of sharded momentum that moves is left at zero"},
     {Bug::kForgivenMemory, "forgiven_memory", "refused_memory",
      "a device that ran out of memory is taken for sound at once"},
+    {Bug::kForgivenCards, "forgiven_cards", "cordoned_devices",
+     "the cordon of a device that keeps failing ends at once"},
     {Bug::kDroppedProgress, "dropped_progress", "own_progress", "a late replica loses its own"},
     {Bug::kMissedRenewal, "missed_renewal", "recomputation", "one replica keeps its momentum"},
     {Bug::kDeafCoordinator, "deaf_coordinator", "coverage",

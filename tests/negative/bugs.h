@@ -77,6 +77,7 @@ enum class Bug {
   kUnreadProofs,        // the core does not look at the signatures of records
   kUnreadList,          // the core does not look at which files a part has
   kGreedyBudget,        // the newest checkpoint of a job that trains is deleted
+  kForgivenCards,       // the cordon of a device ends as soon as it begins
 };
 
 struct PlantedBug {

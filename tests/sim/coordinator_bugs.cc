@@ -42,6 +42,22 @@ bool CoordinatorProcess::forgives(const FromAgent& message) {
   return sound && sim_.misbehave(Bug::kForgivenMemory);
 }
 
+// A planted bug: the cordon of a device ends as soon as it begins.
+void CoordinatorProcess::forgive_cards() {
+  if (sim_.bug != Bug::kForgivenCards) return;
+  std::vector<AgentId> cordoned;
+  for (const auto& [id, agent] : core_->state().agents) {
+    const auto failing =
+        std::ranges::count(agent.refusals, coordinator::DeviceRefusalKind::kFailing,
+                           &coordinator::DeviceRefusal::kind);
+    if (failing > 0 && !agent.cordoned) cordoned.push_back(id);
+  }
+  for (const AgentId id : cordoned) {
+    if (!alive() || !sim_.misbehave(Bug::kForgivenCards)) return;
+    input(CommandAgent{RequestId{++requests_}, id, AgentVerb::kUncordon});
+  }
+}
+
 bool CoordinatorProcess::has_false_claim(const Hello& hello) const {
   const auto agent = std::ranges::find_if(
       tables().agents, [&](const auto& entry) { return entry.second.uid == hello.uid; });

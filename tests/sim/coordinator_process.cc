@@ -154,6 +154,7 @@ void CoordinatorProcess::hear(ConnectionId connection, const FromAgent& message)
   input(AgentSaid{connection, std::move(said)});
   if (alive()) mishear(connection, heard);
   if (forgive && alive()) input(CommandAgent{RequestId{++requests_}, agent, AgentVerb::kUncordon});
+  if (alive()) forgive_cards();
 }
 
 void CoordinatorProcess::agent_hung_up(ConnectionId connection) {

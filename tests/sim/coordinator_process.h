@@ -112,6 +112,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   std::int64_t lease_unit_of(const JobSpec& spec) const;
   bool swallow(FromAgent& message);
   bool forgives(const FromAgent& message);
+  void forgive_cards();
   bool has_false_claim(const Hello& hello) const;
   void believe(Hello& hello) const;
   void invent_files(CheckpointWritten& written);

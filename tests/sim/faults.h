@@ -68,6 +68,7 @@ enum class Fault {
   kFalseClaim,          // an agent returns with a round that was never committed
   kShortPart,           // a writer reports its part of a checkpoint without one of the files
   kStageLost,  // all hosts that serve one stage of a pipeline die at once, with their disks
+  kBadCard,    // every replica on one device fails, until the faults end
 };
 constexpr auto enumerators_of(Of<Fault>) {
   using enum Fault;
@@ -121,7 +122,8 @@ constexpr auto enumerators_of(Of<Fault>) {
                              {kSlowGroup, "slow_group"},
                              {kFalseClaim, "false_claim"},
                              {kShortPart, "short_part"},
-                             {kStageLost, "stage_lost"}});
+                             {kStageLost, "stage_lost"},
+                             {kBadCard, "bad_card"}});
 }
 
 inline constexpr std::size_t kFaults = enumerator_count<Fault>();

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,10 @@ class Host final : public AgentEnd, public TrainerOwner {
   Bytes real_memory(std::int32_t device) const override;
   void limit_memory(std::int32_t device, Bytes most) override;
   void restore_memory() { short_of_memory_.clear(); }
+  bool is_bad_card(std::int32_t device) const override { return bad_cards_.contains(device); }
+  void break_card(std::int32_t device) { bad_cards_.insert(device); }
+  bool has_bad_card() const { return !bad_cards_.empty(); }
+  void replace_cards() { bad_cards_.clear(); }
   // Loads take this long until then.
   void slow_loads(Instant until, Duration time) { slow_loads_until_ = until, slow_load_ = time; }
   Duration load_time() const override;
@@ -126,6 +131,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   Duration slow_load_;
   Instant other_data_until_;
   std::map<std::int32_t, Bytes> short_of_memory_;  // by device: what it really has
+  std::set<std::int32_t> bad_cards_;
 };
 
 }  // namespace shoal::sim

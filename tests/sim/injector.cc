@@ -107,6 +107,7 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kUploadFailure:
     case Fault::kReplicaError:
     case Fault::kMemoryLie:
+    case Fault::kBadCard:
     case Fault::kFalseNorm:
     case Fault::kFalseAverage:
       return strike_process(fault);
@@ -208,6 +209,8 @@ void FaultInjector::strike_process(Fault fault) {
     if (reducer || !trainer.busy() || trainer.frozen()) return;
     sim_.strike(fault, on_trainer);
     trainer.run_out_of_memory();
+  } else if (fault == Fault::kBadCard) {
+    break_card(trainer);
   } else if (fault == Fault::kNonFinite) {
     if (trainer.busy()) trainer.poison();  // counted when it reports
   } else if (fault == Fault::kFalseNorm || fault == Fault::kFalseAverage) {
@@ -215,6 +218,20 @@ void FaultInjector::strike_process(Fault fault) {
   } else if (fault == Fault::kUploadFailure) {
     host.fail_next_upload();  // counted when it fails
   }
+}
+
+// One at a time, where the others may be enough.
+void FaultInjector::break_card(Trainer& trainer) {
+  const SimOptions& options = sim_.options;
+  const bool reducer = options.is_reducer(trainer.host());
+  if (reducer || !trainer.busy() || trainer.frozen()) return;
+  if (options.hosts * options.devices_per_host < 3) return;
+  for (const auto& host : world_.hosts_) {
+    if (host->has_bad_card()) return;
+  }
+  sim_.strike(Fault::kBadCard, "host " + std::to_string(trainer.host()));
+  world_.host(trainer.host()).break_card(trainer.assignment().device);
+  trainer.give_up(ReplicaFailure::kDeviceLost);
 }
 
 void FaultInjector::pause_agent() {

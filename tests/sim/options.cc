@@ -35,6 +35,7 @@ void draw_coordinator(SimOptions& o, Prng& prng) {
   c.apply_limit = between(prng, seconds(10), seconds(60));
   c.checkpoint_limit = between(prng, seconds(20), seconds(90));
   c.replica_backoff = between(prng, milliseconds(200), seconds(3));
+  c.replica_backoff_max = c.replica_backoff * 8;  // longer ones outlast a run
   c.failures_in_row_max = static_cast<std::int32_t>(prng.range(12, 80));
   c.first_step_limit = kTrainersAreSilent;
   SHOAL_CHECK(coordinator::validate(c).empty(), "drawn options must be valid");
@@ -146,6 +147,7 @@ void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   draw(Fault::kStageLost, 0.6, seconds(50));
   draw(Fault::kFalseClaim, 0.3, seconds(40));
   draw(Fault::kShortPart, 0.3, seconds(30));
+  draw(Fault::kBadCard, 0.3, seconds(40));
 }
 
 // Half of the runs lie in wait for one to three moments.

@@ -81,6 +81,7 @@ constexpr const char* kExpected[] = {
     "eager step taken",
     "eager step unknown",
     "event checkpoints_over_budget",
+    "event device_failing",
     "event job_preempted",
     "event replica_absent",
     "job finalizing completed",

@@ -248,6 +248,7 @@ void World::heal_hosts() {
   for (auto& host : hosts_) {
     if (host->frozen()) continue;
     host->restore_memory();
+    host->replace_cards();
     host->slow_loads({}, {});
     host->replace_data({});
     host->resume();

@@ -389,6 +389,7 @@ export interface Replica {
     share: number;
     left_s: number | null;
   } | null;
+  speed_ratio?: number | null;
   copies?: {
     stage: number;
     round: number | null;
@@ -493,6 +494,13 @@ export interface Agent {
     at: string;
     code?: string;
   }[];
+  cordoned_devices?: {
+    device: number;
+    at: string;
+    job: string;
+    code: string;
+    reasons: string[];
+  }[];
   device_failures?: {
     device: number;
     reason: string;
@@ -500,6 +508,8 @@ export interface Agent {
   losses?: number;
   availability?: number | null;
   health: 'green' | 'yellow' | 'red';
+  health_reason?: string;
+  slow_replicas?: number;
   last_seen_at: string | null;
   resident_bytes: number | null;
   devices: Device[];

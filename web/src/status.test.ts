@@ -184,6 +184,12 @@ describe('failures and problems', () => {
     expect(found.map((one) => one.title).sort()).toEqual(['a has failed', 'a is slow', 'agent-1 is not heard from']);
     expect(problems([job('training')], [agent('agt_1', 'green')], Date.parse(at(105)))).toEqual([]);
   });
+  it('a slow agent is heard from', () => {
+    const slow = { ...agent('agt_1', 'yellow'), slow_replicas: 1, health_reason: 'rep_4 computes at 0.21 of what was promised' } as Agent;
+    expect(problems([], [slow, agent('agt_2', 'yellow')], Date.parse(at(105))).map((one) => `${one.title}: ${one.detail}`).sort()).toEqual([
+      'agent-1 is slow: rep_4 computes at 0.21 of what was promised', 'agent-2 is not heard from: state active, health yellow',
+    ]);
+  });
   it('a job that trains again after a pause is not slow', () => {
     const resumed = { ...job('training'), updated_at: at(490) };
     expect(problems([resumed], [], Date.parse(at(500)))).toEqual([]);

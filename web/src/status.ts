@@ -38,10 +38,14 @@ export function lastMoved(job: Job): number | null {
   return last === null ? null : Math.max(last, millis(job.updated_at) ?? 0);
 }
 
+// Its connection broke, or its heartbeat is late. A yellow agent may also have a slow replica.
+export const isUnheard = (agent: Agent): boolean => agent.health !== 'green' && !isSlow(agent);
+export const isSlow = (agent: Agent): boolean => agent.health === 'yellow' && (agent.slow_replicas ?? 0) > 0;
+
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
   if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
-  if (agent.health !== 'green' || (agent.device_failures ?? []).length > 0) return 'warn';
+  if (agent.health !== 'green' || (agent.device_failures ?? []).length > 0 || (agent.cordoned_devices ?? []).length > 0) return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }
 
@@ -187,7 +191,7 @@ function waitingOn(contribution: Contribution, job: Job, round: Round, replicas:
   const replica = replicas.find((one) => one.id === contribution.replica);
   const agent = agents.find((one) => one.id === contribution.agent);
   const share = round.state === 'open' ? trainingShare(round, replica) : null;
-  const unwell = agent !== undefined && (agent.state === 'gone' || agent.health !== 'green');
+  const unwell = agent !== undefined && (agent.state === 'gone' || isUnheard(agent));
   const failed = replica !== undefined && !isCurrent(replica);
   let text = doing;
   if (share !== null && replica?.live) {
@@ -533,8 +537,8 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
     found.push({
       key: agent.id,
       tone: agent.health === 'red' ? 'bad' : 'warn',
-      title: `${agent.name} is not heard from`,
-      detail: `state ${agent.state}, health ${agent.health}`,
+      title: `${agent.name} is ${isSlow(agent) ? 'slow' : 'not heard from'}`,
+      detail: isSlow(agent) ? agent.health_reason ?? '' : `state ${agent.state}, health ${agent.health}`,
       at: agent.last_seen_at,
       href: `/agents/${agent.id}`,
     });

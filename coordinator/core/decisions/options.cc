@@ -36,6 +36,10 @@ std::vector<FieldError> validate(const Options& options) {
   require(options.step_factor >= 1, "/step_factor", "must be at least 1");
   positive(options.checkpoint_backoff, "/checkpoint_backoff");
   positive(options.replica_backoff, "/replica_backoff");
+  require(options.replica_backoff_max >= options.replica_backoff, "/replica_backoff_max",
+          "must be at least replica_backoff");
+  require(options.rest_awaited.ns >= 0, "/rest_awaited", "must not be negative");
+  require(options.device_failures_max >= 1, "/device_failures_max", "must be at least 1");
   positive(options.rebalance_every, "/rebalance_every");
   positive(options.quarantine_window, "/quarantine_window");
   positive(options.quarantine_first, "/quarantine_first");

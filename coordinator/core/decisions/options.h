@@ -66,8 +66,11 @@ struct Options {
   Duration apply_limit = seconds(60);  // commit until Applied, then the member is unresponsive
   Duration checkpoint_limit = seconds(180);  // nothing moved of one that is written or uploaded
   Duration transfer_limit = seconds(60);     // of files to or from an agent: nothing moved
-  Duration replica_backoff =
-      seconds(1);  // a device that failed waits this long for the next replica
+  // A device that failed waits this long for the next replica: the one, doubled with each further
+  // failure that counts against the device (replicas/device_failures.h), and at most the other.
+  Duration replica_backoff = seconds(1), replica_backoff_max = seconds(600);
+  Duration rest_awaited = seconds(10);   // a job that can do otherwise waits for no longer rest
+  std::int32_t device_failures_max = 3;  // of that kind in a row: the device is cordoned
   Duration checkpoint_backoff = seconds(10);  // of a job that waits for one that failed
   std::int32_t failures_in_row_max = 20;      // of replicas without a commit: the job fails
   double outlier_factor = 10;                 // norm over the stage's median, above it: rejected

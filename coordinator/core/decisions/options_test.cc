@@ -25,6 +25,10 @@ TEST(Options, TimesAreAboveZero) {
   EXPECT_EQ(refused([](Options& o) { o.load_limit = {}; }), "/load_limit");
   EXPECT_EQ(refused([](Options& o) { o.apply_limit = seconds(-1); }), "/apply_limit");
   EXPECT_EQ(refused([](Options& o) { o.replica_backoff = {}; }), "/replica_backoff");
+  EXPECT_EQ(refused([](Options& o) { o.replica_backoff_max = milliseconds(1); }),
+            "/replica_backoff_max");
+  EXPECT_EQ(refused([](Options& o) { o.rest_awaited = seconds(-1); }), "/rest_awaited");
+  EXPECT_EQ(refused([](Options& o) { o.device_failures_max = 0; }), "/device_failures_max");
   EXPECT_EQ(refused([](Options& o) { o.load_limit = nanoseconds(1); }), "0 errors");
 }
 

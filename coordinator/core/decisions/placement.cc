@@ -84,6 +84,13 @@ std::string because_forbidden(const PlacementDecision& decision) {
          decision.forbidden_why;
 }
 
+std::string because_cordoned(const PlacementDecision& decision) {
+  if (decision.cordoned == 0) return {};
+  return "; cordoned after failures: " + std::to_string(decision.cordoned) +
+         (decision.cordoned == 1 ? " device" : " devices") +
+         " (shoal agent ls shows where, shoal agent uncordon tries again)";
+}
+
 std::string because_it_ran_out(const PlacementDecision& decision) {
   return "its program ran out of memory on " + std::to_string(decision.ran_out) +
          (decision.ran_out == 1 ? " free device" : " free devices") +
@@ -188,7 +195,8 @@ std::vector<FreeDevice> after_places(const PlacementInput& input,
 
 bool somebody_rests(const PlacementInput& input, Bytes memory) {
   return std::any_of(input.free.begin(), input.free.end(), [&](const FreeDevice& device) {
-    return device.resting && !device.refused && device.holds.empty() && device.memory >= memory;
+    const bool returns = device.resting && !device.rests_long;
+    return returns && !device.refused && device.holds.empty() && device.memory >= memory;
   });
 }
 
@@ -390,6 +398,7 @@ PlacementDecision decide_placement(const PlacementInput& input) {
   decision.withheld = input.withheld;
   decision.forbidden = input.forbidden;
   decision.forbidden_why = input.forbidden_why;
+  decision.cordoned = input.cordoned;
   return decision;
 }
 
@@ -476,9 +485,10 @@ std::string explain(const PlacementDecision& decision) {
       return "no agent has joined";
     case PlacementReason::kNoFreeDevice:
       return (decision.resting > 0 ? "the free devices are resting after a failure"
-              : decision.withheld > 0 || decision.forbidden > 0 ? "no device is free for it"
-                                                                : "every device is in use") +
-             because_of_quota(decision) + because_forbidden(decision);
+              : decision.withheld > 0 || decision.forbidden > 0 || decision.cordoned > 0
+                  ? "no device is free for it"
+                  : "every device is in use") +
+             because_of_quota(decision) + because_forbidden(decision) + because_cordoned(decision);
     case PlacementReason::kNoDeviceFits:
       if (decision.ran_out > 0) return because_it_ran_out(decision);
       return "a replica needs " + readable(decision.needed) + "; the largest free device has " +
@@ -490,7 +500,7 @@ std::string explain(const PlacementDecision& decision) {
              " are needed for swarm.min_replicas; " +
              std::to_string(decision.fitting - decision.resting) + " such are free" +
              (decision.ran_out > 0 ? "; " + because_it_ran_out(decision) : "") +
-             because_of_quota(decision) + because_forbidden(decision);
+             because_of_quota(decision) + because_forbidden(decision) + because_cordoned(decision);
   }
   return "";
 }

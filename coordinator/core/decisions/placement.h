@@ -34,11 +34,12 @@ inline constexpr std::size_t kSourcesMax = 8;
 struct FreeDevice {
   AgentId agent;
   std::int32_t device = 0;
-  Bytes memory;          // not taken
-  double gflops = 0;     // 0: not measured; counts as the mean of the measured ones
-  std::string domain;    // failure domain: label `region`, else the host
-  bool refused = false;  // this agent failed to load this job for a reason that will not go away
-  bool resting = false;  // backing off after a failure
+  Bytes memory;             // not taken
+  double gflops = 0;        // 0: not measured; counts as the mean of the measured ones
+  std::string domain;       // failure domain: label `region`, else the host
+  bool refused = false;     // this agent failed to load this job for a reason that will not go away
+  bool resting = false;     // backing off after a failure,
+  bool rests_long = false;  //   for so long that a job does otherwise if it can
   std::vector<StageIndex> holds;  // of this job
   double availability = 1;        // of its agent (health_record.h): plans use speed times this
   bool ran_out = false;           // of memory, with the job's program, so `memory` is 0
@@ -75,6 +76,7 @@ struct PlacementInput {
   // Devices of agents that may not run the program of the job, and what would allow it.
   std::int64_t forbidden = 0;
   std::string forbidden_why = {};
+  std::int64_t cordoned = 0;  // devices on which replicas kept failing (device_failures.h)
 };
 
 enum class PlacementReason {
@@ -127,8 +129,8 @@ struct PlacementDecision {
   Bytes needed, largest;
   std::int64_t free = 0, fitting = 0, refused = 0, resting = 0, wanted = 0, missing = 0;
   std::int64_t ran_out = 0;  // free devices on which the program of the job ran out of memory
-  std::int64_t quota = 0, withheld = 0, forbidden = 0;  // of the input
-  std::string forbidden_why = {};                       // of the input
+  std::int64_t quota = 0, withheld = 0, forbidden = 0, cordoned = 0;  // of the input
+  std::string forbidden_why = {};                                     // of the input
 };
 
 // Removes from `free` the devices that the owner's quota does not cover. All jobs of the owner hold

@@ -433,6 +433,8 @@ TEST(Sharing, AFreeDeviceOrAMoveOrOneThatRestsIsBetter) {
   EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(9), 0, 1}}));
   input.free[1].resting = true;
   EXPECT_TRUE(decide_placement(input).places.empty());
+  input.free[1].rests_long = true;
+  EXPECT_EQ(decide_placement(input).places, (std::vector<Place>{{AgentId(101), 0, 1}}));
 }
 
 TEST(Sharing, NeverTheSameStageTwice) {
@@ -487,6 +489,8 @@ TEST(EmergencyMoves, WaitForADeviceThatRests) {
   auto input = running({0, 2}, 1);
   input.free[0].resting = true;
   EXPECT_TRUE(decide_emergency(input).empty());
+  input.free[0].rests_long = true;
+  EXPECT_EQ(decide_emergency(input).size(), 1u) << "not for minutes";
   input.free[0].memory = mebibytes(1);
   EXPECT_EQ(decide_emergency(input).size(), 1u);
 }

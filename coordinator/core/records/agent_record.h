@@ -81,21 +81,34 @@ constexpr auto fields_of(Of<HealthRecord>) {
 }
 static_assert(lists_every_field<HealthRecord>());
 
-// A device ran out of memory with a replica that, together with those on the same device, needs
-// this much (state/health_record.h).
-struct MemoryRefusal {
+// kMemory: the device ran out of memory with a replica that, together with those on the same
+// device, needs `needed` (state/health_record.h). kFailing: its replicas failed again and again
+// while others of the job trained, so the coordinator has cordoned it
+// (replicas/device_failures.h).
+enum class DeviceRefusalKind { kMemory, kFailing };
+constexpr auto enumerators_of(Of<DeviceRefusalKind>) {
+  using enum DeviceRefusalKind;
+  return enumerators<DeviceRefusalKind>({{kMemory, "memory"}, {kFailing, "failing"}});
+}
+
+// Work that a device does not get any more.
+struct DeviceRefusal {
   std::int32_t device = 0;
-  Bytes needed;  // the least that failed; 0: not known, as for a program
+  Bytes needed;  // kMemory: the least that failed; 0: not known, as for a program
   Instant at;
   std::string code = {};  // of the program that failed, which alone it holds for; empty: any model
-  bool operator==(const MemoryRefusal&) const = default;
+  DeviceRefusalKind kind = DeviceRefusalKind::kMemory;
+  JobId job = {};                         // kFailing: of the replicas that failed, and
+  std::vector<std::string> reasons = {};  // what each of them said
+  bool operator==(const DeviceRefusal&) const = default;
 };
-constexpr auto fields_of(Of<MemoryRefusal>) {
-  using T = MemoryRefusal;
+constexpr auto fields_of(Of<DeviceRefusal>) {
+  using T = DeviceRefusal;
   return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"), field<&T::at>("at"),
-                field<&T::code>("code", added_later()));
+                field<&T::code>("code", added_later()), field<&T::kind>("kind", added_later()),
+                field<&T::job>("job", added_later()), field<&T::reasons>("reasons", added_later()));
 }
-static_assert(lists_every_field<MemoryRefusal>());
+static_assert(lists_every_field<DeviceRefusal>());
 
 // How long it was here, and how often it went.
 struct Uptime {
@@ -123,7 +136,7 @@ struct AgentRecord {
   std::vector<std::pair<std::string, std::string>> labels;
   Instant joined_at, updated_at;
   HealthRecord health_record;
-  std::vector<MemoryRefusal> refusals;  // one per device and program at most
+  std::vector<DeviceRefusal> refusals;  // one per device, kind and program at most
   Uptime uptime;
   AllowedPrograms programs;  // as its newest hello says
   bool operator==(const AgentRecord&) const = default;

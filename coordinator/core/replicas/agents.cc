@@ -1,6 +1,7 @@
 #include "coordinator/core/replicas/agents.h"
 
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/machines.h"
 #include "swarm/core/plan/cost_model.h"
@@ -101,6 +102,7 @@ bool refuses(const Transaction& tx, JobId job, AgentId agent) {
 
 void forgive(Transaction& tx, AgentId id) {
   forget_refusals(tx, id);
+  forget_device_failures(tx, id);
   const AgentRecord& before = tx.state().agents.at(id);
   const bool quarantined = is_quarantined(before);
   if (before.refusals.empty() && before.health_record == HealthRecord()) return;

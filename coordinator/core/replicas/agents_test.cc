@@ -122,7 +122,7 @@ TEST_F(AgentsTest, OutOfMemoryOfAProgramIsRememberedByItsCode) {
       .kind = TrainerKind::kPython, .entry = "train.py", .code = "sha256:a"};
   Transaction tx(state, kNow);
   on_out_of_memory(tx, state.replicas.at(ReplicaId(1)));
-  EXPECT_EQ(agent().refusals, (std::vector<MemoryRefusal>{{0, Bytes(), kNow, "sha256:a"}}));
+  EXPECT_EQ(agent().refusals, (std::vector<DeviceRefusal>{{0, Bytes(), kNow, "sha256:a"}}));
 }
 
 TEST_F(AgentsTest, AReplicaLeavesADrainedOrQuarantinedAgent) {

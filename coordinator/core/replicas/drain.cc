@@ -4,6 +4,7 @@
 
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/forgetting.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/state/health_record.h"
@@ -25,10 +26,11 @@ void cordon(Transaction& tx, AgentId id) {
 }
 
 void uncordon(Transaction& tx, AgentId id) {
-  forgive(tx, id);
   const AgentRecord& agent = tx.state().agents.at(id);
+  const bool device = has_cordoned_device(agent);
+  forgive(tx, id);
   const bool draining = agent.state == AgentState::kDraining;
-  if (!agent.cordoned && !draining) return;
+  if (!agent.cordoned && !draining && !device) return;
   tx.agent(id).cordoned = false;
   if (draining) transition(tx, id, AgentState::kIdle);
   refresh_agent(tx, id);

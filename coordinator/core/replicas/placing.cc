@@ -6,6 +6,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
+#include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/replicas/slow_joiners.h"
 #include "coordinator/core/state/health_record.h"
@@ -59,6 +60,22 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
   return free;
 }
 
+// The share of its promised speed at which a device was last seen to compute, if it was slow.
+double seen_share(const Transaction& tx, const DeviceKey& device) {
+  constexpr Duration kKnownFor = seconds(3600);  // whatever slowed it down may be over
+  const SlowDevice* slow = tx.state().slow_devices.find(device);
+  return slow == nullptr || tx.now() - slow->at > kKnownFor ? 1 : slow->ratio;
+}
+
+// A device rests after a failure. One whose line is too slow for the rounds of the job is asked
+// much later, too.
+void note_rest(const Transaction& tx, const JobRecord& job, FreeDevice& free) {
+  const bool too_slow = is_too_slow_for(tx, job.id, free.agent);
+  const Duration rest = rest_of(tx, job, {free.agent, free.device});
+  free.resting = rest > Duration() || too_slow;
+  free.rests_long = rest > tx.options().rest_awaited || too_slow;
+}
+
 // The weight of a replica whose agent is out of reach. It may never come back, so a joining device
 // must not be sent to another stage because of it.
 constexpr double kOutOfReach = 0.01;
@@ -89,7 +106,8 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
   placed.loading = replica.held_round < 0;
   placed.leaving = is_leaving(state, replica);
   // An agent that takes no new work could not load another stage.
-  placed.stays = keeps_what_is_needed(state, replica) || !takes_work(agent);
+  placed.stays = keeps_what_is_needed(state, replica) || !takes_work(agent) ||
+                 is_cordoned(agent, replica.device, state.jobs.at(replica.job).spec.trainer);
   placed.availability = availability_of(tx, agent);
   placed.expected_life = expected_life(agent.uptime, tx.now());
   if (const SeenService* service = state.service.find(replica.id)) placed.service = *service;
@@ -110,14 +128,11 @@ PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
     if (agent.state == AgentState::kGone) continue;
     for (const Device& device : agent.devices) {
       if (device.kind == DeviceKind::kReducer) continue;
-      input.free.push_back({id,
-                            device.index,
-                            believed_memory(agent, device, spec.trainer),
-                            device.gflops,
-                            domain_of(agent),
-                            false,
-                            false,
-                            {}});
+      input.free.push_back({.agent = id,
+                            .device = device.index,
+                            .memory = believed_memory(agent, device, spec.trainer),
+                            .gflops = device.gflops,
+                            .domain = domain_of(agent)});
     }
   }
   input.devices_known = static_cast<std::int64_t>(input.free.size());
@@ -178,18 +193,21 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
       if (device.kind == DeviceKind::kReducer) continue;
       ++input.devices_known;
       if (!presence.connected) continue;
+      if (is_cordoned(agent, device.index, job.spec.trainer)) {
+        ++input.cordoned;
+        continue;
+      }
       if (why_not_run(job.spec.trainer, job.owner, agent.programs)) {
         ++input.forbidden;
         continue;
       }
       auto free = what_is_free(state, job, memory, agent, device, gone);
       if (!free) continue;
-      const Instant* rest = state.resting_until.find({id, device.index});
       free->domain = domain_of(agent);
       free->availability = availability(agent.uptime, tx.now());
       free->refused = refuses(tx, job.id, id);
-      free->resting = rest != nullptr && tx.now() < *rest;
-      free->resting = free->resting || is_too_slow_for(tx, job.id, id);
+      free->gflops *= seen_share(tx, {id, device.index});
+      note_rest(tx, job, *free);
       input.free.push_back(std::move(*free));
     }
   }

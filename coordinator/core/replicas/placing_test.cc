@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 
 #include "coordinator/core/coordinator_test_util.h"
+#include "coordinator/core/replicas/device_failures.h"
+#include "coordinator/core/state/health_record.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -81,6 +83,48 @@ TEST_F(PlacingTest, ADeviceRestsAndAnAgentRefuses) {
     state.resting_until.put({AgentId(1), 0}, rig.now);
   });
   EXPECT_FALSE(later.free[0].resting);
+}
+
+TEST_F(PlacingTest, JobThatDoesNotTrain_TakesARestingDeviceSooner) {
+  State state = rig.state();
+  state.resting_until.put({AgentId(1), 0}, rig.now + seconds(600));
+  state.device_failures.put({AgentId(1), 0}, {.in_row = 9, .at = rig.now});
+  Transaction tx(state, rig.now);
+  const DeviceKey device{AgentId(1), 0};
+  EXPECT_EQ(rest_of(tx, {.phase = JobPhase::kTraining}, device), seconds(600));
+  EXPECT_EQ(rest_of(tx, {.phase = JobPhase::kStalled}, device), rig.options.rest_awaited);
+}
+
+TEST_F(PlacingTest, LongRest_IsNotAwaited) {
+  const auto rested = [&](Duration rest) {
+    const PlacementInput told = input([&](State& state) {
+      state.resting_until.put({AgentId(1), 0}, rig.now + rest);
+    });
+    EXPECT_TRUE(told.free.at(0).resting);
+    return told.free.at(0).rests_long;
+  };
+  EXPECT_FALSE(rested(rig.options.rest_awaited));
+  EXPECT_TRUE(rested(rig.options.rest_awaited + seconds(1)));
+}
+
+TEST_F(PlacingTest, DeviceThatWasSlow_CountsAsSlowForAnHour) {
+  const auto gflops = [&](double ratio, Duration ago) {
+    return input([&](State& state) {
+             state.slow_devices.put({AgentId(1), 0}, {ratio, rig.now - ago});
+           })
+        .free.at(0)
+        .gflops;
+  };
+  EXPECT_DOUBLE_EQ(gflops(0.25, seconds(60)), 2.5);
+  EXPECT_DOUBLE_EQ(gflops(0.25, seconds(3601)), 10);
+}
+
+TEST_F(PlacingTest, CordonedDevice_IsKnownAndNotFree) {
+  const PlacementInput told =
+      input([](State& state) { cordon_device(agent(state), {}, {.device = 0}); });
+  EXPECT_EQ(told.devices_known, 1);
+  EXPECT_EQ(told.cordoned, 1);
+  EXPECT_THAT(told.free, IsEmpty());
 }
 
 TEST_F(PlacingTest, MemoryIsWhatFailureTaught) {

@@ -9,6 +9,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
+#include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/joining.h"
 #include "coordinator/core/replicas/program_models.h"
@@ -21,8 +22,6 @@
 
 namespace shoal::coordinator {
 namespace {
-
-constexpr std::int32_t kDoublingsMax = 5;  // of the rest after a load that failed
 
 // Chooses one of the stage's in-sync replicas that feed the fewest joiners, another one each time:
 // a source that this joiner cannot reach must not be offered forever. The source must have taken
@@ -272,16 +271,6 @@ void note_verified(Transaction& tx, const ReplicaRecord& before, const Loaded& l
   if (whole) tx.checkpoint(source.checkpoint).verified_at = tx.now();
 }
 
-// A source that cannot be loaded is tried ever more rarely: each failure without a commit doubles
-// the rest of the device.
-Duration rest_after(const Transaction& tx, const ReplicaRecord& ended) {
-  const bool loaded = ended.held_round >= 0;
-  const Duration rest = tx.options().replica_backoff;
-  if (loaded || ended.source.kind != SourceKind::kCheckpoint) return rest;
-  const std::int32_t failures = tx.state().jobs.at(ended.job).failures_in_row;
-  return rest * (std::int64_t{1} << std::min(failures, kDoublingsMax));
-}
-
 }  // namespace
 
 std::optional<StateSource> choose_source(const State& state, const JobRecord& job,
@@ -475,15 +464,16 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
                (detail.empty() ? "" : ": " + detail));
   tx.send(ended.agent, Release{id, ReleaseReason::kReplaced});
   // What is wrong with the job says nothing about the device: other jobs find it ready.
+  bool of_device = false;
   if (will_fail_again(failure)) {
     process.refusals.put({ended.job, ended.agent}, {failure, detail});
   } else {
-    process.resting_until.put({ended.agent, ended.device}, tx.now() + rest_after(tx, ended));
+    of_device = note_device_failure(tx, ended);
   }
   const bool reducer = is_reducer(state, ended);  // the job continues without it
   if (failure == ReplicaFailure::kOutOfMemory && !reducer) on_out_of_memory(tx, ended);
   JobRecord& job = tx.job(ended.job);
-  if (counts_against_job(failure) && !reducer) {
+  if (counts_against_job(failure) && !of_device && !reducer) {
     ++job.failures_in_row;
     process.timers[ended.job].last_failure =
         to_string(failure) + (detail.empty() ? "" : ": " + detail);

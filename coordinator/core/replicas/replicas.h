@@ -33,8 +33,8 @@ void on_record_keys_changed(Transaction& tx, RecordKeys keys);
 // Lets joiners enter whose turn has come, and refreshes the sources that joiners may ask
 // (joining.h).
 void attend_joiners(Transaction& tx, JobId job);
-// The trainer has ended or is given up: others take over its work, and its device rests for a
-// while.
+// The trainer has ended or is given up: others take over its work, and its device rests for a while
+// (device_failures.h).
 void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure, const std::string& detail);
 // Its agent reports a failure. When the trainer hangs, the replica becomes absent instead: it keeps
 // what it holds, and may be back before the round is over.

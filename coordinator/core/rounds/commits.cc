@@ -10,6 +10,7 @@
 #include "coordinator/core/decisions/common_state.h"
 #include "coordinator/core/decisions/data_ledger.h"
 #include "coordinator/core/records/event_kinds.h"
+#include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -112,6 +113,7 @@ void count_contributions(Transaction& tx, const RoundKey& key, Tails& tails) {
     ContributionRecord& contribution = tx.contribution(key, replica);
     const bool counts = contribution.weight > 0;
     contribution.state = ended(job, round, contribution);
+    if (counts) note_device_works(tx, replica);
     job.bytes_sent += contribution.stats.sent;
     if (counts) {
       if (contribution.stage != 0) continue;

@@ -14,6 +14,21 @@ Duration quarantine_of(std::int32_t before, const Options& options) {
   return std::min(options.quarantine_cap, options.quarantine_first * times);
 }
 
+bool is_of_memory(const DeviceRefusal& refusal) {
+  return refusal.kind == DeviceRefusalKind::kMemory;
+}
+
+// At most kProgramRefusalsMax of each kind, of all programs together: the oldest goes.
+void make_room_for_program(AgentRecord& agent, const DeviceRefusal& added) {
+  if (added.code.empty()) return;
+  const auto is_alike = [&](const DeviceRefusal& known) {
+    return !known.code.empty() && known.kind == added.kind;
+  };
+  const auto count = std::ranges::count_if(agent.refusals, is_alike);
+  if (static_cast<std::size_t>(count) < kProgramRefusalsMax) return;
+  agent.refusals.erase(std::ranges::find_if(agent.refusals, is_alike));
+}
+
 }  // namespace
 
 bool is_violation(RejectReason reason) {
@@ -46,8 +61,8 @@ std::string program_name(const TrainerSpec& trainer) {
 Bytes believed_memory(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer) {
   if (ran_out(agent, device, trainer)) return Bytes();
   if (!program_name(trainer).empty()) return device.memory;
-  for (const MemoryRefusal& refusal : agent.refusals) {
-    if (refusal.device != device.index || !refusal.code.empty()) continue;
+  for (const DeviceRefusal& refusal : agent.refusals) {
+    if (!is_of_memory(refusal) || refusal.device != device.index || !refusal.code.empty()) continue;
     return std::min(device.memory, refusal.needed - Bytes(1));
   }
   return device.memory;
@@ -55,26 +70,23 @@ Bytes believed_memory(const AgentRecord& agent, const Device& device, const Trai
 
 bool ran_out(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer) {
   const std::string name = program_name(trainer);
-  return !name.empty() && std::ranges::any_of(agent.refusals, [&](const MemoryRefusal& refusal) {
-    return refusal.device == device.index && refusal.code == name;
+  return !name.empty() && std::ranges::any_of(agent.refusals, [&](const DeviceRefusal& refusal) {
+    return is_of_memory(refusal) && refusal.device == device.index && refusal.code == name;
   });
 }
 
 void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer,
-                      const MemoryRefusal& refusal) {
+                      const DeviceRefusal& refusal) {
   const std::string name = program_name(trainer);
   const Bytes needed = name.empty() ? refusal.needed : Bytes();
-  for (MemoryRefusal& known : agent.refusals) {
-    if (known.device != refusal.device || known.code != name) continue;
+  for (DeviceRefusal& known : agent.refusals) {
+    if (!is_of_memory(known) || known.device != refusal.device || known.code != name) continue;
     known = {known.device, std::min(known.needed, needed), refusal.at, name};
     return;
   }
-  const auto is_of_program = [](const MemoryRefusal& known) { return !known.code.empty(); };
-  const auto count = std::ranges::count_if(agent.refusals, is_of_program);
-  if (!name.empty() && static_cast<std::size_t>(count) >= kProgramRefusalsMax) {
-    agent.refusals.erase(std::ranges::find_if(agent.refusals, is_of_program));
-  }
-  agent.refusals.push_back({refusal.device, needed, refusal.at, name});
+  const DeviceRefusal added{refusal.device, needed, refusal.at, name};
+  make_room_for_program(agent, added);
+  agent.refusals.push_back(added);
 }
 
 void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted) {
@@ -84,12 +96,27 @@ void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices
       return now.index == before.index;
     });
   };
-  std::erase_if(agent.refusals, [&](const MemoryRefusal& refusal) {
+  std::erase_if(agent.refusals, [&](const DeviceRefusal& refusal) {
     if (restarted && !refusal.code.empty()) return true;
+    if (!is_of_memory(refusal)) return false;
     return std::ranges::none_of(agent.devices, [&](const Device& before) {
       return before.index == refusal.device && is_unchanged(before);
     });
   });
+}
+
+bool is_cordoned(const AgentRecord& agent, std::int32_t device, const TrainerSpec& trainer) {
+  return std::ranges::any_of(agent.refusals, [&](const DeviceRefusal& refusal) {
+    const bool of_job = refusal.code.empty() || refusal.code == program_name(trainer);
+    return !is_of_memory(refusal) && refusal.device == device && of_job;
+  });
+}
+
+void cordon_device(AgentRecord& agent, const TrainerSpec& trainer, DeviceRefusal refusal) {
+  refusal.kind = DeviceRefusalKind::kFailing;
+  refusal.code = program_name(trainer);
+  make_room_for_program(agent, refusal);
+  agent.refusals.push_back(std::move(refusal));
 }
 
 Duration expected_life(const Uptime& uptime, Instant now) {

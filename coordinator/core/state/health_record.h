@@ -15,6 +15,10 @@
 // other jobs: the device is only not given to the same program again. The latter is forgotten when
 // the agent restarts, both when the device changes and with `uncordon`.
 //
+// Cordoned devices. replicas/device_failures.h cordons a device whose replicas fail again and
+// again. It gets no replica until an operator runs `uncordon`. A program can fail on purpose, so
+// its failures keep only the same program from the device, and only until the agent restarts.
+//
 // Availability. Share of its life that an agent is of use: it leaves once per expected life, and
 // whatever replaces it takes kReplacement to serve. A new agent is taken for kPriorLife.
 #pragma once
@@ -35,9 +39,9 @@ inline bool is_quarantined(const AgentRecord& agent) {
   return agent.health_record.quarantined_until != Instant();
 }
 
-inline constexpr std::size_t kProgramRefusalsMax = 64;  // of one agent; the oldest goes first
+inline constexpr std::size_t kProgramRefusalsMax = 64;  // of an agent and kind; the oldest goes
 
-// What MemoryRefusal::code names: the uploaded code of a program or, for one in a folder of the
+// What DeviceRefusal::code names: the uploaded code of a program or, for one in a folder of the
 // host, its path. Empty: the job has no program.
 std::string program_name(const TrainerSpec& trainer);
 
@@ -46,9 +50,14 @@ Bytes believed_memory(const AgentRecord& agent, const Device& device, const Trai
 // Whether this program ran out of memory on the device.
 bool ran_out(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer);
 // Keeps the least that failed. For a program, `needed` is unknown and not kept.
-void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer, const MemoryRefusal& refusal);
+void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer, const DeviceRefusal& refusal);
 // Before the agent's devices are replaced by those of a hello.
 void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted);
+
+// Whether the jobs of this trainer get nothing on the device, because their replicas failed there.
+bool is_cordoned(const AgentRecord& agent, std::int32_t device, const TrainerSpec& trainer);
+// `refusal` says which device, when and why.
+void cordon_device(AgentRecord& agent, const TrainerSpec& trainer, DeviceRefusal refusal);
 
 Duration expected_life(const Uptime& uptime, Instant now);
 double availability(const Uptime& uptime, Instant now);

@@ -91,7 +91,7 @@ TEST(HealthRecord, AProgramWithoutMemoryLeavesTheDeviceToOthers) {
   remember_refusal(agent, program("sha256:a"), {1, Bytes(40), kStart});
   remember_refusal(agent, program("sha256:a", "other.py"), {1, Bytes(30), kStart + seconds(1)});
   EXPECT_EQ(agent.refusals,
-            (std::vector<MemoryRefusal>{{1, Bytes(), kStart + seconds(1), "sha256:a"}}));
+            (std::vector<DeviceRefusal>{{1, Bytes(), kStart + seconds(1), "sha256:a"}}));
   EXPECT_EQ(believed_memory(agent, device, program("sha256:a")), Bytes());
   EXPECT_TRUE(ran_out(agent, device, program("sha256:a")));
   EXPECT_FALSE(ran_out(agent, other, program("sha256:a")));
@@ -133,6 +133,43 @@ TEST(HealthRecord, ARestartForgetsProgramsAndADeviceThatIsGoneBoth) {
   agent = before;
   forget_past_refusals(agent, {}, false);
   EXPECT_TRUE(agent.refusals.empty()) << "the device is gone";
+}
+
+TEST(HealthRecord, CordonedDevice_GetsNoJobUntilItIsForgiven) {
+  AgentRecord agent;
+  agent.devices = {{.index = 1, .memory = Bytes(1000)}};
+  cordon_device(agent, kBuiltin, {.device = 1, .needed = Bytes(), .at = kStart});
+  EXPECT_TRUE(is_cordoned(agent, 1, kBuiltin));
+  EXPECT_TRUE(is_cordoned(agent, 1, program("sha256:a")));
+  EXPECT_FALSE(is_cordoned(agent, 0, kBuiltin));
+  EXPECT_EQ(believed_memory(agent, agent.devices[0], kBuiltin), Bytes(1000));
+  forget_past_refusals(agent, agent.devices, true);
+  forget_past_refusals(agent, {}, true);
+  EXPECT_TRUE(is_cordoned(agent, 1, kBuiltin)) << "a restart mends no card";
+}
+
+TEST(HealthRecord, ProgramThatFails_IsKeptFromTheDeviceAlone) {
+  AgentRecord agent;
+  agent.devices = {{.index = 1, .memory = Bytes(1000)}};
+  const TrainerSpec failing = program("sha256:a");
+  cordon_device(agent, failing, {.device = 1, .needed = Bytes(), .at = kStart});
+  EXPECT_TRUE(is_cordoned(agent, 1, failing));
+  EXPECT_FALSE(is_cordoned(agent, 1, program("sha256:b")));
+  EXPECT_FALSE(is_cordoned(agent, 1, kBuiltin));
+  EXPECT_FALSE(ran_out(agent, agent.devices[0], failing));
+  forget_past_refusals(agent, agent.devices, false);
+  EXPECT_TRUE(is_cordoned(agent, 1, failing));
+  forget_past_refusals(agent, agent.devices, true);
+  EXPECT_FALSE(is_cordoned(agent, 1, failing)) << "the agent may run it in another environment";
+}
+
+TEST(HealthRecord, ProgramsThatFail_FillABoundedList) {
+  AgentRecord agent;
+  for (std::size_t i = 0; i < kProgramRefusalsMax + 3; ++i) {
+    cordon_device(agent, program("sha256:" + std::to_string(i)), {.device = 1});
+  }
+  EXPECT_EQ(agent.refusals.size(), kProgramRefusalsMax);
+  EXPECT_FALSE(is_cordoned(agent, 1, program("sha256:0")));
 }
 
 TEST(HealthRecord, AvailabilityIsTheShareOfALife) {

@@ -159,7 +159,14 @@ struct DeleteCheckpointFiles {
   CheckpointId checkpoint;
 };
 
-using Effect = std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles>;
+// How fast a replica computes, for people: nothing keeps it (rounds/speeds.h).
+struct ShowSpeed {
+  ReplicaId replica;
+  double ratio = 0;  // by what was promised
+  std::string slow;  // why its agent is not sound; empty: it is as fast as promised
+};
+
+using Effect = std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles, ShowSpeed>;
 using Effects = std::vector<Effect>;
 
 }  // namespace shoal::coordinator

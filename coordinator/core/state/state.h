@@ -19,6 +19,7 @@
 #include "coordinator/core/decisions/join_share.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/decisions/seen_service.h"
+#include "coordinator/core/decisions/speed_watch.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/core/state/lost_time.h"
@@ -55,6 +56,37 @@ struct LoadRefusal {
 struct SlowLine {
   Instant ask_again_at;
   std::int32_t times = 0;  // how often in a row it was too slow
+};
+
+// Failures that count against a device (replicas/device_failures.h), since a replica there
+// contributed to a committed round.
+struct DeviceFailures {
+  struct Failure {
+    Instant at;
+    std::string reason;
+  };
+  std::int32_t in_row = 0;      // of any job
+  Instant at;                   // the newest one
+  JobId job;                    // of the newest one
+  std::vector<Failure> of_job;  // as many as lead to a cordon at most
+};
+
+// How fast a replica computes (rounds/speeds.h).
+struct WatchedSpeed {
+  SpeedWatch watch;
+  Instant heard_at;               // its last word of work, and what it had done then:
+  std::int64_t microbatches = 0;  //   in a pipeline;
+  RoundKey key;                   //   in a job of one stage: in this round
+  Tokens tokens;                  //   so many
+  double promised = 0;            // pace, by its device and the other replicas; 0: not known
+  bool shares_device = false;     // with other replicas, which are in its way
+  std::optional<Instant> compared_at, shown_at;  // the two above were looked up; ShowSpeed
+};
+
+// A device that computed at this share of what it promised.
+struct SlowDevice {
+  double ratio = 1;
+  Instant at;  // when it was seen last
 };
 
 // The progress of a load, or of the storing of a checkpoint.
@@ -164,6 +196,9 @@ struct VolatileState {
   FlatMap<ReplicaId, std::int32_t> copy_faults;  // by copy: loads from it that failed, in a row
   FlatMap<CheckpointId, Movement> stores;        // of checkpoints that are not stored yet
   FlatMap<DeviceKey, Instant> resting_until;     // after a failed replica
+  FlatMap<DeviceKey, DeviceFailures> device_failures;
+  FlatMap<ReplicaId, WatchedSpeed> speeds;      // of those that train
+  FlatMap<DeviceKey, SlowDevice> slow_devices;  // of ended replicas, too
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
   std::vector<std::string> relays;             // that agents know (relays.h)

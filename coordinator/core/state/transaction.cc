@@ -15,6 +15,15 @@ void remember(std::vector<Key>& keys, const Key& key) {
   if (!knows(keys, key)) keys.push_back(key);
 }
 
+template <typename Value>
+void erase_devices_of(AgentId agent, FlatMap<DeviceKey, Value>& map) {
+  std::vector<DeviceKey> devices;
+  for (const auto& [key, value] : map) {
+    if (key.first == agent) devices.push_back(key);
+  }
+  for (const DeviceKey& key : devices) map.erase(key);
+}
+
 template <typename Key, typename Value>
 void persist_all(const std::vector<Key>& keys, const FlatMap<Key, Value>& map, Effects& out) {
   for (const auto& key : keys) {
@@ -96,6 +105,7 @@ void Transaction::drop_replica(ReplicaId id) {
   state_.copies.erase(id);
   state_.replicas.erase(id);
   state_.service.erase(id);
+  state_.speeds.erase(id);
   state_.compute.erase(id);
   state_.loads.erase(id);
   state_.tensors.erase(id);
@@ -130,11 +140,9 @@ void Transaction::forget_agent(AgentId id) {
     if (key.first == id || key.second == id) lines.push_back(key);
   }
   for (const LinkKey& key : lines) state_.links.erase(key);
-  std::vector<DeviceKey> devices;
-  for (const auto& [key, until] : state_.resting_until) {
-    if (key.first == id) devices.push_back(key);
-  }
-  for (const DeviceKey& key : devices) state_.resting_until.erase(key);
+  erase_devices_of(id, state_.resting_until);
+  erase_devices_of(id, state_.device_failures);
+  erase_devices_of(id, state_.slow_devices);
   state_.presence.erase(id);
   state_.agents.erase(id);
   dropped_.push_back(ForgottenAgent{id});
@@ -186,6 +194,8 @@ void Transaction::reply_plan(RequestId request, PlacementDecision plan) {
 void Transaction::delete_files(CheckpointId checkpoint) {
   outgoing_.push_back(DeleteCheckpointFiles{checkpoint});
 }
+
+void Transaction::show(ShowSpeed speed) { outgoing_.push_back(std::move(speed)); }
 
 void Transaction::schedule_wakeup(JobId job, Instant at) {
   auto& due = state_.timers[job].wakeup_at;

@@ -222,6 +222,7 @@ void fill_members(Tables& tables, JobId job, LiveView& live) SHOAL_REQUIRES(tabl
     tables.agents[n] = agent;
     live.agents.put(agent.id, {Health::kGreen, kNow - seconds(1), mebibytes(40)});
     if (n == 2) live.agents[agent.id].failures = {{0, "exited with code 1: no driver"}};
+    live.speeds.put(ReplicaId(n), {agent.id, 0.9, ""});
 
     ReplicaRecord replica;
     replica.id = ReplicaId(n);

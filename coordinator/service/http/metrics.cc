@@ -222,6 +222,31 @@ void add_relay(Families& out, const std::string& agent, const RelayFigures& rela
   }
 }
 
+// What the live view has of an agent that was heard.
+template <typename Families>
+void add_agent_now(Families& out, const std::string& agent, const AgentLive& now) {
+  out.gauge("shoal_agent_last_seen_timestamp_seconds", "When an agent was heard last.",
+            {{"agent", agent}}, unix_s(now.last_seen));
+  if (now.relay) add_relay(out, agent, *now.relay);
+  out.gauge("shoal_agent_devices_failing", "Devices of an agent whose trainer does not start.",
+            {{"agent", agent}}, static_cast<double>(now.failures.size()));
+  out.gauge(
+      "shoal_agent_health",
+      "0: green; 1: yellow, its heartbeat is late or a replica is slow; 2: red, no connection.",
+      {{"agent", agent}}, static_cast<double>(now.health));
+  out.gauge("shoal_agent_resident_bytes", "Memory of an agent and its trainers.",
+            {{"agent", agent}}, static_cast<double>(now.resident.count()));
+}
+
+template <typename Families>
+void add_speeds(Families& out, const LiveView& live) {
+  for (const auto& [replica, speed] : live.speeds) {
+    out.gauge("shoal_replica_speed_ratio",
+              "Pace of computing of a replica, by the pace that its device promised.",
+              {{"replica", to_string(replica)}, {"agent", to_string(speed.agent)}}, speed.ratio);
+  }
+}
+
 // Replicas count these themselves.
 template <typename Families>
 void add_pipelines(Families& out, const LiveView& live) {
@@ -308,13 +333,14 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
                  {"version", agent.version},
                  {"device", agent.devices.empty() ? "" : agent.devices[0].name}},
                 1);
+      const auto failing =
+          std::ranges::count(agent.refusals, DeviceRefusalKind::kFailing, &DeviceRefusal::kind);
+      out.gauge("shoal_agent_devices_cordoned",
+                "Devices that the coordinator took out of service because replicas failed there.",
+                {{"agent", id}}, static_cast<double>(failing));
       const AgentLive* now = live.agents.find(agent.id);
       if (now == nullptr || now->last_seen.ns == 0) continue;
-      out.gauge("shoal_agent_last_seen_timestamp_seconds", "When an agent was heard last.",
-                {{"agent", id}}, unix_s(now->last_seen));
-      if (now->relay) add_relay(out, id, *now->relay);
-      out.gauge("shoal_agent_devices_failing", "Devices of an agent whose trainer does not start.",
-                {{"agent", id}}, static_cast<double>(now->failures.size()));
+      add_agent_now(out, id, *now);
     }
     if (!agents.value().next) break;
     page.after = *agents.value().next;
@@ -359,6 +385,7 @@ Result<std::vector<MetricFamily>> Metrics::collect(Cluster& cluster, Reader& rea
   add_process(out, live->boot_epoch);
   add_store(out, cluster.store().stats());
   add_pipelines(out, *live);
+  add_speeds(out, *live);
 
   meters_->jobs.remove_ended(live->now - kShownAfterEnd);
   std::vector<MetricFamily> families = out.take();

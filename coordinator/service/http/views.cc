@@ -389,6 +389,7 @@ Json replica_json(const ReplicaRecord& replica, const LiveView& live) {
                        .updated_at = replica.updated_at};
   if (now != nullptr) answer.live = live_of(*now);
   if (const LoadLive* load = live.loads.find(replica.id)) answer.load = load_of(*load);
+  if (const SpeedLive* speed = live.speeds.find(replica.id)) answer.speed_ratio = speed->ratio;
   answer.copies = copies_of(replica, live);
   return answer_json(answer);
 }
@@ -426,6 +427,28 @@ std::optional<QuarantineAnswer> quarantine_of(const HealthRecord& health_record)
   return known_if(answer.until != Instant(), answer);
 }
 
+std::vector<MemoryRefusalAnswer> memory_refusals_of(const AgentRecord& agent) {
+  std::vector<MemoryRefusalAnswer> list;
+  for (const DeviceRefusal& one : agent.refusals) {
+    if (one.kind != DeviceRefusalKind::kMemory) continue;
+    list.push_back({.device = one.device, .needed = one.needed, .at = one.at, .code = one.code});
+  }
+  return list;
+}
+
+std::vector<CordonedDeviceAnswer> cordoned_devices_of(const AgentRecord& agent) {
+  std::vector<CordonedDeviceAnswer> list;
+  for (const DeviceRefusal& one : agent.refusals) {
+    if (one.kind != DeviceRefusalKind::kFailing) continue;
+    list.push_back({.device = one.device,
+                    .at = one.at,
+                    .job = one.job,
+                    .code = one.code,
+                    .reasons = one.reasons});
+  }
+  return list;
+}
+
 AgentRole role_of(const AgentRecord& agent) {
   if (agent.devices.empty()) return AgentRole::kRelay;
   const bool reduces = std::any_of(agent.devices.begin(), agent.devices.end(),
@@ -449,7 +472,8 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
                      .cordoned = agent.cordoned,
                      .quarantine = quarantine_of(agent.health_record),
                      .violations = agent.health_record.violations,
-                     .memory_refusals = agent.refusals,
+                     .memory_refusals = memory_refusals_of(agent),
+                     .cordoned_devices = cordoned_devices_of(agent),
                      .losses = agent.uptime.losses,
                      .availability = availability(agent.uptime, live.now),
                      .devices = agent.devices,
@@ -460,7 +484,11 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
                      .code_from = agent.programs.code_from,
                      .program_limits = agent.programs.limits};
   if (const AgentLive* now = live.agents.find(agent.id)) {
-    if (agent.state != AgentState::kGone) answer.health = now->health;
+    if (agent.state != AgentState::kGone) {
+      answer.health = now->health;
+      answer.health_reason = now->health_reason;
+      answer.slow_replicas = now->slow_replicas;
+    }
     answer.last_seen_at = now->last_seen;
     answer.resident_bytes = now->resident;
     answer.device_failures = now->failures;

@@ -27,8 +27,9 @@ class TrainerOwner {
   // What a device really has, whatever the agent says of it.
   virtual Bytes real_memory(std::int32_t device) const = 0;
   virtual void limit_memory(std::int32_t device, Bytes most) = 0;
-  virtual std::string data_file() const = 0;  // what is in it
-  virtual Duration load_time() const = 0;     // of a replica's state, from now on
+  virtual bool is_bad_card(std::int32_t device) const = 0;  // nothing works on the device
+  virtual std::string data_file() const = 0;                // what is in it
+  virtual Duration load_time() const = 0;                   // of a replica's state, from now on
 };
 
 class AgentLine {

@@ -222,6 +222,7 @@ void Trainer::load(const LoadReplica& load) {
   replica_->id = assign.replica;
   replica_->assign = assign;
   if (sim_.options.is_reducer(host_)) return be_reducer(assign);
+  if (owner_.is_bad_card(assign.device)) return give_up(ReplicaFailure::kDeviceLost);
   if (needed_memory() > owner_.real_memory(assign.device)) return run_out_of_memory();
   if (assign.source.kind == SourceKind::kPeer) return join();
   const auto algorithm = replica::make_outer_algorithm(assign.spec, {});

@@ -34,6 +34,20 @@ function Failures({ agent }: { agent: Agent }) {
   );
 }
 
+// Devices that the coordinator took out of service; an older coordinator takes none.
+function Cordons({ agent }: { agent: Agent }) {
+  return (
+    <>
+      {(agent.cordoned_devices ?? []).map((one) => (
+        <p key={`${one.device} ${one.code}`} class="problem-row breaks"><Glyph tone="warn" /><span>
+          Device {one.device} is cordoned{one.code !== '' && ` for the program ${one.code}`} since <Time at={one.at} />, because replicas
+          of <Link href={`/jobs/${one.job}`}>{one.job}</Link> failed there: {one.reasons.join('; ')}
+        </span></p>
+      ))}
+    </>
+  );
+}
+
 const devices = (agent: Agent): Column<Device>[] => [
   { name: 'No.', numeric: true, show: (one) => number(one.index), value: (one) => one.index },
   { name: 'Kind', show: (one) => one.kind, value: (one) => one.kind },
@@ -82,7 +96,7 @@ function Actions({ agent, working }: { agent: Agent; working: number }) {
           rejected ({words(agent.quarantine.reason)}), {plural(agent.quarantine.count, 'time')} so far.
         </p>
       )}
-      {agent.cordoned || agent.quarantine ? (
+      {agent.cordoned || agent.quarantine || (agent.cordoned_devices ?? []).length > 0 ? (
         <>
           {agent.cordoned && <p>
             <Glyph tone="warn" /> {agent.drained === true ? 'It is drained: it has no replica and gets none.' : agent.state === 'draining' ? 'It is being drained: it leaves its work after the next commit and gets none.' : 'It is cordoned: it keeps its work and gets no more.'}
@@ -121,7 +135,7 @@ export function AgentPage({ id }: { id: string }) {
       </p>
       <div class="tiles">
         <Tile label="State" value={<State tone={agentTone(shown)} text={agentState(shown)} />} note={<>joined <Time at={shown.joined_at} /></>} />
-        <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={kHealth[shown.health] ?? shown.health} tone={shown.health === 'green' ? undefined : 'bad'} />
+        <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={(shown.health_reason ?? '') !== '' ? shown.health_reason : kHealth[shown.health] ?? shown.health} tone={shown.health === 'green' ? undefined : 'bad'} />
         <Tile label="Devices" value={number(shown.devices.length)} note={speed > 0 ? `${short(speed * 1e9)}FLOP/s measured` : 'not measured yet'} />
         {typeof shown.availability === 'number' && (
           <Tile label="Availability" value={percent(shown.availability)} note={`from its history; lost ${plural(shown.losses ?? 0, 'time')}`} />
@@ -131,6 +145,7 @@ export function AgentPage({ id }: { id: string }) {
       <div class="columns first-wide">
         <div class="stack">
           <Card title="Devices">
+            <Cordons agent={shown} />
             <Failures agent={shown} />
             <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has reported no device." file="devices" />
           </Card>

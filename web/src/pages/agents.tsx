@@ -5,17 +5,19 @@ import type { Agent } from '../api';
 import { Check, FilterForm, SearchBox, useFilters, useSettled } from '../filters';
 import { byName, bytes, kNone, number, words } from '../format';
 import { Missing, State, Time, useWatch } from '../parts';
-import { agentTone } from '../status';
+import { agentTone, isSlow } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
 export function agentState(agent: Agent): string {
   if (agent.gone_reason !== null) return `${agent.state}: ${words(agent.gone_reason)}`;
   if (agent.drained === true) return 'drained';
-  const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : '', (agent.device_failures ?? []).length > 0 ? 'trainer fails' : ''];
+  const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : '', (agent.cordoned_devices ?? []).length > 0 ? 'device cordoned' : '', (agent.device_failures ?? []).length > 0 ? 'trainer fails' : ''];
   return [agent.state, ...kept.filter((word) => word !== '')].join(', ');
 }
 export const kHealth: Record<string, string> = { green: 'heard from', yellow: 'late', red: 'silent' };
+
+const contact = (agent: Agent): string => (isSlow(agent) ? 'heard from, slow' : kHealth[agent.health] ?? agent.health);
 
 function devices(agent: Agent): string {
   return agent.devices.map((device) => `${device.kind} ${device.name} ${bytes(device.memory_bytes)}`).join('; ') || kNone;
@@ -26,7 +28,7 @@ const speed = (agent: Agent) => agent.devices.reduce((sum, device) => sum + (dev
 const kColumns: Column<Agent>[] = [
   { name: 'Agent', show: (agent) => <Link href={`/agents/${agent.id}`} class="name">{agent.name}</Link>, value: (agent) => agent.name },
   { name: 'State', show: (agent) => <State tone={agentTone(agent)} text={agentState(agent)} />, value: agentState },
-  { name: 'Contact', show: (agent) => kHealth[agent.health] ?? agent.health, value: (agent) => agent.health },
+  { name: 'Contact', show: (agent) => <span title={agent.health_reason ?? ''}>{contact(agent)}</span>, value: contact },
   { name: 'Last heard', show: (agent) => <Time at={agent.last_seen_at} />, value: (agent) => agent.last_seen_at },
   { name: 'Devices', text: true, show: devices, value: devices },
   { name: 'GFLOP/s', numeric: true, show: (agent) => number(speed(agent)), value: speed },

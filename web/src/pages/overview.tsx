@@ -4,7 +4,7 @@ import type { Agent, Job } from '../api';
 import { byName, duration, kNone, loss, millis, number, percent, plural, short } from '../format';
 import { now } from '../live';
 import { Bar, Card, Denied, Glyph, Missing, Spark, State, Tile, Time, useWatch } from '../parts';
-import { agentTone, done, isFailure, isOver, loneStages, lostAgents, oneEach, phaseTone, problems, roundsText, stagesOf } from '../status';
+import { agentTone, done, isFailure, isOver, isUnheard, loneStages, lostAgents, oneEach, phaseTone, problems, roundsText, stagesOf } from '../status';
 import { session, whyNot } from '../session';
 import * as sources from '../sources';
 import { agentState } from './agents';
@@ -22,7 +22,7 @@ function rateOf(job: Job): number | null {
 
 function Tiles({ jobs, agents }: { jobs: Job[] | undefined; agents: Agent[] | undefined }) {
   const live = agents?.filter((agent) => agent.state !== 'gone');
-  const well = live?.filter((agent) => agent.health === 'green').length ?? 0;
+  const well = live?.filter((agent) => !isUnheard(agent)).length ?? 0;
   const lost = agents === undefined ? 0 : lostAgents(agents, now.value).length;
   const devices = live?.flatMap((agent) => agent.devices).filter((device) => device.kind !== 'reducer');
   const cuda = devices?.filter((device) => device.kind === 'cuda').length ?? 0;

@@ -24,6 +24,33 @@ constexpr auto fields_of(Of<QuarantineAnswer>) {
 }
 static_assert(lists_every_field<QuarantineAnswer>());
 
+struct MemoryRefusalAnswer {
+  std::int32_t device = 0;
+  Bytes needed;
+  Instant at;
+  std::string code;
+};
+constexpr auto fields_of(Of<MemoryRefusalAnswer>) {
+  using T = MemoryRefusalAnswer;
+  return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"), field<&T::at>("at"),
+                field<&T::code>("code", added_later()));
+}
+static_assert(lists_every_field<MemoryRefusalAnswer>());
+
+struct CordonedDeviceAnswer {
+  std::int32_t device = 0;
+  Instant at;
+  JobId job;
+  std::string code;
+  std::vector<std::string> reasons;
+};
+constexpr auto fields_of(Of<CordonedDeviceAnswer>) {
+  using T = CordonedDeviceAnswer;
+  return fields(field<&T::device>("device"), field<&T::at>("at"), field<&T::job>("job"),
+                field<&T::code>("code"), field<&T::reasons>("reasons"));
+}
+static_assert(lists_every_field<CordonedDeviceAnswer>());
+
 struct AgentAnswer {
   AgentId id;
   std::string uid;
@@ -39,11 +66,14 @@ struct AgentAnswer {
   bool drained = false;
   std::optional<QuarantineAnswer> quarantine;
   std::int32_t violations = 0;
-  std::vector<MemoryRefusal> memory_refusals;
+  std::vector<MemoryRefusalAnswer> memory_refusals;
+  std::vector<CordonedDeviceAnswer> cordoned_devices;
   std::vector<DeviceFailure> device_failures;
   std::int32_t losses = 0;
   double availability = 0;
   Health health = Health::kRed;
+  std::string health_reason;
+  std::int32_t slow_replicas = 0;
   Instant last_seen_at;
   Bytes resident_bytes;
   std::vector<Device> devices;
@@ -66,10 +96,13 @@ constexpr auto fields_of(Of<AgentAnswer>) {
       field<&T::quarantine>("quarantine", added_later()),
       field<&T::violations>("violations", added_later()),
       field<&T::memory_refusals>("memory_refusals", added_later()),
+      field<&T::cordoned_devices>("cordoned_devices", added_later()),
       field<&T::device_failures>("device_failures", added_later()),
       field<&T::losses>("losses", added_later()),
       field<&T::availability>("availability", added_later() | any_number()),
-      field<&T::health>("health"), field<&T::last_seen_at>("last_seen_at", or_none()),
+      field<&T::health>("health"), field<&T::health_reason>("health_reason", added_later()),
+      field<&T::slow_replicas>("slow_replicas", added_later()),
+      field<&T::last_seen_at>("last_seen_at", or_none()),
       field<&T::resident_bytes>("resident_bytes", or_none()), field<&T::devices>("devices"),
       field<&T::labels>("labels"), field<&T::joined_at>("joined_at", or_none()),
       field<&T::updated_at>("updated_at", or_none()),

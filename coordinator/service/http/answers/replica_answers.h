@@ -89,6 +89,7 @@ struct ReplicaAnswer {
   Digest anchor_digest;
   std::optional<ReplicaLiveAnswer> live;
   std::optional<ReplicaLoadAnswer> load;
+  std::optional<double> speed_ratio;
   std::vector<KeptCopyAnswer> copies;
   Instant created_at;
   Instant updated_at;
@@ -102,6 +103,7 @@ constexpr auto fields_of(Of<ReplicaAnswer>) {
       field<&T::source>("source"), field<&T::address>("address"), field<&T::epoch>("epoch"),
       field<&T::held_round>("held_round"), field<&T::anchor_digest>("anchor_digest", or_none()),
       field<&T::live>("live"), field<&T::load>("load", added_later()),
+      field<&T::speed_ratio>("speed_ratio", added_later()),
       field<&T::copies>("copies", added_later()), field<&T::created_at>("created_at", or_none()),
       field<&T::updated_at>("updated_at", or_none()));
 }

@@ -120,6 +120,7 @@ TEST_F(ApiTest, AgentsAreTakenOutOfWorkAndPutBack) {
   EXPECT_TRUE(get("/api/v1/agents/agt_1").json()["device_failures"].empty());
   EXPECT_EQ(get("/api/v1/agents/agt_2").json()["device_failures"][0]["reason"],
             "exited with code 1: no driver");
+  EXPECT_TRUE(get("/api/v1/agents/agt_1").json()["cordoned_devices"].empty());
   const Received cordoned = post("/api/v1/agents/agt_1/cordon", "", "");
   EXPECT_EQ(cordoned.status, 202);
   EXPECT_EQ(cordoned.json()["cordoned"], true);

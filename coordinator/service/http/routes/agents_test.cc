@@ -1,0 +1,61 @@
+// What is shown of agents whose devices fail or are slow.
+#include "coordinator/service/http/server_test_util.h"
+#include "threads/mutex.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class AgentsTest : public testing::ServerFixture {
+ protected:
+  void SetUp() override { start(); }
+};
+
+TEST_F(AgentsTest, Agent_WithAFailingDevice_ShowsItsCordonApartFromItsMemory) {
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    DeviceRefusal failing{.device = 0, .needed = Bytes(), .at = Instant{1'700'000'000'000'000'000}};
+    failing.kind = DeviceRefusalKind::kFailing;
+    failing.job = JobId(7);
+    failing.reasons = {"trainer_exited: signal 9", "unresponsive", "device_lost: Xid 79"};
+    cluster_.tables.agents.at(1).refusals = {{0, Bytes(4096), Instant{1}}, failing};
+  }
+  const Json agent = get("/api/v1/agents/agt_1").json();
+  EXPECT_EQ(agent["memory_refusals"].size(), 1u);
+  ASSERT_EQ(agent["cordoned_devices"].size(), 1u);
+  EXPECT_EQ(
+      agent["cordoned_devices"][0],
+      (Json{{"device", 0},
+            {"at", "2023-11-14T22:13:20.000Z"},
+            {"job", "job_7"},
+            {"code", ""},
+            {"reasons", {"trainer_exited: signal 9", "unresponsive", "device_lost: Xid 79"}}}));
+  EXPECT_THAT(get("/metrics").body, HasSubstr("shoal_agent_devices_cordoned{agent=\"agt_1\"} 1\n"));
+}
+
+TEST_F(AgentsTest, Agent_WithASlowReplica_SaysWhyItIsYellow) {
+  LiveView live = *cluster_.live();
+  live.agents.at(AgentId(1)).health = Health::kYellow;
+  live.agents.at(AgentId(1)).health_reason = "rep_1 is slow";
+  live.agents.at(AgentId(1)).slow_replicas = 1;
+  live.speeds.put(ReplicaId(1), {AgentId(1), 0.25, "rep_1 is slow"});
+  cluster_.set_live(live);
+  const Json agent = get("/api/v1/agents/agt_1").json();
+  EXPECT_EQ(agent["health"], "yellow");
+  EXPECT_EQ(agent["health_reason"], "rep_1 is slow");
+  EXPECT_EQ(agent["slow_replicas"], 1);
+  EXPECT_EQ(get("/api/v1/agents/agt_2").json()["health_reason"], "");
+  EXPECT_EQ(get("/api/v1/jobs/job_7/replicas").json()["items"][0]["speed_ratio"], 0.25);
+  const std::string metrics = get("/metrics").body;
+  for (const char* line :
+       {"shoal_agent_health{agent=\"agt_1\"} 1\n", "shoal_agent_health{agent=\"agt_2\"} 0\n",
+        "shoal_agent_resident_bytes{agent=\"agt_1\"} 41943040\n",
+        "shoal_replica_speed_ratio{replica=\"rep_1\",agent=\"agt_1\"} 0.25\n"}) {
+    EXPECT_THAT(metrics, HasSubstr(line));
+  }
+}
+
+}  // namespace
+}  // namespace shoal::coordinator
