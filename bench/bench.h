@@ -40,6 +40,7 @@ struct PlannerOptions {
   std::int64_t agents = 10'000;
   int stages = 16;
   std::int64_t replicas = 1000;  // of one stage, for the wiring
+  std::int64_t clusters = 100;   // random ones that are planned, beside long annealing
   int repeats = 5;
   bool json = false;
 };

@@ -115,7 +115,9 @@ CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
 
 CLI::App* add_planner(CLI::App& app, PlannerOptions& o) {
   CLI::App* command =
-      app.add_subcommand("planner", "Assignment, wiring and the pipeline simulator");
+      app.add_subcommand("planner", "Plans, assignment, wiring and the pipeline simulator");
+  command->add_option("--clusters", o.clusters, "Random clusters to plan")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{100'000}));
   command->add_option("--agents", o.agents)
       ->check(CLI::Range(std::int64_t{100}, std::int64_t{1'000'000}));
   command->add_option("--stages", o.stages)->check(CLI::Range(1, 50));

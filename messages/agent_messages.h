@@ -21,13 +21,11 @@
 namespace shoal {
 
 // Raised when a message changes its meaning or gets a field or a word that the other side must
-// know; both sides state theirs and the minimum they speak. 2: Release says "paused"; CommitRound
-// and Assign say the step; TrainerReady says its protocol; frames may be entropy coded. 3: Hello
-// says what each replica holds; commits and assignments carry a record; an order leases several
-// runs. 4: votes tell sums of squares; a plan may audit, and say that own contributions are coded;
-// in a group the owners of parts apply the clip factors; replicas keep copies of stages. 5: records
-// carry a proof, which KeepRecord renews; a checkpoint names its files, their roles and its anchor.
-inline constexpr std::int32_t kProtocolVersion = 5;
+// know; both sides state theirs and the minimum they speak. 5: records carry a proof, which
+// KeepRecord renews; a checkpoint names its files, their roles and its anchor. 6: devices have
+// UUIDs, and heartbeats say what the driver reports of them; a view tells what the lines of its
+// members take; link estimates tell what was measured since the last report.
+inline constexpr std::int32_t kProtocolVersion = 6;
 inline constexpr std::int32_t kProtocolVersionMin = 4;
 
 // Copies of stages that one replica keeps, at most.
@@ -105,14 +103,15 @@ struct Heartbeat {
   std::vector<RefusalCount> refusals = {};
   std::optional<RelayFigures> relay = {};    // of an agent that relays
   std::vector<DeviceFailure> failures = {};  // none for a device that trains, or may soon
+  std::vector<DeviceSample> samples = {};    // of the devices of which something changed
   bool operator==(const Heartbeat&) const = default;
 };
 constexpr auto fields_of(Of<Heartbeat>) {
   using T = Heartbeat;
   return fields(field<&T::sequence>("sequence"), field<&T::resident>("resident_bytes"),
                 field<&T::refusals>("refusals", at_most(kRefusalReasonsMax)),
-                field<&T::relay>("relay"),
-                field<&T::failures>("failures", at_most(kDeviceFailuresMax)));
+                field<&T::relay>("relay"), field<&T::failures>("failures", at_most(kDevicesMax)),
+                field<&T::samples>("samples", at_most(kDevicesMax)));
 }
 static_assert(lists_every_field<Heartbeat>());
 

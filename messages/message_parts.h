@@ -1,4 +1,4 @@
-// The parts of messages that the coordinator keeps in its records: devices, files, why a replica
+// The parts of messages that the coordinator keeps in its records: files, why a replica
 // failed, where one gets its state from. Each has its list of fields (base/fields.h).
 #pragma once
 
@@ -10,33 +10,10 @@
 #include "base/fields.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "messages/device.h"
 #include "outer_opt/core/round/round_parts.h"
 
 namespace shoal {
-
-// kReducer computes nothing: the processor and the line of a host that takes part in reduces only.
-enum class DeviceKind { kCpu, kCuda, kReducer };
-constexpr auto enumerators_of(Of<DeviceKind>) {
-  using enum DeviceKind;
-  return enumerators<DeviceKind>({{kCpu, "cpu"}, {kCuda, "cuda"}, {kReducer, "reducer"}});
-}
-
-struct Device {
-  std::int32_t index = 0;
-  DeviceKind kind = DeviceKind::kCpu;
-  std::string name;   // "NVIDIA H200", "AMD EPYC …"
-  Bytes memory;       // what a replica may use
-  double gflops = 0;  // measured, fp32 matrix product; 0: not measured yet
-  bool bf16 = false;
-  bool operator==(const Device&) const = default;
-};
-constexpr auto fields_of(Of<Device>) {
-  using T = Device;
-  return fields(field<&T::index>("index"), field<&T::kind>("kind"), field<&T::name>("name"),
-                field<&T::memory>("memory_bytes"), field<&T::gflops>("gflops", or_none()),
-                field<&T::bf16>("bf16"));
-}
-static_assert(lists_every_field<Device>());
 
 enum class ReplicaFailure {
   kTrainerExited,  // process ended: signal or exit code in the detail
@@ -87,7 +64,6 @@ constexpr auto fields_of(Of<DeviceFailure>) {
   return fields(field<&T::device>("device"), field<&T::reason>("reason"));
 }
 static_assert(lists_every_field<DeviceFailure>());
-inline constexpr std::size_t kDeviceFailuresMax = 64;
 
 // What a relay of an agent does (wire/relay/relay.h): now, and since it started.
 struct RelayFigures {

@@ -20,14 +20,16 @@ namespace shoal {
 struct PipelineMember {
   ReplicaId replica;
   StageIndex stage = 0;
-  std::string address;  // host:port of its peer service
-  double speed = 0;     // FLOP/s as measured at joining; 0: not known
+  std::string address;      // host:port of its peer service
+  double speed = 0;         // FLOP/s as measured at joining; 0: not known
+  Duration line_time = {};  // that its line takes for one microbatch; zero: not known
   bool operator==(const PipelineMember&) const = default;
 };
 constexpr auto fields_of(Of<PipelineMember>) {
   using T = PipelineMember;
   return fields(field<&T::replica>("replica"), field<&T::stage>("stage"),
-                field<&T::address>("address"), field<&T::speed>("speed"));
+                field<&T::address>("address"), field<&T::speed>("speed"),
+                field<&T::line_time>("line_time", added_later()));
 }
 static_assert(lists_every_field<PipelineMember>());
 

@@ -94,6 +94,20 @@ void check(Reader& reader, const Relays& relays) {
 
 void check(Reader& reader, const Device& device) {
   reader.require(is_plain_text(device.name, kNameMax), "name", kPlain);
+  reader.require(is_plain_text(device.uuid, kNameMax), "uuid", kPlain);
+}
+
+void check(Reader& reader, const DeviceSample& sample) {
+  reader.require(is_plain_text(sample.uuid, kNameMax), "uuid", kPlain);
+  reader.require(is_plain_text(sample.error, kNameMax), "error", kPlain);
+  if (sample.use) {
+    reader.require(sample.use->busy <= 1, "use.busy", "must be at most 1");
+    reader.require(sample.use->stolen <= 1, "use.stolen", "must be at most 1");
+  }
+  if (!sample.climate) return;
+  for (const std::string& reason : sample.climate->throttled) {
+    reader.require(is_plain_text(reason, kNameMax), "climate.throttled", kPlain);
+  }
 }
 
 void check(Reader& reader, const TrainerReady& ready) {

@@ -54,6 +54,7 @@ void check(Reader& reader, const Hello& hello);
 void check(Reader& reader, const Relays& relays);
 void check(Reader& reader, const Welcome& welcome);
 void check(Reader& reader, const Device& device);
+void check(Reader& reader, const DeviceSample& sample);
 void check(Reader& reader, const TrainerReady& ready);
 void check(Reader& reader, const RoundKey& key);
 void check(Reader& reader, const DataLease& lease);

@@ -70,7 +70,19 @@ inline Assign assign() {
 }
 
 inline Device device() {
-  return {2, DeviceKind::kCuda, "NVIDIA H200", Bytes(150'000'000'000), 51'234.5, true};
+  return {2,    DeviceKind::kCuda, "NVIDIA H200",         Bytes(150'000'000'000), 51'234.5,
+          true, "GPU-4f1c",        Bytes(151'000'000'000)};
+}
+
+inline DeviceSample device_sample() {
+  return {
+      "GPU-4f1c",
+      DeviceAnswer::kPartial,
+      seconds(3),
+      "not supported",
+      DeviceUse{0.75, 0.125, Bytes(1000), Bytes(2000)},
+      DeviceClimate{71.5, 350, 700, 1200, 1980, {"sw_power_cap"}},
+      DeviceErrors{5, 1, 2, true, true, 7, 8, RecoveryAction::kResetGpu, {{79, 1, seconds(4)}}}};
 }
 
 inline Hello hello() {
@@ -158,7 +170,12 @@ inline LoadProgress load_progress() {
 }
 
 inline std::vector<FromAgent> messages_of_agents() {
-  return {Heartbeat{12, Bytes(345), refusals(), RelayFigures{3, 2, 40, Bytes(9000), 1, 5, 6}},
+  return {Heartbeat{12,
+                    Bytes(345),
+                    refusals(),
+                    RelayFigures{3, 2, 40, Bytes(9000), 1, 5, 6},
+                    {{1, "out of memory"}},
+                    {device_sample()}},
           DeviceMeasured{device()},
           load_progress(),
           loaded(),
@@ -200,7 +217,8 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
       assign(),
       Release{kReplica, ReleaseReason::kCancelled},
       ToReplica<PipelineView>{
-          kReplica, {JobId(3), 1, 17, {{kReplica, 0, "10.0.0.7:7100", 1e12}, {ReplicaId(4), 1}}}},
+          kReplica,
+          {JobId(3), 1, 17, {{kReplica, 0, "10.0.0.7:7100", 1e12, seconds(2)}, {ReplicaId(4), 1}}}},
       ToReplica<OpenRound>{kReplica, kOpen},
       ToReplica<CloseRound>{kReplica, {kKey}},
       ToReplica<ReducePlan>{kReplica, plan_of_two()},
@@ -242,7 +260,8 @@ inline std::vector<ToTrainer> commands_to_trainers() {
       LoadReplica{assign(), "/var/lib/shoal/fetched/ckpt_4"},
       Release{kReplica, ReleaseReason::kDraining},
       ToReplica<PipelineView>{
-          kReplica, {JobId(3), 1, 17, {{kReplica, 0, "10.0.0.7:7100", 1e12}, {ReplicaId(4), 1}}}},
+          kReplica,
+          {JobId(3), 1, 17, {{kReplica, 0, "10.0.0.7:7100", 1e12, seconds(2)}, {ReplicaId(4), 1}}}},
       ToReplica<OpenRound>{kReplica, kOpen},
       ToReplica<CloseRound>{kReplica, {kKey}},
       ToReplica<ReducePlan>{kReplica, plan_of_one()},

@@ -108,7 +108,14 @@ class RandomMessages {
   static void mend(std::vector<std::string>& addresses) {
     std::ranges::fill(addresses, "10.0.0.9:7200");
   }
-  void mend(Device& device) { device.name = plain(device.name); }
+  void mend(Device& device) { device.name = plain(device.name), device.uuid = plain(device.uuid); }
+  void mend(DeviceSample& sample) {
+    sample.uuid = plain(sample.uuid), sample.error = plain(sample.error);
+  }
+  void mend(DeviceUse& use) { use.busy = prng_.unit(), use.stolen = prng_.unit(); }
+  void mend(DeviceClimate& climate) {
+    for (std::string& reason : climate.throttled) reason = plain(reason);
+  }
   void mend(TrainerReady& ready) {
     ready.peer_address = address();
     ready.libraries = plain(ready.libraries);

@@ -79,6 +79,7 @@ TEST(Reflect, NamesWhatOneSideLacks) {
                           "no struct has shoal.v1.Heartbeat.refusals",
                           "no struct has shoal.v1.Heartbeat.relay",
                           "no struct has shoal.v1.Heartbeat.resident_bytes",
+                          "no struct has shoal.v1.Heartbeat.samples",
                           "shoal.v1.Heartbeat.sequence has another type than the field of the "
                           "struct",
                           "there is no shoal.v1.Heartbeat.mood"));

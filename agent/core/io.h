@@ -161,11 +161,12 @@ struct CodeFetchFailed {
   Error error;
 };
 
-// For the heartbeats: the memory of the agent and its trainers, and the figures of its relay, if it
-// has one.
+// For the heartbeats: the memory of the agent and its trainers, the figures of its relay, if it has
+// one, and what is known of its devices now.
 struct HostMeasured {
   Bytes resident;
   std::optional<RelayFigures> relay = {};
+  std::vector<DeviceSample> samples = {};
 };
 struct StopRequested {};      // first: drain; second: now
 struct HandOverRequested {};  // end at once, and leave the trainers to the next start of the daemon

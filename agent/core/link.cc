@@ -86,6 +86,7 @@ void Agent::State::welcomed(const Welcome& message) {
   link_due.reset();
   welcome = message;
   heartbeat_due = now + welcome.heartbeat_every;
+  told_samples = {};
   for (const ReplicaId id : hello_replicas) {
     const bool kept = std::find(message.keep.begin(), message.keep.end(), id) != message.keep.end();
     if (!kept && replicas.contains(id)) release({id, ReleaseReason::kReplaced});
@@ -155,15 +156,27 @@ void Agent::State::obey(const ToAgent& message) {
 
 void Agent::State::beat() {
   say(Heartbeat{++heartbeats, measured_host.resident, to_list(port_refusals), measured_host.relay,
-                device_failures()});
+                device_failures(), new_samples()});
   heartbeat_due = now + welcome.heartbeat_every;
+}
+
+// Those that differ from what this session has told.
+std::vector<DeviceSample> Agent::State::new_samples() {
+  std::vector<DeviceSample> fresh;
+  for (const DeviceSample& sample : measured_host.samples) {
+    DeviceSample& told = told_samples[sample.uuid];
+    if (told == sample) continue;
+    told = sample;
+    fresh.push_back(sample);
+  }
+  return fresh;
 }
 
 // The first start may fail for a reason that is over with the second one.
 std::vector<DeviceFailure> Agent::State::device_failures() const {
   std::vector<DeviceFailure> failures;
   for (const Trainer& trainer : std::span(trainers).first(options.devices.size())) {
-    if (trainer.failed_starts < 2 || failures.size() == kDeviceFailuresMax) continue;
+    if (trainer.failed_starts < 2 || failures.size() == kDevicesMax) continue;
     failures.push_back({trainer.device.index, valid_text(trainer.last_exit, kReasonMax)});
   }
   return failures;

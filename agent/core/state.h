@@ -110,8 +110,9 @@ struct Agent::State {
   std::vector<Device> hello_devices;
   std::int64_t heartbeats = 0;
   HostMeasured measured_host;
-  std::optional<std::vector<std::string>> relays;  // of the cluster; none: not told yet
-  RefusalCounts port_refusals;                     // by the ports of all trainers that there were
+  FlatMap<std::string, DeviceSample> told_samples;  // in this session, by UUID
+  std::optional<std::vector<std::string>> relays;   // of the cluster; none: not told yet
+  RefusalCounts port_refusals;                      // by the ports of all trainers that there were
   Outbox<FromAgent> outbox;
 
   std::vector<Trainer> trainers;  // by slot; those of further replicas are made when one comes
@@ -160,6 +161,7 @@ struct Agent::State {
   void obey(const ToAgent& message);
   void beat();
   std::vector<DeviceFailure> device_failures() const;
+  std::vector<DeviceSample> new_samples();
   bool say(FromAgent message);                               // false: the link is not active
   std::optional<Instant> say_now(const FromAgent& message);  // when it was said
 

@@ -102,6 +102,8 @@ void describe(const Nvml& nvml, Gpu& gpu) {
   if (failed != 0) gpu.silent = nvml.error_text(failed);
   gpu.device.name = device_name(name.data());
   gpu.device.memory = Bytes(static_cast<std::int64_t>(memory.free));
+  gpu.device.total = Bytes(static_cast<std::int64_t>(memory.total));
+  gpu.device.uuid = gpu.uuid;
   gpu.device.bf16 = major >= kAmpere;
 }
 
@@ -209,10 +211,11 @@ std::vector<Device> cpu_devices(int count, Bytes declared) {
   std::string name = device_name(line_value("/proc/cpuinfo", "model name"));
   if (name.empty()) name = "CPU";
   const std::int64_t memory = usable_memory(declared) / count;
+  const Bytes total(whole_memory(memory_levels()).count() / count);
   std::vector<Device> devices;
   devices.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
-    devices.push_back({i, DeviceKind::kCpu, name, Bytes(memory), 0, false});
+    devices.push_back({i, DeviceKind::kCpu, name, Bytes(memory), 0, false, "", total});
   return devices;
 }
 

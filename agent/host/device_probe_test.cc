@@ -7,8 +7,10 @@
 namespace shoal::agent {
 namespace {
 
-const Device kH200{0, DeviceKind::kCuda, "NVIDIA H200", Bytes(149'000'000'000), 0, true};
-const Device kV100{0, DeviceKind::kCuda, "Tesla V100", Bytes(15'000'000'000), 0, false};
+const Device kH200{0,    DeviceKind::kCuda, "NVIDIA H200",         Bytes(149'000'000'000), 0,
+                   true, "GPU-aa11",        Bytes(150'000'000'000)};
+const Device kV100{0,     DeviceKind::kCuda, "Tesla V100",         Bytes(15'000'000'000), 0,
+                   false, "GPU-aa22",        Bytes(16'000'000'000)};
 
 Device at(std::int32_t index, Device device) {
   device.index = index;

@@ -11,6 +11,7 @@
 
 #include "agent/host/checkpoint_worker.h"
 #include "agent/host/code_store.h"
+#include "agent/host/cpu_load.h"
 #include "agent/host/data_cache.h"
 #include "agent/host/data_folder.h"
 #include "agent/host/data_readers.h"
@@ -31,6 +32,7 @@ namespace shoal::agent {
 namespace {
 
 constexpr Duration kMemoryEvery = seconds(5);
+constexpr Duration kSampleEvery = seconds(10);
 
 std::string how(const ProcessExit& exit) {
   return exit.known ? fmt::format(", code {}, signal {}", exit.code, exit.signal) : "";
@@ -41,6 +43,14 @@ void end_without(const std::string& hangs) {
   spdlog::critical("this agent ends without waiting any longer for {}, which hangs", hangs);
   spdlog::default_logger()->flush();
   _exit(1);
+}
+
+// A processor has none of its own.
+std::vector<Device> with_uuids(std::vector<Device> devices, const std::string& uid) {
+  for (Device& device : devices) {
+    if (device.uuid.empty()) device.uuid = "cpu-" + uid + "-" + std::to_string(device.index);
+  }
+  return devices;
 }
 
 std::uint64_t seed_of(const std::string& uid, std::uint64_t salt) {
@@ -178,6 +188,7 @@ class Runtime::Impl {
   Options core_options() {
     Options core = options_.core;
     core.uid = folder_->uid();
+    core.devices = devices_;
     core.data_dir = folder_->path();
     core.seed = seed_of(core.uid, static_cast<std::uint64_t>(clock_.now().ns));
     return core;
@@ -221,7 +232,20 @@ class Runtime::Impl {
     meters_->measured(own, trainers);
     Bytes sum = own;
     for (const auto& [slot, bytes] : trainers) sum += bytes;
-    step(HostMeasured{sum, relay_ ? relay_->figures() : std::nullopt});
+    if (clock_.now() >= sample_at_) sample_devices(sum);
+    step(HostMeasured{sum, relay_ ? relay_->figures() : std::nullopt, samples_});
+  }
+
+  // All processors of a host are one to the kernel.
+  void sample_devices(Bytes here) {
+    sample_at_ = clock_.now() + kSampleEvery;
+    samples_.clear();
+    const DeviceSample sample = cpu_load_.sample(here);
+    for (const Device& device : devices_) {
+      if (device.kind != DeviceKind::kCpu) continue;
+      samples_.push_back(sample);
+      samples_.back().uuid = device.uuid;
+    }
   }
 
   // To the terminal and to the journal.
@@ -422,6 +446,7 @@ class Runtime::Impl {
   const UnixClock clock_;
   Journal journal_{folder_->journal_path(), [this] { return clock_.now(); }};
   const std::shared_ptr<InputQueue> inputs_;
+  const std::vector<Device> devices_ = with_uuids(options_.core.devices, folder_->uid());
   Agent core_;
   std::unique_ptr<CheckpointWorker> checkpoints_;
   std::unique_ptr<CodeStore> codes_;
@@ -434,9 +459,11 @@ class Runtime::Impl {
   std::map<std::int32_t, TrainerId> overstepped_;  // processes of which that was logged, by slot
   std::unique_ptr<TrainerProcesses> trainers_;
   std::vector<LeftTrainer> left_;  // by the last start
-  Instant measure_at_ = clock_.now();
-  bool heard_ = false;     // anything on this link
-  bool stopping_ = false;  // told once, and the noise of stopping is no news
+  Instant measure_at_ = clock_.now(), sample_at_ = measure_at_;
+  CpuLoad cpu_load_;
+  std::vector<DeviceSample> samples_;  // of the devices, the newest
+  bool heard_ = false;                 // anything on this link
+  bool stopping_ = false;              // told once, and the noise of stopping is no news
   std::optional<ExitProcess> exit_;
 };
 

@@ -25,7 +25,7 @@ double scraped(const Runtime& runtime, const std::string& series, double expecte
   }
 }
 
-TEST_F(RuntimeTest, ItsMetricsFollowSessionsTrainersAndTransfers) {
+TEST_F(RuntimeTest, ItsMetricsFollowSessionsAndTrainers) {
   HostOptions open = options();
   open.metrics = "127.0.0.1:0";
   start(std::move(open));
@@ -36,10 +36,6 @@ TEST_F(RuntimeTest, ItsMetricsFollowSessionsTrainersAndTransfers) {
   EXPECT_EQ(scraped(*runtime_, "shoal_host_session_up", 1), 1);
   EXPECT_EQ(scraped(*runtime_, "shoal_host_trainers", 1), 1);
   EXPECT_EQ(scraped(*runtime_, "shoal_host_trainers_started_total", 1), 1);
-  coordinator_.say(ToReplica<WriteCheckpoint>{ReplicaId(1), {CheckpointId(4), kKey}});
-  EXPECT_EQ(coordinator_.uploaded(), "weights");
-  const char* uploaded = "shoal_host_uploaded_bytes_total{kind=\"checkpoint\"}";
-  EXPECT_EQ(scraped(*runtime_, uploaded, 7), 7);
 
   coordinator_.say(ToReplica<Evaluate>{ReplicaId(1), {kKey, {0, 1, 1}}});  // the script aborts
   coordinator_.next<ReplicaFailed>();

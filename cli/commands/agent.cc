@@ -25,6 +25,7 @@ std::string device_text(const Json& agent, const Json& device) {
                      size_text(number_at(device, "memory_bytes", 0));
   const double gflops = number_at(device, "gflops", 0);
   if (gflops > 0) text += ", " + fixed(gflops, 0) + " GFLOP/s";
+  text += sample_text(agent, device);
   for (const Json& refusal : agent.at("memory_refusals")) {
     if (number_at(refusal, "device", -1) != number_at(device, "index", -2)) continue;
     const std::string code = text_at(refusal, "code", "");

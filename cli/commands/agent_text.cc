@@ -1,10 +1,12 @@
 #include "cli/commands/agent_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "base/number_text.h"
 #include "cli/format.h"
 
 namespace shoal::cli {
@@ -53,6 +55,24 @@ std::string cordon_text(const Json& agent, const Json& cordon) {
          text_at(cordon, "at") + ", because replicas of " + text_at(cordon, "job") +
          " failed there (" + reasons + "): `shoal agent uncordon " + text_at(agent, "name") +
          "` ends it";
+}
+
+std::string sample_text(const Json& agent, const Json& device) {
+  const std::string uuid = text_at(device, "uuid", "");
+  for (const Json& sample : agent.value("device_samples", Json::array())) {
+    if (uuid.empty() || text_at(sample, "uuid", "") != uuid) continue;
+    std::string text;
+    if (const Json* use = at_path(sample, "use"); use != nullptr && use->is_object()) {
+      text += "; " + std::to_string(std::lround(100 * number_at(*use, "busy", 0))) + " %" +
+              " busy, " + size_text(number_at(*use, "used_here_bytes", 0)) + " in use here and " +
+              size_text(number_at(*use, "used_elsewhere_bytes", 0)) + " by others";
+    }
+    const double celsius = number_at(sample, "climate/celsius", 0);
+    if (celsius > 0) text += ", " + std::to_string(std::lround(celsius)) + " °C";
+    const std::string error = text_at(sample, "error", "");
+    return error.empty() ? text : text + "; " + text_at(sample, "answer", "") + ": " + error;
+  }
+  return "";
 }
 
 std::string last_seen(const Json& agent) {

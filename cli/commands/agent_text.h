@@ -22,6 +22,10 @@ std::string unwell_text(const Json& agents);
 // One of `cordoned_devices`: since when the device gets no work, why, and what ends it.
 std::string cordon_text(const Json& agent, const Json& cordon);
 
+// "; 35 % busy, 2.00 GB in use here and 1.00 GB by others, 54 °C": what the driver of the device
+// said last. Empty: nothing.
+std::string sample_text(const Json& agent, const Json& device);
+
 // RFC 3339; of one that is gone, when it went.
 std::string last_seen(const Json& agent);
 

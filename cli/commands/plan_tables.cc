@@ -54,14 +54,46 @@ std::string stages_table(const Json& plan, bool color) {
   return table.empty() ? "" : table.render(color);
 }
 
+// The line that binds, and what was assumed of others.
+std::string line_text(const Json& forecast) {
+  std::string text;
+  if (const Json* line = at_path(forecast, "line"); line != nullptr && line->is_object()) {
+    std::string names;
+    for (const Json& name : list_at(*line, "agents")) {
+      names += (names.empty() ? "" : ", ") + name.get<std::string>();
+    }
+    text += "limit       the line of " + names + ": " + cell(*line, "bytes_per_second", size_text) +
+            "/s lets " + cell(forecast, "network", percent) + " of the devices' speed through\n";
+  }
+  if (const double assumed = number_at(forecast, "lines_assumed", 0); assumed > 0) {
+    text += "assumed     100 Mbit/s for the lines of " + count(assumed) +
+            (assumed == 1 ? " agent" : " agents") + ", which nobody has measured\n";
+  }
+  return text;
+}
+
 std::string forecast_lines(const Json& plan) {
   const Json* forecast = at_path(plan, "forecast");
   if (forecast == nullptr || cell(*forecast, "tokens_per_second", count) == "-") return "";
+  const std::string average = cell(*forecast, "average_s", human_duration);
   return "at most     " + cell(*forecast, "tokens_per_second", human_count) +
          " tokens/s, from the measured speed of matrix products\n" + "step        " +
          cell(*forecast, "step_s", human_duration) + "\nround       " +
-         cell(*forecast, "round_s", human_duration) + " without averaging\nbubble      " +
-         cell(*forecast, "bubble", percent) + "\n";
+         cell(*forecast, "round_s", human_duration) +
+         (average == "-" ? "" : ", of which " + average + " averaging") + "\nbubble      " +
+         cell(*forecast, "bubble", percent) + "\n" + line_text(*forecast);
+}
+
+std::string left_out_text(const Json& plan) {
+  std::string text;
+  for (const Json& left : list_at(plan, "left_out")) {
+    text += "left out    " + text_at(left, "agent_name") + ", device " +
+            cell(left, "device", count) + ": " + cell(left, "tokens_per_second_with", human_count) +
+            " tokens/s with it";
+    const std::string line = cell(left, "line_bytes_per_second", size_text);
+    text += line == "-" ? "\n" : "; its line carries " + line + "/s\n";
+  }
+  return text;
 }
 
 std::string replicas_table(const Json& topology, bool color) {
@@ -107,7 +139,7 @@ std::string links_table(const Json& topology, bool color) {
 std::string plan_text(const Json& plan, bool color) {
   const std::string reason = text_at(plan, "reason");
   const std::string detail = text_at(plan, "detail", "");
-  std::string text = stages_table(plan, color) + forecast_lines(plan);
+  std::string text = stages_table(plan, color) + forecast_lines(plan) + left_out_text(plan);
   if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
   return text;
 }

@@ -24,6 +24,26 @@ TEST(PlanTables, APlanShowsStagesAndForecast) {
   EXPECT_THAT(text, Not(HasSubstr("placed")));
 }
 
+TEST(PlanTables, APlanShowsWhatLinesDoToIt) {
+  const Json plan = Json::parse(R"({
+    "placeable": true, "reason": "placed", "detail": "", "stages": [], "placement": [],
+    "forecast": {"tokens_per_second": 2224, "step_s": 2, "round_s": 60, "bubble": 0.2,
+                 "average_s": 4, "network": 0.25, "lines_assumed": 2,
+                 "line": {"agents": ["far", "near"], "bytes_per_second": 1250000}},
+    "left_out": [{"agent_name": "slow", "device": 1, "tokens_per_second_with": 900,
+                  "tokens_per_second_without": 2224, "line_bytes_per_second": 20000},
+                 {"agent_name": "old", "device": 0, "tokens_per_second_with": 950,
+                  "tokens_per_second_without": 2224, "line_bytes_per_second": null}]})");
+  const std::string text = plan_text(plan, false);
+  EXPECT_THAT(text, HasSubstr("round       1m 00s, of which 4.0 s averaging\n"));
+  EXPECT_THAT(text, HasSubstr("limit       the line of far, near: 1.25 MB/s lets 25 % of the "
+                              "devices' speed through\n"));
+  EXPECT_THAT(text, HasSubstr("assumed     100 Mbit/s for the lines of 2 agents"));
+  EXPECT_THAT(text, HasSubstr("left out    slow, device 1: 900 tokens/s with it; its line carries "
+                              "20.0 kB/s\n"));
+  EXPECT_THAT(text, HasSubstr("left out    old, device 0: 950 tokens/s with it\n"));
+}
+
 TEST(PlanTables, ARefusalShowsWhy) {
   const Json plan = Json::parse(R"({
     "placeable": false, "reason": "too_few_devices", "detail": "1 more", "stages": [],

@@ -195,7 +195,8 @@ TEST(Continuing, WhatCannotBeLoadedEndsTheJob) {
 }
 
 TEST(Continuing, AgentTooOldForPartFilesDoesNotSetTheCheckpointAside) {
-  for (const std::int32_t protocol : {kProtocolVersion - 1, kProtocolVersion}) {
+  constexpr std::int32_t kWithPartFiles = 5;
+  for (const std::int32_t protocol : {kWithPartFiles - 1, kWithPartFiles}) {
     Continued rig(protocol);
     ASSERT_TRUE(rig.submit(rig.next()).ok());
     for (int i = 0; i < 30; ++i) {
@@ -206,7 +207,7 @@ TEST(Continuing, AgentTooOldForPartFilesDoesNotSetTheCheckpointAside) {
       }
       rig.wait(seconds(1));
     }
-    EXPECT_EQ(rig.state().checkpoints.contains(rig.checkpoint), protocol < kProtocolVersion);
+    EXPECT_EQ(rig.state().checkpoints.contains(rig.checkpoint), protocol < kWithPartFiles);
   }
 }
 

@@ -235,7 +235,7 @@ void place(Transaction& tx, JobId id) {
   PlacementDecision decision = decide_placement(input);
   if (only) std::erase_if(decision.places, [&](const Place& p) { return p.stage != *only; });
   wake_when_rested(tx, id, input);
-  if (!input.live.empty()) tell_too_small(tx, id, input, decision);
+  tell_unused(tx, id, input, decision);
   if (decision.places.empty()) {
     if (input.live.empty()) tx.volatile_state().timers[id].gathered_at.reset();
     if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {

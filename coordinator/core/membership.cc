@@ -9,6 +9,7 @@
 #include "coordinator/core/releases.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
+#include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/catch_up.h"
@@ -132,9 +133,10 @@ void describe(AgentRecord& agent, const Hello& hello) {
   agent.labels = hello.labels;
   agent.programs = {hello.runs_programs, hello.code_from, hello.program_limits};
   // A measured speed outlives the reconnect of the same device.
+  const std::vector<Device> before = agent.devices;
   for (Device device : hello.devices) {
-    for (const auto& old : agent.devices) {
-      if (device.gflops == 0 && old.index == device.index && old.name == device.name) {
+    for (const Device& old : before) {
+      if (device.gflops == 0 && is_same_device(old, device) && old.name == device.name) {
         device.gflops = old.gflops;
       }
     }
@@ -425,6 +427,9 @@ void on_hello(Transaction& tx, const AgentHello& said) {
       hello.incarnation.n != 0 && hello.incarnation == tx.state().agents.at(id).incarnation;
   const bool stayed = tx.state().agents.at(id).state != AgentState::kGone;
   take_connection(tx, id, said);
+  if (are_renumbered(tx.state().agents.at(id).devices, hello.devices)) {
+    forget_device_failures(tx, id);
+  }
   forget_past_refusals(tx.agent(id), hello.devices, !same_process);
   describe(tx.agent(id), hello);
   if (!same_process) {

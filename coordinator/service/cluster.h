@@ -36,7 +36,8 @@ struct AgentLive {
   Bytes resident;
   std::optional<RelayFigures> relay;  // of an agent that relays
   std::vector<DeviceFailure> failures;
-  std::int32_t replicas = 0;  // live ones
+  std::vector<DeviceSample> samples;  // what the drivers of its devices said last
+  std::int32_t replicas = 0;          // live ones
   std::string name;
   bool trains = false;  // it has a device other than a reducer's
   AllowedPrograms programs;

@@ -5,6 +5,12 @@
 namespace shoal::coordinator {
 namespace {
 
+std::vector<DeviceSample> values_of(const FlatMap<std::string, DeviceSample>& samples) {
+  std::vector<DeviceSample> values;
+  for (const auto& [uuid, sample] : samples) values.push_back(sample);
+  return values;
+}
+
 constexpr Duration kViewAge = milliseconds(500);
 constexpr double kNewest = 0.3;  // weight of the newest sample of a rate
 
@@ -144,6 +150,10 @@ void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
   agent.resident = heartbeat.resident;
   agent.relay = heartbeat.relay;
   agent.failures = heartbeat.failures;
+  for (const DeviceSample& sample : heartbeat.samples) {
+    const bool is_known = agent.samples.contains(sample.uuid);
+    if (is_known || agent.samples.size() < kDevicesMax) agent.samples.put(sample.uuid, sample);
+  }
   // Another process of the agent counts from zero, also where it has come as far as the one before.
   if (heartbeat.sequence < agent.heartbeats) agent.refused = {};
   agent.heartbeats = heartbeat.sequence;
@@ -263,6 +273,7 @@ AgentLive LiveBoard::agent_now(const Agent& agent, Instant now) {
                  .resident = agent.resident,
                  .relay = agent.relay,
                  .failures = agent.failures,
+                 .samples = values_of(agent.samples),
                  .name = agent.name,
                  .trains = agent.trains,
                  .programs = agent.programs};

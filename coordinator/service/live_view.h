@@ -44,8 +44,9 @@ class LiveBoard {
     Bytes resident;
     std::optional<RelayFigures> relay;
     std::vector<DeviceFailure> failures;
-    std::int64_t heartbeats = 0;  // the sequence of its last heartbeat
-    RefusalCounts refused;        // as that heartbeat said
+    FlatMap<std::string, DeviceSample> samples;  // by UUID
+    std::int64_t heartbeats = 0;                 // the sequence of its last heartbeat
+    RefusalCounts refused;                       // as that heartbeat said
     std::string name;
     bool trains = false;
     AllowedPrograms programs;

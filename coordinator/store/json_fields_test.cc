@@ -41,17 +41,25 @@ TEST(JsonFields, Leases) {
 TEST(JsonFields, WhatAnAgentHas) {
   expect_stored<std::vector<Device>>(
       R"([{"index":0,"kind":"cuda","name":"NVIDIA \"H200\"","memory_bytes":150000000000,)"
-      R"("gflops":51234.5,"bf16":true},)"
-      R"({"index":1,"kind":"reducer","name":"","memory_bytes":0,"gflops":0.0,"bf16":false}])",
-      {{0, DeviceKind::kCuda, "NVIDIA \"H200\"", Bytes(150'000'000'000), 51234.5, true},
+      R"("gflops":51234.5,"bf16":true,"uuid":"GPU-4f","total_bytes":151000000000},)"
+      R"({"index":1,"kind":"reducer","name":"","memory_bytes":0,"gflops":0.0,"bf16":false,)"
+      R"("uuid":"","total_bytes":0}])",
+      {{0, DeviceKind::kCuda, "NVIDIA \"H200\"", Bytes(150'000'000'000), 51234.5, true, "GPU-4f",
+        Bytes(151'000'000'000)},
        {1, DeviceKind::kReducer, "", Bytes(0), 0, false}});
+  std::vector<Device> nameless;  // stored before devices had UUIDs
+  ASSERT_TRUE(from_json(R"([{"index":1,"kind":"cpu","name":"","memory_bytes":0,"gflops":0.0,)"
+                        R"("bf16":false}])",
+                        nameless)
+                  .ok());
+  EXPECT_EQ(nameless, (std::vector<Device>{{.index = 1}}));
   expect_stored<std::vector<Label>>(R"([{"key":"zone","value":"a"},{"key":"gpu","value":""}])",
                                     {{"zone", "a"}, {"gpu", ""}});
   expect_stored<std::vector<DeviceRefusal>>(
       R"([{"device":2,"needed_bytes":4096,"at_ns":1700000000000000000,"code":"","kind":"memory",)"
-      R"("job":0,"reasons":[]},{"device":3,"needed_bytes":0,"at_ns":5,"code":"",)"
-      R"("kind":"failing","job":7,"reasons":["trainer_exited: signal 9"]}])",
-      {{2, Bytes(4096), {1'700'000'000'000'000'000}},
+      R"("uuid":"GPU-4f","job":0,"reasons":[]},{"device":3,"needed_bytes":0,"at_ns":5,"code":"",)"
+      R"("kind":"failing","uuid":"","job":7,"reasons":["trainer_exited: signal 9"]}])",
+      {{.device = 2, .needed = Bytes(4096), .at = {1'700'000'000'000'000'000}, .uuid = "GPU-4f"},
        {.device = 3,
         .needed = Bytes(),
         .at = {5},

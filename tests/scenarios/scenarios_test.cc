@@ -191,7 +191,7 @@ TEST(Scenario, FourAgentsTrainAPipelineOfTwoStages) {
   EXPECT_EQ(cluster.count(3, ContributionState::kCommitted), 4);
   EXPECT_EQ(cluster.round(3)->reduces.size(), 2u);
   EXPECT_NE(cluster.round(3)->reduces[0].anchor, cluster.round(3)->reduces[1].anchor);
-  EXPECT_EQ(cluster.job()->view, 1) << "nobody came or went";
+  EXPECT_EQ(cluster.job()->view, 2) << "its members, and their lines once these were measured";
 }
 
 TEST(Scenario, AReplicaOfALaterStageDiesInTheReduceAndOnlyItsStageTriesAgain) {

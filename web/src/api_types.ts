@@ -220,6 +220,22 @@ export interface Forecast {
   step_s: number | null;
   round_s: number | null;
   bubble: number | null;
+  average_s?: number | null;
+  network?: number | null;
+  line?: {
+    agents: string[];
+    bytes_per_second: number;
+  } | null;
+  lines_assumed?: number;
+}
+
+export interface LeftOut {
+  agent: string;
+  agent_name: string;
+  device: number;
+  tokens_per_second_with: number;
+  tokens_per_second_without: number;
+  line_bytes_per_second: number | null;
 }
 
 export interface PlanDevices {
@@ -241,6 +257,7 @@ export interface Plan {
   devices: PlanDevices;
   memory_needed_bytes: number;
   memory_largest_bytes: number;
+  left_out?: LeftOut[];
 }
 
 export interface TopologyReplica {
@@ -467,6 +484,8 @@ export interface Device {
   memory_bytes: number;
   gflops: number | null;
   bf16: boolean;
+  uuid?: string;
+  total_bytes?: number;
 }
 
 export interface Agent {
@@ -504,6 +523,41 @@ export interface Agent {
   device_failures?: {
     device: number;
     reason: string;
+  }[];
+  device_samples?: {
+    uuid: string;
+    answer: 'unknown' | 'whole' | 'partial' | 'silent' | 'lost';
+    age_s: number;
+    error: string;
+    use: {
+      busy: number;
+      stolen: number;
+      used_here_bytes: number;
+      used_elsewhere_bytes: number;
+    } | null;
+    climate: {
+      celsius: number;
+      watts: number;
+      watts_limit: number;
+      mhz: number;
+      mhz_max: number;
+      throttled: string[];
+    } | null;
+    errors: {
+      ecc_corrected: number;
+      ecc_uncorrected: number;
+      rows_remapped: number;
+      remap_pending: boolean;
+      remap_failed: boolean;
+      pcie_replays: number;
+      nvlink_errors: number;
+      recovery: 'none' | 'reset_gpu' | 'reboot_host' | 'drain_p2p' | 'drain_and_reset';
+      xids: {
+        xid: number;
+        count: number;
+        ago_s: number;
+      }[];
+    } | null;
   }[];
   losses?: number;
   availability?: number | null;
@@ -591,6 +645,7 @@ export interface NetworkLink {
   way?: 'unknown' | 'direct' | 'reverse' | 'relayed' | 'unreachable';
   round_trip_s: number | null;
   bytes_per_second: number | null;
+  at_least?: boolean;
   measured_at: string;
   age_s: number;
 }

@@ -27,8 +27,19 @@ export function PlanView({ plan }: { plan: Plan }) {
       <div class="tiles small tight">
         <Tile label="Tokens per second" value={short(forecast.tokens_per_second)} note="expected, at most" />
         <Tile label="Inner step" value={duration(forecast.step_s)} note={forecast.bubble === null ? '' : `${percent(forecast.bubble)} of it idle`} />
-        <Tile label="Round" value={duration(forecast.round_s)} note="without averaging" />
+        <Tile label="Round" value={duration(forecast.round_s)} note={forecast.average_s == null ? '' : `of which ${duration(forecast.average_s)} averaging`} />
       </div>
+      {forecast.line !== null && forecast.line !== undefined && (
+        <p>
+          <Glyph tone="warn" /> The line of {forecast.line.agents.join(', ')} ({bytes(forecast.line.bytes_per_second)}/s) lets {percent(forecast.network ?? null)} of the devices’ speed through.
+        </p>
+      )}
+      {(plan.left_out ?? []).map((left) => (
+        <p key={`${left.agent}/${left.device}`}>
+          <Glyph tone="warn" /> Device {left.device} of {left.agent_name} is left out: {short(left.tokens_per_second_with)} tokens per second with it{left.line_bytes_per_second !== null && <>; its line carries {bytes(left.line_bytes_per_second)}/s</>}.
+        </p>
+      ))}
+      {(forecast.lines_assumed ?? 0) > 0 && <p class="muted">Nobody has measured the lines of {plural(forecast.lines_assumed ?? 0, 'agent')}: 100 Mbit/s are assumed.</p>}
       <Table caption="Stages of the plan" columns={kColumns} rows={rows} rowKey={(one) => one.stage} empty="No cut was found." file="plan" />
       <p class="under muted">
         {plural(devices.free, 'free device')}, {number(devices.fitting)} with the memory that it takes ({bytes(plan.memory_needed_bytes)} a replica; the largest has {bytes(plan.memory_largest_bytes)})

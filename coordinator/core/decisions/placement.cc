@@ -1,5 +1,6 @@
-// An existing cut is filled device by device (swarm::joiner_stage). When there is none, the planner
-// makes it (swarm::plan_stages).
+// While replicas of a job live, its cut is filled device by device (swarm::joiner_stage). A
+// pipeline that starts, for the first time or again, is placed as a whole; a cut that it has stays
+// (swarm::plan_stages).
 #include "coordinator/core/decisions/placement.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/number_text.h"
+#include "coordinator/core/decisions/growing_pipeline.h"
 #include "coordinator/core/decisions/stage_rates.h"
 #include "outer_opt/core/step/fragments.h"
 #include "swarm/core/plan/sharing.h"
@@ -133,28 +135,52 @@ double round_seconds(const JobSpec& spec, double step_s) {
   return std::min(by_steps, std::max(step_s, static_cast<double>(spec.sync.every_s())));
 }
 
-// Every replica of the whole model does the same steps of a round (one_stage_tokens_per_s()).
-bool has_equal_steps(const JobSpec& spec) {
-  return spec.sync.balance() == Balance::kEqual && spec.sync.every_s() == 0 &&
-         spec.sync.algorithm() != SyncAlgorithm::kAsync;
+PlannedDevice planned(const FreeDevice& device, double mean) {
+  return {device.agent, steady_speed(device, mean), device.memory, device.domain, device.at};
 }
 
-// `routers`: replicas that draw a batch each for a step.
-Forecast forecast_of(const JobSpec& spec, double tokens_per_s, std::size_t routers, double bubble) {
-  const auto batch = static_cast<double>(spec.train.batch * spec.model.context);
-  const double step = static_cast<double>(routers) * batch / tokens_per_s;
-  return {tokens_per_s, step, round_seconds(spec, step), bubble};
+std::vector<PlannedDevice> planned(const std::vector<FreeDevice>& devices, double mean) {
+  std::vector<PlannedDevice> all;
+  for (const FreeDevice& device : devices) all.push_back(planned(device, mean));
+  return all;
+}
+
+Forecast forecast_of(const JobSpec& spec, const std::vector<PlannedDevice>& devices,
+                     const swarm::Cluster& cluster, const std::vector<swarm::Placement>& placed,
+                     const swarm::Throughput& throughput) {
+  const auto routers = std::ranges::count(placed, 0, &swarm::Placement::stage);
+  const auto batch = static_cast<double>(routers * spec.train.batch * spec.model.context);
+  Forecast forecast{.tokens_per_s = throughput.tokens_per_s};
+  forecast.step_s = batch / throughput.training_tokens_per_s;
+  forecast.round_s = round_seconds(spec, forecast.step_s) + throughput.average_s;
+  forecast.bubble = throughput.bubble;
+  forecast.average_s = throughput.average_s;
+  forecast.network = throughput.network;
+  forecast.lines_assumed = count_assumed_lines(devices);
+  if (throughput.full_line < 0) return forecast;
+  const swarm::SharedLine& full = cluster.lines[static_cast<std::size_t>(throughput.full_line)];
+  forecast.line_bytes_per_s = full.bytes_per_s;
+  for (const std::int32_t i : full.agents) {
+    const AgentId agent = devices[static_cast<std::size_t>(i)].agent;
+    if (std::ranges::find(forecast.behind_line, agent) == forecast.behind_line.end()) {
+      forecast.behind_line.push_back(agent);
+    }
+  }
+  return forecast;
 }
 
 Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostModel& model,
                                const std::vector<FreeDevice>& placed) {
   const double mean = mean_gflops(input);
   if (mean <= 0 || placed.empty()) return {};
-  std::vector<double> speeds;
-  for (const FreeDevice& device : placed) speeds.push_back(steady_speed(device, mean));
-  const double tokens_per_s =
-      swarm::one_stage_tokens_per_s(model, speeds, has_equal_steps(input.spec));
-  return forecast_of(input.spec, tokens_per_s, placed.size(), 0);
+  const std::vector<PlannedDevice> devices = planned(placed, mean);
+  const swarm::Cluster cluster = cluster_of(input.spec, devices, input.sites);
+  std::vector<swarm::Placement> places;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(placed.size()); ++i) {
+    places.push_back({i, 0, 1});
+  }
+  return forecast_of(input.spec, devices, cluster, places,
+                     swarm::Forecaster(model, cluster).of({model.whole()}, places));
 }
 
 // ---- a device for several stages
@@ -225,23 +251,40 @@ void share_devices(const PlacementInput& input, swarm::RebalanceView& view,
   }
 }
 
-PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& model) {
-  PlacementDecision decision;
+void describe_cut(const PlacementInput& input, const swarm::CostModel& model,
+                  PlacementDecision& decision) {
   decision.cut = input.cut;
   for (const UnitRange range : input.cut) decision.memory.push_back(model.memory(range));
   decision.needed = *std::min_element(decision.memory.begin(), decision.memory.end());
   decision.wanted = static_cast<std::int64_t>(input.cut.size()) * min_replicas(input.spec);
+}
+
+PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& model) {
+  PlacementDecision decision;
+  describe_cut(input, model, decision);
   count_devices(input, decision);
 
   swarm::RebalanceView view = rebalance_view(input);
   const auto most = static_cast<std::int32_t>(max_replicas(input.spec));
   const bool full = is_full(view, most);
   const double mean = mean_gflops(input);
+  const bool pipeline = input.cut.size() > 1;
+  GrowingPipeline trained(input, model, view);
   std::vector<FreeDevice> placed;
   for (const FreeDevice& device : usable_devices(input)) {
     const auto join =
         swarm::joiner_stage(view, {device.memory, device.domain}, min_replicas(input.spec), most);
     if (join.reason == swarm::JoinReason::kNothingFits) continue;
+    const double before = pipeline ? trained.tokens_per_s() : 0;
+    trained.add(planned(device, mean), join.stage);
+    const bool is_lacking = lacking(view, min_replicas(input.spec)) > 0;
+    const double after = before > 0 && !is_lacking ? trained.tokens_per_s() : before;
+    if (after < GrowingPipeline::kSlowsDown * before) {
+      trained.take_back();
+      decision.left_out.push_back(
+          {device.agent, device.device, after, before, device.at.line.bytes_per_s()});
+      continue;
+    }
     decision.places.push_back({device.agent, device.device, join.stage});
     placed.push_back(device);
     view.replicas.push_back({.stage = join.stage,
@@ -249,7 +292,6 @@ PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& 
                              .memory = device.memory,
                              .domain = device.domain});
   }
-  const bool pipeline = input.cut.size() > 1;
   if (pipeline && lacking(view, min_replicas(input.spec)) > 0) {
     share_devices(input, view, decision);
   }
@@ -269,35 +311,26 @@ PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& 
 // ---- the model is to be cut
 
 swarm::PlanRequest plan_request(const PlacementInput& input,
-                                const std::vector<FreeDevice>& usable) {
-  swarm::PlanRequest request;
-  const double mean = mean_gflops(input);
-  for (const FreeDevice& device : usable) {
-    request.agents.push_back(
-        {device.agent, steady_speed(device, mean), device.memory, device.domain});
-  }
+                                const std::vector<PlannedDevice>& devices) {
+  swarm::PlanRequest request{cluster_of(input.spec, devices, input.sites)};
   request.stages = static_cast<std::int32_t>(input.spec.swarm.stages);
-  request.microbatches_per_router = input.spec.train.batch / input.spec.train.microbatch;
-  request.equal_steps = has_equal_steps(input.spec);
+  request.cut = input.cut;
   request.assignment = {min_replicas(input.spec),
                         static_cast<std::int32_t>(max_replicas(input.spec)), true};
   return request;
 }
 
-Forecast forecast_of_plan(const PlacementInput& input, const swarm::StagePlan& plan) {
-  if (mean_gflops(input) <= 0) return {};
-  const auto& placements = plan.assignment.placements;
-  const auto routers = std::ranges::count(placements, 0, &swarm::Placement::stage);
-  return forecast_of(input.spec, plan.tokens_per_s, static_cast<std::size_t>(routers), plan.bubble);
-}
-
 PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostModel& model) {
   const std::vector<FreeDevice> usable = usable_devices(input);
-  const swarm::StagePlan plan = swarm::plan_stages(model, plan_request(input, usable));
+  const double mean = mean_gflops(input);
+  const std::vector<PlannedDevice> devices = planned(usable, mean);
+  const swarm::PlanRequest request = plan_request(input, devices);
+  const swarm::StagePlan plan = swarm::plan_stages(model, request);
   SHOAL_CHECK(plan.reason != swarm::PlanReason::kMoreStagesThanLayers);  // validate() refuses it
   PlacementDecision decision;
   decision.needed = plan.needed;
   decision.wanted = input.spec.swarm.stages * min_replicas(input.spec);
+  if (!input.cut.empty()) describe_cut(input, model, decision);
   count_devices(input, decision);
   if (!plan.ok()) {
     const std::int64_t able = decision.fitting - decision.resting;
@@ -312,7 +345,11 @@ PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostMo
     const FreeDevice& device = usable[static_cast<std::size_t>(placement.agent)];
     decision.places.push_back({device.agent, device.device, placement.stage});
   }
-  decision.forecast = forecast_of_plan(input, plan);
+  if (mean > 0) {
+    decision.forecast =
+        forecast_of(input.spec, devices, request, plan.assignment.placements, plan.throughput);
+  }
+  decision.left_out = left_out_of(input, model, usable, request, plan);
   return decision;
 }
 
@@ -326,7 +363,7 @@ double sources_of(const PlacementInput& input, StageIndex stage) {
   std::vector<double> up;
   for (const PlacedReplica& replica : input.live) {
     if (replica.stage != stage || replica.loading || replica.leaving) continue;
-    up.push_back(known_or_assumed(replica.line.up));
+    up.push_back(known_or_assumed(replica.at.line.up));
   }
   if (up.empty()) return kAssumedLine;
   std::ranges::sort(up, std::greater());
@@ -359,7 +396,7 @@ void add_replicas(const PlacementInput& input, const std::vector<double>& gflops
                              .in_transit = replica.loading,
                              .stays = replica.stays,
                              .domain = replica.domain,
-                             .down = known_or_assumed(replica.line.down),
+                             .down = known_or_assumed(replica.at.line.down),
                              .left = replica.left});
   }
   swarm::level_shares(speeds, view.stages, placements);
@@ -392,8 +429,9 @@ std::optional<double> weakest_without(const PlacementInput& input, ReplicaId wit
 
 PlacementDecision decide_placement(const PlacementInput& input) {
   const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  const bool starts_anew = input.cut.size() > 1 && input.live.empty();
   PlacementDecision decision =
-      input.cut.empty() ? cut_and_place(input, model) : fill_cut(input, model);
+      input.cut.empty() || starts_anew ? cut_and_place(input, model) : fill_cut(input, model);
   decision.quota = input.quota;
   decision.withheld = input.withheld;
   decision.forbidden = input.forbidden;

@@ -18,7 +18,7 @@
 #include "base/enumerators.h"
 #include "base/ids.h"
 #include "base/units.h"
-#include "coordinator/core/decisions/agent_line.h"
+#include "coordinator/core/decisions/plan_cluster.h"
 #include "coordinator/core/decisions/seen_service.h"
 #include "job/job_spec.h"
 #include "swarm/core/plan/rebalance.h"
@@ -43,6 +43,7 @@ struct FreeDevice {
   std::vector<StageIndex> holds;  // of this job
   double availability = 1;        // of its agent (health_record.h): plans use speed times this
   bool ran_out = false;           // of memory, with the job's program, so `memory` is 0
+  Whereabouts at = {};
 };
 
 // A replica that is there or on its way.
@@ -59,8 +60,8 @@ struct PlacedReplica {
   double availability = 1;
   Duration expected_life = seconds(1800);
   SeenService service;
-  std::string domain;    // see FreeDevice
-  AgentLine line;        // of its agent
+  std::string domain;  // see FreeDevice
+  Whereabouts at;
   StageIndex left = -1;  // the stage that its device left for balance a while ago; -1: none
 };
 
@@ -76,6 +77,7 @@ struct PlacementInput {
   // Devices of agents that may not run the program of the job, and what would allow it.
   std::int64_t forbidden = 0;
   std::string forbidden_why = {};
+  SiteLines sites = {};
   std::int64_t cordoned = 0;  // devices on which replicas kept failing (device_failures.h)
 };
 
@@ -106,13 +108,27 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// What the planner expects of the placed replicas, from the measured speed of matrix products: real
-// steps are slower, and links are not known before they were used. 0: no speed is known.
+// What the planner expects of the placed replicas (swarm/core/plan/throughput.h), from the measured
+// speed of matrix products: real steps are slower. 0: no speed is known.
 struct Forecast {
-  double tokens_per_s = 0;
-  double step_s = 0;   // one inner step
-  double round_s = 0;  // its inner steps, without averaging
-  double bubble = 0;   // share of a step lost to filling and draining
+  double tokens_per_s = 0;  // over whole rounds
+  double step_s = 0;        // one inner step
+  double round_s = 0;       // its inner steps and the average
+  double bubble = 0;        // share of a step lost to filling and draining
+  double average_s = 0;     // of the round: waiting for the average
+  double network = 1;       // what lines let through of what the devices compute
+  // The line that binds: who is behind it, and its rate. Nobody: devices bind.
+  std::vector<AgentId> behind_line;
+  double line_bytes_per_s = 0;
+  std::int64_t lines_assumed = 0;  // agents whose line nobody has measured (kAssumedLine)
+};
+
+// A free device that would make the pipeline slower: what it would train with it.
+struct LeftOut {
+  AgentId agent;
+  std::int32_t device = 0;
+  double with = 0, without = 0;  // tokens/s
+  double line_bytes_per_s = 0;   // of its agent; 0: not measured
 };
 
 struct PlacementDecision {
@@ -121,6 +137,7 @@ struct PlacementDecision {
   std::vector<UnitRange> cut;  // the given one, or the chosen one; empty when none was found
   std::vector<Bytes> memory;   // of one replica, per stage of the cut
   Forecast forecast;           // of `places`, while no replica is live
+  std::vector<LeftOut> left_out;
   // The numbers behind the reason. `needed`: the memory of the smallest stage; without a cut, the
   // least that the largest stage can need. `fitting`: free devices with that memory, not refused.
   // `resting`: those of them that rest after a failure. `wanted`: the devices that min_replicas of

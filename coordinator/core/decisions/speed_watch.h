@@ -20,13 +20,13 @@ class SpeedWatch {
  public:
   static constexpr double kSlowBelow = 0.5, kSoundAbove = 0.7;
   static constexpr Duration kSlowAfter = seconds(30), kSoundAfter = seconds(10);
-  static constexpr std::int32_t kWarmUp = 5;  // first words, which are in no average and no best
+  static constexpr std::int32_t kWarmUp = 5;  // words before its pace counts as its best
 
   // The replica worked for so long at this pace since its last word. `promised`: by its device, in
   // the same unit; 0: not known. A pace that is not a positive number is ignored.
   SpeedTurn worked(Duration time, double pace, double promised);
 
-  double pace() const { return pace_; }          // moving average by time of work; 0: not known
+  double pace() const { return pace_; }          // moving average; 0: not known
   double best() const { return best_; }          // of that; 0: not known
   double expected() const { return expected_; }  // 0: not known
   double ratio() const { return expected_ > 0 ? pace_ / expected_ : 0; }  // 0: not known

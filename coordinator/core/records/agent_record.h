@@ -98,6 +98,8 @@ struct DeviceRefusal {
   Instant at;
   std::string code = {};  // of the program that failed, which alone it holds for; empty: any model
   DeviceRefusalKind kind = DeviceRefusalKind::kMemory;
+  // The device's; empty: its agent did not say. A device that is not there now has the index -1.
+  std::string uuid = {};
   JobId job = {};                         // kFailing: of the replicas that failed, and
   std::vector<std::string> reasons = {};  // what each of them said
   bool operator==(const DeviceRefusal&) const = default;
@@ -106,7 +108,8 @@ constexpr auto fields_of(Of<DeviceRefusal>) {
   using T = DeviceRefusal;
   return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"), field<&T::at>("at"),
                 field<&T::code>("code", added_later()), field<&T::kind>("kind", added_later()),
-                field<&T::job>("job", added_later()), field<&T::reasons>("reasons", added_later()));
+                field<&T::uuid>("uuid", added_later()), field<&T::job>("job", added_later()),
+                field<&T::reasons>("reasons", added_later()));
 }
 static_assert(lists_every_field<DeviceRefusal>());
 

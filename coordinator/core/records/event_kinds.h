@@ -19,6 +19,7 @@ inline constexpr const char* kAgentQuarantineEnded = "agent_quarantine_ended";
 inline constexpr const char* kAgentRevoked = "agent_revoked";
 inline constexpr const char* kAgentForgotten = "agent_forgotten";
 inline constexpr const char* kDeviceFailing = "device_failing";
+inline constexpr const char* kDeviceLeftOut = "device_left_out";
 inline constexpr const char* kDeviceTooSmall = "device_too_small";
 inline constexpr const char* kProgramNotRun = "program_not_run";
 inline constexpr const char* kJobSubmitted = "job_submitted";

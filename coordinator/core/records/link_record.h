@@ -15,14 +15,17 @@ struct LinkRecord {
   Duration round_trip;              // zero: not measured
   double bytes_per_s = 0;           // 0: not measured
   PeerWay way = PeerWay::kUnknown;  // in which `from` reaches `to`, as `from` says
-  Instant measured_at;
+  Instant measured_at;              // rate and round trip
+  Instant reached_at;               // the way was tried last
+  bool at_least = false;            // traffic has shown the rate, no probe
   bool operator==(const LinkRecord&) const = default;
 };
 constexpr auto fields_of(Of<LinkRecord>) {
   using T = LinkRecord;
   return fields(field<&T::from>("from_agent"), field<&T::to>("to_agent"),
                 field<&T::round_trip>("round_trip"), field<&T::bytes_per_s>("bytes_per_s"),
-                field<&T::way>("way"), field<&T::measured_at>("measured_at"));
+                field<&T::way>("way"), field<&T::measured_at>("measured_at"),
+                field<&T::reached_at>("reached_at"), field<&T::at_least>("at_least"));
 }
 static_assert(lists_every_field<LinkRecord>());
 

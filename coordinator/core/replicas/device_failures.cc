@@ -213,6 +213,7 @@ void forget_device_failures(Transaction& tx, AgentId agent) {
   for (const Device& device : tx.state().agents.at(agent).devices) {
     tx.volatile_state().device_failures.erase({agent, device.index});
     tx.volatile_state().resting_until.erase({agent, device.index});
+    tx.volatile_state().slow_devices.erase({agent, device.index});
   }
 }
 

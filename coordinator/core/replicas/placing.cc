@@ -1,6 +1,7 @@
 #include "coordinator/core/replicas/placing.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/number_text.h"
 #include "coordinator/core/records/event_kinds.h"
@@ -17,6 +18,8 @@
 
 namespace shoal::coordinator {
 namespace {
+
+constexpr double kToldAgain = 0.25;  // of a forecast that was told
 
 // The memory of one replica per stage of the job.
 std::vector<Bytes> memory_of(const JobRecord& job) {
@@ -120,6 +123,11 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
   return placed;
 }
 
+Whereabouts whereabouts_of(const AgentRecord& agent, const FlatMap<AgentId, AgentLine>& lines) {
+  const AgentLine* line = lines.find(agent.id);
+  return {agent.host, site_of(agent), line == nullptr ? AgentLine{} : *line};
+}
+
 // What placement would say if every known device were free.
 PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
   PlacementInput input = placement_input(tx, JobRecord{.spec = spec});
@@ -181,9 +189,10 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
   input.cut = cut_of(job);
   if (input.cut.empty() && job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
   const FlatMap<AgentId, AgentLine> lines = lines_of(state, tx.now());
+  input.sites = site_lines(state, tx.now());
   for (const ReplicaId id : live_replicas(state, job.id)) {
     PlacedReplica& placed = input.live.emplace_back(placed_replica(tx, state.replicas.at(id)));
-    if (const AgentLine* line = lines.find(placed.agent)) placed.line = *line;
+    placed.at = whereabouts_of(state.agents.at(placed.agent), lines);
   }
   const std::vector<Bytes> memory = memory_of(job);
   for (const auto& [id, presence] : state.presence) {
@@ -204,6 +213,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
       auto free = what_is_free(state, job, memory, agent, device, gone);
       if (!free) continue;
       free->domain = domain_of(agent);
+      free->at = whereabouts_of(agent, lines);
       free->availability = availability(agent.uptime, tx.now());
       free->refused = refuses(tx, job.id, id);
       free->gflops *= seen_share(tx, {id, device.index});
@@ -276,6 +286,24 @@ void tell_not_run(Transaction& tx, JobId id) {
                " does not train there (start the agent with " + refusal.option + ")");
 }
 
+namespace {
+
+void tell_left_out(Transaction& tx, JobId id, const PlacementDecision& decision) {
+  for (const LeftOut& left : decision.left_out) {
+    double& told = tx.volatile_state().timers[id].left_out[{left.agent, left.device}];
+    if (std::fabs(told - left.with) <= kToldAgain * left.with) continue;
+    told = left.with;
+    const std::string line = left.line_bytes_per_s > 0
+                                 ? "; its line carries " + size_text(left.line_bytes_per_s) + "/s"
+                                 : std::string();
+    tx.event(Severity::kWarning, event_kind::kDeviceLeftOut, {.job = id, .agent = left.agent},
+             "device " + std::to_string(left.device) + " of " +
+                 tx.state().agents.at(left.agent).name + " is left out: " +
+                 tx.state().jobs.at(id).spec.name + " should train " + three_figures(left.with) +
+                 " tokens/s with it and " + three_figures(left.without) + " without it" + line);
+  }
+}
+
 void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,
                     const PlacementDecision& decision) {
   for (const FreeDevice& device : input.free) {
@@ -291,6 +319,14 @@ void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,
                  input.spec.name + " needs " +
                  size_text(static_cast<double>(decision.needed.count())) + ", so it is not used");
   }
+}
+
+}  // namespace
+
+void tell_unused(Transaction& tx, JobId job, const PlacementInput& input,
+                 const PlacementDecision& decision) {
+  tell_left_out(tx, job, decision);
+  if (!input.live.empty()) tell_too_small(tx, job, input, decision);
 }
 
 }  // namespace shoal::coordinator

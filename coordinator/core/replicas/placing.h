@@ -34,8 +34,10 @@ std::string why_no_device_fits(const Transaction& tx, const JobSpec& spec);
 // long as it allows the same.
 void tell_not_run(Transaction& tx, JobId job);
 
-// An event, once for each free device that this job passes over because its memory is too small.
-void tell_too_small(Transaction& tx, JobId job, const PlacementInput& input,
-                    const PlacementDecision& decision);
+// Events for the free devices that this job passes over: once for each whose memory is too small,
+// when others train; for each that would slow the pipeline down, and again when the forecast with
+// it has changed by a quarter.
+void tell_unused(Transaction& tx, JobId job, const PlacementInput& input,
+                 const PlacementDecision& decision);
 
 }  // namespace shoal::coordinator

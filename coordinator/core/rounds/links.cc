@@ -12,22 +12,41 @@ constexpr double kSame = 0.1;                  // a change of the rate that is n
 constexpr Duration kWriteAgain = seconds(60);  // that the age of a record may be wrong by
 
 bool says_nothing_new(const LinkRecord& known, const LinkRecord& fresh) {
-  const bool same_kind =
-      known.way == fresh.way && (known.round_trip.ns > 0) == (fresh.round_trip.ns > 0);
+  const bool same_kind = known.way == fresh.way && known.at_least == fresh.at_least &&
+                         (known.round_trip.ns > 0) == (fresh.round_trip.ns > 0);
   return same_kind && fresh.measured_at - known.measured_at < kWriteAgain &&
+         fresh.reached_at - known.reached_at < kWriteAgain &&
          std::fabs(fresh.bytes_per_s - known.bytes_per_s) <= kSame * known.bytes_per_s;
 }
 
+// Traffic that was slower than a probe, or than other traffic, shows nothing as long as that
+// counts.
+bool replaces(const LinkRecord& fresh, const LinkRecord& known, Instant now) {
+  if (fresh.way == PeerWay::kUnreachable) return true;
+  if (fresh.bytes_per_s <= 0) return false;
+  return !fresh.at_least || now - known.measured_at > kLinkFresh ||
+         fresh.bytes_per_s >= (1 - kSame) * known.bytes_per_s;
+}
+
+// A rate keeps the time of its own measurement: that a peer was reached does not renew it.
 void note(Transaction& tx, LinkRecord fresh) {
   const LinkRecord* known = tx.state().links.find({fresh.from, fresh.to});
-  if (known != nullptr && fresh.round_trip.ns == 0) fresh.round_trip = known->round_trip;
-  if (known != nullptr && fresh.way == PeerWay::kUnknown) fresh.way = known->way;
-  // Reached, without a new measurement.
-  const bool is_there = fresh.way != PeerWay::kUnreachable;
-  if (known != nullptr && is_there && fresh.bytes_per_s == 0)
+  fresh.measured_at = fresh.reached_at = tx.now();
+  if (known == nullptr) {
+    tx.add(fresh);
+    return;
+  }
+  if (fresh.way == PeerWay::kUnknown) fresh.way = known->way, fresh.reached_at = known->reached_at;
+  if (!replaces(fresh, *known, tx.now())) {
     fresh.bytes_per_s = known->bytes_per_s;
-  fresh.measured_at = tx.now();
-  if (known == nullptr || !says_nothing_new(*known, fresh)) tx.add(fresh);
+    fresh.at_least = known->at_least;
+    fresh.measured_at = known->measured_at;
+  }
+  if (fresh.round_trip.ns == 0) fresh.round_trip = known->round_trip;
+  // Traffic as quick as the probe confirms it.
+  const double by = std::fabs(fresh.bytes_per_s - known->bytes_per_s);
+  if (!known->at_least && by <= kSame * known->bytes_per_s) fresh.at_least = false;
+  if (!says_nothing_new(*known, fresh)) tx.add(fresh);
 }
 
 // Live ones of the same job and of this stage that can be dialed, in the order of their ids.
@@ -50,7 +69,7 @@ bool is_known(const State& state, Instant now, AgentId from, AgentId to) {
 bool was_in_vain(const State& state, Instant now, AgentId from, AgentId to) {
   const LinkRecord* known = state.links.find({from, to});
   return known != nullptr && known->way == PeerWay::kUnreachable &&
-         now - known->measured_at <= kMeasureAgain;
+         now - known->reached_at <= kMeasureAgain;
 }
 
 // A probe measures both ways, but a reduce may end it after the first.
@@ -92,10 +111,14 @@ void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstima
     if (to == nullptr || to->agent == from->agent) continue;
     const PeerWay way = way_of(link);
     if (way != PeerWay::kUnknown) {
-      note(tx, {from->agent, to->agent, link.round_trip, link.to_per_s, way, {}});
+      note(tx, {from->agent, to->agent, link.round_trip, link.to_per_s, way});
     }
     if (link.from_per_s > 0) {
-      note(tx, {to->agent, from->agent, link.round_trip, link.from_per_s, PeerWay::kUnknown, {}});
+      note(tx, {.from = to->agent,
+                .to = from->agent,
+                .round_trip = link.round_trip,
+                .bytes_per_s = link.from_per_s,
+                .at_least = link.at_least});
     }
   }
 }

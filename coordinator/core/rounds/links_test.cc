@@ -5,6 +5,7 @@
 
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/state/measured_lines.h"
+#include "coordinator/core/transaction_test_util.h"
 #include "job/job_options_test_util.h"
 
 namespace shoal::coordinator {
@@ -122,6 +123,68 @@ TEST(Links, SmallChangesAreNotWritten) {
   EXPECT_EQ(s.state().links.at(key), before);
   s.report_links(0, {s.line(1, 1.2 * kMega, kMega)});
   EXPECT_EQ(s.state().links.at(key).bytes_per_s, 1.2 * kMega);
+}
+
+// rep_1 of agt_1 says what it knows of its line to rep_2 of agt_2.
+struct NotedLinks : testing::Test {
+  NotedLinks() {
+    for (const std::uint64_t n : {1, 2}) {
+      ReplicaRecord replica;
+      replica.id = ReplicaId(n), replica.agent = AgentId(n);
+      state.replicas.put(replica.id, replica);
+    }
+  }
+  void say(Instant now, const LinkEstimate& link) {
+    Transaction tx(state, now);
+    note_links(tx, ReplicaId(1), {link});
+  }
+  static LinkEstimate probe(double rate) {
+    return {ReplicaId(2), milliseconds(20), rate, rate, true, PeerWay::kDirect};
+  }
+  static LinkEstimate traffic(double rate) {
+    LinkEstimate link{ReplicaId(2), {}, 0, rate, true, PeerWay::kDirect};
+    link.at_least = true;
+    return link;
+  }
+  LinkRecord to_peer() const { return state.links.at({AgentId(1), AgentId(2)}); }
+  LinkRecord from_peer() const { return state.links.at({AgentId(2), AgentId(1)}); }
+
+  static constexpr Instant kStart{1'700'000'000'000'000'000};
+  State state;
+};
+
+TEST_F(NotedLinks, ReachingAPeerRenewsNoRate) {
+  say(kStart, probe(kMega));
+  const Instant later = kStart + seconds(600);
+  say(later, {ReplicaId(2), {}, 0, 0, true, PeerWay::kDirect});
+  EXPECT_EQ(to_peer().bytes_per_s, kMega);
+  EXPECT_EQ(to_peer().measured_at, kStart);
+  EXPECT_EQ(to_peer().reached_at, later);
+}
+
+TEST_F(NotedLinks, ASlowerProbeReplacesAFasterOne) {
+  say(kStart, probe(kMega));
+  say(kStart + seconds(1), probe(kMega / 10));
+  EXPECT_EQ(from_peer().bytes_per_s, kMega / 10);
+}
+
+TEST_F(NotedLinks, SlowerTrafficReplacesNothingButAnOldRate) {
+  say(kStart, probe(kMega));
+  say(kStart + seconds(600), traffic(kMega / 2));
+  EXPECT_EQ(from_peer().bytes_per_s, kMega);
+  EXPECT_EQ(from_peer().measured_at, kStart);
+  say(kStart + kLinkFresh + seconds(1), traffic(kMega / 2));
+  EXPECT_EQ(from_peer().bytes_per_s, kMega / 2);
+  EXPECT_TRUE(from_peer().at_least);
+}
+
+TEST_F(NotedLinks, TrafficAsQuickAsTheProbeConfirmsIt) {
+  say(kStart, probe(kMega));
+  say(kStart + seconds(600), traffic(kMega));
+  EXPECT_EQ(from_peer().measured_at, kStart + seconds(600));
+  EXPECT_FALSE(from_peer().at_least);
+  say(kStart + seconds(601), traffic(2 * kMega));
+  EXPECT_TRUE(from_peer().at_least) << "nobody knows how much more there is";
 }
 
 TEST(Links, EverybodyIsAskedToMeasureTheNextHalfOfTheCircle) {

@@ -21,7 +21,7 @@ std::int64_t count_routers(const State& state, const std::vector<ReplicaId>& rep
 
 // What each of these replicas draws in one inner step; only routers draw. A step of a pipeline is
 // as large as it ever was: a router that moved or is gone has its share drawn by the others.
-std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey& key,
+std::vector<std::int64_t> sequences_per_step(const State& state, Instant now, const RoundKey& key,
                                              const std::vector<ReplicaId>& replicas) {
   const JobRecord& job = state.jobs.at(key.job);
   const TrainSpec& train = job.spec.train;
@@ -39,7 +39,7 @@ std::vector<std::int64_t> sequences_per_step(const State& state, const RoundKey&
   const bool all = count_routers(state, others) == 0;
   const std::int64_t batches = all ? std::max(job.routers, count) : count;
   const auto shares =
-      share_batch(batches * train.batch, train.microbatch, paces_of(state, routers));
+      share_batch(batches * train.batch, train.microbatch, paces_of(state, now, job, routers));
   for (std::size_t i = 0, router = 0; i < replicas.size(); ++i) {
     if (state.replicas.at(replicas[i]).stage == 0) counts[i] = shares[router++];
   }
@@ -204,7 +204,8 @@ std::vector<OpenRound> assign_data(Transaction& tx, const RoundKey& key,
                                    const std::vector<ReplicaId>& replicas) {
   const RoundRecord round = tx.state().rounds.at(key);
   SHOAL_CHECK(round.state == RoundState::kOpen, "nothing trained for it would count");
-  const std::vector<std::int64_t> per_step = sequences_per_step(tx.state(), key, replicas);
+  const std::vector<std::int64_t> per_step =
+      sequences_per_step(tx.state(), tx.now(), key, replicas);
   const std::vector<Steps> steps = steps_of(tx.state(), tx.now(), round, replicas);
   const bool coding = codes_between_stages(tx.state(), tx.now(), key.job);
   std::vector<OpenRound> orders;

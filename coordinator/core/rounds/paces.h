@@ -1,6 +1,7 @@
 // How fast the replicas of one stage are beside each other: by the time that a microbatch was seen
-// to take each of them. A device was measured once, with a matrix product, when its trainer
-// started; since then it may have been throttled, or is shared with programs of its host.
+// to take each of them, or takes their lines where that is longer. A device was measured once, with
+// a matrix product, when its trainer started; since then it may have been throttled, or is shared
+// with programs of its host.
 #pragma once
 
 #include <vector>
@@ -11,6 +12,7 @@ namespace shoal::coordinator {
 
 // By replica, in an arbitrary unit. A replica that has not reported a microbatch yet counts by its
 // device, in the mean proportion of those that have. 0: nothing is known of it.
-std::vector<double> paces_of(const State& state, const std::vector<ReplicaId>& of_one_stage);
+std::vector<double> paces_of(const State& state, Instant now, const JobRecord& job,
+                             const std::vector<ReplicaId>& of_one_stage);
 
 }  // namespace shoal::coordinator

@@ -1,6 +1,7 @@
 // Views of a job with several stages: the numbered list of live replicas that train the current
 // round. Numbers are durable and grow over restarts; every change of membership makes a new one,
-// told to all members before the order that needs it. A joiner is in no view before it has data.
+// told to all members before the order that needs it, and so does a line that changed by a quarter
+// since the round before. A joiner is in no view before it has data.
 // Between the last commit and the end of the job it lists the replicas that hold the committed
 // state, for the evaluation. A job of one stage has none.
 #pragma once

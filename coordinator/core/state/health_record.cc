@@ -8,6 +8,7 @@ namespace {
 constexpr Duration kPriorLife = seconds(6 * 3600);
 constexpr Duration kReplacement = seconds(300);  // a new process, its state, the next round
 constexpr std::int32_t kDoublingsMax = 20;
+constexpr std::int32_t kNotThere = -1;  // the index of a device whose UUID is gone
 
 Duration quarantine_of(std::int32_t before, const Options& options) {
   const std::int64_t times = std::int64_t{1} << std::min(before, kDoublingsMax);
@@ -89,7 +90,36 @@ void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer,
   agent.refusals.push_back(added);
 }
 
+bool is_same_device(const Device& a, const Device& b) {
+  return a.uuid.empty() || b.uuid.empty() ? a.index == b.index : a.uuid == b.uuid;
+}
+
+bool are_renumbered(const std::vector<Device>& before, const std::vector<Device>& now) {
+  return std::ranges::any_of(before, [&](const Device& old) {
+    return std::ranges::any_of(now, [&](const Device& device) {
+      return device.index == old.index && !is_same_device(device, old);
+    });
+  });
+}
+
+namespace {
+
+void renumber_refusals(AgentRecord& agent, const std::vector<Device>& devices) {
+  for (DeviceRefusal& refusal : agent.refusals) {
+    const auto before = std::ranges::find(agent.devices, refusal.device, &Device::index);
+    if (refusal.uuid.empty() && before != agent.devices.end()) refusal.uuid = before->uuid;
+    if (refusal.uuid.empty()) continue;
+    const auto now = std::ranges::find(devices, refusal.uuid, &Device::uuid);
+    const bool says_uuids = std::ranges::any_of(devices, [](auto& d) { return !d.uuid.empty(); });
+    if (now != devices.end()) refusal.device = now->index;
+    if (now == devices.end() && says_uuids) refusal.device = kNotThere;
+  }
+}
+
+}  // namespace
+
 void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted) {
+  renumber_refusals(agent, devices);
   const auto is_unchanged = [&](const Device& before) {
     return std::ranges::any_of(devices, [&](const Device& now) {
       // Not by name and memory: a hello tells those of the driver, a trainer those it measured.
@@ -98,7 +128,7 @@ void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices
   };
   std::erase_if(agent.refusals, [&](const DeviceRefusal& refusal) {
     if (restarted && !refusal.code.empty()) return true;
-    if (!is_of_memory(refusal)) return false;
+    if (!is_of_memory(refusal) || !refusal.uuid.empty()) return false;
     return std::ranges::none_of(agent.devices, [&](const Device& before) {
       return before.index == refusal.device && is_unchanged(before);
     });

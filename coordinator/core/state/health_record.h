@@ -51,7 +51,12 @@ Bytes believed_memory(const AgentRecord& agent, const Device& device, const Trai
 bool ran_out(const AgentRecord& agent, const Device& device, const TrainerSpec& trainer);
 // Keeps the least that failed. For a program, `needed` is unknown and not kept.
 void remember_refusal(AgentRecord& agent, const TrainerSpec& trainer, const DeviceRefusal& refusal);
-// Before the agent's devices are replaced by those of a hello.
+// The same card, whatever its number is now: by UUID where both say one, else by index.
+bool is_same_device(const Device& a, const Device& b);
+// Some index is another card's now.
+bool are_renumbered(const std::vector<Device>& before, const std::vector<Device>& now);
+// Before the agent's devices are replaced by those of a hello. Refusals stay with their cards, also
+// while a card is away.
 void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices, bool restarted);
 
 // Whether the jobs of this trainer get nothing on the device, because their replicas failed there.

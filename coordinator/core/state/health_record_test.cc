@@ -454,5 +454,31 @@ TEST(UptimeOfAgents, LossesAndStaysAreKept) {
   EXPECT_EQ(agent.uptime.losses, 2) << "it was restarted";
 }
 
+// GPU 0 of 3 disappears, so that the others are numbered anew.
+TEST(DeviceRefusals, StayWithTheirCards) {
+  const auto card = [](std::int32_t index, const char* uuid) {
+    Device device{.index = index, .kind = DeviceKind::kCuda, .name = "H200"};
+    device.uuid = uuid;
+    return device;
+  };
+  AgentRecord agent;
+  agent.devices = {card(0, "GPU-a"), card(1, "GPU-b"), card(2, "GPU-c")};
+  for (const std::int32_t index : {0, 1}) {
+    cordon_device(agent, {}, {.device = index, .needed = Bytes(), .at = Instant{1}});
+  }
+  const std::vector<Device> fewer = {card(0, "GPU-b"), card(1, "GPU-c")};
+  EXPECT_TRUE(are_renumbered(agent.devices, fewer));
+  forget_past_refusals(agent, fewer, true);
+  agent.devices = fewer;
+  EXPECT_TRUE(is_cordoned(agent, 0, {}));
+  EXPECT_FALSE(is_cordoned(agent, 1, {}));
+  EXPECT_EQ(agent.refusals.size(), 2u) << "that of the absent card is kept";
+  const std::vector<Device> all = {card(0, "GPU-c"), card(1, "GPU-a"), card(2, "GPU-b")};
+  forget_past_refusals(agent, all, true);
+  EXPECT_FALSE(is_cordoned(agent, 0, {}));
+  EXPECT_TRUE(is_cordoned(agent, 1, {}));
+  EXPECT_TRUE(is_cordoned(agent, 2, {}));
+}
+
 }  // namespace
 }  // namespace shoal::coordinator

@@ -15,7 +15,7 @@ struct Lines : testing::Test {
     link.from = from, link.to = to;
     link.bytes_per_s = bytes_per_s;
     link.way = way;
-    link.measured_at = kNow - ago;
+    link.measured_at = link.reached_at = kNow - ago;
     state.links.put({from, to}, link);
   }
   State state;
@@ -42,6 +42,21 @@ TEST_F(Lines, AnOldMeasurementCountsForNothing) {
 TEST_F(Lines, OneDirectionAloneStandsForBoth) {
   measured(kA, kB, 100, {});
   EXPECT_EQ(lines_of(state, kNow).at(kB).bytes_per_s(), 100);
+}
+
+TEST_F(Lines, ThatWereReachedLatelyAreNotMeasuredThereby) {
+  measured(kA, kB, 100, kLinkFresh + seconds(1));
+  state.links.at({kA, kB}).reached_at = kNow;
+  EXPECT_EQ(lines_of(state, kNow).at(kB).down, 0);
+  EXPECT_TRUE(lines_of(state, kNow).at(kB).reached);
+}
+
+TEST_F(Lines, AreLowerBoundsWhereTrafficAloneHasShownTheBest) {
+  measured(kA, kB, 100, {});
+  measured(kC, kB, 200, {});
+  state.links.at({kC, kB}).at_least = true;
+  EXPECT_FALSE(lines_of(state, kNow).at(kA).at_least);
+  EXPECT_TRUE(lines_of(state, kNow).at(kB).at_least);
 }
 
 TEST_F(Lines, WhoWasTriedInVainIsMissed) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "coordinator/core/decisions/data_ledger.h"
+#include "coordinator/core/state/measured_lines.h"
 #include "coordinator/core/state/movement.h"
 #include "outer_opt/core/round/audit.h"
 #include "outer_opt/core/round/groups.h"
@@ -30,18 +31,12 @@ std::int64_t value_count_of(const JobRecord& job, const RoundRecord& round, Redu
 // Bytes per second of the slowest line that was measured of a member's agent, either way; infinite:
 // none was.
 double slowest_line(const State& state, const RoundRecord& round, ReduceIndex reduce) {
-  FlatMap<AgentId, double> up, down;
-  for (const auto& [ends, link] : state.links) {
-    up[ends.first] = std::max(up[ends.first], link.bytes_per_s);
-    down[ends.second] = std::max(down[ends.second], link.bytes_per_s);
-  }
+  const auto lines = lines_of(state, reduce_at(round, reduce).attempt_started_at);
   double slowest = std::numeric_limits<double>::infinity();
   for (const ReplicaId replica : members_of(state, round.key, reduce)) {
-    const AgentId agent = state.contributions.at({round.key, replica}).agent;
-    for (const FlatMap<AgentId, double>* way : {&up, &down}) {
-      const double* rate = way->find(agent);
-      if (rate != nullptr && *rate > 0) slowest = std::min(slowest, *rate);
-    }
+    const AgentLine* line = lines.find(state.contributions.at({round.key, replica}).agent);
+    if (line != nullptr && line->bytes_per_s() > 0)
+      slowest = std::min(slowest, line->bytes_per_s());
   }
   return slowest;
 }

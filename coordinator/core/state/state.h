@@ -114,15 +114,18 @@ struct JobTimers {
   std::optional<Instant> copied_at;  // a copy stands in for a stage that nobody serves
   RoundNumber balanced_round = 0;    // looked at after its outer step
   FlatMap<std::pair<AgentId, std::int32_t>, Bytes>
-      too_small;                                 // free devices it was told of, and their memory
-  FlatMap<AgentId, AllowedPrograms> not_run_by;  // agents it was told of, and what they allow
-  FlatMap<ReduceIndex, ReduceTimers> reduces;    // of the round
-  bool close_sent = false;                       // CloseRound of the open round
+      too_small;  // free devices it was told of, and their memory
+  FlatMap<std::pair<AgentId, std::int32_t>, double>
+      left_out;  // devices it was told of, and the tokens/s with them
+  FlatMap<AgentId, AllowedPrograms> not_run_by;       // agents it was told of, and what they allow
+  FlatMap<ReduceIndex, ReduceTimers> reduces;         // of the round
+  bool close_sent = false;                            // CloseRound of the open round
   FlatMap<ReplicaId, std::int32_t> nonfinite_rounds;  // in a row (rounds/nonfinite.h)
   std::string hopeless;      // why its round cannot be committed; empty: it may be
   std::string last_failure;  // of a replica that counted against the job
   std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
-  std::vector<ReplicaId> view;                 // members of the last view that this process told
+  std::vector<PipelineMember> view;            // members of the last view that this process told
+  RoundNumber view_round = -1;                 // committed when their lines were compared last
   FlatMap<std::pair<AgentId, std::int32_t>, LeftStage> left;
   std::string balance_said;               // of whom move_refused was said last (replicas/moving.h)
   std::optional<Instant> urgent_look_at;  // whether a stage is far behind, in an open round

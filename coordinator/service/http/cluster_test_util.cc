@@ -574,6 +574,12 @@ void fill_pipeline(MemoryCluster& cluster) {
   said.links.put(ReplicaId(12), {1000, 500});
   live.pipeline.put(ReplicaId(11), said);
   live.agents[AgentId(1)].relay = RelayFigures{.waiting = 2, .joined = 1};
+  live.agents[AgentId(1)].samples = {
+      {.uuid = "GPU-1",
+       .answer = DeviceAnswer::kWhole,
+       .use = DeviceUse{.busy = 0.75, .used_here = Bytes(1000), .used_elsewhere = Bytes(2000)},
+       .climate = DeviceClimate{.celsius = 71, .watts = 350, .mhz = 1200},
+       .errors = DeviceErrors{.xids = {{79, 1, seconds(4)}}}}};
   cluster.set_live(std::move(live));
 }
 

@@ -222,6 +222,55 @@ void add_relay(Families& out, const std::string& agent, const RelayFigures& rela
   }
 }
 
+// Named and meant as those of NVIDIA's DCGM exporter, for processors too.
+template <typename Families>
+void add_sample(Families& out, const std::string& agent, const DeviceSample& sample) {
+  const auto gauge = [&](const char* name, const char* help, double value) {
+    out.gauge(name, help, {{"agent", agent}, {"uuid", sample.uuid}}, value);
+  };
+  const auto counter = [&](const char* name, const char* help, std::int64_t value) {
+    out.counter(name, help, {{"agent", agent}, {"uuid", sample.uuid}}, static_cast<double>(value));
+  };
+  gauge("shoal_device_answers", "1: the driver of a device answers every question, else 0.",
+        sample.answer == DeviceAnswer::kWhole ? 1 : 0);
+  if (sample.use) {
+    gauge("shoal_device_busy_ratio", "Share of the time that a device computes.", sample.use->busy);
+    gauge("shoal_device_stolen_ratio", "Share of the time that a hypervisor took from a processor.",
+          sample.use->stolen);
+    for (const auto& [holder, bytes] : {std::pair("agent", sample.use->used_here),
+                                        std::pair("others", sample.use->used_elsewhere)}) {
+      out.gauge("shoal_device_memory_used_bytes", "Memory of a device in use, by holder.",
+                {{"agent", agent}, {"uuid", sample.uuid}, {"holder", holder}},
+                static_cast<double>(bytes.count()));
+    }
+  }
+  if (sample.climate) {
+    gauge("shoal_device_temperature_celsius", "Temperature of a device.", sample.climate->celsius);
+    gauge("shoal_device_power_watts", "Power that a device draws; 0: not known.",
+          sample.climate->watts);
+    gauge("shoal_device_clock_hertz", "Clock of a device; 0: not known.",
+          sample.climate->mhz * 1e6);
+    gauge("shoal_device_throttled", "1: the driver names a reason to slow a device down, else 0.",
+          sample.climate->throttled.empty() ? 0 : 1);
+  }
+  if (!sample.errors) return;
+  counter("shoal_device_ecc_corrected_total", "Memory errors that a device has corrected.",
+          sample.errors->ecc_corrected);
+  counter("shoal_device_ecc_uncorrected_total", "Memory errors that a device could not correct.",
+          sample.errors->ecc_uncorrected);
+  counter("shoal_device_rows_remapped_total", "Rows of memory that a device has replaced.",
+          sample.errors->rows_remapped);
+  counter("shoal_device_pcie_replays_total", "Packets that a device sent again over PCIe.",
+          sample.errors->pcie_replays);
+  counter("shoal_device_nvlink_errors_total", "Errors of a device's NVLinks.",
+          sample.errors->nvlink_errors);
+  for (const XidCount& xid : sample.errors->xids) {
+    out.counter("shoal_device_xid_errors_total", "Errors that the driver reported, by XID.",
+                {{"agent", agent}, {"uuid", sample.uuid}, {"xid", std::to_string(xid.xid)}},
+                static_cast<double>(xid.count));
+  }
+}
+
 // What the live view has of an agent that was heard.
 template <typename Families>
 void add_agent_now(Families& out, const std::string& agent, const AgentLive& now) {
@@ -234,6 +283,7 @@ void add_agent_now(Families& out, const std::string& agent, const AgentLive& now
       "shoal_agent_health",
       "0: green; 1: yellow, its heartbeat is late or a replica is slow; 2: red, no connection.",
       {{"agent", agent}}, static_cast<double>(now.health));
+  for (const DeviceSample& sample : now.samples) add_sample(out, agent, sample);
   out.gauge("shoal_agent_resident_bytes", "Memory of an agent and its trainers.",
             {{"agent", agent}}, static_cast<double>(now.resident.count()));
 }

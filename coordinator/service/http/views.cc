@@ -14,6 +14,32 @@
 namespace shoal::coordinator::rest {
 namespace {
 
+DeviceErrorsAnswer errors_answer(const DeviceErrors& errors) {
+  DeviceErrorsAnswer answer{.ecc_corrected = errors.ecc_corrected,
+                            .ecc_uncorrected = errors.ecc_uncorrected,
+                            .rows_remapped = errors.rows_remapped,
+                            .remap_pending = errors.remap_pending,
+                            .remap_failed = errors.remap_failed,
+                            .pcie_replays = errors.pcie_replays,
+                            .nvlink_errors = errors.nvlink_errors,
+                            .recovery = errors.recovery};
+  for (const XidCount& xid : errors.xids) {
+    answer.xids.push_back({xid.xid, xid.count, xid.ago.seconds()});
+  }
+  return answer;
+}
+
+DeviceSampleAnswer sample_answer(const DeviceSample& sample) {
+  DeviceSampleAnswer answer{.uuid = sample.uuid,
+                            .answer = sample.answer,
+                            .age_s = sample.age.seconds(),
+                            .error = sample.error,
+                            .use = sample.use,
+                            .climate = sample.climate};
+  if (sample.errors) answer.errors = errors_answer(*sample.errors);
+  return answer;
+}
+
 constexpr Duration kLiveFor = seconds(15);
 
 // Seconds between two instants that are both known; clocks of one process, so never negative by
@@ -492,6 +518,9 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
     answer.last_seen_at = now->last_seen;
     answer.resident_bytes = now->resident;
     answer.device_failures = now->failures;
+    for (const DeviceSample& sample : now->samples) {
+      answer.device_samples.push_back(sample_answer(sample));
+    }
     answer.drained = agent.state == AgentState::kDraining && now->replicas == 0;
   }
   return answer_json(answer);

@@ -8,15 +8,10 @@ namespace {
 
 constexpr Bytes kTrafficMin{256 << 10};
 constexpr double kNews = 0.1;  // of what was told
+constexpr Duration kShownAgain = seconds(60);
 
-bool is_news(double now, double told) {
+bool is_far(double now, double told) {
   return now > told * (1 + kNews) || now < told * (1 - kNews);
-}
-
-// Only a probe changes to_per_s, and it is news anyway.
-bool is_news(const LinkEstimate& now, const LinkEstimate& told) {
-  return now.reached != told.reached || now.way != told.way ||
-         is_news(now.from_per_s, told.from_per_s);
 }
 
 }  // namespace
@@ -60,15 +55,18 @@ LinkEstimates::Known& LinkEstimates::entry(Instant now, ReplicaId peer) {
 
 void LinkEstimates::probed(Instant now, const LinkEstimate& found) {
   Known& known = entry(now, found.peer);
-  known.now = found;
+  known.now = known.fresh = found;
   known.probed = true;
 }
 
 void LinkEstimates::answered(Instant now, const LinkEstimate& found) {
-  LinkEstimate& line = entry(now, found.peer).now;
-  line.reached = true;
-  line.round_trip = found.round_trip;
-  line.from_per_s = found.from_per_s;
+  Known& known = entry(now, found.peer);
+  known.now.reached = true;
+  for (LinkEstimate* line : {&known.now, &known.fresh}) {
+    line->round_trip = found.round_trip;
+    line->from_per_s = found.from_per_s;
+    line->at_least = false;
+  }
 }
 
 void LinkEstimates::reached(Instant now, ReplicaId peer, PeerWay way) {
@@ -79,19 +77,36 @@ void LinkEstimates::reached(Instant now, ReplicaId peer, PeerWay way) {
 
 void LinkEstimates::carried(Instant now, ReplicaId peer, Bytes received, Duration spent) {
   if (spent.ns <= 0 || received < kTrafficMin) return;
-  LinkEstimate& line = entry(now, peer).now;
-  line.reached = true;
-  line.from_per_s =
-      std::max(line.from_per_s, static_cast<double>(received.count()) / spent.seconds());
+  Known& known = entry(now, peer);
+  known.now.reached = true;
+  const double rate = static_cast<double>(received.count()) / spent.seconds();
+  if (rate > known.now.from_per_s) known.now.from_per_s = rate, known.now.at_least = true;
+  if (rate <= known.fresh.from_per_s || rate < (1 - kNews) * known.now.from_per_s) return;
+  known.fresh.from_per_s = rate;
+  known.fresh.at_least = true;
+}
+
+bool LinkEstimates::is_news(const Known& known) {
+  if (known.probed || known.now.reached != known.told.reached || known.now.way != known.told.way) {
+    return true;
+  }
+  if (known.fresh.from_per_s == 0) return false;
+  return is_far(known.fresh.from_per_s, known.told.from_per_s) ||
+         known.at - known.told_at >= kShownAgain;
 }
 
 std::vector<LinkEstimate> LinkEstimates::take_changed() {
   std::vector<LinkEstimate> changed;
   for (auto& [peer, known] : peers_) {
-    if (!known.probed && !is_news(known.now, known.told)) continue;
-    changed.push_back(known.now);
+    if (!is_news(known)) continue;
+    LinkEstimate& said = changed.emplace_back(known.fresh);
+    said.peer = peer;
+    said.reached = known.now.reached;
+    said.way = known.now.way;
     known.told = known.now;
+    known.told_at = known.at;
     known.probed = false;
+    known.fresh = {};
   }
   return changed;
 }

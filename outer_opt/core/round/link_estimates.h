@@ -1,7 +1,8 @@
 // What one trainer knows of its lines to its peers. A probe (link_probe.h in transport) measures a
 // pair alone; a reduce or the transfer of a state only shows what a line carried at least, because
 // it shared the line or waited for others. So a probe replaces what was known, and traffic raises
-// it. No clock: times are told. Not thread-safe.
+// it. What is told is what was measured since it was told before: nobody takes an old rate for a
+// new one because the peer was reached. No clock: times are told. Not thread-safe.
 #pragma once
 
 #include <vector>
@@ -44,15 +45,19 @@ class LinkEstimates {
   // connections_for() what is known of the line to `peer`: 1 when nothing is.
   int connections(ReplicaId peer) const;
 
-  // What changed since the last call, by a tenth at least, in the order of the peers.
+  // What was probed since the last call, what changed by a tenth, and, at most once a minute, the
+  // rates that traffic has shown again. In the order of the peers.
   std::vector<LinkEstimate> take_changed();
 
  private:
   struct Known {
-    LinkEstimate now, told;
-    Instant at;
+    LinkEstimate now;
+    LinkEstimate fresh;  // rates and round trip: those measured since it was told
+    LinkEstimate told;
+    Instant at, told_at;
     bool probed = false;  // since it was told
   };
+  static bool is_news(const Known& known);
   Known& entry(Instant now, ReplicaId peer);
 
   FlatMap<ReplicaId, Known> peers_;

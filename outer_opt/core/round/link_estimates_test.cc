@@ -12,6 +12,12 @@ LinkEstimate probe(std::uint64_t peer, double to, double from) {
   return {ReplicaId(peer), milliseconds(20), to, from, true};
 }
 
+LinkEstimate traffic(std::uint64_t peer, double from) {
+  LinkEstimate link{ReplicaId(peer), Duration(), 0, from, true};
+  link.at_least = true;
+  return link;
+}
+
 TEST(FlowRate, IsThatOfTheLaterHalf) {
   // 1 MB in the first second, then 4 MB in half a second.
   const std::vector<FlowSample> samples = {{kNow, Bytes(0)},
@@ -58,9 +64,29 @@ TEST(LinkEstimates, TrafficRaisesAndNeverLowers) {
   links.carried(kNow, ReplicaId(2), kMega, seconds(2));
   EXPECT_EQ(links.take_changed(), std::vector{probe(2, 1e6, 1e6)});
   links.carried(kNow, ReplicaId(2), Bytes(4'000'000), seconds(2));
-  EXPECT_EQ(links.take_changed(), std::vector{probe(2, 1e6, 2e6)});
+  EXPECT_EQ(links.take_changed(), std::vector{traffic(2, 2e6)});
   links.carried(kNow, ReplicaId(2), Bytes(4'200'000), seconds(2));
   EXPECT_TRUE(links.take_changed().empty()) << "five per cent are no news";
+}
+
+TEST(LinkEstimates, ARateIsToldAgainOnlyWhenItWasShownAgain) {
+  LinkEstimates links;
+  links.probed(kNow, probe(2, 1e6, 1e6));
+  links.take_changed();
+  const Instant later = kNow + seconds(61);
+  links.reached(later, ReplicaId(2), PeerWay::kDirect);
+  auto told = links.take_changed();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].from_per_s, 0) << "reached, not measured";
+  EXPECT_EQ(told[0].to_per_s, 0);
+  EXPECT_EQ(told[0].round_trip, Duration{});
+  links.carried(later + seconds(61), ReplicaId(2), kMega, seconds(2));
+  EXPECT_TRUE(links.take_changed().empty()) << "half of it says nothing of the line";
+  links.carried(later + seconds(61), ReplicaId(2), kMega, seconds(1));
+  told = links.take_changed();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].from_per_s, 1e6);
+  EXPECT_TRUE(told[0].at_least);
 }
 
 TEST(LinkEstimates, ALineThatBecameSlowerIsNews) {
@@ -68,7 +94,7 @@ TEST(LinkEstimates, ALineThatBecameSlowerIsNews) {
   links.probed(kNow, probe(2, 1e6, 1e6));
   links.take_changed();
   links.answered(kNow, probe(2, 0, 8e5));
-  EXPECT_EQ(links.take_changed(), std::vector{probe(2, 1e6, 8e5)}) << "a fifth less";
+  EXPECT_EQ(links.take_changed(), std::vector{probe(2, 0, 8e5)}) << "a fifth less";
   links.answered(kNow, probe(2, 0, 7.5e5));
   EXPECT_TRUE(links.take_changed().empty()) << "six per cent less are no news";
 }
@@ -90,8 +116,7 @@ TEST(LinkEstimates, WhatPassedOverALineReachedIt) {
 TEST(LinkEstimates, APeerKnownByTrafficOnlyIsNamed) {
   LinkEstimates links;
   links.carried(kNow, ReplicaId(5), kMega, seconds(1));
-  EXPECT_EQ(links.take_changed(),
-            std::vector<LinkEstimate>({{ReplicaId(5), Duration(), 0, 1e6, true}}));
+  EXPECT_EQ(links.take_changed(), std::vector{traffic(5, 1e6)});
 }
 
 TEST(LinkEstimates, APeerWithoutNewsHidesNoOther) {
@@ -100,7 +125,7 @@ TEST(LinkEstimates, APeerWithoutNewsHidesNoOther) {
   links.probed(kNow, probe(3, 1e6, 1e6));
   links.take_changed();
   links.carried(kNow, ReplicaId(3), Bytes(5'000'000), seconds(1));
-  EXPECT_EQ(links.take_changed(), std::vector{probe(3, 1e6, 5e6)});
+  EXPECT_EQ(links.take_changed(), std::vector{traffic(3, 5e6)});
 }
 
 TEST(LinkEstimates, LittleTrafficSaysNothing) {

@@ -76,16 +76,19 @@ constexpr auto enumerators_of(Of<PeerWay>) {
 struct LinkEstimate {
   ReplicaId peer;
   Duration round_trip;
-  double to_per_s = 0, from_per_s = 0;  // bytes, to the peer and from it
-  bool reached = true;                  // false: there was no way to it; nothing else is known
-  PeerWay way = PeerWay::kUnknown;      // to the peer
+  // Bytes, to the peer and from it; 0: not measured since the last report.
+  double to_per_s = 0, from_per_s = 0;
+  bool reached = true;              // false: there was no way to it; nothing else is known
+  PeerWay way = PeerWay::kUnknown;  // to the peer
+  bool at_least = false;            // from_per_s: traffic has shown it, no probe
   bool operator==(const LinkEstimate&) const = default;
 };
 constexpr auto fields_of(Of<LinkEstimate>) {
   using T = LinkEstimate;
   return fields(field<&T::peer>("peer"), field<&T::round_trip>("round_trip"),
                 field<&T::to_per_s>("to_per_s"), field<&T::from_per_s>("from_per_s"),
-                field<&T::reached>("reached"), field<&T::way>("way", or_none()));
+                field<&T::reached>("reached"), field<&T::way>("way", or_none()),
+                field<&T::at_least>("at_least"));
 }
 static_assert(lists_every_field<LinkEstimate>());
 

@@ -8,12 +8,17 @@
 #include <numeric>
 #include <utility>
 
-#include "base/check.h"
+#include "swarm/core/plan/plan_search.h"
+#include "swarm/core/plan/sharing.h"
 
 namespace shoal::swarm {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kShortSearch = 800, kLongSearch = 16000;  // steps of annealing
+constexpr std::size_t kSearchedLong = 3;   // numbers of stages: the best after the short search
+constexpr std::size_t kSparesAmong = 256;  // agents: of more, the assignment leaves none out
+constexpr double kGoodEnough = 0.97;       // of the best forecast: an even cut, and spare replicas
 constexpr double kSpeedThatFits[] = {0.9, 0.75, 0.5, 0.25, 0.0};
 
 struct Best {
@@ -55,105 +60,133 @@ std::vector<StageNeed> needs_of(const CostModel& model, const std::vector<UnitRa
   return needs;
 }
 
-// Filling and draining with latency (one-way l, microbatch time t): (S-1)(1 + 2l/t) slots of m.
-double bubble_of(std::int32_t stages, double microbatches_per_replica, double round_trip_s,
-                 double microbatch_s) {
-  const double slots = (stages - 1) * (1 + round_trip_s / microbatch_s);
-  return slots / (microbatches_per_replica + slots);
-}
-
-double total_speed(const std::vector<AssignableAgent>& agents) {
-  double sum = 0;
-  for (const AssignableAgent& agent : agents) sum += agent.speed;
-  return sum;
-}
-
-void predict(const CostModel& model, const PlanRequest& request, StagePlan& plan) {
-  const auto stages = static_cast<std::int32_t>(plan.stages.size());
-  if (stages == 1) {
-    std::vector<double> speeds;
-    for (const Placement& placement : plan.assignment.placements) {
-      speeds.push_back(request.agents[placement.agent].speed);
+// The speed that an agent can bring to bear behind its line: an even share of the line for each
+// agent behind it, and stages of the mean work that cross `crossings` boundaries.
+std::vector<AssignableAgent> as_their_lines_let(const CostModel& model, const PlanRequest& request,
+                                                std::int32_t stages) {
+  std::vector<AssignableAgent> agents = request.agents;
+  const double crossings = stages > 2 ? 2 : 1;
+  const double work = model.flops(model.whole()) / stages;
+  for (const SharedLine& line : request.lines) {
+    if (line.bytes_per_s <= 0 || stages == 1) continue;
+    const double tokens_per_s = line.bytes_per_s / static_cast<double>(line.agents.size()) /
+                                (crossings * static_cast<double>(model.boundary_bytes()));
+    for (const std::int32_t agent : line.agents) {
+      agents[agent].speed = std::min(agents[agent].speed, tokens_per_s * work);
     }
-    plan.tokens_per_s = one_stage_tokens_per_s(model, speeds, request.equal_steps);
-    return;
   }
-  const double replicas =
-      static_cast<double>(plan.assignment.placements.size()) / static_cast<double>(stages);
-  const double per_replica = plan.assignment.throughput / replicas;  // tokens/s
-  const auto tokens = static_cast<double>(model.tokens_per_microbatch());
-  const auto each = static_cast<double>(request.microbatches_per_router);
-  plan.bubble = bubble_of(stages, each, request.round_trip_s, tokens / per_replica);
-  if (request.bytes_per_s > 0) {
-    const double sides = stages > 2 ? 2 : 1;  // an inner stage sends forward and backward
-    const double link = request.bytes_per_s / (sides * static_cast<double>(model.boundary_bytes()));
-    plan.network = std::min(1.0, link / per_replica);
-  }
-  plan.tokens_per_s = plan.assignment.throughput * (1 - plan.bubble) * plan.network;
+  return agents;
+}
+
+// Shares of devices with several stages by what they compute, and the forecast.
+void settle(const CostModel& model, const PlanRequest& request, StagePlan& plan) {
+  std::vector<double> speeds;
+  for (const AssignableAgent& agent : request.agents) speeds.push_back(agent.speed);
+  const std::vector<StageNeed> needs = needs_of(model, plan.stages);
+  plan.assignment.capacity = level_shares(speeds, needs, plan.assignment.placements);
+  plan.assignment.throughput = *std::ranges::min_element(plan.assignment.capacity);
+  plan.memory.clear();
+  for (const StageNeed& need : needs) plan.memory.push_back(need.memory);
+  plan.throughput = Forecaster(model, request).of(plan.stages, plan.assignment.placements);
+}
+
+Bytes smallest_need(const CostModel& model, std::int32_t stages) {
+  const std::vector<UnitRange> cut =
+      cut_stages(model, stages, Bytes(std::numeric_limits<std::int64_t>::max()));
+  Bytes most;
+  for (const UnitRange range : cut) most = std::max(most, model.memory(range));
+  return most;
 }
 
 // The cut for one number of stages, with the strictest memory that gives an assignment.
 StagePlan plan_for(const CostModel& model, const PlanRequest& request, std::int32_t stages) {
   StagePlan plan;
   plan.reason = PlanReason::kStageTooLarge;
-  const double mean_speed =
-      total_speed(request.agents) / static_cast<double>(request.agents.size());
+  const std::vector<AssignableAgent> agents = as_their_lines_let(model, request, stages);
   Bytes before(-1);
   for (const double share : kSpeedThatFits) {
-    const CutLimits limits{admissible_memory(request.agents, share), mean_speed,
-                           request.bytes_per_s};
-    if (std::exchange(before, limits.memory) == limits.memory) continue;  // the same again
-    const std::vector<UnitRange> cut = cut_stages(model, stages, limits);
+    const Bytes memory = admissible_memory(agents, share);
+    if (std::exchange(before, memory) == memory) continue;  // the same again
+    const std::vector<UnitRange> cut =
+        request.cut.empty() ? cut_stages(model, stages, memory) : request.cut;
     if (cut.empty()) continue;
     StagePlan tried;
     tried.stages = cut;
-    for (const UnitRange range : cut) tried.memory.push_back(model.memory(range));
-    tried.assignment = assign_agents(request.agents, needs_of(model, cut), request.assignment);
+    tried.assignment = assign_agents(agents, needs_of(model, cut), request.assignment);
     if (!tried.assignment.ok()) {
       plan.reason = PlanReason::kTooFewAgents;
       plan.agents_missing = tried.assignment.replicas_missing;
       continue;
     }
     tried.reason = PlanReason::kPlanned;
-    predict(model, request, tried);
-    if (!plan.ok() || tried.tokens_per_s > plan.tokens_per_s) plan = tried;
+    settle(model, request, tried);
+    if (!plan.ok() || tried.throughput.tokens_per_s > plan.throughput.tokens_per_s) plan = tried;
   }
+  if (!plan.ok()) {
+    plan.stages =
+        request.cut.empty() ? cut_stages(model, stages, largest_memory(agents)) : request.cut;
+  }
+  plan.needed = smallest_need(model, stages);
   return plan;
 }
 
-Bytes smallest_need(const CostModel& model, std::int32_t stages) {
-  const std::vector<UnitRange> cut =
-      cut_stages(model, stages, {Bytes(std::numeric_limits<std::int64_t>::max()), 1, 0});
-  Bytes most;
-  for (const UnitRange range : cut) most = std::max(most, model.memory(range));
-  return most;
+// Agents that the search left out come back as copies of a stage, where they cost little: who is
+// spare today takes over tomorrow.
+void take_in_spares(const CostModel& model, const PlanRequest& request, double least,
+                    StagePlan& plan) {
+  std::vector<Placement>& placements = plan.assignment.placements;
+  for (std::int32_t a = 0; a < static_cast<std::int32_t>(request.agents.size()); ++a) {
+    if (std::ranges::find(placements, a, &Placement::agent) != placements.end()) continue;
+    Placement best{-1};
+    double most = 0;
+    for (StageIndex s = 0; s < static_cast<StageIndex>(plan.stages.size()); ++s) {
+      const auto there = std::ranges::count(placements, s, &Placement::stage);
+      if (plan.memory[s] > request.agents[a].memory) continue;
+      if (request.assignment.max_replicas > 0 && there >= request.assignment.max_replicas) continue;
+      placements.push_back({a, s, 1});
+      const double with = Forecaster(model, request).of(plan.stages, placements).tokens_per_s;
+      placements.pop_back();
+      if (with > most) best = {a, s, 1}, most = with;
+    }
+    if (best.agent >= 0 && most >= least) placements.push_back(best);
+  }
+  std::ranges::sort(placements, [](const Placement& a, const Placement& b) {
+    return a.stage != b.stage ? a.stage < b.stage : a.agent < b.agent;
+  });
+  settle(model, request, plan);
+}
+
+// Plans first, the best forecast first; then who says more. Equal ones are in the order of stages.
+bool is_better(const StagePlan& a, const StagePlan& b) {
+  if (a.ok() != b.ok()) return a.ok();
+  if (a.ok()) return a.throughput.tokens_per_s > b.throughput.tokens_per_s;
+  return a.reason == PlanReason::kTooFewAgents && b.reason != PlanReason::kTooFewAgents;
 }
 
 }  // namespace
 
-double stage_seconds(const CostModel& model, UnitRange range, const CutLimits& limits) {
-  const double compute = model.flops(range) / limits.flops_per_s;
-  if (limits.bytes_per_s <= 0) return compute;
-  const int boundaries = (range.first > 0) + (range.last < model.units());
-  const double link = boundaries * static_cast<double>(model.boundary_bytes()) / limits.bytes_per_s;
-  return std::max(compute, link);
+std::vector<UnitRange> cut_stages(const CostModel& model, std::int32_t stages, Bytes memory) {
+  if (stages < 1) return {};
+  return cut_stages(model,
+                    std::vector<StageHolders>(static_cast<std::size_t>(stages), {1, memory}));
 }
 
-std::vector<UnitRange> cut_stages(const CostModel& model, std::int32_t stages,
-                                  const CutLimits& limits) {
+std::vector<UnitRange> cut_stages(const CostModel& model,
+                                  const std::vector<StageHolders>& holders) {
   const std::int32_t blocks = model.blocks();
+  const auto stages = static_cast<std::int32_t>(holders.size());
   if (stages < 1 || stages > blocks) return {};
   std::vector<std::vector<Best>> best(stages + 1, std::vector<Best>(blocks + 1));
   best[0][0] = {0, 0, -1};
   for (std::int32_t s = 1; s <= stages; ++s) {
+    const StageHolders& holder = holders[s - 1];
     for (std::int32_t last = s; last <= blocks - (stages - s); ++last) {
       for (std::int32_t first = s - 1; first < last; ++first) {
         const Best& before = best[s - 1][first];
         const UnitRange range = units_of(model, first, last);
-        if (before.worst == kNever || model.memory(range) > limits.memory) continue;
-        const double cost = stage_seconds(model, range, limits);
-        const double flops = model.flops(range) / limits.flops_per_s;
-        const Best tried{std::max(before.worst, cost), before.squares + flops * flops, first};
+        if (before.worst == kNever || model.memory(range) > holder.memory) continue;
+        const double time = model.flops(range) / holder.speed;
+        const Best tried{std::max(before.worst, time), before.squares + time * time, first};
         if (tried < best[s][last]) best[s][last] = tried;
       }
     }
@@ -167,38 +200,47 @@ std::vector<UnitRange> cut_stages(const CostModel& model, std::int32_t stages,
   return cut;
 }
 
-double one_stage_tokens_per_s(const CostModel& model, const std::vector<double>& speeds,
-                              bool equal_steps) {
-  SHOAL_CHECK(!speeds.empty());
-  const double flops = equal_steps
-                           ? static_cast<double>(speeds.size()) * *std::ranges::min_element(speeds)
-                           : std::accumulate(speeds.begin(), speeds.end(), 0.0);
-  return flops / model.flops(model.whole());
-}
-
 StagePlan plan_stages(const CostModel& model, const PlanRequest& request) {
   StagePlan best;
   if (request.agents.empty()) return best;
   best.largest = largest_memory(request.agents);
-  const std::int32_t lo = request.stages > 0 ? request.stages : 1;
+  const std::int32_t given =
+      request.cut.empty() ? request.stages : static_cast<std::int32_t>(request.cut.size());
+  const std::int32_t lo = given > 0 ? given : 1;
   const std::int32_t most =
       std::min<std::int32_t>(model.blocks(), static_cast<std::int32_t>(request.agents.size()));
-  const std::int32_t hi = request.stages > 0 ? request.stages : most;
+  const std::int32_t hi = given > 0 ? given : most;
   if (lo > model.blocks()) {
     best.reason = PlanReason::kMoreStagesThanLayers;
     return best;
   }
   best.reason = PlanReason::kStageTooLarge;
   best.needed = smallest_need(model, hi);
+  std::vector<StagePlan> plans, even;
   for (std::int32_t stages = lo; stages <= hi; ++stages) {
-    StagePlan plan = plan_for(model, request, stages);
-    plan.needed = smallest_need(model, stages);
-    plan.largest = best.largest;
-    const bool better = plan.ok() && (!best.ok() || plan.tokens_per_s > best.tokens_per_s);
-    const bool says_more = !best.ok() && plan.reason == PlanReason::kTooFewAgents &&
-                           best.reason != PlanReason::kTooFewAgents;
-    if (better || says_more) best = plan;
+    plans.push_back(plan_for(model, request, stages));
+    plans.back().largest = best.largest;
+    even.push_back(plans.back());
+    if (improve_plan(model, request, kShortSearch, plans.back())) {
+      settle(model, request, plans.back());
+    }
   }
+  std::ranges::stable_sort(plans, is_better);
+  // Where nothing fits so far, what is tried is not even a plan, so that all of it costs little.
+  const std::size_t searched = plans.front().ok() ? kSearchedLong : plans.size();
+  for (std::size_t i = 0; i < std::min(plans.size(), searched); ++i) {
+    if (improve_plan(model, request, kLongSearch, plans[i])) settle(model, request, plans[i]);
+  }
+  best = *std::ranges::min_element(plans, is_better);
+  if (!best.ok()) {
+    best.stages.clear();
+    return best;
+  }
+  // An even cut stays good when agents come and go, so little is not worth another one.
+  const double least = kGoodEnough * best.throughput.tokens_per_s;
+  const StagePlan& simple = *std::ranges::min_element(even, is_better);
+  if (simple.ok() && simple.throughput.tokens_per_s >= least) best = simple;
+  if (request.agents.size() <= kSparesAmong) take_in_spares(model, request, least, best);
   return best;
 }
 

@@ -37,13 +37,13 @@ void for_each_cut(const CostModel& model, std::int32_t stages,
   go(0);
 }
 
-double brute_force(const CostModel& model, std::int32_t stages, const CutLimits& limits) {
+double brute_force(const CostModel& model, std::int32_t stages, Bytes memory) {
   double best = std::numeric_limits<double>::infinity();
   for_each_cut(model, stages, [&](const std::vector<UnitRange>& cut) {
     double worst = 0;
     for (const UnitRange range : cut) {
-      if (model.memory(range) > limits.memory) return;
-      worst = std::max(worst, stage_seconds(model, range, limits));
+      if (model.memory(range) > memory) return;
+      worst = std::max(worst, model.flops(range));
     }
     best = std::min(best, worst);
   });
@@ -57,11 +57,10 @@ TEST(CutStages, EqualsBruteForce) {
       for (std::int32_t stages = 1; stages <= layers; ++stages) {
         for (const Bytes memory :
              {kPlenty, Bytes(model.memory(model.whole()).n / stages * 3 / 2)}) {
-          const CutLimits limits{memory, 1e9, 1e5};
-          const auto cut = cut_stages(model, stages, limits);
+          const auto cut = cut_stages(model, stages, memory);
           double worst = cut.empty() ? std::numeric_limits<double>::infinity() : 0;
-          for (auto range : cut) worst = std::max(worst, stage_seconds(model, range, limits));
-          EXPECT_EQ(worst, brute_force(model, stages, limits));
+          for (auto range : cut) worst = std::max(worst, model.flops(range));
+          EXPECT_EQ(worst, brute_force(model, stages, memory));
         }
       }
     }
@@ -70,24 +69,12 @@ TEST(CutStages, EqualsBruteForce) {
 
 TEST(CutStages, CoversTheModelInOrderAndSpreadsTheRemainder) {
   const CostModel model(spec_of(10, 4), {});
-  const auto cut = cut_stages(model, 4, {kPlenty, 1, 0});
+  const auto cut = cut_stages(model, 4, kPlenty);
   ASSERT_EQ(cut.size(), 4u);
   EXPECT_EQ(cut.front().first, 0);
   EXPECT_EQ(cut.back().last, model.units());
   for (std::size_t i = 1; i < cut.size(); ++i) EXPECT_EQ(cut[i].first, cut[i - 1].last);
   for (const UnitRange range : cut) EXPECT_LE(range.last - range.first, 4);
-}
-
-TEST(StageSeconds, AreThoseOfItsSlowestPart) {
-  const CostModel model(spec_of(4), {});
-  const CutLimits thin{kPlenty, 1e18, 1000};  // the line is slower than any compute
-  const double crossing = static_cast<double>(model.boundary_bytes()) / 1000;
-  EXPECT_DOUBLE_EQ(stage_seconds(model, {0, 2}, thin), crossing);
-  EXPECT_DOUBLE_EQ(stage_seconds(model, {2, 4}, thin), 2 * crossing) << "in and out";
-  EXPECT_DOUBLE_EQ(stage_seconds(model, {4, 6}, thin), crossing);
-  const double alone = model.flops(model.whole()) / 1e18;
-  EXPECT_DOUBLE_EQ(stage_seconds(model, model.whole(), thin), alone) << "nothing to cross";
-  EXPECT_DOUBLE_EQ(stage_seconds(model, {2, 4}, {kPlenty, 2, 0}), model.flops({2, 4}) / 2);
 }
 
 PlanRequest request_of(std::int32_t agents, Bytes memory) {
@@ -101,7 +88,7 @@ TEST(PlanStages, OneStageWhenTheModelFits) {
   const StagePlan plan = plan_stages(model, request_of(8, kPlenty));
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan.stages.size(), 1u);
-  EXPECT_EQ(plan.bubble, 0);
+  EXPECT_EQ(plan.throughput.bubble, 0);
 }
 
 TEST(PlanStages, OneStageIsAsFastAsItsSlowestReplicaLetsItBe) {
@@ -110,9 +97,9 @@ TEST(PlanStages, OneStageIsAsFastAsItsSlowestReplicaLetsItBe) {
   for (std::size_t i = 0; i < 4; ++i) request.agents[i].speed = 8e9 / (1 << i);
   request.stages = 1;
   const double work = model.flops(model.whole());
-  EXPECT_DOUBLE_EQ(plan_stages(model, request).tokens_per_s, 4 * 1e9 / work);
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).throughput.tokens_per_s, 4 * 1e9 / work);
   request.equal_steps = false;
-  EXPECT_DOUBLE_EQ(plan_stages(model, request).tokens_per_s, 15e9 / work);
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).throughput.tokens_per_s, 15e9 / work);
 }
 
 // The slowest of them would set the pace of all; in a stage of a pipeline it only adds its own.
@@ -125,7 +112,7 @@ TEST(PlanStages, UnequalReplicasAreBetterInAPipeline) {
   const StagePlan plan = plan_stages(model, request);
   EXPECT_GE(plan.stages.size(), 2u);
   request.stages = 1;
-  EXPECT_GT(plan.tokens_per_s, 2 * plan_stages(model, request).tokens_per_s);
+  EXPECT_GT(plan.throughput.tokens_per_s, 2 * plan_stages(model, request).throughput.tokens_per_s);
   request.stages = 0;
   request.equal_steps = false;
   EXPECT_EQ(plan_stages(model, request).stages.size(), 1u);
@@ -138,39 +125,42 @@ TEST(PlanStages, CutsWhatDoesNotFit) {
   ASSERT_TRUE(plan.ok());
   EXPECT_GE(plan.stages.size(), 3u);
   for (const Bytes memory : plan.memory) EXPECT_LE(memory, request.agents[0].memory);
-  EXPECT_GT(plan.bubble, 0);
+  EXPECT_GT(plan.throughput.bubble, 0);
 }
 
-// Four microbatches go through three stages: two slots of filling and draining, each longer by the
-// round trip.
-TEST(PlanStages, PredictsWhatFillingDrainingAndTheLineCost) {
-  const CostModel model(spec_of(3), {});
-  PlanRequest request = request_of(3, kPlenty);
-  request.stages = 3;
-  request.microbatches_per_router = 4;
-  request.assignment.several_stages_per_agent = false;
-  const StagePlan near = plan_stages(model, request);
-  ASSERT_TRUE(near.ok());
-  EXPECT_DOUBLE_EQ(near.bubble, 2.0 / (4 + 2));
-  EXPECT_DOUBLE_EQ(near.tokens_per_s, near.assignment.throughput * (1 - near.bubble));
-  ASSERT_EQ(near.memory.size(), 3u);
-  for (std::size_t s = 0; s < 3; ++s) EXPECT_EQ(near.memory[s], model.memory(near.stages[s]));
-  const double each = near.assignment.throughput;  // tokens/s of a replica
-  request.round_trip_s = 3 * static_cast<double>(model.tokens_per_microbatch()) / each;
-  EXPECT_DOUBLE_EQ(plan_stages(model, request).bubble, 8.0 / (4 + 8));
-  request.round_trip_s = 0;
-  const auto over = [&](double crossings) {  // a line for half of that many boundaries
-    request.bytes_per_s = each * crossings * static_cast<double>(model.boundary_bytes()) / 2;
-    return plan_stages(model, request);
+// 20 Mbit/s carry 2,500,000 / 64 bytes: 39,062 tokens a second over one boundary. Each device
+// computes some 26,000 tokens a second of the whole model.
+TEST(PlanStages, SlowLinesMakeFewerStages) {
+  const CostModel model(spec_of(8, 2000), {});
+  PlanRequest request = request_of(8, kPlenty);
+  for (std::size_t i = 0; i < 8; ++i) request.agents[i].speed = 2e12 * static_cast<double>(1 + i);
+  const auto stages_at = [&](double bytes_per_s) {
+    request.lines.clear();
+    for (std::int32_t i = 0; i < 8; ++i) request.lines.push_back({{i}, bytes_per_s});
+    const StagePlan plan = plan_stages(model, request);
+    EXPECT_TRUE(plan.ok());
+    return plan.stages.size();
   };
-  EXPECT_DOUBLE_EQ(over(2).network, 0.5) << "the stage in the middle sends both ways";
-  EXPECT_DOUBLE_EQ(over(2).tokens_per_s, near.tokens_per_s / 2);
-  EXPECT_DOUBLE_EQ(over(8).network, 1) << "no more than there is to send";
+  EXPECT_LT(stages_at(20e6 / 8), stages_at(1e9 / 8));
+}
+
+// The fastest agent, on a line that carries a tenth of what it computes.
+TEST(PlanStages, AnAgentBehindASlowLineIsNotAlone) {
+  JobSpec spec = spec_of(4);
+  spec.train.batch = 16;
+  const CostModel model(spec, {});
+  PlanRequest request = request_of(3, kPlenty);
   request.stages = 2;
-  request.agents.pop_back();
-  const double two = plan_stages(model, request).assignment.throughput;
-  request.bytes_per_s = two * static_cast<double>(model.boundary_bytes()) / 2;
-  EXPECT_DOUBLE_EQ(plan_stages(model, request).network, 0.5) << "each end has one neighbor";
+  request.agents[0].speed = 1.4e9;
+  const double fair = 1e9 / (model.flops(model.whole()) / 2);
+  request.lines = {{{0}, fair / 10 * static_cast<double>(model.boundary_bytes())}};
+  const StagePlan plan = plan_stages(model, request);
+  ASSERT_TRUE(plan.ok());
+  PlanRequest without = request;
+  without.agents.erase(without.agents.begin());
+  without.lines.clear();
+  EXPECT_GE(plan.throughput.tokens_per_s,
+            0.999 * plan_stages(model, without).throughput.tokens_per_s);
 }
 
 TEST(PlanStages, TheNumberOfStagesIsTheBestOfAll) {
@@ -182,7 +172,7 @@ TEST(PlanStages, TheNumberOfStagesIsTheBestOfAll) {
     for (AssignableAgent& agent : request.agents) {
       agent.speed *= static_cast<double>(1 + prng.below(8));
       agent.memory =
-          Bytes(model.memory(model.whole()).n * static_cast<std::int64_t>(3 + prng.below(8)) / 10);
+          Bytes(model.memory(model.whole()).n * static_cast<std::int64_t>(1 + prng.below(9)) / 10);
     }
     double best = 0;
     std::size_t stages = 0;
@@ -190,16 +180,16 @@ TEST(PlanStages, TheNumberOfStagesIsTheBestOfAll) {
          ++given) {
       request.stages = given;
       const StagePlan plan = plan_stages(model, request);
-      if (plan.ok() && plan.tokens_per_s > best) best = plan.tokens_per_s, stages = given;
+      if (plan.ok() && plan.throughput.tokens_per_s > best)
+        best = plan.throughput.tokens_per_s, stages = given;
     }
     request.stages = 0;
     const StagePlan plan = plan_stages(model, request);
     EXPECT_EQ(plan.ok(), stages > 0);
-    EXPECT_EQ(plan.tokens_per_s, best);
-    EXPECT_EQ(plan.stages.size(), stages);
-    ++chosen.at(stages);
+    EXPECT_GE(plan.throughput.tokens_per_s, 0.97 * best) << "which a spare replica may cost";
+    ++chosen.at(plan.stages.size());
   }
-  for (const std::size_t stages : {0u, 2u, 3u, 4u}) EXPECT_GE(chosen[stages], 5);  // 0: none fits
+  for (const std::size_t stages : {0u, 2u, 3u, 4u}) EXPECT_GE(chosen[stages], 4);  // 0: none fits
 }
 
 // Nine tenths of the speed cannot hold the model in one piece; who can is asked last.

@@ -68,6 +68,7 @@ void Peers::take(const PipelineView& view, const Roster& roster, SessionActions&
     Peer& peer = peers_[m.replica];
     peer.stage = m.stage;
     peer.speed = m.speed;
+    peer.line_time = m.line_time;
   }
   std::vector<ReplicaId> gone;
   for (auto& [id, peer] : peers_) {
@@ -89,11 +90,13 @@ void Peers::ended(ReplicaId id) {
   if (peer.state == kGone) peers_.erase(id);
 }
 
+// A replica computes while its line carries, so the slower one of the two bounds it.
 void Peers::measured(ReplicaId id, Duration service) {
   Peer& peer = peers_.at(id);
-  if (peer.measured || service.ns <= 0) return wiring_.report(id, service, 1);
+  if (service.ns <= 0) return;
+  if (peer.measured) return wiring_.report(id, std::max(service, peer.line_time), 1);
   peer.measured = service;
-  wiring_.expect(id, service);
+  wiring_.expect(id, expected_service(peer));
   for (auto& [other_id, other] : peers_) {
     if (other.state == kWired && !other.measured) wiring_.expect(other_id, expected_service(other));
   }
@@ -165,7 +168,7 @@ std::int32_t Peers::credits(const Peer& peer) const {
 }
 
 Duration Peers::expected_service(const Peer& peer) const {
-  if (peer.measured) return *peer.measured;
+  if (peer.measured) return std::max(*peer.measured, peer.line_time);
   if (peer.speed <= 0) return {};
   double work = 0;
   std::int32_t known = 0;
@@ -174,7 +177,7 @@ Duration Peers::expected_service(const Peer& peer) const {
     work += other.measured->seconds() * other.speed;
     ++known;
   }
-  if (known > 0) return seconds_f(work / known / peer.speed);
+  if (known > 0) return std::max(seconds_f(work / known / peer.speed), peer.line_time);
   // Nothing is measured: only the ratios matter.
   if (roster_.next_speed <= 0) return {};
   return seconds_f(roster_.next_speed / roster_.next / peer.speed);
@@ -190,11 +193,12 @@ void Peers::add_to(Digester& d) const {
   d.add(peers_.size());
   for (const auto& [id, p] : peers_) {
     d.add(id.n).add(static_cast<std::int32_t>(p.state)).add(p.stage).add(p.speed);
+    d.add(p.line_time.ns);
     d.add(p.measured.has_value()).add(p.measured.value_or(Duration{}).ns);
   }
   d.add(dialed_.size());
   for (const PipelineMember& m : dialed_) {
-    d.add(m.replica.n).add(m.stage).add(m.address).add(m.speed);
+    d.add(m.replica.n).add(m.stage).add(m.address).add(m.speed).add(m.line_time.ns);
   }
   d.add(pauses_.size());
   for (const Pause& pause : pauses_) d.add(pause.until.ns).add(pause.peer.n);

@@ -72,6 +72,7 @@ class Peers {
     PeerState state = PeerState::kGone;
     StageIndex stage = 0;
     double speed = 0;
+    Duration line_time;  // no microbatch takes it less; zero: not known
     // Next stage: its service as it reported it. While it is wired, the wiring knows better.
     std::optional<Duration> measured;
   };

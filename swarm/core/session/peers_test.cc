@@ -42,6 +42,25 @@ TEST(Peers, ANeighborBelowIsWiredOnceItIsNamedAndHasAStream) {
   EXPECT_EQ(n.peers.state(id(21)), PeerState::kGone);
 }
 
+TEST(Peers, AReplicaIsAsSlowAsItsLine) {
+  Neighborhood n(11);
+  PipelineView view = full_view();
+  for (PipelineMember& m : view.members) {
+    m.speed = 1;
+    if (m.replica == id(22)) m.line_time = milliseconds(40);
+  }
+  n.take(view);
+  for (const std::uint64_t next : {21, 22}) n.peers.connected(id(next));
+  n.peers.measured(id(21), milliseconds(10));
+  EXPECT_EQ(n.peers.wiring().service_per_work(id(22)), milliseconds(40))
+      << "before it has answered";
+  n.peers.measured(id(22), milliseconds(10));
+  EXPECT_EQ(n.peers.wiring().service_per_work(id(22)), milliseconds(40));
+  n.peers.measured(id(22), milliseconds(90));
+  EXPECT_GT(n.peers.wiring().service_per_work(id(22)), milliseconds(40))
+      << "now it computes longer";
+}
+
 TEST(Peers, OnlyTheStageBeforeMaySendHere) {
   Neighborhood n(11);
   for (const std::uint64_t from : {1, 21, 99}) n.peers.connected(id(from));

@@ -51,6 +51,53 @@ constexpr auto fields_of(Of<CordonedDeviceAnswer>) {
 }
 static_assert(lists_every_field<CordonedDeviceAnswer>());
 
+struct XidAnswer {
+  std::int32_t xid = 0;
+  std::int64_t count = 0;
+  double ago_s = 0;  // when the agent said it
+};
+constexpr auto fields_of(Of<XidAnswer>) {
+  using T = XidAnswer;
+  return fields(field<&T::xid>("xid"), field<&T::count>("count"), field<&T::ago_s>("ago_s"));
+}
+static_assert(lists_every_field<XidAnswer>());
+
+struct DeviceErrorsAnswer {
+  std::int64_t ecc_corrected = 0, ecc_uncorrected = 0, rows_remapped = 0;
+  bool remap_pending = false, remap_failed = false;
+  std::int64_t pcie_replays = 0, nvlink_errors = 0;
+  RecoveryAction recovery = RecoveryAction::kNone;
+  std::vector<XidAnswer> xids;
+};
+constexpr auto fields_of(Of<DeviceErrorsAnswer>) {
+  using T = DeviceErrorsAnswer;
+  return fields(field<&T::ecc_corrected>("ecc_corrected"),
+                field<&T::ecc_uncorrected>("ecc_uncorrected"),
+                field<&T::rows_remapped>("rows_remapped"),
+                field<&T::remap_pending>("remap_pending"), field<&T::remap_failed>("remap_failed"),
+                field<&T::pcie_replays>("pcie_replays"), field<&T::nvlink_errors>("nvlink_errors"),
+                field<&T::recovery>("recovery"), field<&T::xids>("xids"));
+}
+static_assert(lists_every_field<DeviceErrorsAnswer>());
+
+// What the driver of a device said last (messages/device.h).
+struct DeviceSampleAnswer {
+  std::string uuid;
+  DeviceAnswer answer = DeviceAnswer::kUnknown;
+  double age_s = 0;
+  std::string error;
+  std::optional<DeviceUse> use;
+  std::optional<DeviceClimate> climate;
+  std::optional<DeviceErrorsAnswer> errors;
+};
+constexpr auto fields_of(Of<DeviceSampleAnswer>) {
+  using T = DeviceSampleAnswer;
+  return fields(field<&T::uuid>("uuid"), field<&T::answer>("answer"), field<&T::age_s>("age_s"),
+                field<&T::error>("error"), field<&T::use>("use"), field<&T::climate>("climate"),
+                field<&T::errors>("errors"));
+}
+static_assert(lists_every_field<DeviceSampleAnswer>());
+
 struct AgentAnswer {
   AgentId id;
   std::string uid;
@@ -69,6 +116,7 @@ struct AgentAnswer {
   std::vector<MemoryRefusalAnswer> memory_refusals;
   std::vector<CordonedDeviceAnswer> cordoned_devices;
   std::vector<DeviceFailure> device_failures;
+  std::vector<DeviceSampleAnswer> device_samples;
   std::int32_t losses = 0;
   double availability = 0;
   Health health = Health::kRed;
@@ -98,6 +146,7 @@ constexpr auto fields_of(Of<AgentAnswer>) {
       field<&T::memory_refusals>("memory_refusals", added_later()),
       field<&T::cordoned_devices>("cordoned_devices", added_later()),
       field<&T::device_failures>("device_failures", added_later()),
+      field<&T::device_samples>("device_samples", added_later()),
       field<&T::losses>("losses", added_later()),
       field<&T::availability>("availability", added_later() | any_number()),
       field<&T::health>("health"), field<&T::health_reason>("health_reason", added_later()),

@@ -15,6 +15,7 @@ Json link_json(const LinkRecord& link, Instant now) {
   json["way"] = to_string(link.way);
   json["round_trip_s"] = measured(link.round_trip.seconds());
   json["bytes_per_second"] = measured(link.bytes_per_s);
+  json["at_least"] = link.at_least;
   json["measured_at"] = rfc3339(link.measured_at);
   json["age_s"] = (now - link.measured_at).seconds();
   return json;

@@ -10,14 +10,43 @@ namespace {
 // 0: not known.
 Json known(double value) { return value > 0 ? Json(value) : Json(nullptr); }
 
-Json forecast_json(const Forecast& forecast) {
+// The line that binds; null: devices do.
+Json line_json(const Forecast& forecast, const NameOf& name_of) {
+  if (forecast.behind_line.empty()) return nullptr;
+  Json json;
+  json["agents"] = Json::array();
+  for (const AgentId agent : forecast.behind_line) json["agents"].push_back(name_of(agent));
+  json["bytes_per_second"] = forecast.line_bytes_per_s;
+  return json;
+}
+
+Json forecast_json(const Forecast& forecast, const NameOf& name_of) {
   const bool is_known = forecast.tokens_per_s > 0;
   Json json;
   json["tokens_per_second"] = known(forecast.tokens_per_s);
   json["step_s"] = known(forecast.step_s);
   json["round_s"] = known(forecast.round_s);
   json["bubble"] = is_known ? Json(forecast.bubble) : Json(nullptr);
+  json["average_s"] = is_known ? Json(forecast.average_s) : Json(nullptr);
+  json["network"] = is_known ? Json(forecast.network) : Json(nullptr);
+  json["line"] = line_json(forecast, name_of);
+  json["lines_assumed"] = forecast.lines_assumed;
   return json;
+}
+
+Json left_out_json(const PlacementDecision& decision, const NameOf& name_of) {
+  Json list = Json::array();
+  for (const LeftOut& left : decision.left_out) {
+    Json json;
+    json["agent"] = to_string(left.agent);
+    json["agent_name"] = name_of(left.agent);
+    json["device"] = left.device;
+    json["tokens_per_second_with"] = left.with;
+    json["tokens_per_second_without"] = left.without;
+    json["line_bytes_per_second"] = known(left.line_bytes_per_s);
+    list.push_back(std::move(json));
+  }
+  return list;
 }
 
 Json devices_json(const PlacementDecision& decision) {
@@ -70,7 +99,8 @@ Json plan_json(const JobSpec& spec, const PlacementDecision& decision, const Nam
   json["detail"] = explain(decision);
   json["stages"] = cut_json(spec, decision.cut);
   json["placement"] = places_json(decision, name_of);
-  json["forecast"] = forecast_json(decision.forecast);
+  json["forecast"] = forecast_json(decision.forecast, name_of);
+  json["left_out"] = left_out_json(decision, name_of);
   json["devices"] = devices_json(decision);
   json["memory_needed_bytes"] = decision.needed.count();
   json["memory_largest_bytes"] = decision.largest.count();

@@ -1,0 +1,34 @@
+// What the processors of this host do, as a sample for the heartbeats (messages/device.h). Figures
+// are rounded so that a host at rest has nothing new to tell.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "messages/device.h"
+
+namespace shoal::agent {
+
+class CpuLoad {
+ public:
+  // `root` stands before /proc and /sys; tests name a folder.
+  explicit CpuLoad(std::string root = "") : root_(std::move(root)) {}
+
+  // Load since the call before (none at the first call); memory now, of which `here` is this
+  // agent's; the hottest thermal zone, where the kernel shows one. What cannot be read is not
+  // there.
+  DeviceSample sample(Bytes here);
+
+ private:
+  struct Ticks {
+    std::int64_t all = 0, idle = 0, stolen = 0;
+  };
+  std::optional<Ticks> read_ticks() const;
+  double hottest() const;  // degrees Celsius; 0: not known
+
+  const std::string root_;
+  std::optional<Ticks> before_;
+};
+
+}  // namespace shoal::agent

@@ -1,0 +1,84 @@
+#include "coordinator/core/decisions/plan_cluster.h"
+
+#include <algorithm>
+
+#include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/step/fragments.h"
+
+namespace shoal::coordinator {
+namespace {
+
+constexpr std::size_t kManyValues = 1 << 20;
+constexpr double kSparseBytes = 0.25;  // of a value with sparse2: indices and two bits (sparse2.h)
+constexpr double kNeverAveraged = 1e12;  // steps
+
+bool is_measured(const AgentLine& line) { return line.bytes_per_s() > 0 && !line.at_least; }
+
+// Devices with the same key share a line.
+std::string line_key(const PlannedDevice& device) {
+  const bool own = is_measured(device.at.line) || device.at.host.empty();
+  return own ? to_string(device.agent) : "host " + device.at.host;
+}
+
+double rate_of(const AgentLine& line) {
+  return is_measured(line) ? line.bytes_per_s() : std::max(kAssumedLine, line.bytes_per_s());
+}
+
+double bytes_of_value(CodecKind kind) {
+  if (kind == CodecKind::kSparse2) return kSparseBytes;
+  return static_cast<double>(outer_opt::codec(kind).encoded_size(kManyValues)) / kManyValues;
+}
+
+// Rounds by time have as many steps as fit, so that their average costs next to nothing.
+swarm::Averaging averaging_of(const SyncSpec& sync) {
+  if (sync.algorithm() == SyncAlgorithm::kNone) return {};
+  swarm::Averaging averaging;
+  averaging.bytes_per_value = bytes_of_value(sync.codec());
+  averaging.steps = sync.every_s() > 0 ? kNeverAveraged
+                                       : static_cast<double>(outer_opt::round_length(sync).count());
+  averaging.steps_behind = static_cast<double>(sync.overlap_steps().count());
+  averaging.share = 1.0 / static_cast<double>(std::max<std::int64_t>(1, sync.options().fragments));
+  return averaging;
+}
+
+}  // namespace
+
+bool has_equal_steps(const JobSpec& spec) {
+  return spec.sync.balance() == Balance::kEqual && spec.sync.every_s() == 0 &&
+         spec.sync.algorithm() != SyncAlgorithm::kAsync;
+}
+
+swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>& devices,
+                          const SiteLines& sites) {
+  swarm::Cluster cluster;
+  FlatMap<std::string, swarm::SharedLine> lines;
+  for (const PlannedDevice& device : devices) {
+    const auto index = static_cast<std::int32_t>(cluster.agents.size());
+    cluster.agents.push_back({device.agent, device.flops_per_s, device.memory, device.domain});
+    cluster.round_trip_s.push_back(device.at.line.round_trip.seconds());
+    swarm::SharedLine& own = lines[line_key(device)];
+    own.agents.push_back(index);
+    own.bytes_per_s = std::max(own.bytes_per_s, rate_of(device.at.line));
+    const AgentLine* uplink = device.at.site.empty() ? nullptr : sites.find(device.at.site);
+    if (uplink == nullptr || !is_measured(*uplink)) continue;
+    swarm::SharedLine& shared = lines["site " + device.at.site];
+    shared.agents.push_back(index);
+    shared.bytes_per_s = uplink->bytes_per_s();
+  }
+  for (const auto& [key, line] : lines) cluster.lines.push_back(line);
+  cluster.microbatches_per_router =
+      spec.train.batch / std::max<std::int64_t>(1, spec.train.microbatch);  // 0: not derived
+  cluster.equal_steps = has_equal_steps(spec);
+  cluster.averaging = averaging_of(spec.sync);
+  return cluster;
+}
+
+std::int64_t count_assumed_lines(const std::vector<PlannedDevice>& devices) {
+  FlatMap<AgentId, bool> assumed;
+  for (const PlannedDevice& device : devices) {
+    if (!is_measured(device.at.line)) assumed.put(device.agent, true);
+  }
+  return static_cast<std::int64_t>(assumed.size());
+}
+
+}  // namespace shoal::coordinator

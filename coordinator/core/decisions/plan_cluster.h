@@ -1,0 +1,46 @@
+// The devices of a job and their lines as the planner of swarm/core sees them. A line that a probe
+// has measured belongs to its agent; agents of one host whose lines nobody has measured share one
+// of kAssumedLine, or what traffic has shown at least, and their devices reach each other beside
+// it. The hosts of a site (label `site`) share its uplink, once traffic to other sites has been
+// measured.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/flat_map.h"
+#include "base/ids.h"
+#include "coordinator/core/decisions/agent_line.h"
+#include "job/job_spec.h"
+#include "swarm/core/plan/throughput.h"
+
+namespace shoal::coordinator {
+
+struct Whereabouts {
+  std::string host;
+  std::string site;  // label `site`; empty: a site of its own
+  AgentLine line;    // of the agent
+};
+
+// What the planner knows of one device, or of one replica's part of it.
+struct PlannedDevice {
+  AgentId agent;
+  double flops_per_s = 0;
+  Bytes memory;
+  std::string domain;
+  Whereabouts at;
+};
+
+// By site: what passes between it and others.
+using SiteLines = FlatMap<std::string, AgentLine>;
+
+swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>& devices,
+                          const SiteLines& sites);
+
+// Every replica of the whole model does the same steps of a round (one_stage_tokens_per_s()).
+bool has_equal_steps(const JobSpec& spec);
+
+// Agents whose line is not measured, so that the planner assumes one.
+std::int64_t count_assumed_lines(const std::vector<PlannedDevice>& devices);
+
+}  // namespace shoal::coordinator

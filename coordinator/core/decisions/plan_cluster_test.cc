@@ -1,0 +1,76 @@
+#include "coordinator/core/decisions/plan_cluster.h"
+
+#include <gmock/gmock.h>
+
+#include "job/job_options_test_util.h"
+
+namespace shoal::coordinator {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+PlannedDevice device(std::uint64_t agent, const char* host, double line = 0,
+                     const char* site = "") {
+  PlannedDevice device{.agent = AgentId(agent), .flops_per_s = 1e12};
+  device.at = {host, site, {.up = line, .down = line}};
+  return device;
+}
+
+std::vector<std::pair<std::vector<std::int32_t>, double>> lines_of(
+    const std::vector<PlannedDevice>& devices, const SiteLines& sites = {}) {
+  std::vector<std::pair<std::vector<std::int32_t>, double>> lines;
+  for (const auto& line : cluster_of(default_spec(SyncAlgorithm::kDiloco), devices, sites).lines) {
+    lines.emplace_back(line.agents, line.bytes_per_s);
+  }
+  return lines;
+}
+
+using Line = std::pair<std::vector<std::int32_t>, double>;
+
+TEST(PlanCluster, DevicesOfAnAgentShareItsMeasuredLine) {
+  EXPECT_THAT(lines_of({device(1, "a", 5e6), device(2, "b", 7e6), device(1, "a", 5e6)}),
+              UnorderedElementsAre(Line{{0, 2}, 5e6}, Line{{1}, 7e6}));
+}
+
+TEST(PlanCluster, WithoutAMeasurementTheAgentsOfAHostShareAnAssumedLine) {
+  const std::vector<PlannedDevice> devices = {device(1, "a"), device(2, "a"), device(3, "b")};
+  EXPECT_THAT(lines_of(devices),
+              UnorderedElementsAre(Line{{0, 1}, kAssumedLine}, Line{{2}, kAssumedLine}));
+  EXPECT_EQ(count_assumed_lines(devices), 3);
+}
+
+TEST(PlanCluster, TrafficShowsALowerBoundOfALine) {
+  PlannedDevice slow = device(1, "a", 1e6), fast = device(2, "b", 9e7);
+  slow.at.line.at_least = fast.at.line.at_least = true;
+  EXPECT_THAT(lines_of({slow, fast}),
+              UnorderedElementsAre(Line{{0}, kAssumedLine}, Line{{1}, 9e7}));
+}
+
+TEST(PlanCluster, TheHostsOfASiteShareItsUplink) {
+  SiteLines sites;
+  sites.put("home", {.up = 3e6, .down = 9e6});
+  EXPECT_THAT(
+      lines_of(
+          {device(1, "a", 1e8, "home"), device(2, "b", 1e8, "home"), device(3, "c", 1e8, "office")},
+          sites),
+      UnorderedElementsAre(Line{{0}, 1e8}, Line{{1}, 1e8}, Line{{2}, 1e8}, Line{{0, 1}, 3e6}));
+}
+
+TEST(PlanCluster, AveragingIsThatOfTheJob) {
+  JobSpec spec = default_spec(SyncAlgorithm::kDiloco);
+  change_sync(spec, [](SyncOptions& sync) {
+    sync.every = Steps(60), sync.fragments = 3, sync.overlap_steps = Steps(5);
+    sync.codec = CodecKind::kFp32;
+  });
+  const swarm::Averaging averaging = cluster_of(spec, {}, {}).averaging;
+  EXPECT_EQ(averaging.bytes_per_value, 4);
+  EXPECT_EQ(averaging.steps, 20);
+  EXPECT_EQ(averaging.steps_behind, 5);
+  EXPECT_DOUBLE_EQ(averaging.share, 1. / 3);
+  EXPECT_EQ(cluster_of(default_spec(SyncAlgorithm::kNone), {}, {}).averaging.bytes_per_value, 0);
+}
+
+}  // namespace
+}  // namespace shoal::coordinator

@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What plans and forecasts are worth on unequal hosts and lines, with real trainers.
+
+    sudo scripts/hetero.py [line | matrix] [--seconds N] [--json]
+
+`line`: the fastest of three hosts is behind 10 Mbit/s. A pipeline must train at least 0.95 of what it does without that
+host, its forecast must be within 20 %, and an event must say that the host is left out.
+`matrix`: four speeds of one host's line, two sets of speeds; forecast and measured tokens/s of each.
+
+Lines are network namespaces with `tc tbf`; the network of this host is not touched. All processes share this machine, so
+that forecasts, which are made from each trainer's speed alone, are too high where processors are lacking: each table
+has the forecast by the same factor as the first plan of the run, which nothing but processors limits. Needs root,
+iproute2 and a finished build.
+"""
+import argparse
+import json
+import sys
+import time
+
+from rig import Cluster, Trouble, cluster_on_lines, job_text, run
+
+LINE_MBIT = 1000  # of the hosts that nothing is wrong with
+SLOW_MBIT = 10
+ROUNDS_BEFORE = 3  # that a job trains before it is measured
+WITHIN = 0.2
+
+
+def job(name, stages=2, every=30):
+    """Two layers of width 256: 512 bytes of activations for each token."""
+    return job_text(name, model={"layers": 2, "hidden": 256, "heads": 8, "context": 128, "vocab": 256},
+                    train={"batch": 32, "microbatch": 2}, sync={"every": every}, swarm={"stages": stages},
+                    data={"tokenizer": "bytes"})
+
+
+class UnequalCluster(Cluster):
+    def __init__(self, folder, lines, speeds):
+        super().__init__(folder, len(speeds), job("first", every=5), lines)
+        self.speeds = speeds
+
+    def flags_of(self, number):
+        return ["--speed", str(self.speeds[number])]
+
+    def set_line(self, number, mbit):
+        """Both directions of an agent's line."""
+        for where, device in ((self.lines.hosts[number + 1], "line"), (self.lines.hub, f"port{number + 1}")):
+            run("ip", "netns", "exec", where, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate",
+                f"{mbit}mbit", "burst", "32kb", "latency", "100ms")
+
+    def end_job(self):
+        done = self.shoal("job", "cancel", self.name)
+        if done.returncode != 0:
+            raise Trouble("the job cannot be canceled: " + done.stderr)
+        self.until(lambda: self.status()["phase"] == "canceled", "the job does not end")
+
+    def measure_lines(self):
+        """By the first rounds of a job, as every job does."""
+        self.until(lambda: self.committed() >= ROUNDS_BEFORE, "the first job does not train")
+        self.end_job()
+
+    def plan(self, text):
+        (self.folder / "plan.toml").write_text(text)
+        done = self.shoal("job", "plan", "plan.toml", "--json")
+        if done.returncode not in (0, 3):
+            raise Trouble("there is no plan: " + done.stderr)
+        return json.loads(done.stdout)
+
+    def train(self, text, seconds):
+        """Tokens per second, and the plan that was made just before."""
+        plan = self.plan(text)
+        self.name = self.submit(text)
+        self.until(lambda: self.committed() >= ROUNDS_BEFORE, "the job does not train")
+        begin, before = time.monotonic(), self.status()["progress"]["tokens"]
+        time.sleep(seconds)
+        rate = (self.status()["progress"]["tokens"] - before) / (time.monotonic() - begin)
+        self.end_job()
+        return rate, plan
+
+
+def who(plan):
+    stages = {}
+    for place in plan["placement"]:
+        stages.setdefault(place["stage"], []).append(place["agent_name"])
+    return " | ".join(", ".join(sorted(names)) for _, names in sorted(stages.items()))
+
+
+def show(rows, as_json):
+    if as_json:
+        print(json.dumps(rows))
+        return
+    print(f"{'case':34} {'placed':34} {'forecast':>9} {'measured':>9} {'by':>6}")
+    for row in rows:
+        print(f"{row['case']:34} {row['placed']:34} {row['forecast']:9.0f} {row['measured']:9.0f} "
+              f"{row['measured'] / row['forecast']:6.2f}")
+
+
+def row(case, measured):
+    rate, plan = measured
+    return {"case": case, "placed": who(plan), "forecast": plan["forecast"]["tokens_per_second"], "measured": rate,
+            "left_out": [one["agent_name"] for one in plan["left_out"]]}
+
+
+def case_line(cluster, options):
+    cluster.set_line(0, SLOW_MBIT)
+    cluster.begin()
+    cluster.measure_lines()
+    rows = [row("a host behind 10 Mbit/s", cluster.train(job("all"), options.seconds))]
+    told = [event for event in cluster.events_after(0) if event["kind"] == "device_left_out"]
+    cluster.shoal("agent", "cordon", cluster.name_of(0))
+    rows.append(row("without it", cluster.train(job("without"), options.seconds)))
+    show(rows, options.json)
+    share = rows[0]["measured"] / rows[1]["measured"]
+    factor = rows[1]["measured"] / rows[1]["forecast"]
+    off = abs(rows[0]["measured"] / (factor * rows[0]["forecast"]) - 1)
+    print(f"{share:.2f} of the rate without it; forecast off by {100 * off:.0f} %; "
+          f"event: {told[-1]['message'] if told else 'none'}", file=sys.stderr)
+    return share >= 0.95 and off <= WITHIN and bool(told)
+
+
+def case_matrix(cluster, options):
+    cluster.begin()
+    cluster.measure_lines()
+    rows = []
+    for mbit in (1000, 100, 30, 10):
+        cluster.set_line(0, mbit)
+        name = f"line{mbit}"
+        cluster.name = cluster.submit(job(f"probe{mbit}", every=5))
+        cluster.measure_lines()
+        rows.append(row(f"{mbit} Mbit/s", cluster.train(job(name), options.seconds)))
+    show(rows, options.json)
+    factor = rows[0]["measured"] / rows[0]["forecast"]
+    offs = [abs(one["measured"] / (factor * one["forecast"]) - 1) for one in rows]
+    print("off by " + ", ".join(f"{100 * off:.0f} %" for off in offs), file=sys.stderr)
+    return max(offs) <= WITHIN
+
+
+CASES = {"line": (case_line, [0.6, 0.45, 0.45]), "matrix": (case_matrix, [0.6, 0.45, 0.3])}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="?", choices=CASES, default="line")
+    parser.add_argument("--seconds", type=float, default=30, help="of each measurement")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    run_case, speeds = CASES[options.case]
+    with cluster_on_lines("shoal-hetero-", len(speeds), LINE_MBIT,
+                          lambda folder, lines: UnequalCluster(folder, lines, speeds)) as cluster:
+        good = run_case(cluster, options)
+    sys.exit(0 if good else 1)
+
+
+if __name__ == "__main__":
+    main()
