@@ -99,6 +99,15 @@ bool takes_work(const AgentRecord& agent) {
          !agent.cordoned && !is_quarantined(agent);
 }
 
+// Its device holds an absent replica too, of whose stage it cannot become another one there.
+bool is_beside_an_absent_one(const State& state, const ReplicaRecord& replica) {
+  return std::ranges::any_of(state.replicas, [&](const auto& entry) {
+    const ReplicaRecord& other = entry.second;
+    return other.state == ReplicaState::kAbsent && other.id != replica.id &&
+           other.agent == replica.agent && other.device == replica.device;
+  });
+}
+
 PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica) {
   const State& state = tx.state();
   const AgentRecord& agent = state.agents.at(replica.agent);
@@ -110,6 +119,7 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
   placed.leaving = is_leaving(state, replica);
   // An agent that takes no new work could not load another stage.
   placed.stays = keeps_what_is_needed(state, replica) || !takes_work(agent) ||
+                 is_beside_an_absent_one(state, replica) ||
                  is_cordoned(agent, replica.device, state.jobs.at(replica.job).spec.trainer);
   placed.availability = availability_of(tx, agent);
   placed.expected_life = expected_life(agent.uptime, tx.now());
