@@ -50,7 +50,7 @@ class UnequalCluster(Cluster):
         done = self.shoal("job", "cancel", self.name)
         if done.returncode != 0:
             raise Trouble("the job cannot be canceled: " + done.stderr)
-        self.until(lambda: self.status()["phase"] == "canceled", "the job does not end")
+        self.until(lambda: self.status()["phase"] == "cancelled", "the job does not end")
 
     def measure_lines(self):
         """By the first rounds of a job, as every job does."""
@@ -62,7 +62,8 @@ class UnequalCluster(Cluster):
         done = self.shoal("job", "plan", "plan.toml", "--json")
         if done.returncode not in (0, 3):
             raise Trouble("there is no plan: " + done.stderr)
-        return json.loads(done.stdout)
+        answer = json.loads(done.stdout)
+        return answer.get("plan", answer)
 
     def train(self, text, seconds):
         """Tokens per second, and the plan that was made just before."""
