@@ -15,8 +15,8 @@ import subprocess
 import sys
 
 FILES_MOST = 3
-FOLDERS = ("base;job;data;threads;identity;outer_opt/core;messages;swarm/core;coordinator/core;proto;transfer;coordinator/store;"
-           "tests/fields")
+FOLDERS = ("base;job;data;threads;identity;outer_opt/core;messages;swarm/core;coordinator/core;proto;transfer;"
+           "coordinator/meters;coordinator/store;tests/fields")
 EMITTED = {"api/openapi.json", "web/src/api_types.ts"}
 EMITTING = "AnswerSchema.*:JobSpecFields.AreThoseOfTheDescribedApi"
 MIGRATION = "ALTER TABLE jobs ADD COLUMN naps INTEGER NOT NULL DEFAULT 0;\n"
