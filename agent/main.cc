@@ -323,6 +323,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   if (flags.replica_group) {
     options.replica_group = static_cast<int>(options.core.devices.size());
     options.core.devices.resize(1);  // the leader's stands for all
+    options.core.devices[0].grouped = options.replica_group;
   }
   options.program_bounds = program_bounds(flags, options.core.devices.size());
   options.core.load_limit = seconds_f(flags.load_limit_s);

@@ -35,6 +35,9 @@ struct Device {
   // The driver's, "GPU-…"; of a processor "cpu-", the agent's uid and the index; empty: not said.
   std::string uuid = {};
   Bytes total = {};  // built in, or what a limit of the host leaves of it; 0: not said
+  // Devices of the replica group that it leads, all of which `gflops` counts: they
+  // train a whole model together, but the leader alone a stage of a pipeline. 0: it leads none.
+  std::int32_t grouped = 0;
   bool operator==(const Device&) const = default;
 };
 constexpr auto fields_of(Of<Device>) {
@@ -43,7 +46,8 @@ constexpr auto fields_of(Of<Device>) {
                 field<&T::memory>("memory_bytes"), field<&T::gflops>("gflops", or_none()),
                 field<&T::bf16>("bf16"),
                 field<&T::uuid>("uuid", added_later() | at_most(kDeviceUuidBytesMax)),
-                field<&T::total>("total_bytes", added_later()));
+                field<&T::total>("total_bytes", added_later()),
+                field<&T::grouped>("grouped", added_later()));
 }
 static_assert(lists_every_field<Device>());
 

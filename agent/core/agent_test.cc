@@ -163,6 +163,7 @@ TEST_F(AgentTest, MeasuredDevicesAreTold) {
   EXPECT_EQ(said<DeviceMeasured>()[0].device.gflops, 50);
   EXPECT_EQ(said<DeviceMeasured>()[0].device.memory, kDeviceMemory)
       << "the smaller of probed and measured";
+  EXPECT_EQ(said<DeviceMeasured>()[0].device.uuid, "cpu-0") << "of which the trainer knows nothing";
   attach(1);
   EXPECT_THAT(said<DeviceMeasured>(), SizeIs(1));
   EXPECT_EQ(reconnect().hello.devices[1].gflops, 50);

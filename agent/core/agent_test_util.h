@@ -22,8 +22,9 @@ inline Options test_options() {
   options.version = "0.1.0";
   options.host = "10.0.0.4";
   options.data_dir = "/data";
-  options.devices = {{0, DeviceKind::kCpu, "cpu", kDeviceMemory, 0, false},
-                     {1, DeviceKind::kCpu, "cpu", kDeviceMemory, 0, false}};
+  options.devices = {
+      {0, DeviceKind::kCpu, "cpu", kDeviceMemory, 0, false, "cpu-0", mebibytes(16384)},
+      {1, DeviceKind::kCpu, "cpu", kDeviceMemory, 0, false, "cpu-1", mebibytes(16384)}};
   return options;
 }
 

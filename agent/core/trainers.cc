@@ -114,10 +114,10 @@ void Agent::State::attached(const TrainerAttached& input) {
 // A measurement beside other trainers says nothing about the device: its speed stays as it was.
 void Agent::State::measured(const TrainerAttached& input) {
   Trainer& trainer = trainers[static_cast<std::size_t>(input.trainer.slot)];
-  Device device = input.ready.device;
-  device.index = trainer.device.index;
-  device.kind = trainer.device.kind;
-  device.memory = usable(trainer.device.memory, device.memory);
+  const Device& seen = input.ready.device;
+  Device device = trainer.device;  // a trainer knows neither UUID nor what is built in
+  device.name = seen.name, device.gflops = seen.gflops, device.bf16 = seen.bf16;
+  device.memory = usable(trainer.device.memory, seen.memory);
   const bool alone = std::none_of(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return &other != &trainer && other.device.index == device.index &&
            other.state != TrainerState::kDown;

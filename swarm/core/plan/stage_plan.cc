@@ -130,6 +130,19 @@ StagePlan plan_for(const CostModel& model, const PlanRequest& request, std::int3
   return plan;
 }
 
+// The same with those behind one line alone, who reach each other beside it: a search that begins
+// with agents on both sides of a slow line seldom comes to leave one side out.
+StagePlan plan_behind(const CostModel& model, const PlanRequest& request, const SharedLine& line,
+                      std::int32_t stages) {
+  PlanRequest among = request;
+  among.agents.clear(), among.lines.clear(), among.round_trip_s.clear();
+  for (const std::int32_t agent : line.agents) among.agents.push_back(request.agents[agent]);
+  StagePlan plan = plan_for(model, among, stages);
+  for (Placement& p : plan.assignment.placements) p.agent = line.agents[p.agent];
+  if (plan.ok()) settle(model, request, plan);
+  return plan;
+}
+
 // Agents that the search left out come back as copies of a stage, where they cost little: who is
 // spare today takes over tomorrow.
 void take_in_spares(const CostModel& model, const PlanRequest& request, double least,
@@ -217,12 +230,19 @@ StagePlan plan_stages(const CostModel& model, const PlanRequest& request) {
   best.reason = PlanReason::kStageTooLarge;
   best.needed = smallest_need(model, hi);
   std::vector<StagePlan> plans, even;
+  const auto search_from = [&](StagePlan plan) {
+    if (improve_plan(model, request, kShortSearch, plan)) settle(model, request, plan);
+    plan.largest = best.largest;
+    plans.push_back(std::move(plan));
+  };
   for (std::int32_t stages = lo; stages <= hi; ++stages) {
-    plans.push_back(plan_for(model, request, stages));
-    plans.back().largest = best.largest;
-    even.push_back(plans.back());
-    if (improve_plan(model, request, kShortSearch, plans.back())) {
-      settle(model, request, plans.back());
+    even.push_back(plan_for(model, request, stages));
+    even.back().largest = best.largest;
+    search_from(even.back());
+    for (const SharedLine& line : request.lines) {
+      const auto behind = static_cast<std::int32_t>(line.agents.size());
+      if (behind < 2 || behind < stages || behind == most) continue;
+      search_from(plan_behind(model, request, line, stages));
     }
   }
   std::ranges::stable_sort(plans, is_better);
