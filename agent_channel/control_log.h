@@ -70,6 +70,8 @@ class ControlLog {
   void note(const ReducePlan&) SHOAL_REQUIRES(mutex_) {}
   void note(const Relays&) SHOAL_REQUIRES(mutex_) {}
   void note(const StopTrainer&) SHOAL_REQUIRES(mutex_) {}
+  void note(const MeasureBlock&) SHOAL_REQUIRES(mutex_) {}
+  void note(const BlockMeasured&) SHOAL_REQUIRES(mutex_) {}
   void note(const TrainerReady&) SHOAL_REQUIRES(mutex_) {}
   void note(const Progress&) SHOAL_REQUIRES(mutex_) {}
   void note(const PipelineStats&) SHOAL_REQUIRES(mutex_) {}

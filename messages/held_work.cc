@@ -49,22 +49,23 @@ void HeldWork::said(const FromTrainer& message) {
   const auto keep = [this](const auto& m) {
     if (works_on(m.replica)) outbox_.keep(m.replica, m, std::nullopt);
   };
-  std::visit(Overloaded{[](const TrainerReady&) {}, [](const LoadProgress&) {},
-                        [](const Progress&) {}, [](const PipelineStats&) {},
-                        [](const PortRefusals&) {}, [this](const Loaded& m) { note(m); },
-                        [this](const ReplicaFailed& m) {
-                          if (works_on(m.replica)) drop();
-                          outbox_.keep_last_words(m.replica, m, std::nullopt);
-                        },
-                        [this](const CheckpointFailed& m) {
-                          outbox_.keep_last_words(m.replica, m, std::nullopt);
-                        },
-                        [&](const FromReplica<Applied>& m) {
-                          note(m);
-                          keep(m);
-                        },
-                        [&](const auto& m) { keep(m); }},
-             message);
+  std::visit(
+      Overloaded{[](const TrainerReady&) {}, [](const LoadProgress&) {}, [](const Progress&) {},
+                 [](const PipelineStats&) {}, [](const PortRefusals&) {},
+                 [](const BlockMeasured&) {}, [this](const Loaded& m) { note(m); },
+                 [this](const ReplicaFailed& m) {
+                   if (works_on(m.replica)) drop();
+                   outbox_.keep_last_words(m.replica, m, std::nullopt);
+                 },
+                 [this](const CheckpointFailed& m) {
+                   outbox_.keep_last_words(m.replica, m, std::nullopt);
+                 },
+                 [&](const FromReplica<Applied>& m) {
+                   note(m);
+                   keep(m);
+                 },
+                 [&](const auto& m) { keep(m); }},
+      message);
 }
 
 void HeldWork::note(const Loaded& loaded) {

@@ -18,6 +18,7 @@
 #include "base/units.h"
 #include "job/job_spec.h"
 #include "messages/agent_messages.h"
+#include "messages/block_times.h"
 #include "messages/message_parts.h"
 #include "messages/pipeline.h"
 #include "outer_opt/core/round/round.h"
@@ -32,8 +33,8 @@ struct FromReplica {  // a round message and the replica that says it
 };
 
 using FromAgent =
-    std::variant<Heartbeat, DeviceMeasured, LoadProgress, Loaded, ReplicaFailed, Progress,
-                 PipelineStats, FromReplica<RoundReport>, FromReplica<Vote>,
+    std::variant<Heartbeat, DeviceMeasured, BlockMeasured, LoadProgress, Loaded, ReplicaFailed,
+                 Progress, PipelineStats, FromReplica<RoundReport>, FromReplica<Vote>,
                  FromReplica<ReduceFailed>, FromReplica<Applied>, FromReplica<Evaluated>,
                  FromReplica<CopiesHeld>, CheckpointWritten, CheckpointFailed, Goodbye>;
 
@@ -191,7 +192,7 @@ using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<Pipeli
                              ToReplica<OpenRound>, ToReplica<CloseRound>, ToReplica<ReducePlan>,
                              ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<ResumeAt>,
                              ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>,
-                             ForgetCheckpoint, Relays, ToReplica<KeepRecord>>;
+                             ForgetCheckpoint, Relays, ToReplica<KeepRecord>, MeasureBlock>;
 
 // What a message says, apart from whom it is addressed to.
 template <typename T>

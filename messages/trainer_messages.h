@@ -68,7 +68,7 @@ using FromTrainer =
     std::variant<TrainerReady, LoadProgress, Loaded, ReplicaFailed, Progress, PipelineStats,
                  PortRefusals, FromReplica<RoundReport>, FromReplica<Vote>,
                  FromReplica<ReduceFailed>, FromReplica<Applied>, FromReplica<Evaluated>,
-                 FromReplica<CopiesHeld>, CheckpointReady, CheckpointFailed>;
+                 FromReplica<CopiesHeld>, CheckpointReady, CheckpointFailed, BlockMeasured>;
 
 // An Assign whose files the agent has already fetched.
 struct LoadReplica {
@@ -103,6 +103,6 @@ using ToTrainer = std::variant<LoadReplica, Release, ToReplica<PipelineView>, To
                                ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
                                ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
                                ToReplica<KeepCopies>, WriteCheckpointTo, StopTrainer, Relays,
-                               ToReplica<KeepRecord>>;
+                               ToReplica<KeepRecord>, MeasureBlock>;
 
 }  // namespace shoal

@@ -3,3 +3,6 @@
 ALTER TABLE links ADD COLUMN reached_at_ns INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE links ADD COLUMN at_least INTEGER NOT NULL DEFAULT 0;
 UPDATE links SET reached_at_ns = measured_at_ns;
+
+-- How long each device took for a block of a model, before a pipeline of it was cut.
+ALTER TABLE agents ADD COLUMN blocks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(blocks));

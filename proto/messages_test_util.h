@@ -169,6 +169,17 @@ inline LoadProgress load_progress() {
           Bytes(110), Bytes(20), {{"head.weight", {64, 300}, "BF16"}, {"scale", {}, "F32"}}};
 }
 
+inline MeasureBlock measure_block() {
+  return {1,
+          {ModelFamily::kGpt2, 768, 12, 12, 64, 3072, 1024, 50257, true, Precision::kBf16, 4,
+           Recompute::kRecompute},
+          12,
+          16};
+}
+inline BlockMeasured block_measured() {
+  return {1, kAnchor, {milliseconds(12), milliseconds(1), milliseconds(9)}, ""};
+}
+
 inline std::vector<FromAgent> messages_of_agents() {
   return {Heartbeat{12,
                     Bytes(345),
@@ -207,7 +218,9 @@ inline std::vector<FromAgent> messages_of_agents() {
           FromReplica<CopiesHeld>{kReplica, copies_held()},
           CheckpointWritten{kReplica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak", kAnchor},
           CheckpointFailed{kReplica, CheckpointId(4), "disk full"},
-          Goodbye{"stopped"}};
+          Goodbye{"stopped"},
+          block_measured(),
+          BlockMeasured{0, kAnchor, {}, "it trains"}};
 }
 
 inline std::vector<ToAgent> messages_of_the_coordinator() {
@@ -231,7 +244,8 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
       ToReplica<KeepCopies>{kReplica, keep_copies()},
       ForgetCheckpoint{CheckpointId(4)},
       Relays{{"10.0.0.9:7200", "relay.example.org:7200"}},
-      ToReplica<KeepRecord>{kReplica, {record()}}};
+      ToReplica<KeepRecord>{kReplica, {record()}},
+      measure_block()};
 }
 
 inline std::vector<FromTrainer> messages_of_trainers() {
@@ -252,7 +266,8 @@ inline std::vector<FromTrainer> messages_of_trainers() {
       FromReplica<Evaluated>{kReplica, {kKey, {1, 4, 20}, 812.5, Tokens(400)}},
       FromReplica<CopiesHeld>{kReplica, copies_held()},
       CheckpointReady{kReplica, CheckpointId(4), kKey, "Ahab", kFiles, kAnchor},
-      CheckpointFailed{kReplica, CheckpointId(4), "disk full"}};
+      CheckpointFailed{kReplica, CheckpointId(4), "disk full"},
+      block_measured()};
 }
 
 inline std::vector<ToTrainer> commands_to_trainers() {
@@ -274,7 +289,8 @@ inline std::vector<ToTrainer> commands_to_trainers() {
       WriteCheckpointTo{kReplica, {CheckpointId(4), kKey}, "/var/lib/shoal/written/ckpt_4"},
       StopTrainer{},
       Relays{{"10.0.0.9:7200"}},
-      ToReplica<KeepRecord>{kReplica, {record()}}};
+      ToReplica<KeepRecord>{kReplica, {record()}},
+      measure_block()};
 }
 
 }  // namespace shoal::proto

@@ -25,6 +25,7 @@ void add_to(Digester& digester, const Trainer& trainer) {
       .add(trainer.unresponsive)
       .add(trainer.left)
       .add(trainer.hears_relays)
+      .add(trainer.measures.value_or(Digest()))
       .add(trainer.protocol)
       .add(trainer.identity.runs.entry)
       .add(trainer.identity.runs.code)

@@ -150,6 +150,7 @@ void Agent::State::obey(const ToAgent& message) {
     void operator()(const ToReplica<Evaluate>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<KeepCopies>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<KeepRecord>& m) { s.keep_record(m); }
+    void operator()(const MeasureBlock& m) { s.measure_block(m); }
   } visitor{*this};
   std::visit(visitor, message);
 }

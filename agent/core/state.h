@@ -34,6 +34,7 @@ struct Trainer {
   bool unresponsive = false;   // it said nothing for so long that the coordinator was told
   bool hears_relays = false;   // of the process that is attached, as is
   std::int32_t protocol = kProtocolVersion;
+  std::optional<Digest> measures;  // the shape of the block that it measures now
   bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
   Backoff backoff{seconds(1), seconds(1)};
   // By its port, as it said last; none: it was left, and has not said yet.
@@ -188,6 +189,11 @@ struct Agent::State {
   std::optional<std::int32_t> slot_for(std::int32_t device);  // none: too many trainers
   void kill_all_trainers();
   bool all_trainers_down() const;
+
+  // ---- blocks.cc
+  void measure_block(const MeasureBlock& asked);
+  void block_measured(std::int32_t slot, const BlockMeasured& measured);
+  void end_measuring(std::int32_t slot, const std::string& why);  // if it measures
 
   // ---- adoption.cc
   void await(const LeftTrainer& left);

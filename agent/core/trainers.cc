@@ -139,6 +139,7 @@ void Agent::State::detached(const TrainerDetached& input) {
   Trainer* trainer = current(input.trainer);
   if (trainer == nullptr) return drop();
   trainer->attached = false;
+  end_measuring(input.trainer.slot, process_name(*trainer) + " is silent");
   if (!trainer->due || trainer->releasing) trainer->due = now + options.detach_limit;
 }
 
@@ -155,6 +156,7 @@ void Agent::State::exited(const TrainerExited& input) {
     trainer->last_exit = "ended before its job: it " + trainer->last_exit;
   if (!trainer->killed_because.empty())
     trainer->last_exit = "was killed: " + trainer->killed_because;
+  end_measuring(input.trainer.slot, process_name(*trainer) + " " + trainer->last_exit);
   if (!running()) {
     if (all_trainers_down()) finish(0, "stopped");
     return;
@@ -215,6 +217,7 @@ void Agent::State::trainer_said(const TrainerSaid& input) {
     void operator()(const PipelineStats& m) {
       if (known(m.replica) && !s.say(m)) s.drop();
     }
+    void operator()(const BlockMeasured& m) { s.block_measured(slot, m); }
     void operator()(const PortRefusals& m) { s.port_refused(slot, to_counts(m.refusals)); }
     void operator()(const FromReplica<RoundReport>& m) { keep(m.replica, m); }
     void operator()(const FromReplica<Vote>& m) { keep(m.replica, m); }

@@ -294,6 +294,13 @@ MaybeFailure TimedHost::guarded(const std::function<void()>& work) {
   return std::nullopt;
 }
 
+Result<BlockTimes> TimedHost::measure_block(const MeasureBlock& asked) {
+  const std::int64_t microbatches =
+      std::max<std::int64_t>(1, asked.batch / std::max<std::int64_t>(1, asked.shape.microbatch));
+  const std::int64_t blocks = microbatches * std::max<std::int64_t>(1, asked.layers);
+  return BlockTimes{.block = {options_.step.ns / blocks}, .embedding = {}, .head = {}};
+}
+
 Result<replica::WrittenPart> TimedHost::write_checkpoint(
     const std::filesystem::path& folder, const replica::CheckpointContent& content) {
   std::filesystem::create_directories(folder);

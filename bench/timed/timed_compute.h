@@ -20,6 +20,8 @@ class TimedHost final : public replica::ComputeHost {
   replica::MaybeFailure make(const replica::ComputeOrder& order,
                              std::unique_ptr<replica::Compute>& out) override;
   replica::MaybeFailure guarded(const std::function<void()>& work) override;
+  // A block takes its share of a step; embedding and head take nothing.
+  Result<BlockTimes> measure_block(const MeasureBlock& asked) override;
   // Each file of tensors has one, of all its values.
   Result<replica::WrittenPart> write_checkpoint(const std::filesystem::path& folder,
                                                 const replica::CheckpointContent& content) override;

@@ -72,14 +72,22 @@ std::string line_text(const Json& forecast) {
   return text;
 }
 
+// Where the speeds come from. A coordinator of an earlier version does not say.
+std::string speeds_text(const Json& forecast) {
+  const double assumed = number_at(forecast, "speeds_assumed", -1);
+  if (assumed < 0) return "at most: by the speed of a matrix product";
+  if (assumed == 0) return "as the devices measured a block of this model";
+  return "at most: " + count(assumed) + (assumed == 1 ? " device" : " devices") +
+         " not measured for this model, so by a matrix product";
+}
+
 std::string forecast_lines(const Json& plan) {
   const Json* forecast = at_path(plan, "forecast");
   if (forecast == nullptr || cell(*forecast, "tokens_per_second", count) == "-") return "";
   const std::string average = cell(*forecast, "average_s", human_duration);
-  return "at most     " + cell(*forecast, "tokens_per_second", human_count) +
-         " tokens/s, from the measured speed of matrix products\n" + "step        " +
-         cell(*forecast, "step_s", human_duration) + "\nround       " +
-         cell(*forecast, "round_s", human_duration) +
+  return "forecast    " + cell(*forecast, "tokens_per_second", human_count) + " tokens/s, " +
+         speeds_text(*forecast) + "\nstep        " + cell(*forecast, "step_s", human_duration) +
+         "\nround       " + cell(*forecast, "round_s", human_duration) +
          (average == "-" ? "" : ", of which " + average + " averaging") + "\nbubble      " +
          cell(*forecast, "bubble", percent) + "\n" + line_text(*forecast);
 }

@@ -24,6 +24,21 @@ TEST(PlanTables, APlanShowsStagesAndForecast) {
   EXPECT_THAT(text, Not(HasSubstr("placed")));
 }
 
+TEST(PlanTables, APlanShowsWhereItsSpeedsComeFrom) {
+  const auto forecast = [](const std::string& more) {
+    return plan_text(Json::parse(R"({"placeable": true, "reason": "placed", "detail": "",
+      "stages": [], "placement": [],
+      "forecast": {"tokens_per_second": 12000, "step_s": 0.5, "round_s": 25, "bubble": 0.2)" +
+                                 more + "}}"),
+                     false);
+  };
+  EXPECT_THAT(forecast(R"(, "speeds_assumed": 0)"),
+              HasSubstr("tokens/s, as the devices measured a block of this model\n"));
+  EXPECT_THAT(forecast(R"(, "speeds_assumed": 2)"),
+              HasSubstr("2 devices not measured for this model, so by a matrix product\n"));
+  EXPECT_THAT(forecast(""), HasSubstr("at most: by the speed of a matrix product\n"));
+}
+
 TEST(PlanTables, APlanShowsWhatLinesDoToIt) {
   const Json plan = Json::parse(R"({
     "placeable": true, "reason": "placed", "detail": "", "stages": [], "placement": [],

@@ -15,6 +15,7 @@
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/profiling.h"
 #include "coordinator/core/replicas/program_models.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
@@ -63,6 +64,7 @@ void dispatch(Transaction& tx, AgentId agent, const FromAgent& message) {
           [](const PipelineStats&) {},
           [&](const LoadProgress& body) { on_model_told(tx, body); },
           [&](const DeviceMeasured& body) { on_device_measured(tx, agent, body); },
+          [&](const BlockMeasured& body) { on_block_measured(tx, agent, body); },
           [&](const Loaded& body) { on_loaded(tx, body); },
           [&](const ReplicaFailed& body) { on_replica_failed(tx, body); },
           [&](const FromReplica<RoundReport>& m) { on_report(tx, m.replica, m.body); },

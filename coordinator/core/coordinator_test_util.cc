@@ -56,7 +56,11 @@ std::vector<HeldReplica> held_replicas(const State& state, const std::vector<Rep
   return all;
 }
 
-Rig::Rig() { restart(); }
+// Agents that are played by hand measure no blocks, unless a test is about that.
+Rig::Rig() {
+  options.measure_limit = {};
+  restart();
+}
 Rig::Rig(Rig&&) noexcept = default;
 Rig::~Rig() = default;
 

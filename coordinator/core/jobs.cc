@@ -15,6 +15,7 @@
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/moving.h"
 #include "coordinator/core/replicas/placing.h"
+#include "coordinator/core/replicas/profiling.h"
 #include "coordinator/core/replicas/reducers.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/replicas/slow_joiners.h"
@@ -247,7 +248,8 @@ void place(Transaction& tx, JobId id) {
     return;
   }
   if (waits_for_earlier_pipeline(tx, id, input)) return;
-  if (waits_for_late_devices(tx, id, input)) return;
+  const bool measures = waits_for_blocks(tx, id, input);  // meanwhile
+  if (waits_for_late_devices(tx, id, input) || measures) return;
   keep_cut(tx, id, decision.cut);
   assign(tx, id, decision.places);
 }
@@ -521,10 +523,8 @@ bool give_up(Transaction& tx, JobId id) {
 
 void advance_phase(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
-  if (is_to_let_go(job) && is_beginning(job.phase)) {
-    return pause_before_training(tx, id);
-  }
-  switch (job_of(tx, id).phase) {
+  if (is_to_let_go(job) && is_beginning(job.phase)) return pause_before_training(tx, id);
+  switch (job.phase) {
     case JobPhase::kQueued:
       return leave_queue(tx, id);
     case JobPhase::kGathering:

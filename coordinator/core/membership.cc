@@ -10,10 +10,12 @@
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/device_failures.h"
+#include "coordinator/core/replicas/profiling.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/catch_up.h"
 #include "coordinator/core/rounds/hold_ups.h"
+#include "coordinator/core/state/blocks.h"
 #include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/corrupt_records.h"
 #include "coordinator/core/state/health_record.h"
@@ -111,6 +113,7 @@ void take_connection(Transaction& tx, AgentId agent, const AgentHello& said) {
               .hears_relays = said.hello.hears_relays,
               .protocol = said.hello.protocol};
   state.by_connection.put(connection, agent);
+  end_measuring(tx, agent);
   if (!state.next_lease_scan) state.next_lease_scan = tx.now() + kLeaseScanEvery;
 }
 
@@ -127,6 +130,7 @@ AgentId create_agent(Transaction& tx, const AgentHello& said) {
 
 void describe(AgentRecord& agent, const Hello& hello) {
   agent.name = hello.name;
+  if (agent.version != hello.version) agent.blocks.clear();  // other kernels, other times
   agent.version = hello.version;
   agent.host = hello.host;
   agent.relay = hello.relay;
@@ -152,6 +156,7 @@ void describe(AgentRecord& agent, const Hello& hello) {
     return std::none_of(hello.devices.begin(), hello.devices.end(),
                         [&](const Device& d) { return d.index == device.index; });
   });
+  forget_stale_blocks(agent, before);
 }
 
 void welcome(Transaction& tx, AgentId agent, ConnectionId connection,
@@ -267,6 +272,7 @@ void lose(Transaction& tx, AgentId agent, AgentGone gone, const std::string& why
     }
     state.presence.erase(agent);
   }
+  end_measuring(tx, agent);
   transition(tx, agent, AgentState::kGone, gone);
   tell_relays(tx);
   for (const ReplicaId replica : replicas_of(tx.state(), agent)) {
@@ -450,6 +456,7 @@ void on_hung_up(Transaction& tx, ConnectionId connection) {
   if (agent == nullptr) return;  // an older stream of an agent that already came back
   const AgentId id = *agent;
   state.by_connection.erase(connection);
+  end_measuring(tx, id);
   Presence& presence = state.presence.at(id);
   presence.connected = false;
   presence.hung_up_at = tx.now();
@@ -469,9 +476,12 @@ void on_goodbye(Transaction& tx, AgentId agent, const Goodbye& goodbye) {
 }
 
 void on_device_measured(Transaction& tx, AgentId agent, const DeviceMeasured& measured) {
-  for (Device& device : tx.agent(agent).devices) {
+  AgentRecord& record = tx.agent(agent);
+  const std::vector<Device> before = record.devices;
+  for (Device& device : record.devices) {
     if (device.index == measured.device.index) device = measured.device;
   }
+  forget_stale_blocks(record, before);
   tx.volatile_state().slow_devices.erase({agent, measured.device.index});
 }
 

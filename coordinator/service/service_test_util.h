@@ -36,6 +36,7 @@ class TestCoordinator {
  public:
   explicit TestCoordinator(const std::string& folder, Options core = {},
                            AgentServiceOptions service = {}) {
+    core.measure_limit = {};  // its agents are played by hand
     auto store = Store::open(folder);
     SHOAL_CHECK(store.ok(), store.ok() ? "" : to_string(store.error()));
     store_ = std::move(store).value();

@@ -19,6 +19,7 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "job/job_spec.h"
+#include "messages/block_times.h"
 #include "outer_opt/core/round/round.h"
 #include "outer_opt/core/step/fragments.h"
 #include "outer_opt/core/step/shared_adamw.h"
@@ -116,6 +117,11 @@ class ComputeHost {
   virtual MaybeFailure make(const ComputeOrder& order, std::unique_ptr<Compute>& out) = 0;
   // Runs `work`; what it throws becomes a failure.
   virtual MaybeFailure guarded(const std::function<void()>& work) = 0;
+  // What its device takes for such a model, in about a second. No Compute exists.
+  virtual Result<BlockTimes> measure_block(const MeasureBlock& asked) {
+    (void)asked;
+    return Error{Code::kIncompatible, "this trainer measures no blocks", "", ""};
+  }
   // Where the outer step is computed when the job suits (outer_opt::DeviceVectors); null: on the
   // host, as for all other jobs.
   virtual outer_opt::Accelerator* accelerator() { return nullptr; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/overloaded.h"
+#include "base/wire_text.h"
 
 namespace shoal::replica {
 namespace {
@@ -85,6 +86,7 @@ void Worker::obey(const ToTrainer& command) {
                           if (!holds(c.replica)) return;
                           copies_.keep(c.replica, replica_->spec(), c.body);
                         },
+                        [&](const MeasureBlock& c) { measure_block(c); },
                         [](const ToReplica<KeepRecord>&) {},  // for HeldWork
                         [](const Relays&) {},                 // the node has heard it (serve.cc)
                         [&](const StopTrainer&) { end_ = WorkerEnd::kStopped; },
@@ -99,6 +101,19 @@ void Worker::load(const LoadReplica& command) {
   drop_replica();
   replica_ = std::make_unique<Replica>(command, context_);
   settle(replica_->load());
+}
+
+// A second of work between two commands. The agent asks only while there is no replica.
+void Worker::measure_block(const MeasureBlock& command) {
+  BlockMeasured answer{command.device, digest_of(command.shape), {}};
+  if (replica_) {
+    answer.error = "a replica is on it";
+  } else if (const auto times = context_.compute.measure_block(command)) {
+    answer.times = *times;
+  } else {
+    answer.error = valid_text(times.error().message, kBlockErrorBytesMax);
+  }
+  context_.say(answer);
 }
 
 void Worker::drop_replica() {

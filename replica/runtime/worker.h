@@ -30,6 +30,7 @@ class Worker {
   void handle(Event event);
   void obey(const ToTrainer& command);
   void load(const LoadReplica& command);
+  void measure_block(const MeasureBlock& command);
   void drop_replica();
   void write_checkpoint_to(const WriteCheckpointTo& command);
   void settle(MaybeFailure failure);  // reports it and drops the replica

@@ -27,6 +27,11 @@ struct Describe {
   std::string operator()(const PipelineStats&) { return {}; }
   std::string operator()(const PortRefusals&) { return {}; }
   std::string operator()(const DeviceMeasured&) { return "device measured"; }
+  std::string operator()(const MeasureBlock& m) { return "measure a block on " + number(m.device); }
+  std::string operator()(const BlockMeasured& m) {
+    return "block on " + number(m.device) + " " +
+           (m.error.empty() ? number(m.times.block.ns) + " ns" : m.error);
+  }
   std::string operator()(const TrainerReady&) { return "ready"; }
   std::string operator()(const Goodbye& m) { return "goodbye"; }
   std::string operator()(const Loaded& m) {

@@ -357,6 +357,8 @@ SimOptions draw_options(std::uint64_t seed, FaultSet set) {
   draw_more(o, Prng(mix_seed(seed, 0x3023)));
   Prng claims(mix_seed(seed, 0xc1a135));
   o.coordinator.preempt_after = between(claims, seconds(0), seconds(12));
+  Prng blocks(mix_seed(seed, 0xb10c5));
+  o.coordinator.measure_limit = between(blocks, seconds(0), seconds(12));
   return o;
 }
 
@@ -374,6 +376,7 @@ SimOptions calm_options(std::uint64_t seed) {
   o.tail_probability = 0;
   o.duplicate_probability = 0;
   o.coordinator.boot_grace = seconds(20);
+  o.coordinator.measure_limit = {};
   o.coordinator.straggler_min = seconds(5);
   o.coordinator.close_limit = seconds(5);
   o.coordinator.first_step_limit = kTrainersAreSilent;

@@ -6,6 +6,7 @@
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/initial_weights.h"
 #include "trainer/compute/job_tokenizer.h"
+#include "trainer/model/block_timing.h"
 #include "trainer/model/learner.h"
 #include "trainer/model/stage_compute.h"
 #include "trainer/plain/parameter_layout.h"
@@ -151,6 +152,14 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   out = std::make_unique<TorchCompute>(std::move(model), std::move(data), tokenizer_,
                                        std::move(replica_group), roots_, whole);
   return std::nullopt;
+}
+
+Result<BlockTimes> TorchHost::measure_block(const MeasureBlock& asked) {
+  BlockTimes times;
+  if (const auto failure = time_block(asked.shape, device_, times)) {
+    return Error{Code::kUnavailable, failure->detail, "", ""};
+  }
+  return times;
 }
 
 MaybeFailure TorchHost::guarded(const std::function<void()>& work) {

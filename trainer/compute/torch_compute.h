@@ -33,6 +33,7 @@ class TorchHost final : public replica::ComputeHost {
   MaybeFailure make(const replica::ComputeOrder& order,
                     std::unique_ptr<replica::Compute>& out) override;
   MaybeFailure guarded(const std::function<void()>& work) override;
+  Result<BlockTimes> measure_block(const MeasureBlock& asked) override;
   outer_opt::Accelerator* accelerator() override { return accelerator_; }
   Result<replica::WrittenPart> write_checkpoint(const std::filesystem::path& folder,
                                                 const replica::CheckpointContent& content) override;

@@ -140,7 +140,7 @@ export interface JobProgress {
 export interface JobStatus {
   phase: 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'finalizing' | 'paused' | 'completed' | 'cancelled' | 'failed';
   desired: 'run' | 'pause' | 'cancel';
-  reason: 'none' | 'no_agents' | 'no_device_fits' | 'waiting_for_replicas' | 'loading' | 'running' | 'reconnecting' | 'below_min_replicas' | 'last_replica_lost' | 'waiting_for_absent' | 'restoring' | 'final_checkpoint' | 'pausing' | 'paused_by_user' | 'checkpoint_failing' | 'finished' | 'cancelled_by_user' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'too_many_failures' | 'corrupt_record' | 'preempted' | 'higher_priority';
+  reason: 'none' | 'no_agents' | 'no_device_fits' | 'waiting_for_replicas' | 'loading' | 'running' | 'reconnecting' | 'below_min_replicas' | 'last_replica_lost' | 'waiting_for_absent' | 'restoring' | 'final_checkpoint' | 'pausing' | 'paused_by_user' | 'checkpoint_failing' | 'finished' | 'cancelled_by_user' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'too_many_failures' | 'corrupt_record' | 'preempted' | 'measuring' | 'higher_priority';
   detail: string;
   progress: JobProgress;
   outer_lr: number;
@@ -227,6 +227,7 @@ export interface Forecast {
     bytes_per_second: number;
   } | null;
   lines_assumed?: number;
+  speeds_assumed?: number;
 }
 
 export interface LeftOut {

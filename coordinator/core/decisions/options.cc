@@ -15,6 +15,7 @@ std::vector<FieldError> validate(const Options& options) {
   };
   positive(options.heartbeat_every, "/heartbeat_every");
   positive(options.reconnect_grace, "/reconnect_grace");
+  require(options.measure_limit.ns >= 0, "/measure_limit", "must not be negative");
   require(options.preempt_after.ns >= 0, "/preempt_after", "must not be negative");
   positive(options.load_limit, "/load_limit");
   require(options.return_grace.ns >= 0, "/return_grace", "must not be negative");

@@ -40,6 +40,9 @@ struct Options {
   // at stake took, at least the one and at most the other.
   Duration rollback_wait_min = seconds(60), rollback_wait_max = seconds(3600);
   Duration gather_window = seconds(2);  // late comers get this long once min_replicas are there
+  // A pipeline that is planned for the first time waits so long for free devices that measure a
+  // block of its model (replicas/profiling.h); 0: they are not asked.
+  Duration measure_limit = seconds(10);
   // A job that lacks min_replicas for so long takes the devices of jobs of lower priority.
   Duration preempt_after = seconds(10);
   // Nothing was heard of a load; above what an agent gives its trainer to start and to load.

@@ -353,6 +353,16 @@ PlacementDecision cut_and_place(const PlacementInput& input, const swarm::CostMo
   return decision;
 }
 
+// Placed devices that have not measured a block of the model.
+std::int64_t count_assumed_speeds(const PlacementInput& input, const PlacementDecision& decision) {
+  if (decision.forecast.tokens_per_s <= 0) return 0;
+  return std::ranges::count_if(input.free, [&](const FreeDevice& device) {
+    return !device.block && std::ranges::any_of(decision.places, [&](const Place& place) {
+      return place.agent == device.agent && place.device == device.device;
+    });
+  });
+}
+
 std::string readable(Bytes bytes) { return size_text(static_cast<double>(bytes.count())); }
 
 double known_or_assumed(double bytes_per_s) { return bytes_per_s > 0 ? bytes_per_s : kAssumedLine; }
@@ -428,7 +438,7 @@ std::optional<double> weakest_without(const PlacementInput& input, ReplicaId wit
 }  // namespace
 
 PlacementDecision decide_placement(const PlacementInput& input) {
-  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec), input.ends);
   const bool starts_anew = input.cut.size() > 1 && input.live.empty();
   PlacementDecision decision =
       input.cut.empty() || starts_anew ? cut_and_place(input, model) : fill_cut(input, model);
@@ -437,12 +447,13 @@ PlacementDecision decide_placement(const PlacementInput& input) {
   decision.forbidden = input.forbidden;
   decision.forbidden_why = input.forbidden_why;
   decision.cordoned = input.cordoned;
+  decision.forecast.speeds_assumed = count_assumed_speeds(input, decision);
   return decision;
 }
 
 swarm::RebalanceView rebalance_view(const PlacementInput& input) {
   SHOAL_CHECK(!input.cut.empty());
-  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec), input.ends);
   const auto microbatch_tokens =
       static_cast<double>(input.spec.train.microbatch * input.spec.model.context);
   std::vector<double> microbatch_flops;

@@ -21,6 +21,8 @@
 #include "coordinator/core/decisions/plan_cluster.h"
 #include "coordinator/core/decisions/seen_service.h"
 #include "job/job_spec.h"
+#include "messages/block_times.h"
+#include "swarm/core/plan/cost_model.h"
 #include "swarm/core/plan/rebalance.h"
 
 namespace shoal::coordinator {
@@ -35,7 +37,7 @@ struct FreeDevice {
   AgentId agent;
   std::int32_t device = 0;
   Bytes memory;             // not taken
-  double gflops = 0;        // 0: not measured; counts as the mean of the measured ones
+  double gflops = 0;        // 0: not measured; counts as the mean. See go_by_blocks()
   std::string domain;       // failure domain: label `region`, else the host
   bool refused = false;     // this agent failed to load this job for a reason that will not go away
   bool resting = false;     // backing off after a failure,
@@ -44,6 +46,7 @@ struct FreeDevice {
   double availability = 1;        // of its agent (health_record.h): plans use speed times this
   bool ran_out = false;           // of memory, with the job's program, so `memory` is 0
   Whereabouts at = {};
+  std::optional<BlockTimes> block = {};  // of the job's model, as the device measured it
 };
 
 // A replica that is there or on its way.
@@ -63,6 +66,7 @@ struct PlacedReplica {
   std::string domain;  // see FreeDevice
   Whereabouts at;
   StageIndex left = -1;  // the stage that its device left for balance a while ago; -1: none
+  std::optional<BlockTimes> block = {};  // see FreeDevice
 };
 
 struct PlacementInput {
@@ -79,6 +83,8 @@ struct PlacementInput {
   std::string forbidden_why = {};
   SiteLines sites = {};
   std::int64_t cordoned = 0;  // devices on which replicas kept failing (device_failures.h)
+  // What embedding and head cost, once go_by_blocks() has made `gflops` comparable speeds.
+  std::optional<swarm::EndCosts> ends = {};
 };
 
 enum class PlacementReason {
@@ -108,8 +114,8 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// What the planner expects of the placed replicas (swarm/core/plan/throughput.h), from the measured
-// speed of matrix products: real steps are slower. 0: no speed is known.
+// What the planner expects of the placed replicas (swarm/core/plan/throughput.h), from what devices
+// measured of the model, or of a matrix product. 0: no speed is known.
 struct Forecast {
   double tokens_per_s = 0;  // over whole rounds
   double step_s = 0;        // one inner step
@@ -120,7 +126,8 @@ struct Forecast {
   // The line that binds: who is behind it, and its rate. Nobody: devices bind.
   std::vector<AgentId> behind_line;
   double line_bytes_per_s = 0;
-  std::int64_t lines_assumed = 0;  // agents whose line nobody has measured (kAssumedLine)
+  std::int64_t lines_assumed = 0;   // agents whose line nobody has measured (kAssumedLine)
+  std::int64_t speeds_assumed = 0;  // placed devices that have not measured a block of the model
 };
 
 // A free device that would make the pipeline slower: what it would train with it.

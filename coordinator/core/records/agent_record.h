@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "base/units.h"
 #include "job/program_rules.h"
+#include "messages/block_times.h"
 #include "messages/message_parts.h"
 
 namespace shoal::coordinator {
@@ -127,6 +128,25 @@ constexpr auto fields_of(Of<Uptime>) {
 }
 static_assert(lists_every_field<Uptime>());
 
+inline constexpr std::size_t kBlocksPerDeviceMax = 16;
+
+// What a device took for a block of a model (replicas/profiling.h). Gone with another version of
+// the agent's software, and when the device measures itself at another speed.
+struct MeasuredBlock {
+  std::int32_t device = 0;
+  std::string uuid;  // the device's; empty: its agent does not say
+  Digest shape;      // of BlockShape
+  BlockTimes times;
+  Instant at;
+  bool operator==(const MeasuredBlock&) const = default;
+};
+constexpr auto fields_of(Of<MeasuredBlock>) {
+  using T = MeasuredBlock;
+  return fields(field<&T::device>("device"), field<&T::uuid>("uuid"), field<&T::shape>("shape"),
+                field<&T::times>("times", flat()), field<&T::at>("at"));
+}
+static_assert(lists_every_field<MeasuredBlock>());
+
 struct AgentRecord {
   AgentId id;
   std::string uid, name, version, host;
@@ -141,7 +161,8 @@ struct AgentRecord {
   HealthRecord health_record;
   std::vector<DeviceRefusal> refusals;  // one per device, kind and program at most
   Uptime uptime;
-  AllowedPrograms programs;  // as its newest hello says
+  AllowedPrograms programs;           // as its newest hello says
+  std::vector<MeasuredBlock> blocks;  // oldest first; kBlocksPerDeviceMax of a device at most
   bool operator==(const AgentRecord&) const = default;
 };
 constexpr auto fields_of(Of<AgentRecord>) {
@@ -153,7 +174,8 @@ constexpr auto fields_of(Of<AgentRecord>) {
                 field<&T::devices>("devices"), field<&T::labels>("labels"),
                 field<&T::joined_at>("joined_at"), field<&T::updated_at>("updated_at"),
                 field<&T::health_record>("health_record", flat()), field<&T::refusals>("refusals"),
-                field<&T::uptime>("uptime", flat()), field<&T::programs>("programs", flat()));
+                field<&T::uptime>("uptime", flat()), field<&T::programs>("programs", flat()),
+                field<&T::blocks>("blocks"));
 }
 static_assert(lists_every_field<AgentRecord>());
 

@@ -18,6 +18,7 @@ inline constexpr const char* kAgentQuarantined = "agent_quarantined";
 inline constexpr const char* kAgentQuarantineEnded = "agent_quarantine_ended";
 inline constexpr const char* kAgentRevoked = "agent_revoked";
 inline constexpr const char* kAgentForgotten = "agent_forgotten";
+inline constexpr const char* kBlockNotMeasured = "block_not_measured";
 inline constexpr const char* kDeviceFailing = "device_failing";
 inline constexpr const char* kDeviceLeftOut = "device_left_out";
 inline constexpr const char* kDeviceTooSmall = "device_too_small";

@@ -73,6 +73,7 @@ enum class JobReason {
   kTooManyFailures,
   kCorruptRecord,   // what is stored of it contradicts itself (state/corrupt_records.h)
   kPreempted,       // its round is finished, its checkpoint stored, for a job of higher priority
+  kMeasuring,       // free devices measure a block of its model, before it is cut
   kHigherPriority,  // jobs of higher priority have the devices that it could take, or get them next
 };
 constexpr auto enumerators_of(Of<JobReason>) {
@@ -100,6 +101,7 @@ constexpr auto enumerators_of(Of<JobReason>) {
                                  {kTooManyFailures, "too_many_failures"},
                                  {kCorruptRecord, "corrupt_record"},
                                  {kPreempted, "preempted"},
+                                 {kMeasuring, "measuring"},
                                  {kHigherPriority, "higher_priority"}});
 }
 

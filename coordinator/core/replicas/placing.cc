@@ -4,12 +4,14 @@
 #include <cmath>
 
 #include "base/number_text.h"
+#include "coordinator/core/decisions/block_speeds.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/replicas/slow_joiners.h"
+#include "coordinator/core/state/blocks.h"
 #include "coordinator/core/state/health_record.h"
 #include "coordinator/core/state/measured_lines.h"
 #include "coordinator/core/state/naming.h"
@@ -63,6 +65,15 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
   return free;
 }
 
+// A block takes the longer, the smaller the share of its speed is that a device is left with.
+void slow_down(FreeDevice& free, double share) {
+  free.gflops *= share;
+  if (!free.block || share <= 0) return;
+  for (Duration* part : {&free.block->block, &free.block->embedding, &free.block->head}) {
+    part->ns = static_cast<std::int64_t>(static_cast<double>(part->ns) / share);
+  }
+}
+
 // The share of its promised speed at which a device was last seen to compute, if it was slow.
 double seen_share(const Transaction& tx, const DeviceKey& device) {
   constexpr Duration kKnownFor = seconds(3600);  // whatever slowed it down may be over
@@ -108,7 +119,8 @@ bool is_beside_an_absent_one(const State& state, const ReplicaRecord& replica) {
   });
 }
 
-PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica) {
+PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica,
+                             const Digest& shape) {
   const State& state = tx.state();
   const AgentRecord& agent = state.agents.at(replica.agent);
   PlacedReplica placed{.id = replica.id, .stage = replica.stage};
@@ -129,6 +141,7 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
     if (device.index != replica.device) continue;
     placed.memory = believed_memory(agent, device, state.jobs.at(replica.job).spec.trainer);
     placed.gflops = device.gflops;
+    placed.block = block_of(agent, device, shape);
   }
   return placed;
 }
@@ -198,10 +211,12 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
   input.has_trained = job.committed_round > 0;
   input.cut = cut_of(job);
   if (input.cut.empty() && job.spec.swarm.stages == 1) input.cut = whole_model(job.spec);
+  const Digest shape = shape_of(job.spec);
   const FlatMap<AgentId, AgentLine> lines = lines_of(state, tx.now());
   input.sites = site_lines(state, tx.now());
   for (const ReplicaId id : live_replicas(state, job.id)) {
-    PlacedReplica& placed = input.live.emplace_back(placed_replica(tx, state.replicas.at(id)));
+    PlacedReplica& placed =
+        input.live.emplace_back(placed_replica(tx, state.replicas.at(id), shape));
     placed.at = whereabouts_of(state.agents.at(placed.agent), lines);
   }
   const std::vector<Bytes> memory = memory_of(job);
@@ -226,7 +241,8 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
       free->at = whereabouts_of(agent, lines);
       free->availability = availability(agent.uptime, tx.now());
       free->refused = refuses(tx, job.id, id);
-      free->gflops *= seen_share(tx, {id, device.index});
+      free->block = block_of(agent, device, shape);
+      slow_down(*free, seen_share(tx, {id, device.index}));
       note_rest(tx, job, *free);
       input.free.push_back(std::move(*free));
     }
@@ -234,6 +250,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
   if (const auto refusal = why_not_run(job.spec.trainer, job.owner, {}); refusal) {
     input.forbidden_why = "not run " + refusal->what + " (start them with " + refusal->option + ")";
   }
+  go_by_blocks(input);
   input.quota = tx.options().quotas.of_owner(job.owner);
   if (input.quota > 0) {
     const Bytes needed = memory.empty() ? Bytes() : *std::max_element(memory.begin(), memory.end());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "coordinator/core/state/blocks.h"
 #include "coordinator/core/state/round_facts.h"
 
 namespace shoal::coordinator {
@@ -151,6 +152,7 @@ StageCover weakest_stage(const State& state, const JobRecord& job) {
 
 double speed_of(const State& state, ReplicaId id) {
   const ReplicaRecord& replica = state.replicas.at(id);
+  if (const auto speed = block_speed_of(state, replica)) return *speed;
   for (const Device& device : state.agents.at(replica.agent).devices) {
     if (device.index == replica.device) return device.gflops * 1e9;
   }

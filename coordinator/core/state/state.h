@@ -101,12 +101,16 @@ struct LeftStage {
   Instant at;
 };
 
+using DeviceKey = std::pair<AgentId, std::int32_t>;
+
 // What a job waits for beyond its records.
 struct JobTimers {
   std::optional<Instant> gathered_at;    // min_replicas were there for the first time
   std::optional<Instant> returned_at;    // the first that was absent, of a job that waits
   std::optional<Instant> asked_at;       // absent ones that may hear it, of a stalled job
   std::optional<Instant> planned_at;     // a pipeline that waits for devices: the last plan
+  std::optional<Instant> blocks_due;     // when it waits no longer for blocks (profiling.h),
+  std::vector<DeviceKey> blocks_asked;   //   and whom it has asked to measure one
   std::optional<Instant> short_since;    // fewer than min_replicas (core/priority.h)
   std::optional<Instant> claimed_at;     // its claim was decided, and
   std::optional<Instant> claim_good_at;  // found for the last time to give it what it lacks
@@ -147,7 +151,6 @@ struct Restoring {
 
 using ContributionKey = std::pair<RoundKey, ReplicaId>;
 using LinkKey = std::pair<AgentId, AgentId>;
-using DeviceKey = std::pair<AgentId, std::int32_t>;
 
 // What the store has, too: equal after a restart. Only Transaction changes it.
 struct DurableState {
@@ -202,6 +205,8 @@ struct VolatileState {
   FlatMap<DeviceKey, DeviceFailures> device_failures;
   FlatMap<ReplicaId, WatchedSpeed> speeds;      // of those that train
   FlatMap<DeviceKey, SlowDevice> slow_devices;  // of ended replicas, too
+  FlatMap<DeviceKey, Digest>
+      measuring;  // the shape that a device was asked to measure (profiling.h)
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
   std::vector<std::string> relays;             // that agents know (relays.h)
@@ -250,7 +255,8 @@ struct StageCover {
   std::int64_t in_sync = 0;
 };
 StageCover weakest_stage(const State& state, const JobRecord& job);
-double speed_of(const State& state, ReplicaId replica);  // FLOP/s of its device; 0: not known
+// FLOP/s of its device, by the same measure as the others of its job (blocks.h); 0: not known.
+double speed_of(const State& state, ReplicaId replica);
 std::vector<ReplicaId> round_replicas(const State& state,
                                       const RoundKey& key);  // with a contribution
 // Live replicas that were told to train this round.

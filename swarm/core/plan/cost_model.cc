@@ -69,7 +69,8 @@ CostOptions cost_options(const JobSpec& spec) {
   return options;
 }
 
-CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(options) {
+CostModel::CostModel(const JobSpec& spec, CostOptions options, std::optional<EndCosts> ends)
+    : options_(options) {
   const JobSpec full = with_derived_fields(spec);
   const ModelSpec& m = full.model;
   SHOAL_CHECK(m.layers > 0 && m.hidden > 0 && options.microbatches_in_flight > 0);
@@ -81,6 +82,10 @@ CostModel::CostModel(const JobSpec& spec, CostOptions options) : options_(option
   units_.push_back(embedding(m));
   units_.insert(units_.end(), static_cast<std::size_t>(m.layers), block(m));
   units_.push_back(head(m));
+  if (ends) {
+    units_.front().forward_flops = ends->embedding * units_[1].forward_flops;
+    units_.back().forward_flops = ends->head * units_[1].forward_flops;
+  }
   if (full.train.optimizer == Optimizer::kMuon) {
     muon_workspace_ = kMuonWorkspace * m.hidden * std::max({m.hidden, query_width(m), m.ffn});
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/units.h"
@@ -19,6 +20,12 @@ struct UnitCost {
   double forward_flops = 0;            // per token; 2 per multiply-add, full (not causal) attention
   double activation_values = 0;        // kept for the backward pass, per token, 4 bytes each
   std::int64_t matrix_parameters = 0;  // in a block: what train.optimizer = muon orthogonalizes
+};
+
+// What embedding and head take where they were measured, in times of one block.
+struct EndCosts {
+  double embedding = 0, head = 0;
+  bool operator==(const EndCosts&) const = default;
 };
 
 struct CostOptions {
@@ -36,8 +43,10 @@ CostOptions cost_options(const JobSpec& spec);
 
 class CostModel {
  public:
-  // The spec must be valid, except for swarm.stages.
-  CostModel(const JobSpec& spec, CostOptions options);
+  // The spec must be valid, except for swarm.stages. With `ends` the FLOPs of embedding and head
+  // are those in which a device would compute as much of a block: they take longer than their
+  // formulas tell, because lookups, norms and the loss are bound by memory.
+  CostModel(const JobSpec& spec, CostOptions options, std::optional<EndCosts> ends = {});
 
   std::int32_t units() const { return static_cast<std::int32_t>(units_.size()); }
   std::int32_t blocks() const { return units() - 2; }

@@ -26,6 +26,17 @@ TEST_P(BothFamilies, WholeModelIsWhatTheJobSpecSays) {
   EXPECT_EQ(model.memory(model.whole()), training_memory(spec));
 }
 
+// The first stage counts as two and a half blocks, the last one as three.
+TEST_P(BothFamilies, MeasuredEndsCountInBlocks) {
+  const JobSpec spec = spec_of(GetParam());
+  const CostModel formulas(spec, {}), measured(spec, {}, EndCosts{0.5, 1});
+  const double block = formulas.flops({1, 2});
+  EXPECT_DOUBLE_EQ(measured.flops({1, 2}), block) << "blocks stay the unit";
+  EXPECT_DOUBLE_EQ(measured.flops({0, 3}), 2.5 * block);
+  EXPECT_DOUBLE_EQ(measured.flops({5, 8}), 3 * block);
+  EXPECT_EQ(measured.memory({0, 3}), formulas.memory({0, 3}));
+}
+
 TEST(CostModel, HeadsOfAnotherSizeAndBiasesCount) {
   JobSpec spec = spec_of(ModelFamily::kLlama);
   spec.model.head_dim = 40;

@@ -37,6 +37,26 @@ float initial_value(std::uint64_t seed, std::size_t i) { return any_value(mix_se
 // In bytes per second. One of four replicas has a line so slow that it may own no part of a reduce.
 double line_of(ReplicaId replica) { return 1e6 * static_cast<double>(1 + replica.n % 4); }
 
+struct BlockAnswer {
+  std::optional<Duration> after;  // none: never
+  BlockMeasured said;
+};
+
+// Most devices measure in a second. Some are late, some fail, and some never say anything.
+BlockAnswer answer_to(const MeasureBlock& asked, Prng prng, int host) {
+  BlockAnswer answer{Duration{prng.range(milliseconds(200).ns, milliseconds(1500).ns)},
+                     {asked.device, digest_of(asked.shape), {}}};
+  const double draw = prng.unit();
+  if (draw < 0.1) return {std::nullopt, answer.said};
+  if (draw < 0.25) answer.after = Duration{prng.range(seconds(2).ns, seconds(20).ns)};
+  if (draw > 0.85) {
+    answer.said.error = "simulated";
+  } else {
+    answer.said.times = {milliseconds(10) * (2 + host % 3), milliseconds(1), milliseconds(8)};
+  }
+  return answer;
+}
+
 }  // namespace
 
 float update(std::uint64_t seed, std::int64_t sequence, std::size_t i) {
@@ -157,6 +177,11 @@ void Trainer::obey(const ToTrainer& message) {
   line_.heard(message);
   if (const auto* m = std::get_if<LoadReplica>(&message)) return load(*m);
   if (const auto* m = std::get_if<Release>(&message)) return release(m->replica);
+  if (const auto* m = std::get_if<MeasureBlock>(&message)) {
+    const BlockAnswer answer = answer_to(*m, Prng(prng_.next()), host_);
+    if (answer.after) process_.after(*answer.after, [this, said = answer.said] { say(said); });
+    return;
+  }
   if (std::holds_alternative<StopTrainer>(message)) {
     stopping_ = true;
     // At the end of the inner step, which is not far.

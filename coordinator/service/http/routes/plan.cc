@@ -31,6 +31,7 @@ Json forecast_json(const Forecast& forecast, const NameOf& name_of) {
   json["network"] = is_known ? Json(forecast.network) : Json(nullptr);
   json["line"] = line_json(forecast, name_of);
   json["lines_assumed"] = forecast.lines_assumed;
+  json["speeds_assumed"] = forecast.speeds_assumed;
   return json;
 }
 
