@@ -185,9 +185,10 @@ class Tree {
         ->check(number_within(0, kNumberMax))
         ->needs(wait);
     leaf(job, "ls", "list all jobs", [this] { return job_ls(common_.context()); });
-    take_name(
-        leaf(job, "get", "show one job", [this] { return job_get(common_.context(), name_); }),
-        "JOB");
+    CLI::App* get = leaf(job, "get", "show one job",
+                         [this] { return job_get(common_.context(), name_, why_); });
+    take_name(get, "JOB");
+    get->add_flag("--why", why_, "also what limits its placement, and which move was considered");
     take_name(leaf(job, "spec", "print what was submitted, as it was written",
                    [this] { return job_spec(common_.context(), name_); }),
               "JOB");
@@ -578,7 +579,7 @@ class Tree {
   EncodeOptions encode_;
   PrepareDatasetOptions prepare_;
   std::string name_, folder_, round_;
-  bool with_gone_ = false, force_ = false;
+  bool with_gone_ = false, force_ = false, why_ = false;
   JobChanges changes_;
   WaitOptions wait_;
 };

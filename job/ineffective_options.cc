@@ -10,7 +10,8 @@ constexpr const char* kOfAnAverage[] = {
     "/sync/balance", "/sync/topology", "/sync/codec",    "/sync/feedback",      "/sync/aggregator",
     "/sync/clip",    "/sync/audit",    "/sync/outer/lr", "/sync/outer/momentum"};
 
-constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/schedule"};
+constexpr const char* kOfAPipeline[] = {"/swarm/activations", "/swarm/schedule",
+                                        "/swarm/copies_min", "/swarm/recut"};
 
 constexpr const char* kOfRope[] = {
     "/model/rope/theta",           "/model/rope/scaling",          "/model/rope/factor",
@@ -86,9 +87,10 @@ std::vector<FieldError> ineffective_options(const JobOptions& options) {
   find_in_sync(options, found);
   if (options.swarm.stages == 1) {
     for (const char* pointer : kOfAPipeline) {
-      no_effect(found, pointer,
-                "swarm.stages = 1, where nothing crosses a stage boundary; leave it out, or set "
-                "swarm.stages above 1");
+      no_effect(
+          found, pointer,
+          "swarm.stages = 1, where nothing crosses a stage boundary and no replica changes its "
+          "stage; leave it out, or set swarm.stages above 1");
     }
     if (options.trainer.kind == TrainerKind::kPython) {
       no_effect(

@@ -58,7 +58,8 @@ TEST_P(IneffectiveUnder, ByNameWithTheRemedy) {
   EXPECT_THAT(ineffective[0].detail, HasSubstr(GetParam().remedy));
 }
 
-const std::vector<std::string> kPipeline = {"/swarm/activations", "/swarm/schedule"};
+const std::vector<std::string> kPipeline = {"/swarm/activations", "/swarm/schedule",
+                                            "/swarm/copies_min", "/swarm/recut"};
 
 std::vector<std::string> also_of_a_pipeline(std::vector<std::string> pointers) {
   pointers.insert(pointers.end(), kPipeline.begin(), kPipeline.end());
@@ -89,7 +90,8 @@ const Ineffective kIneffective[] = {
      "set sync.codec = 'sparse2'",
      [](JobOptions& s) { s.sync.codec = CodecKind::kInt8, s.sync.topology = Topology::kRing; }},
     {kPipeline, "set swarm.stages above 1", [](JobOptions& s) { s.swarm.stages = 1; }},
-    {{"/swarm/activations", "/swarm/schedule", "/swarm/recompute"},
+    {{"/swarm/activations", "/swarm/schedule", "/swarm/copies_min", "/swarm/recut",
+      "/swarm/recompute"},
      "set swarm.stages above 1",
      [](JobOptions& s) {
        s.trainer.kind = TrainerKind::kPython, s.trainer.entry = "train.py";

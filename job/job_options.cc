@@ -370,6 +370,7 @@ void check_swarm(const JobOptions& options, FieldChecker& checker) {
   }
   check_schedule(options, checker);
   checker.within("/swarm/priority", swarm.priority, kPriorityMin, kPriorityMax);
+  checker.within("/swarm/copies_min", swarm.copies_min, 1, 2);
   if (options.sync.algorithm == SyncAlgorithm::kNone) return check_single_replica(swarm, checker);
   checker.within("/swarm/min_replicas", swarm.min_replicas, 1, kMaxReplicas);
   checker.require(swarm.max_replicas == 0 || (swarm.max_replicas >= swarm.min_replicas &&

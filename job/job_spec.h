@@ -172,6 +172,9 @@ struct SwarmSpec {
   Recompute recompute = Recompute::kKeep;
   PipelineSchedule schedule = PipelineSchedule::kFlush;
   std::int64_t priority = kPriorityDefault;  // that the job begins with; then JobRecord::priority
+  // Copies of a stage's state that a move for speed leaves there at least, 1 or 2.
+  std::int64_t copies_min = 2;
+  bool recut = false;  // placed anew at a checkpoint where that is much faster
   bool operator==(const SwarmSpec&) const = default;
 };
 constexpr auto fields_of(Of<SwarmSpec>) {
@@ -179,7 +182,8 @@ constexpr auto fields_of(Of<SwarmSpec>) {
   return fields(field<&T::stages>("stages"), field<&T::min_replicas>("min_replicas"),
                 field<&T::max_replicas>("max_replicas"), field<&T::activations>("activations"),
                 field<&T::recompute>("recompute"), field<&T::schedule>("schedule"),
-                field<&T::priority>("priority"));
+                field<&T::priority>("priority"), field<&T::copies_min>("copies_min"),
+                field<&T::recut>("recut"));
 }
 static_assert(lists_every_field<SwarmSpec>());
 

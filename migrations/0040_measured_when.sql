@@ -6,3 +6,7 @@ UPDATE links SET reached_at_ns = measured_at_ns;
 
 -- How long each device took for a block of a model, before a pipeline of it was cut.
 ALTER TABLE agents ADD COLUMN blocks TEXT NOT NULL DEFAULT '[]' CHECK (json_valid(blocks));
+
+-- Whether a job is placed anew after its round (swarm.recut), and when that was decided last.
+ALTER TABLE jobs ADD COLUMN recuts INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN recut_at_ns INTEGER NOT NULL DEFAULT 0;

@@ -5,6 +5,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/dry_run_text.h"
 #include "cli/commands/job_text.h"
+#include "cli/commands/plan_tables.h"
 #include "cli/commands/send_code.h"
 #include "cli/commands/watch.h"
 #include "cli/format.h"
@@ -157,11 +158,20 @@ Result<int> job_ls(const Context& context) {
   return kExitOk;
 }
 
-Result<int> job_get(const Context& context, const std::string& job) {
+Result<int> job_get(const Context& context, const std::string& job, bool why) {
   auto found = context.api.get("/jobs/" + url_escape(job));
   if (!found) return found.error();
+  if (why) {
+    auto placement = context.api.get("/jobs/" + url_escape(job) + "/placement");
+    if (!placement) return placement.error();
+    (*found)["placement"] = std::move(*placement);
+  }
   if (context.json) return print(found->dump(2) + "\n"), kExitOk;
   show_job(context, *found);
+  if (!why) return kExitOk;
+  const std::string text = placement_text(found->at("placement"), now_unix_s());
+  print(text);
+  if (text.empty()) say("Nothing is known of its placement yet: it does not train.");
   return kExitOk;
 }
 

@@ -81,13 +81,15 @@ std::string speeds_text(const Json& forecast) {
          " not measured for this model, so by a matrix product";
 }
 
-std::string forecast_lines(const Json& plan) {
+// `from`: what it goes by; empty: as the plan says. An empty text: no speed is known.
+std::string forecast_lines(const Json& plan, const std::string& from) {
   const Json* forecast = at_path(plan, "forecast");
   if (forecast == nullptr || cell(*forecast, "tokens_per_second", count) == "-") return "";
   const std::string average = cell(*forecast, "average_s", human_duration);
   return "forecast    " + cell(*forecast, "tokens_per_second", human_count) + " tokens/s, " +
-         speeds_text(*forecast) + "\nstep        " + cell(*forecast, "step_s", human_duration) +
-         "\nround       " + cell(*forecast, "round_s", human_duration) +
+         (from.empty() ? speeds_text(*forecast) : from) + "\nstep        " +
+         cell(*forecast, "step_s", human_duration) + "\nround       " +
+         cell(*forecast, "round_s", human_duration) +
          (average == "-" ? "" : ", of which " + average + " averaging") + "\nbubble      " +
          cell(*forecast, "bubble", percent) + "\n" + line_text(*forecast);
 }
@@ -102,6 +104,39 @@ std::string left_out_text(const Json& plan) {
     text += line == "-" ? "\n" : "; its line carries " + line + "/s\n";
   }
   return text;
+}
+
+bool is_object(const Json* value) { return value != nullptr && value->is_object(); }
+
+// ", 12 s ago"
+std::string ago(const Json& object, double now_unix_s) {
+  return ", " + human_age(text_at(object, "at"), now_unix_s) + "\n";
+}
+
+std::string balance_text(const Json& placement, double now_unix_s) {
+  const Json* look = at_path(placement, "balance");
+  if (!is_object(look)) return "";
+  const std::string reason = text_at(*look, "reason", "");
+  return "balance     stage " + cell(*look, "weakest_stage", count) + " makes " +
+         cell(*look, "weakest_tokens_per_second", human_count) + " tokens/s, the mean is " +
+         cell(*look, "mean_tokens_per_second", human_count) + " (" +
+         words(text_at(*look, "verdict")) + ")" + (reason.empty() ? "" : ": " + reason) +
+         ago(*look, now_unix_s);
+}
+
+std::string move_text(const Json& placement, double now_unix_s) {
+  const Json* move = at_path(placement, "move");
+  if (!is_object(move)) return "";
+  return "move        " + text_at(*move, "reason") + ago(*move, now_unix_s);
+}
+
+std::string comparison_text(const Json& placement, double now_unix_s) {
+  const Json* plan = at_path(placement, "plan");
+  if (!is_object(plan)) return "";
+  return "anew        " + cell(*plan, "tokens_per_second_anew", human_count) +
+         " tokens/s if it were paused and resumed, by what devices promise; " +
+         cell(*plan, "tokens_per_second_now", human_count) + " as it is placed" +
+         ago(*plan, now_unix_s);
 }
 
 std::string replicas_table(const Json& topology, bool color) {
@@ -147,9 +182,21 @@ std::string links_table(const Json& topology, bool color) {
 std::string plan_text(const Json& plan, bool color) {
   const std::string reason = text_at(plan, "reason");
   const std::string detail = text_at(plan, "detail", "");
-  std::string text = stages_table(plan, color) + forecast_lines(plan) + left_out_text(plan);
+  std::string text = stages_table(plan, color) +
+                     forecast_lines(plan, "") +
+                     left_out_text(plan);
   if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
   return text;
+}
+
+std::string placement_text(const Json& placement, double now_unix_s) {
+  std::string text =
+      forecast_lines(placement, "from what replicas and lines were seen to do");
+  if (!text.empty() && !is_object(at_path(placement, "forecast/line"))) {
+    text += "limit       what the devices compute\n";
+  }
+  return text + left_out_text(placement) + balance_text(placement, now_unix_s) +
+         move_text(placement, now_unix_s) + comparison_text(placement, now_unix_s);
 }
 
 std::string topology_text(const Json& topology, bool color) {

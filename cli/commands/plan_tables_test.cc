@@ -59,6 +59,39 @@ TEST(PlanTables, APlanShowsWhatLinesDoToIt) {
   EXPECT_THAT(text, HasSubstr("left out    old, device 0: 950 tokens/s with it\n"));
 }
 
+TEST(PlanTables, APlacementShowsWhatLimitsItAndTheMoveThatWasConsidered) {
+  const Json placement = Json::parse(R"({
+    "job": "job_1", "at": "2026-11-21T08:06:00.000Z",
+    "forecast": {"tokens_per_second": 900, "step_s": 1, "round_s": 30, "bubble": 0.1, "line": null,
+                 "lines_assumed": 1},
+    "left_out": [{"agent_name": "slow", "device": 1, "tokens_per_second_with": 700,
+                  "tokens_per_second_without": 900, "line_bytes_per_second": null}],
+    "balance": {"at": "2026-11-21T08:06:00.000Z", "verdict": "does_not_pay", "weakest_stage": 1,
+                "weakest_tokens_per_second": 1000, "mean_tokens_per_second": 1500, "reason": ""},
+    "move": {"at": "2026-11-21T08:06:00.000Z", "reason": "rep_1 stays in stage 0: it is slow"},
+    "plan": {"at": "2026-11-21T08:05:00.000Z", "tokens_per_second_now": 900,
+             "tokens_per_second_anew": 1200}})");
+  constexpr double kNow = 1'795'248'372;  // 2026-11-21T08:06:12Z
+  EXPECT_EQ(
+      placement_text(placement, kNow),
+      "forecast    900 tokens/s, from what replicas and lines were seen to do\n"
+      "step        1.0 s\nround       30 s\nbubble      10 %\n"
+      "assumed     100 Mbit/s for the lines of 1 agent, which nobody has measured\n"
+      "limit       what the devices compute\n"
+      "left out    slow, device 1: 700 tokens/s with it\n"
+      "balance     stage 1 makes 1.00k tokens/s, the mean is 1.50k (does not pay), 12 s ago\n"
+      "move        rep_1 stays in stage 0: it is slow, 12 s ago\n"
+      "anew        1.20k tokens/s if it were paused and resumed, by what devices promise; 900 "
+      "as it is placed, 1m 12s ago\n");
+}
+
+TEST(PlanTables, ThePlacementOfAJobThatDoesNotTrainIsEmpty) {
+  const Json placement = Json::parse(R"({
+    "job": "job_1", "at": null, "forecast": {"tokens_per_second": null, "line": null},
+    "left_out": [], "balance": null, "move": null, "plan": null})");
+  EXPECT_EQ(placement_text(placement, 0), "");
+}
+
 TEST(PlanTables, ARefusalShowsWhy) {
   const Json plan = Json::parse(R"({
     "placeable": false, "reason": "too_few_devices", "detail": "1 more", "stages": [],

@@ -17,6 +17,7 @@
 #include "coordinator/core/replicas/placing.h"
 #include "coordinator/core/replicas/profiling.h"
 #include "coordinator/core/replicas/reducers.h"
+#include "coordinator/core/replicas/replanning.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/replicas/slow_joiners.h"
 #include "coordinator/core/restoring.h"
@@ -234,6 +235,7 @@ void place(Transaction& tx, JobId id) {
   tell_not_run(tx, id);
   if (input.free.empty() && input.cut.size() == 1 && !input.live.empty()) return;
   PlacementDecision decision = decide_placement(input);
+  if (input.live.empty() && input.cut.size() != 1) tx.volatile_state().planned_at = tx.now();
   if (only) std::erase_if(decision.places, [&](const Place& p) { return p.stage != *only; });
   wake_when_rested(tx, id, input);
   tell_unused(tx, id, input, decision);
@@ -351,8 +353,8 @@ void train(Transaction& tx, JobId id) {
   if (round == nullptr && is_to_let_go(job)) {
     return transition(tx, id, JobPhase::kFinalizing, why_let_go(job));
   }
-  const bool reducing = round != nullptr && round->state != RoundState::kOpen;
-  if (reducing) return check_round(tx, id);  // to its end, which may be an abort
+  // To its end, which may be an abort.
+  if (round != nullptr && round->state != RoundState::kOpen) return check_round(tx, id);
   if (stall_without_stage(tx, id)) return;
   const StageCover weakest = weakest_stage(tx.state(), job);
   if (weakest.in_sync < job.spec.swarm.min_replicas) {
@@ -475,8 +477,7 @@ void finalize_job(Transaction& tx, JobId id) {
   const bool can_arrive = checkpoint_of_committed_pending(tx.state(), job);
   if (!can_arrive && stall_without_stage(tx, id)) return;
   if (!evaluated) check_final_evaluation(tx, id, *last);
-  const bool known = anchors_known(job);  // every outer step was taken
-  if (stored || pending || !known) return;
+  if (stored || pending || !anchors_known(job)) return;  // the last: an outer step is not taken yet
   const auto& again = tx.state().timers.at(id).checkpoint_again_at;
   if (again && tx.now() < *again) return tx.schedule_wakeup(id, *again);
   request_checkpoint(tx, id, final);
@@ -522,6 +523,7 @@ bool give_up(Transaction& tx, JobId id) {
 }
 
 void advance_phase(Transaction& tx, JobId id) {
+  follow_recut(tx, id);
   const JobRecord& job = job_of(tx, id);
   if (is_to_let_go(job) && is_beginning(job.phase)) return pause_before_training(tx, id);
   switch (job.phase) {

@@ -107,11 +107,12 @@ struct Pair : Operated<PairRig> {
 
 // Two stages on one agent each.
 struct Piped : Operated<Rig> {
-  Piped() {
+  explicit Piped(bool recut = false) {
     JobSpec spec = long_job();
     spec.model.layers = 2;
     spec.swarm.stages = 2;
     spec.swarm.min_replicas = 1;
+    spec.swarm.recut = recut;
     adopt(spec);
     a = join("a"), b = join("b");
     wait(seconds(3));

@@ -20,8 +20,9 @@ inline JobSpec two_stages() {
 
 // Two stages on equal agents, in training.
 struct Piped : Rig {
-  explicit Piped(int count = 3, std::optional<Bytes> memory = {}) {
-    JobSpec spec = two_stages();
+  explicit Piped(int count = 3, std::optional<Bytes> memory = {})
+      : Piped(two_stages(), count, memory) {}
+  Piped(JobSpec spec, int count, std::optional<Bytes> memory = {}) {
     device_memory = memory.value_or(device_memory);
     spec.train.steps = Steps(40);
     adopt(spec);

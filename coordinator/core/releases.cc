@@ -102,10 +102,13 @@ void pause_job(Transaction& tx, JobId id) {
   if (lost) say_rolled_back(tx, id, committed, cut, asked);
   forget_refusals(tx, id);  // its devices may be others by then
   tx.volatile_state().timers[id] = {};
-  const bool yields = job.yields_to != JobId() && job.desired != JobDesired::kPause;
+  const bool by_user = job.desired == JobDesired::kPause || !is_to_let_go(job);
+  const JobReason why = by_user                    ? JobReason::kPausedByUser
+                        : job.yields_to != JobId() ? JobReason::kPreempted
+                                                   : JobReason::kRecutting;
   tx.job(id).yields_to = JobId();
-  transition(tx, id, JobPhase::kPaused, yields ? JobReason::kPreempted : JobReason::kPausedByUser,
-             "it continues from " + name_of(cut));
+  tx.job(id).recuts = false;
+  transition(tx, id, JobPhase::kPaused, why, "it continues from " + name_of(cut));
 }
 
 bool pauses_at_once(const State& state, const JobRecord& job) {
@@ -115,8 +118,12 @@ bool pauses_at_once(const State& state, const JobRecord& job) {
 }
 
 void give_devices_up(Transaction& tx, JobId id) {
+  const bool recuts = tx.state().jobs.at(id).recuts;
   pause_job(tx, id);
-  if (tx.state().jobs.at(id).desired == JobDesired::kRun) queue_again(tx, id);
+  if (tx.state().jobs.at(id).desired != JobDesired::kRun) return;
+  queue_again(tx, id);
+  // Its devices are free now, and planned for: another job could take them while it gathers.
+  if (recuts) tx.volatile_state().timers[id].gathered_at = tx.now() - tx.options().gather_window;
 }
 
 void queue_again(Transaction& tx, JobId id) {
@@ -133,6 +140,7 @@ void finish_job(Transaction& tx, JobId id, JobPhase phase, JobReason reason, std
   forget_claims(tx, id, release);
   end_round(tx, id);
   tx.job(id).yields_to = JobId();
+  tx.job(id).recuts = false;
   transition(tx, id, phase, reason, std::move(detail));
   tx.volatile_state().timers.erase(id);
   look_through_soon(tx);

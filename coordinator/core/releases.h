@@ -26,7 +26,8 @@ void pause_job(Transaction& tx, JobId id);
 // Nothing of it is under way that a checkpoint does not have already.
 bool pauses_at_once(const State& state, const JobRecord& job);
 
-// As pause_job(); a job that is to run is queued again at once.
+// As pause_job(); a job that is to run is queued again at once, and one that is to be placed anew
+// (replicas/replanning.h) takes devices without waiting for late ones.
 void give_devices_up(Transaction& tx, JobId id);
 
 // A paused job waits for devices again, with a clean slate of failures.

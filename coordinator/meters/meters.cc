@@ -75,7 +75,11 @@ RuntimeMeters::RuntimeMeters(prometheus::Registry& registry)
           gauge(registry, "shoal_core_step_max_seconds", "Longest single step of the rules.")),
       reduce_failures(counters(registry, "shoal_reduce_failures_total",
                                "Attempts of a reduce that a member gave up, by reason."),
-                      "reason") {}
+                      "reason"),
+      moves_considered(counters(registry, "shoal_moves_considered_total",
+                                "Moves of replicas between stages that were considered for "
+                                "balance, by verdict; moves: it was made."),
+                       "verdict") {}
 
 void RuntimeMeters::stepped(Duration took) {
   inputs.Increment();

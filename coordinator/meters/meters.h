@@ -20,6 +20,7 @@
 #include "coordinator/meters/families.h"
 #include "coordinator/meters/job_meters.h"
 #include "outer_opt/core/round/reduce_plan.h"
+#include "swarm/core/plan/rebalance.h"
 
 namespace shoal::coordinator {
 
@@ -94,6 +95,7 @@ struct RuntimeMeters {
   prometheus::Histogram& step_seconds;
   prometheus::Gauge& step_max_seconds;
   CountersOf<ReduceFailure> reduce_failures;
+  CountersOf<swarm::BalanceVerdict> moves_considered;
 
   // The core has handled one input. Its thread alone calls it.
   void stepped(Duration took);

@@ -24,6 +24,7 @@ TEST(Meters, SeriesOfClosedListsExistFromTheStart) {
        {"shoal_db_commits_total 0\n", "shoal_db_commit_duration_seconds_count 0\n",
         "shoal_core_step_duration_seconds_count 0\n",
         "shoal_reduce_failures_total{reason=\"peer_lost\"} 0\n",
+        "shoal_moves_considered_total{verdict=\"does_not_pay\"} 0\n",
         "shoal_events_total{severity=\"error\"} 0\n",
         "shoal_incidents_total{kind=\"round_aborted\"} 0\n",
         "shoal_refused_total{port=\"peers\",reason=\"foreign\"} 0\n",

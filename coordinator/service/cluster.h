@@ -93,6 +93,7 @@ struct LiveView {
   FlatMap<ReplicaId, SpeedLive> speeds;       // only those of which it is known
   FlatMap<JobId, double> tokens_per_s;        // token_meter.h; only jobs where it is known
   FlatMap<ReplicaId, CopyLive> copies;        // by the id of the copy
+  FlatMap<JobId, std::shared_ptr<const PlacementReport>> placements;  // of jobs that train
 };
 
 // No replica of the job trains.

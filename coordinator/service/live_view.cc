@@ -77,6 +77,7 @@ void LiveBoard::note(const AgentRecord& agent) {
 
 // A job that was rolled back, or that lets its devices go, is measured anew.
 void LiveBoard::note(const JobRecord& job) {
+  if (holds_nothing(job.phase)) placements_.erase(job.id);
   if (is_terminal(job.phase)) return (void)jobs_.erase(job.id);
   const RoundKey committed{job.id, job.epoch, job.committed_round};
   Job& entry = jobs_[job.id];
@@ -216,6 +217,15 @@ void LiveBoard::show(const ShowSpeed& speed) {
   if (place != nullptr) speeds_.put(speed.replica, {place->agent, speed.ratio, speed.slow});
 }
 
+void LiveBoard::show(const ShowPlacement& placement) {
+  if (placement.has_new_move) {
+    meters_->runtime.moves_considered[placement.report->move->verdict].Increment();
+  }
+  const MutexLock guard(mutex_);
+  const JobId job = placement.report->job;
+  if (jobs_.find(job) != nullptr) placements_.put(job, placement.report);
+}
+
 void LiveBoard::stored(const Record& record) {
   const MutexLock guard(mutex_);
   if (const auto* counters = std::get_if<CounterRecord>(&record))
@@ -312,6 +322,7 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   for (const auto& [id, agent] : agents_) fresh->agents.put(id, agent_now(agent, now));
   add_replicas(*fresh);
   fresh->copies = copies_;
+  fresh->placements = placements_;
   for (const auto& [id, load] : loads_) {
     if (load.watch.has_heard()) fresh->loads.put(id, {load.watch.last(), load.watch.share()});
   }

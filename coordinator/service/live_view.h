@@ -26,6 +26,7 @@ class LiveBoard {
   void welcomed(Instant now, ConnectionId connection, AgentId agent);
   void hung_up(ConnectionId connection);
   void show(const ShowSpeed& speed);
+  void show(const ShowPlacement& placement);
   void stored(const Record& record);  // drops agents that are gone and replicas that ended
 
   bool has_replica(AgentId agent, ReplicaId replica);
@@ -86,6 +87,7 @@ class LiveBoard {
   FlatMap<ReplicaId, ReplicaPlace> held_ SHOAL_GUARDED_BY(mutex_);  // that have not ended
   FlatMap<ReplicaId, Load> loads_ SHOAL_GUARDED_BY(mutex_);         // of replicas that load
   FlatMap<ReplicaId, CopyLive> copies_ SHOAL_GUARDED_BY(mutex_);
+  FlatMap<JobId, std::shared_ptr<const PlacementReport>> placements_ SHOAL_GUARDED_BY(mutex_);
   std::shared_ptr<const LiveView> view_ SHOAL_GUARDED_BY(mutex_);
 };
 

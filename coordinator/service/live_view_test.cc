@@ -43,6 +43,24 @@ TEST(LiveBoard, HealthFollowsTheHeartbeats) {
   EXPECT_TRUE(board.view(kStart + seconds(8))->agents.empty());
 }
 
+TEST(LiveBoard, PlacementOfATrainingJob_IsShownUntilItLetsItsDevicesGo) {
+  const auto meters = std::make_shared<Meters>();
+  LiveBoard board(seconds(2), {}, meters);
+  PlacementReport report{.job = JobId(3), .at = kStart};
+  report.move = MoveReport{.at = kStart, .verdict = swarm::BalanceVerdict::kDoesNotPay};
+  const auto shown = std::make_shared<const PlacementReport>(report);
+  board.show(ShowPlacement{shown, true});
+  EXPECT_TRUE(board.view(kStart)->placements.empty()) << "a job that nobody knows";
+  board.stored(JobRecord{.id = JobId(3), .phase = JobPhase::kTraining});
+  board.show(ShowPlacement{shown, true});
+  board.show(ShowPlacement{shown, false});
+  EXPECT_EQ(board.view(kStart + seconds(1))->placements.at(JobId(3)), shown);
+  EXPECT_EQ(meters->runtime.moves_considered[swarm::BalanceVerdict::kDoesNotPay].Value(), 2);
+  EXPECT_EQ(meters->runtime.moves_considered[swarm::BalanceVerdict::kMoves].Value(), 0);
+  board.stored(JobRecord{.id = JobId(3), .phase = JobPhase::kPaused});
+  EXPECT_TRUE(board.view(kStart + seconds(2))->placements.empty());
+}
+
 TEST(LiveBoard, AgentWithASlowReplica_IsYellowAndSaysWhy) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));

@@ -215,6 +215,8 @@ void Runtime::perform(Effect effect) {
     agents_.load()->delete_checkpoint_files(deletion->checkpoint);
   } else if (const auto* speed = std::get_if<ShowSpeed>(&effect)) {
     board_->show(*speed);
+  } else if (const auto* placement = std::get_if<ShowPlacement>(&effect)) {
+    board_->show(*placement);
   }
 }
 

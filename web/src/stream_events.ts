@@ -13,7 +13,7 @@ export const kStreamEvents = ['coordinator_started', 'agent_joined', 'agent_retu
   'agent_refused', 'claim_refused', 'record_corrupt', 'agent_cordoned', 'agent_uncordoned', 'agent_draining', 'agent_drained', 'agent_quarantined',
   'agent_quarantine_ended', 'block_not_measured', 'device_failing', 'device_left_out', 'device_too_small', 'program_not_run',
   'job_submitted', 'job_changed', 'job_preempted', 'job_phase', 'job_rolled_back', 'job_restored', 'job_removed', 'stage_restored_from_copy',
-  'replica_assigned', 'replica_moved', 'move_refused', 'replica_serving', 'replica_absent', 'replica_returned', 'replica_failed', 'replica_slow', 'replica_as_promised',
+  'replica_assigned', 'replica_moved', 'move_refused', 'plan_changed', 'pipeline_recut', 'replica_serving', 'replica_absent', 'replica_returned', 'replica_failed', 'replica_slow', 'replica_as_promised',
   'join_slow', 'join_refused', 'source_refused',
   'round_frozen', 'round_attempt', 'round_committed', 'round_aborted', 'round_stragglers',
   'contribution_rejected', 'member_distrusted', 'momentum_lost', 'evaluation', 'checkpoint_stored', 'checkpoint_failed', 'checkpoint_deleted',

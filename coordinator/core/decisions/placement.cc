@@ -20,7 +20,8 @@ namespace shoal::coordinator {
 namespace {
 
 constexpr double kFlopsPerGflop = 1e9;
-constexpr double kNextToNothing = 0.95;  // of the weakest capacity: see decide_unsharing
+constexpr double kNextToNothing = 0.95;     // of the weakest capacity: see decide_unsharing
+constexpr std::size_t kForecastMax = 1024;  // replicas
 
 bool faster(const FreeDevice& a, const FreeDevice& b) {
   return std::tuple(-a.gflops * a.availability, a.agent, a.device) <
@@ -471,6 +472,28 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input) {
   }
   add_replicas(input, rates.gflops, view);
   return view;
+}
+
+Forecast forecast_now(const PlacementInput& input) {
+  if (input.cut.empty() || mean_gflops(input) <= 0 || input.live.size() > kForecastMax) return {};
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  const swarm::RebalanceView view = rebalance_view(input);
+  std::vector<PlannedDevice> devices;
+  std::vector<swarm::Placement> placed;
+  for (const PlacedReplica& replica : input.live) {
+    if (replica.leaving) continue;
+    const auto s = static_cast<std::size_t>(replica.stage);
+    const double seen = model.flops(input.cut[s]) / view.stages[s].work;  // of what is promised
+    const double speed = view.replicas[devices.size()].speed * seen;
+    placed.push_back({static_cast<std::int32_t>(devices.size()), replica.stage, 1});
+    devices.push_back({replica.agent, speed, replica.memory, replica.domain, replica.at});
+  }
+  for (StageIndex s = 0; s < static_cast<StageIndex>(input.cut.size()); ++s) {
+    if (std::ranges::count(placed, s, &swarm::Placement::stage) == 0) return {};
+  }
+  const swarm::Cluster cluster = cluster_of(input.spec, devices, input.sites);
+  return forecast_of(input.spec, devices, cluster, placed,
+                     swarm::Forecaster(model, cluster).of(input.cut, placed));
 }
 
 std::vector<swarm::Move> decide_emergency(const PlacementInput& input) {

@@ -65,7 +65,7 @@ struct PlacedReplica {
   SeenService service;
   std::string domain;  // see FreeDevice
   Whereabouts at;
-  StageIndex left = -1;  // the stage that its device left for balance a while ago; -1: none
+  std::vector<StageIndex> left = {};  // the stages that its device has moved away from lately
   std::optional<BlockTimes> block = {};  // see FreeDevice
 };
 
@@ -166,6 +166,10 @@ PlacementDecision decide_placement(const PlacementInput& input);
 
 // The live replicas as the rebalancing of swarm/core sees them; needs a cut.
 swarm::RebalanceView rebalance_view(const PlacementInput& input);
+
+// What the planner expects of the live replicas as they are placed; all zeros: a stage has nobody,
+// or no speed is known.
+Forecast forecast_now(const PlacementInput& input);
 
 // Replicas that must leave their stage because another one is below min_replicas and no free device
 // is there for it.

@@ -31,29 +31,32 @@ std::vector<Seen> seen_gflops(const std::vector<PlacedReplica>& live,
   return all;
 }
 
-struct Sums {
-  double best = 0, promised = 0;
-  double share() const { return promised > 0 ? best / promised : 0; }
-};
+// The upper one of two in the middle; 0: none is known. So replicas that were slow from the start
+// do not make a stage look inefficient.
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
 
 }  // namespace
 
 StageRates stage_rates(const std::vector<PlacedReplica>& live,
                        const std::vector<double>& microbatch_flops) {
   const auto seen = seen_gflops(live, microbatch_flops);
-  std::vector<Sums> stages(microbatch_flops.size());
-  Sums all;
+  std::vector<std::vector<double>> shares(microbatch_flops.size());  // of what is promised
+  std::vector<double> all;
   for (std::size_t i = 0; i < live.size(); ++i) {
     if (seen[i].best <= 0) continue;
-    for (Sums* sums : {&stages[static_cast<std::size_t>(live[i].stage)], &all}) {
-      sums->best += seen[i].best;
-      sums->promised += live[i].gflops;
-    }
+    const double share = seen[i].best / live[i].gflops;
+    shares[static_cast<std::size_t>(live[i].stage)].push_back(share);
+    all.push_back(share);
   }
+  const double anywhere = all.empty() ? 1 : median(std::move(all));
   StageRates rates;
-  for (const Sums& stage : stages) {
-    rates.efficiency.push_back(stage.share() > 0 ? stage.share()
-                                                 : (all.share() > 0 ? all.share() : 1));
+  for (std::vector<double>& of_stage : shares) {
+    rates.efficiency.push_back(of_stage.empty() ? anywhere : median(std::move(of_stage)));
   }
   for (std::size_t i = 0; i < live.size(); ++i) {
     const double share = rates.efficiency[static_cast<std::size_t>(live[i].stage)];

@@ -2,9 +2,10 @@
 // known by a matrix product (`gflops`), which every kind of stage reaches to another share: small
 // matrices, an embedding, a loss over the vocabulary. Once replicas report the time of a
 // microbatch, two factors are separated: the efficiency of a stage, which all of its replicas
-// share, and the speed of a device, which it takes along when it moves. What a replica did at its
-// best tells the efficiency: one that is slowed down later is slow, and its stage no less
-// efficient, even where nobody else serves it. Pure; placement.h uses the result.
+// share, and the speed of a device, which it takes along when it moves. What most replicas did at
+// their best tells the efficiency: one that is slowed down later is slow, and its stage no less
+// efficient, even where nobody else serves it; so is one that was slow from the start, next to one
+// that was not. Pure; placement.h uses the result.
 #pragma once
 
 #include <vector>
@@ -14,8 +15,8 @@
 namespace shoal::coordinator {
 
 struct StageRates {
-  // Per stage: FLOP/s of its replicas by FLOP/s that their devices promise. The mean of the others
-  // where nobody has reported; 1 when nobody has at all.
+  // Per stage: FLOP/s of its replicas by FLOP/s that their devices promise, the median. That of all
+  // replicas where nobody has reported; 1 when nobody has at all.
   std::vector<double> efficiency;
   // Per replica of the input's `live`, in its order: the speed of its device in the unit of
   // `gflops`, so that efficiency times this is what was seen; what the device promises where

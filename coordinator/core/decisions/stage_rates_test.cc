@@ -28,8 +28,8 @@ TEST(StageRates, TellTheStageFromTheDevice) {
   const auto rates = stage_rates(
       {replica(1, 0, 40, 0.5), replica(2, 0, 40, 1), replica(3, 1, 40, 2), replica(4, 1, 40, 4)},
       kWork);
-  EXPECT_DOUBLE_EQ(rates.efficiency[0], 0.375);
-  EXPECT_DOUBLE_EQ(rates.efficiency[1], 0.1875);
+  EXPECT_DOUBLE_EQ(rates.efficiency[0], 0.5);
+  EXPECT_DOUBLE_EQ(rates.efficiency[1], 0.25);
   EXPECT_DOUBLE_EQ(rates.gflops[0], 2 * rates.gflops[1]);
   EXPECT_DOUBLE_EQ(rates.gflops[0], rates.gflops[2]);
   EXPECT_DOUBLE_EQ(rates.gflops[0] * rates.efficiency[0], 20);  // what was seen
@@ -43,6 +43,17 @@ TEST(StageRates, ALoneReplicaThatIsSlowedDownIsSlowAndItsStageIsNot) {
   EXPECT_DOUBLE_EQ(rates.efficiency[0], 0.5);
   EXPECT_DOUBLE_EQ(rates.gflops[0], 2) << "a twentieth of its device";
   EXPECT_DOUBLE_EQ(rates.gflops[1], 40);
+}
+
+// It joined when it was throttled to a quarter already.
+TEST(StageRates, AReplicaThatIsSlowFromTheStartIsSlowAndItsStageIsNot) {
+  const std::vector<PlacedReplica> live = {replica(1, 0, 40, 0.5), replica(2, 0, 40, 2),
+                                           replica(3, 1, 40, 1)};
+  const auto two = stage_rates(live, kWork);
+  EXPECT_DOUBLE_EQ(two.efficiency[0], 0.5);
+  EXPECT_DOUBLE_EQ(two.gflops[0], 40);
+  EXPECT_DOUBLE_EQ(two.gflops[1], 10);
+  EXPECT_DOUBLE_EQ(two.efficiency[1], 0.5) << "the other stage";
 }
 
 TEST(StageRates, AStageThatIsSilentIsLikeTheOthers) {

@@ -75,6 +75,7 @@ enum class JobReason {
   kPreempted,       // its round is finished, its checkpoint stored, for a job of higher priority
   kMeasuring,       // free devices measure a block of its model, before it is cut
   kHigherPriority,  // jobs of higher priority have the devices that it could take, or get them next
+  kRecutting,       // its round is finished, its checkpoint stored, to be placed anew (swarm.recut)
 };
 constexpr auto enumerators_of(Of<JobReason>) {
   using enum JobReason;
@@ -102,7 +103,8 @@ constexpr auto enumerators_of(Of<JobReason>) {
                                  {kCorruptRecord, "corrupt_record"},
                                  {kPreempted, "preempted"},
                                  {kMeasuring, "measuring"},
-                                 {kHigherPriority, "higher_priority"}});
+                                 {kHigherPriority, "higher_priority"},
+                                 {kRecutting, "recutting"}});
 }
 
 // One stage of a job's model and what its replicas hold after the last commit.
@@ -161,6 +163,8 @@ struct JobRecord {
   Instant removed_at;
   std::int64_t priority = kPriorityDefault;  // the operator's (core/priority.h)
   JobId yields_to = {};  // it gives its devices up for this job after its round; zero: it does not
+  bool recuts = false;  // it is placed anew after its round (replicas/replanning.h), as was decided
+  Instant recut_at;     //   last at this time; zero: never
   bool operator==(const JobRecord&) const = default;
 };
 constexpr auto fields_of(Of<JobRecord>) {
@@ -183,14 +187,15 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::failures_in_row>("failures_in_row"), field<&T::balance_at>("balance_at"),
       field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"),
       field<&T::removed_at>("removed_at"), field<&T::priority>("priority"),
-      field<&T::yields_to>("yields_to"));
+      field<&T::yields_to>("yields_to"), field<&T::recuts>("recuts"),
+      field<&T::recut_at>("recut_at"));
 }
 static_assert(lists_every_field<JobRecord>());
 
 bool is_terminal(JobPhase phase);  // completed, cancelled, failed
-// Its round is finished, its state stored and its devices let go: the operator pauses it, or it
-// yields to a job of higher priority.
+// Its round is finished, its state stored and its devices let go: the operator pauses it, it yields
+// to a job of higher priority, or it is to be placed anew.
 bool is_to_let_go(const JobRecord& job);
-JobReason why_let_go(const JobRecord& job);  // kPausing or kPreempted
+JobReason why_let_go(const JobRecord& job);  // kPausing, kPreempted or kRecutting
 
 }  // namespace shoal::coordinator

@@ -22,11 +22,12 @@ bool is_terminal(JobPhase phase) {
 }
 
 bool is_to_let_go(const JobRecord& job) {
-  return job.desired == JobDesired::kPause || job.yields_to != JobId();
+  return job.desired == JobDesired::kPause || job.yields_to != JobId() || job.recuts;
 }
 
 JobReason why_let_go(const JobRecord& job) {
-  return job.desired == JobDesired::kPause ? JobReason::kPausing : JobReason::kPreempted;
+  if (job.desired == JobDesired::kPause) return JobReason::kPausing;
+  return job.yields_to != JobId() ? JobReason::kPreempted : JobReason::kRecutting;
 }
 
 bool is_terminal(ReplicaState state) {

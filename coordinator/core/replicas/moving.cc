@@ -1,12 +1,16 @@
 #include "coordinator/core/replicas/moving.h"
 
+#include <algorithm>
 #include <cmath>
+#include <memory>
 #include <string>
 
 #include "base/number_text.h"
+#include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/placing.h"
+#include "coordinator/core/replicas/replanning.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/state/naming.h"
 #include "coordinator/core/state/round_facts.h"
@@ -15,6 +19,7 @@ namespace shoal::coordinator {
 namespace {
 
 constexpr Duration kUrgentEvery = seconds(10);  // looks in an open round
+constexpr Duration kShowEvery = seconds(30);    // how the job is placed, for people
 
 void move_away(Transaction& tx, ReplicaId id, const std::string& what) {
   const ReplicaRecord& ended = tx.state().replicas.at(id);
@@ -36,13 +41,33 @@ std::string download_text(const swarm::Worth& worth) {
          std::to_string(std::llround(worth.away.seconds())) + " s";
 }
 
+bool serves_or_loads(const State& state, JobId job, StageIndex stage) {
+  return std::ranges::any_of(live_replicas(state, job),
+                             [&](ReplicaId id) { return state.replicas.at(id).stage == stage; });
+}
+
+// Whether the device can be given its new stage in the same step. Without a source for its state
+// the device would only be free, for any job. Where no source is to be expected either, a free
+// device is what makes the job roll back (jobs.cc).
+bool may_begin(const State& state, const JobRecord& job, const swarm::Move& move) {
+  if (choose_source(state, job, move.to)) return true;
+  return !serves_or_loads(state, job.id, move.to) && !checkpoint_of_committed_pending(state, job);
+}
+
+void note_left(Transaction& tx, const ReplicaRecord& leaving) {
+  constexpr Duration kKept = swarm::RebalanceOptions{}.payback_max;
+  auto& left = tx.volatile_state().timers[leaving.job].left[{leaving.agent, leaving.device}];
+  std::erase_if(left, [&](const LeftStage& stage) { return tx.now() - stage.at >= kKept; });
+  left.push_back({leaving.stage, tx.now()});
+}
+
 void carry_out(Transaction& tx, const swarm::Move& move, const std::string& worth) {
   const ReplicaRecord leaving = tx.state().replicas.at(move.replica);
+  note_left(tx, leaving);
   move_away(tx, move.replica,
             " leaves stage " + std::to_string(move.from) + " for stage " + std::to_string(move.to) +
                 " (" + to_string(move.reason) + worth + ")");
   const JobRecord& job = tx.state().jobs.at(leaving.job);
-  // None while a checkpoint is about to be stored: the device then goes where it is lacking.
   const auto source = choose_source(tx.state(), job, move.to);
   if (source) assign_replica(tx, job.id, {leaving.agent, leaving.device, move.to}, *source);
 }
@@ -59,40 +84,124 @@ swarm::RebalanceOptions rebalance_options(const JobSpec& spec) {
   swarm::RebalanceOptions options;
   options.min_replicas = static_cast<std::int32_t>(spec.swarm.min_replicas);
   options.max_replicas = static_cast<std::int32_t>(max_replicas(spec));
+  options.copies_min = static_cast<std::int32_t>(spec.swarm.copies_min);
   return options;
 }
 
-// Why the move that would help most is not made; empty: there is nothing to say.
-std::string explain_refused(const State& state, const swarm::BalanceDecision& decision) {
-  if (decision.verdict != swarm::BalanceVerdict::kDoesNotPay || !decision.considered) return {};
+// ---- what people are told of it
+
+// "rep_7 (agent-2) stays in stage 0: in stage 1, which makes 300 tokens/s, it would gain 100
+// tokens/s, but 1.6 GB at 625 kB/s take 2565 s, and ..."
+std::string explain_considered(const State& state, const swarm::BalanceDecision& decision,
+                               bool is_made) {
   const auto& [move, worth] = *decision.considered;
-  const std::string who = display_name(state, move.replica) + " stays in stage " +
-                          std::to_string(move.from) + ": in stage " + std::to_string(move.to) +
-                          ", which makes " + rate_text(decision.weakest) + ", it would gain " +
-                          rate_text(worth.gain);
-  if (worth.bound >= worth.away * 2) return who + ", too little for a move";
-  return who + ", but " + download_text(worth) + ", and a move must last as long again within " +
-         std::to_string(worth.bound.ms() / 1000) + " s";
+  const std::string there =
+      "stage " + std::to_string(move.to) + ", which makes " + rate_text(decision.weakest) + ", it ";
+  const std::string who = display_name(state, move.replica);
+  const std::string limit = std::to_string(worth.bound.ms() / 1000) + " s";
+  if (is_made) {
+    return who + " moves from stage " + std::to_string(move.from) + ": in " + there + "gains " +
+           rate_text(worth.gain) + ". " + download_text(worth) + ", and the move pays after " +
+           std::to_string(std::llround(worth.payback.seconds())) + " s of at most " + limit;
+  }
+  const std::string stays = who + " stays in stage " + std::to_string(move.from) + ": in " + there +
+                            "would gain " + rate_text(worth.gain);
+  if (worth.bound >= worth.payback) return stays + ", too little for a move";
+  return stays + ", but " + download_text(worth) + ", and a move must last as long again within " +
+         limit;
+}
+
+// Why none was considered; empty: none is needed.
+std::string explain_none(const JobSpec& spec, const swarm::BalanceDecision& decision) {
+  const std::string weak = "stage " + std::to_string(decision.weakest_stage) + " is the weakest";
+  switch (decision.verdict) {
+    case swarm::BalanceVerdict::kUnconfirmed:
+      return weak + ", and a second look decides whether a replica moves there";
+    case swarm::BalanceVerdict::kTransitBudget:
+      return weak + ", and a replica moves already";
+    case swarm::BalanceVerdict::kNoGain:
+      if (decision.held_back == 0) return weak + ", and no replica of another stage would help it";
+      return weak + ", and " + std::to_string(decision.held_back) +
+             (decision.held_back == 1 ? " replica" : " replicas") +
+             " of other stages would help it, but every stage keeps " +
+             std::to_string(std::max(spec.swarm.min_replicas, spec.swarm.copies_min)) +
+             " copies (swarm.min_replicas, swarm.copies_min)";
+    default:
+      return {};
+  }
+}
+
+bool is_made(const swarm::BalanceDecision& decision) {
+  return decision.considered && std::ranges::count(decision.moves, decision.considered->move) > 0;
+}
+
+void keep_report(Transaction& tx, JobId id, const swarm::BalanceDecision& decision) {
+  JobTimers& timers = tx.volatile_state().timers[id];
+  timers.look = {.at = tx.now(),
+                 .verdict = decision.verdict,
+                 .weakest_stage = decision.weakest_stage,
+                 .weakest = decision.weakest,
+                 .mean = decision.mean};
+  if (!decision.considered) {
+    timers.look->reason = explain_none(tx.state().jobs.at(id).spec, decision);
+    return;
+  }
+  const auto& [move, worth] = *decision.considered;
+  const bool made = is_made(decision);
+  timers.considered = {
+      .at = tx.now(),
+      .replica = move.replica,
+      .agent = tx.state().replicas.at(move.replica).agent,
+      .from = move.from,
+      .to = move.to,
+      .worth = worth,
+      .verdict = made ? swarm::BalanceVerdict::kMoves : swarm::BalanceVerdict::kDoesNotPay,
+      .reason = explain_considered(tx.state(), decision, made)};
 }
 
 // Said again when another replica or another stage is concerned.
 void say_refused(Transaction& tx, JobId id, const swarm::BalanceDecision& decision) {
   std::string& said = tx.volatile_state().timers[id].balance_said;
-  const std::string why = explain_refused(tx.state(), decision);
-  if (why.empty()) return said.clear();
+  if (decision.verdict != swarm::BalanceVerdict::kDoesNotPay || !decision.considered) {
+    return said.clear();
+  }
   const swarm::Move& move = decision.considered->move;
   const std::string what = to_string(move.replica) + " to " + std::to_string(move.to);
   if (std::exchange(said, what) == what) return;
   const ReplicaRecord& replica = tx.state().replicas.at(move.replica);
   tx.event(Severity::kInfo, event_kind::kMoveRefused,
-           {.job = id, .agent = replica.agent, .replica = replica.id}, why);
+           {.job = id, .agent = replica.agent, .replica = replica.id},
+           explain_considered(tx.state(), decision, false));
 }
 
-void balance(Transaction& tx, JobId id, const swarm::BalanceDecision& decision) {
+// Every kShowEvery, and at once when a move was considered.
+void show_placement(Transaction& tx, JobId id) {
+  JobTimers& timers = tx.volatile_state().timers[id];
+  const bool is_new = timers.considered && timers.considered->at == tx.now();
+  const bool is_shown = timers.placement_shown_at == tx.now();
+  const bool due =
+      !timers.placement_shown_at || tx.now() >= *timers.placement_shown_at + kShowEvery;
+  if (is_shown || (!is_new && !due)) return;
+  timers.placement_shown_at = tx.now();
+  PlacementReport report{.job = id, .at = tx.now()};
+  report.forecast = forecast_now(placement_input(tx, tx.state().jobs.at(id)));
+  report.left_out = timers.unused;
+  report.look = timers.look;
+  report.move = timers.considered;
+  report.plan = timers.compared;
+  tx.show({std::make_shared<const PlacementReport>(std::move(report)), is_new});
+}
+
+// ---- moves for balance
+
+void balance(Transaction& tx, JobId id, swarm::BalanceDecision decision) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  const auto waits = [&](const swarm::Move& move) { return !may_begin(tx.state(), job, move); };
+  if (is_made(decision) && waits(decision.considered->move)) decision.considered.reset();
+  std::erase_if(decision.moves, waits);
+  keep_report(tx, id, decision);
   say_refused(tx, id, decision);
   for (const swarm::Move& move : decision.moves) {
-    const ReplicaRecord& replica = tx.state().replicas.at(move.replica);
-    tx.volatile_state().timers[id].left.put({replica.agent, replica.device}, {move.from, tx.now()});
     const bool is_last = decision.considered && decision.considered->move == move;
     carry_out(tx, move,
               is_last
@@ -118,20 +227,9 @@ void balance_urgently(Transaction& tx, JobId id) {
   if (is_urgent && was_urgent) balance(tx, id, decision);
 }
 
-}  // namespace
-
-void move_in_emergency(Transaction& tx, JobId id) {
-  const JobRecord& job = tx.state().jobs.at(id);
-  if (job.stages.size() < 2) return;
-  for (const swarm::Move& move : decide_emergency(placement_input(tx, job))) {
-    carry_out(tx, move, {});
-  }
-}
-
-void move_for_balance(Transaction& tx, JobId id) {
+void look_at_stages(Transaction& tx, JobId id) {
   const JobRecord& job = tx.state().jobs.at(id);
   JobTimers& timers = tx.volatile_state().timers[id];
-  if (job.stages.size() < 2 || job.phase != JobPhase::kTraining || !anchors_known(job)) return;
   if (timers.balanced_round == job.committed_round) return balance_urgently(tx, id);
   timers.balanced_round = job.committed_round;
   end_sharing(tx, job);
@@ -142,6 +240,26 @@ void move_for_balance(Transaction& tx, JobId id) {
   record.balance_at = tx.now() + tx.options().rebalance_every;
   record.balance_confirmed = rebalancer.confirmed();
   balance(tx, id, decision);
+}
+
+}  // namespace
+
+void move_in_emergency(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  if (job.stages.size() < 2) return;
+  for (const swarm::Move& move : decide_emergency(placement_input(tx, job))) {
+    if (may_begin(tx.state(), tx.state().jobs.at(id), move)) carry_out(tx, move, {});
+  }
+}
+
+void move_for_balance(Transaction& tx, JobId id) {
+  const JobRecord& job = tx.state().jobs.at(id);
+  if (job.phase != JobPhase::kTraining || !anchors_known(job)) return;
+  if (job.stages.size() > 1) {
+    look_at_stages(tx, id);
+    look_for_better_plan(tx, id);
+  }
+  show_placement(tx, id);
 }
 
 }  // namespace shoal::coordinator

@@ -94,15 +94,18 @@ void note_rest(const Transaction& tx, const JobRecord& job, FreeDevice& free) {
 // must not be sent to another stage because of it.
 constexpr double kOutOfReach = 0.01;
 
-// The stage that the device of this replica left for balance, within the time in which a move must
-// pay; -1: none.
-StageIndex left_lately(const Transaction& tx, const ReplicaRecord& replica) {
+// The stages that the device of this replica has moved away from, within the time in which a move
+// must pay.
+std::vector<StageIndex> left_lately(const Transaction& tx, const ReplicaRecord& replica) {
+  std::vector<StageIndex> stages;
   const JobTimers* timers = tx.state().timers.find(replica.job);
-  const LeftStage* left =
+  const auto* all =
       timers == nullptr ? nullptr : timers->left.find({replica.agent, replica.device});
-  const bool lately =
-      left != nullptr && tx.now() - left->at < swarm::RebalanceOptions{}.payback_max;
-  return lately ? left->stage : -1;
+  if (all == nullptr) return stages;
+  for (const LeftStage& left : *all) {
+    if (tx.now() - left.at < swarm::RebalanceOptions{}.payback_max) stages.push_back(left.stage);
+  }
+  return stages;
 }
 
 bool takes_work(const AgentRecord& agent) {
@@ -353,6 +356,7 @@ void tell_too_small(Transaction& tx, JobId id, const PlacementInput& input,
 void tell_unused(Transaction& tx, JobId job, const PlacementInput& input,
                  const PlacementDecision& decision) {
   tell_left_out(tx, job, decision);
+  tx.volatile_state().timers[job].unused = decision.left_out;
   if (!input.live.empty()) tell_too_small(tx, job, input, decision);
 }
 

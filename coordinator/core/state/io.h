@@ -15,6 +15,7 @@
 #include "base/field_error.h"
 #include "base/result.h"
 #include "coordinator/core/decisions/placement.h"
+#include "coordinator/core/decisions/placement_report.h"
 #include "coordinator/core/records/access.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/record_keys.h"
@@ -166,7 +167,14 @@ struct ShowSpeed {
   std::string slow;  // why its agent is not sound; empty: it is as fast as promised
 };
 
-using Effect = std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles, ShowSpeed>;
+// How a job is placed, for people (replicas/moving.h).
+struct ShowPlacement {
+  std::shared_ptr<const PlacementReport> report;
+  bool has_new_move = false;  // the report's move was considered just now
+};
+
+using Effect =
+    std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles, ShowSpeed, ShowPlacement>;
 using Effects = std::vector<Effect>;
 
 }  // namespace shoal::coordinator

@@ -95,10 +95,17 @@ struct Movement {
   Instant at;  // of the last progress
 };
 
-// A device that was moved to another stage for balance.
+// A device was moved to another stage.
 struct LeftStage {
   StageIndex stage = 0;  // that it left
   Instant at;
+};
+
+// Looks at whether a job would be faster if it were placed anew (replicas/replanning.h).
+struct PlanWatch {
+  std::optional<Instant> looked_at;
+  std::vector<double> measured;  // what that look went by
+  double told = 0;               // tokens/s of the best plan that an event has named; 0: none has
 };
 
 using DeviceKey = std::pair<AgentId, std::int32_t>;
@@ -120,7 +127,8 @@ struct JobTimers {
   FlatMap<std::pair<AgentId, std::int32_t>, Bytes>
       too_small;  // free devices it was told of, and their memory
   FlatMap<std::pair<AgentId, std::int32_t>, double>
-      left_out;  // devices it was told of, and the tokens/s with them
+      left_out;                 // devices it was told of, and the tokens/s with them
+  std::vector<LeftOut> unused;  // the devices that the newest plan has left out
   FlatMap<AgentId, AllowedPrograms> not_run_by;       // agents it was told of, and what they allow
   FlatMap<ReduceIndex, ReduceTimers> reduces;         // of the round
   bool close_sent = false;                            // CloseRound of the open round
@@ -130,8 +138,13 @@ struct JobTimers {
   std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
   std::vector<PipelineMember> view;            // members of the last view that this process told
   RoundNumber view_round = -1;                 // committed when their lines were compared last
-  FlatMap<std::pair<AgentId, std::int32_t>, LeftStage> left;
-  std::string balance_said;               // of whom move_refused was said last (replicas/moving.h)
+  FlatMap<std::pair<AgentId, std::int32_t>, std::vector<LeftStage>> left;
+  std::string balance_said;  // of whom move_refused was said last (replicas/moving.h)
+  std::optional<PlacementReport::Look> look;  // the newest one at the balance of its stages
+  std::optional<MoveReport> considered;       // the newest move that was considered
+  std::optional<PlanComparison> compared;     // the newest look of plan_watch
+  PlanWatch plan_watch;
+  std::optional<Instant> placement_shown_at;
   std::optional<Instant> urgent_look_at;  // whether a stage is far behind, in an open round
   bool is_urgent = false;                 // it was, at the last look
   std::optional<Instant> wakeup_at;  // the earliest instant at which time alone changes something
@@ -211,6 +224,7 @@ struct VolatileState {
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
   std::vector<std::string> relays;             // that agents know (relays.h)
   FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
+  std::optional<Instant> planned_at;           // a whole pipeline, of any job
   std::optional<Instant> next_lease_scan;
   std::optional<Instant> next_retention;  // when stored checkpoints are looked through again
   bool over_budget = false;               // an event has said so

@@ -196,6 +196,7 @@ void Transaction::delete_files(CheckpointId checkpoint) {
 }
 
 void Transaction::show(ShowSpeed speed) { outgoing_.push_back(std::move(speed)); }
+void Transaction::show(ShowPlacement placement) { outgoing_.push_back(std::move(placement)); }
 
 void Transaction::schedule_wakeup(JobId job, Instant at) {
   auto& due = state_.timers[job].wakeup_at;

@@ -80,6 +80,7 @@ class Transaction {
   void reply_plan(RequestId request, PlacementDecision plan);
   void delete_files(CheckpointId checkpoint);
   void show(ShowSpeed speed);
+  void show(ShowPlacement placement);
 
   // Grows with every write and every message: unchanged means that nothing was done.
   std::size_t activity() const { return writes_ + outgoing_.size(); }

@@ -573,6 +573,20 @@ void fill_pipeline(MemoryCluster& cluster) {
   PipelineLive said{stats, kNow - seconds(1), 4, {}};
   said.links.put(ReplicaId(12), {1000, 500});
   live.pipeline.put(ReplicaId(11), said);
+  PlacementReport placed{.job = job.id, .at = kNow - seconds(2)};
+  placed.forecast = {.tokens_per_s = 900, .step_s = 1, .round_s = 30, .network = 0.5};
+  placed.forecast.behind_line = {AgentId(1)};
+  placed.forecast.line_bytes_per_s = 1.25e6;
+  placed.left_out = {{AgentId(2), 1, 700, 900, 1.25e6}};
+  placed.look = {kNow - seconds(3), swarm::BalanceVerdict::kDoesNotPay, 1, 1000, 1500, ""};
+  placed.move = MoveReport{
+      .at = kNow - seconds(3), .replica = ReplicaId(11), .agent = AgentId(1), .from = 0, .to = 1};
+  placed.move->worth = {200,           Bytes(1'600'000'000), 625e3, seconds(2565),
+                        seconds(5130), seconds(1800),        false};
+  placed.move->verdict = swarm::BalanceVerdict::kDoesNotPay;
+  placed.move->reason = "it would take too long";
+  placed.plan = {kNow - seconds(60), 900, 1200};
+  live.placements.put(job.id, std::make_shared<const PlacementReport>(placed));
   live.agents[AgentId(1)].relay = RelayFigures{.waiting = 2, .joined = 1};
   live.agents[AgentId(1)].samples = {
       {.uuid = "GPU-1",

@@ -13,9 +13,6 @@
 namespace shoal::swarm {
 namespace {
 
-// What a stage keeps for speed's sake: with one copy left, one crash costs the job its state.
-constexpr std::int32_t kCopiesKept = 2;
-
 std::vector<std::int32_t> replica_counts(const RebalanceView& view) {
   std::vector<std::int32_t> counts(view.stages.size(), 0);
   for (const RebalanceReplica& replica : view.replicas) ++counts[replica.stage];
@@ -27,29 +24,44 @@ StageIndex smallest(const std::vector<double>& capacity) {
                                  capacity.begin());
 }
 
+// Another replica of its stage has the state. One that still loads may fail, so it does not count.
+bool leaves_a_holder(const RebalanceView& view, const RebalanceReplica& leaving) {
+  return !view.has_trained || std::ranges::any_of(view.replicas, [&](const auto& other) {
+    return other.stage == leaving.stage && &other != &leaving && !other.in_transit;
+  });
+}
+
+bool has_left(const RebalanceReplica& replica, StageIndex stage) {
+  return std::ranges::count(replica.left, stage) > 0;
+}
+
 struct Candidate {
   std::size_t replica = 0;
   double worst = 0;  // the smaller capacity of the two stages afterwards
   bool found = false;
+  std::int32_t held_back = 0;
 };
 
 Candidate best_candidate(const RebalanceView& view, const std::vector<double>& capacity,
                          const std::vector<std::int32_t>& counts, StageIndex to,
-                         std::int32_t min_replicas) {
+                         const RebalanceOptions& options) {
   Candidate best{0, capacity[to], false};
-  const std::int32_t kept = std::max(min_replicas, kCopiesKept);
+  const std::int32_t kept = std::max(options.min_replicas, options.copies_min);
   for (std::size_t i = 0; i < view.replicas.size(); ++i) {
     const RebalanceReplica& replica = view.replicas[i];
     const bool fixed = replica.in_transit || replica.shares || replica.stays;
-    if (fixed || replica.stage == to || counts[replica.stage] <= kept) continue;
-    if (replica.left == to) continue;  // or the two stages would exchange it for ever
-    if (replica.memory < view.stages[to].memory) continue;
+    if (fixed || replica.stage == to || replica.memory < view.stages[to].memory) continue;
+    if (has_left(replica, to)) continue;  // or the two stages would exchange it for ever
     const double worst =
         std::min(capacity[replica.stage] - replica.speed / view.stages[replica.stage].work,
                  capacity[to] + replica.speed / view.stages[to].work);
+    if (counts[replica.stage] <= kept || !leaves_a_holder(view, replica)) {
+      best.held_back += worst > capacity[to];
+      continue;
+    }
     const bool richer = best.found && worst == best.worst &&
                         capacity[replica.stage] > capacity[view.replicas[best.replica].stage];
-    if (worst > best.worst || richer) best = {i, worst, true};
+    if (worst > best.worst || richer) best = {i, worst, true, best.held_back};
   }
   return best;
 }
@@ -61,9 +73,10 @@ Worth worth_of(const RebalanceView& view, const RebalanceReplica& replica, Stage
   worth.bytes_per_s = std::min(replica.down, view.sources[to]);
   const auto bytes = static_cast<double>(worth.download.count());
   worth.away = options.drain + seconds_f(bytes / worth.bytes_per_s);
+  worth.payback = worth.away * 2;
   worth.bound = std::min(replica.expected_life, options.payback_max);
   const double own = replica.speed / view.stages[to].work;
-  worth.pays = gain >= options.gain_min * own && worth.bound >= worth.away * 2;
+  worth.pays = gain >= options.gain_min * own && worth.bound >= worth.payback;
   return worth;
 }
 
@@ -83,13 +96,6 @@ bool domain_is_in(const RebalanceView& view, const std::string& domain, StageInd
 
 double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Another replica of its stage has the state. One that still loads may fail, so it does not count.
-bool leaves_a_holder(const RebalanceView& view, const RebalanceReplica& leaving) {
-  return !view.has_trained || std::ranges::any_of(view.replicas, [&](const auto& other) {
-    return other.stage == leaving.stage && &other != &leaving && !other.in_transit;
-  });
 }
 
 }  // namespace
@@ -139,7 +145,10 @@ std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_re
       const bool may = !replica.in_transit && !replica.shares && !replica.stays &&
                        counts[replica.stage] > min_replicas && leaves_a_holder(now, replica) &&
                        replica.memory >= now.stages[to].memory;
-      if (may && (best == nullptr || replica.speed < best->speed)) best = &replica;
+      const auto rank = [&](const RebalanceReplica& r) {
+        return std::pair(has_left(r, to), r.speed);
+      };
+      if (may && (best == nullptr || rank(replica) < rank(*best))) best = &replica;
     }
     if (best == nullptr) continue;
     moves.push_back({best->id, best->stage, to, MoveReason::kBelowMinimum, 0});
@@ -157,7 +166,8 @@ BalanceDecision Rebalancer::step(const RebalanceView& view) {
   std::vector<double> capacity = stage_capacity(now);
   std::vector<std::int32_t> counts = replica_counts(now);
   BalanceDecision decision;
-  decision.weakest = capacity[smallest(capacity)];
+  decision.weakest_stage = smallest(capacity);
+  decision.weakest = capacity[decision.weakest_stage];
   decision.mean = mean_of(capacity);
   const auto stop = [&](BalanceVerdict verdict) {
     decision.verdict = decision.moves.empty() ? verdict : BalanceVerdict::kMoves;
@@ -176,7 +186,8 @@ BalanceDecision Rebalancer::step(const RebalanceView& view) {
     if (options_.max_replicas > 0 && counts[to] >= options_.max_replicas) {
       return stop(BalanceVerdict::kNoGain);
     }
-    const Candidate best = best_candidate(now, capacity, counts, to, options_.min_replicas);
+    const Candidate best = best_candidate(now, capacity, counts, to, options_);
+    decision.held_back = best.held_back;
     if (!best.found) return stop(BalanceVerdict::kNoGain);
     RebalanceReplica& replica = now.replicas[best.replica];
     const double gain = best.worst - capacity[to];

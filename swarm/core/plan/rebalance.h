@@ -3,7 +3,7 @@
 // min_replicas takes the slowest agent that another can spare, at once; and every period the
 // richest stages give to the poorest, with hysteresis, two confirmations (one when the pipeline is
 // badly out of balance), when the agent is expected to stay long enough after its download, and
-// never the last but one copy of a stage's state. Decisions only: a move itself (drain, download,
+// never the last copies of a stage's state. Decisions only: a move itself (drain, download,
 // verify, activate, at an inner-step boundary) is the driver's.
 #pragma once
 
@@ -34,7 +34,7 @@ struct RebalanceReplica {
   bool stays = false;       // nor does this one: it keeps what others need
   std::string domain;       // failure domain; empty: one of its own
   double down = std::numeric_limits<double>::infinity();  // bytes/s that its host receives
-  StageIndex left = -1;  // the stage that it left for speed's sake a while ago; -1: none
+  std::vector<StageIndex> left = {};  // the stages that it has moved away from lately
 };
 
 struct RebalanceView {
@@ -48,6 +48,8 @@ struct RebalanceView {
 struct RebalanceOptions {
   std::int32_t min_replicas = 1;
   std::int32_t max_replicas = 0;  // per stage, 0: no limit
+  // What a stage keeps for speed's sake: with one copy left, one crash costs the job its state.
+  std::int32_t copies_min = 2;
   // Moves begin when the weakest falls below this share of the mean. A stage above the weakest has
   // speed that nobody can use, so that a move costs little; pays() and the confirmations keep small
   // gains from moving anybody (docs/swarm_results.md has what other values give).
@@ -91,8 +93,9 @@ struct Worth {
   double gain = 0;  // tokens/s of the pipeline afterwards
   Bytes download;
   double bytes_per_s = 0;
-  Duration away;   // finishing its work, then the download
-  Duration bound;  // how long its agent is expected to stay, at most payback_max
+  Duration away;     // finishing its work, then the download
+  Duration payback;  // the gain has made up for the move after this time, counted from its begin
+  Duration bound;    // how long its agent is expected to stay, at most payback_max
   bool pays = false;
   bool operator==(const Worth&) const = default;
 };
@@ -112,7 +115,8 @@ JoinDecision joiner_stage(const RebalanceView& view, const Joiner& joiner,
                           std::int32_t min_replicas, std::int32_t max_replicas = 0);
 
 // One move per stage below its minimum, from stages that keep theirs and, of a job that has
-// trained, another one that serves; the slowest that fits. With every stage at its minimum or
+// trained, another one that serves; the slowest that fits, one that has not left that stage lately
+// first. With every stage at its minimum or
 // below, nothing: moving the hole helps nobody.
 std::vector<Move> emergency_moves(const RebalanceView& view, std::int32_t min_replicas);
 
@@ -138,6 +142,8 @@ struct BalanceDecision {
   std::vector<Move> moves;
   std::optional<ConsideredMove> considered;
   double weakest = 0, mean = 0;  // tokens/s, before
+  StageIndex weakest_stage = 0;
+  std::int32_t held_back = 0;  // replicas that would help it, but are among the last copies
 };
 
 class Rebalancer {

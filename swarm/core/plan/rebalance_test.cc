@@ -88,6 +88,14 @@ TEST(Emergency, WhoKeepsWhatTheStageNeedsStays) {
   EXPECT_TRUE(emergency_moves(view, 1).empty());
 }
 
+TEST(Emergency, WhoLeftTheStageReturnsOnlyIfNobodyElseCan) {
+  RebalanceView view = view_of({0, 3});
+  view.replicas[0].speed = 0.5, view.replicas[0].left = {0};
+  EXPECT_EQ(emergency_moves(view, 1).at(0).replica, ReplicaId(2));
+  view.replicas[1].stays = view.replicas[2].stays = true;
+  EXPECT_EQ(emergency_moves(view, 1).at(0).replica, ReplicaId(1));
+}
+
 TEST(Emergency, AStageKeepsOneThatHoldsItsState) {
   RebalanceView view = view_of({0, 2});
   view.replicas[1].in_transit = true;
@@ -148,6 +156,25 @@ TEST(Balance, TheLastButOneCopyOfAStageStays) {
   EXPECT_EQ(Rebalancer({}).step(view).verdict, BalanceVerdict::kNoGain);
   view.replicas.push_back({ReplicaId(5), 1, 1, Bytes(4)});
   EXPECT_EQ(Rebalancer({}).step(view).moves.at(0).to, 0);
+}
+
+// A job may allow that one copy is left: then a cluster of two by two balances itself.
+TEST(Balance, ASmallClusterMovesDownToOneCopyWhereTheJobAllowsIt) {
+  RebalanceView view = view_of({2, 2});
+  view.replicas[0].speed = view.replicas[1].speed = .1;
+  const BalanceDecision kept = Rebalancer({}).step(view);
+  EXPECT_EQ(kept.verdict, BalanceVerdict::kNoGain);
+  EXPECT_EQ(kept.weakest_stage, 0);
+  EXPECT_EQ(kept.held_back, 2) << "both of stage 1 would help";
+  const BalanceDecision moved = Rebalancer({.copies_min = 1}).step(view);
+  ASSERT_EQ(moved.moves.size(), 1u);
+  EXPECT_EQ(moved.moves[0].replica, ReplicaId(3));
+  EXPECT_DOUBLE_EQ(moved.moves[0].gain, .8);
+  EXPECT_EQ(Rebalancer({.min_replicas = 2, .copies_min = 1}).step(view).verdict,
+            BalanceVerdict::kNoGain);
+  view.replicas[2].in_transit = true;
+  EXPECT_EQ(Rebalancer({.copies_min = 1}).step(view).verdict, BalanceVerdict::kNoGain)
+      << "the one that loads may fail, and the stage would have lost its state";
 }
 
 TEST(Balance, MovesAfterConfirmation) {
@@ -229,9 +256,9 @@ TEST(Balance, AGainThatCostsAnotherStageAsMuchMovesNobody) {
 TEST(Balance, NobodyReturnsToTheStageThatItLeft) {
   RebalanceView view = view_of({2, 3});
   for (RebalanceReplica& replica : view.replicas) replica.speed = 1 + (replica.stage == 1);
-  for (RebalanceReplica& replica : view.replicas) replica.left = 0;
+  for (RebalanceReplica& replica : view.replicas) replica.left = {0};
   EXPECT_EQ(Rebalancer({.confirmations = 1}).step(view).verdict, BalanceVerdict::kNoGain);
-  view.replicas[2].left = -1;
+  view.replicas[2].left = {};
   EXPECT_EQ(Rebalancer({.confirmations = 1}).step(view).moves.at(0).replica, ReplicaId(3));
 }
 

@@ -29,6 +29,9 @@ Result<Response> get_network(Context& context, const Request& request);
 // topology.cc
 Result<Response> get_topology(Context& context, const Request& request);
 
+// placement.cc
+Result<Response> get_placement(Context& context, const Request& request);
+
 // rounds.cc
 Result<Response> list_rounds(Context& context, const Request& request);
 Result<Response> get_round(Context& context, const Request& request);

@@ -20,36 +20,6 @@ Json line_json(const Forecast& forecast, const NameOf& name_of) {
   return json;
 }
 
-Json forecast_json(const Forecast& forecast, const NameOf& name_of) {
-  const bool is_known = forecast.tokens_per_s > 0;
-  Json json;
-  json["tokens_per_second"] = known(forecast.tokens_per_s);
-  json["step_s"] = known(forecast.step_s);
-  json["round_s"] = known(forecast.round_s);
-  json["bubble"] = is_known ? Json(forecast.bubble) : Json(nullptr);
-  json["average_s"] = is_known ? Json(forecast.average_s) : Json(nullptr);
-  json["network"] = is_known ? Json(forecast.network) : Json(nullptr);
-  json["line"] = line_json(forecast, name_of);
-  json["lines_assumed"] = forecast.lines_assumed;
-  json["speeds_assumed"] = forecast.speeds_assumed;
-  return json;
-}
-
-Json left_out_json(const PlacementDecision& decision, const NameOf& name_of) {
-  Json list = Json::array();
-  for (const LeftOut& left : decision.left_out) {
-    Json json;
-    json["agent"] = to_string(left.agent);
-    json["agent_name"] = name_of(left.agent);
-    json["device"] = left.device;
-    json["tokens_per_second_with"] = left.with;
-    json["tokens_per_second_without"] = left.without;
-    json["line_bytes_per_second"] = known(left.line_bytes_per_s);
-    list.push_back(std::move(json));
-  }
-  return list;
-}
-
 Json devices_json(const PlacementDecision& decision) {
   Json json;
   json["free"] = decision.free;
@@ -76,6 +46,36 @@ Json places_json(const PlacementDecision& decision, const NameOf& name_of) {
 
 }  // namespace
 
+Json forecast_json(const Forecast& forecast, const NameOf& name_of) {
+  const bool is_known = forecast.tokens_per_s > 0;
+  Json json;
+  json["tokens_per_second"] = known(forecast.tokens_per_s);
+  json["step_s"] = known(forecast.step_s);
+  json["round_s"] = known(forecast.round_s);
+  json["bubble"] = is_known ? Json(forecast.bubble) : Json(nullptr);
+  json["average_s"] = is_known ? Json(forecast.average_s) : Json(nullptr);
+  json["network"] = is_known ? Json(forecast.network) : Json(nullptr);
+  json["line"] = line_json(forecast, name_of);
+  json["lines_assumed"] = forecast.lines_assumed;
+  json["speeds_assumed"] = forecast.speeds_assumed;
+  return json;
+}
+
+Json left_out_json(const std::vector<LeftOut>& left_out, const NameOf& name_of) {
+  Json list = Json::array();
+  for (const LeftOut& left : left_out) {
+    Json json;
+    json["agent"] = to_string(left.agent);
+    json["agent_name"] = name_of(left.agent);
+    json["device"] = left.device;
+    json["tokens_per_second_with"] = left.with;
+    json["tokens_per_second_without"] = left.without;
+    json["line_bytes_per_second"] = known(left.line_bytes_per_s);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
 Json cut_json(const JobSpec& spec, const std::vector<UnitRange>& cut) {
   const swarm::CostModel model(spec, swarm::cost_options(spec));
   Json list = Json::array();
@@ -101,7 +101,7 @@ Json plan_json(const JobSpec& spec, const PlacementDecision& decision, const Nam
   json["stages"] = cut_json(spec, decision.cut);
   json["placement"] = places_json(decision, name_of);
   json["forecast"] = forecast_json(decision.forecast, name_of);
-  json["left_out"] = left_out_json(decision, name_of);
+  json["left_out"] = left_out_json(decision.left_out, name_of);
   json["devices"] = devices_json(decision);
   json["memory_needed_bytes"] = decision.needed.count();
   json["memory_largest_bytes"] = decision.largest.count();

@@ -1,4 +1,4 @@
-// A placement decision as JSON: the answer of a dry run. What is not known is null.
+// A placement decision as JSON: the answer of a dry run, and its parts. What is not known is null.
 #pragma once
 
 #include <functional>
@@ -12,6 +12,9 @@ namespace shoal::coordinator::rest {
 using NameOf = std::function<std::string(AgentId)>;
 
 Json plan_json(const JobSpec& spec, const PlacementDecision& decision, const NameOf& name_of);
+
+Json forecast_json(const Forecast& forecast, const NameOf& name_of);
+Json left_out_json(const std::vector<LeftOut>& left_out, const NameOf& name_of);
 
 // One object per stage: its units and layers, parameters, and the memory of one replica.
 Json cut_json(const JobSpec& spec, const std::vector<UnitRange>& cut);

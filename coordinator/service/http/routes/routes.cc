@@ -71,6 +71,7 @@ std::vector<Route> job_routes() {
       {"GET", "/api/v1/jobs/{job}/rounds/{round}", kSeeJob, api::get_round},
       {"GET", "/api/v1/jobs/{job}/replicas", kSeeJob, api::list_replicas, nullptr, kPaged},
       {"GET", "/api/v1/jobs/{job}/topology", kSeeJob, api::get_topology},
+      {"GET", "/api/v1/jobs/{job}/placement", kSeeJob, api::get_placement},
       {"GET", "/api/v1/jobs/{job}/checkpoints", kSeeJob, api::list_checkpoints, nullptr, kPaged},
       {"GET", "/api/v1/jobs/{job}/logs", kReadLogs, nullptr, api::job_logs, kLogQuery},
       {"GET", "/api/v1/jobs/{job}/series", kSeeJob, api::list_series},
