@@ -13,6 +13,7 @@
 #include "coordinator/core/membership.h"
 #include "coordinator/core/removal.h"
 #include "coordinator/core/replicas/copies.h"
+#include "coordinator/core/replicas/device_health.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/profiling.h"
@@ -45,7 +46,7 @@ ReplicaId replica_of(const FromAgent& message) {
       message);
 }
 
-// Inputs that lead to no immediate answer or record.
+// Inputs that lead to no immediate answer or record, except a heartbeat that shows a fault.
 bool changes_nothing(const Input& input) {
   if (std::holds_alternative<CheckpointMoved>(input)) return true;
   const auto* said = std::get_if<AgentSaid>(&input);
@@ -54,6 +55,11 @@ bool changes_nothing(const Input& input) {
   return said != nullptr && (std::holds_alternative<Heartbeat>(said->message) ||
                              std::holds_alternative<Progress>(said->message) ||
                              std::holds_alternative<PipelineStats>(said->message));
+}
+
+bool is_heartbeat(const Input& input) {
+  const auto* said = std::get_if<AgentSaid>(&input);
+  return said != nullptr && std::holds_alternative<Heartbeat>(said->message);
 }
 
 void dispatch(Transaction& tx, AgentId agent, const FromAgent& message) {
@@ -95,6 +101,9 @@ void on_said(Transaction& tx, const AgentSaid& said) {
   process.presence.at(agent).last_seen = tx.now();
   if (const auto* stats = std::get_if<PipelineStats>(&said.message)) {
     if (is_live(state, stats->replica)) process.service[stats->replica].heard(stats->service);
+  }
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&said.message)) {
+    on_device_samples(tx, agent, heartbeat->samples);
   }
   const ReplicaId replica = replica_of(said.message);
   const ReplicaRecord* record = replica ? state.replicas.find(replica) : nullptr;
@@ -160,7 +169,8 @@ void Coordinator::step(Instant now, const Input& input, Effects& out) {
   Transaction tx(*state_, now);
   apply(tx, input);
   // Most messages are heartbeats; they must not cost a look at every job.
-  if (!changes_nothing(input) || (deadline && now >= *deadline)) {
+  const bool shows_fault = is_heartbeat(input) && tx.activity() > 0;
+  if (!changes_nothing(input) || shows_fault || (deadline && now >= *deadline)) {
     scan_leases(tx);
     advance_jobs(tx);
     keep_retention(tx);

@@ -10,6 +10,7 @@
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/device_failures.h"
+#include "coordinator/core/replicas/device_health.h"
 #include "coordinator/core/replicas/profiling.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
@@ -388,6 +389,7 @@ void on_booted(Transaction& tx, const Booted& booted) {
   VolatileState& process = tx.volatile_state();
   const Instant last = last_written(state);
   process.lost_time.add(last, tx.now());
+  process.known_until = last;
   put_off_rollbacks(tx, std::max(tx.now() - last, Duration()));
   process.booted_at = tx.now();
   const std::int64_t epoch = ++tx.counters().boot_epoch;
@@ -437,7 +439,9 @@ void on_hello(Transaction& tx, const AgentHello& said) {
     forget_device_failures(tx, id);
   }
   forget_past_refusals(tx.agent(id), hello.devices, !same_process);
+  const std::vector<Device> before = tx.state().agents.at(id).devices;
   describe(tx.agent(id), hello);
+  note_devices_of_hello(tx, id, before, same_process);
   if (!same_process) {
     AgentRecord& agent = tx.agent(id);
     const Incarnation floor = tx.state().counters.incarnation_floor;
@@ -479,7 +483,11 @@ void on_device_measured(Transaction& tx, AgentId agent, const DeviceMeasured& me
   AgentRecord& record = tx.agent(agent);
   const std::vector<Device> before = record.devices;
   for (Device& device : record.devices) {
-    if (device.index == measured.device.index) device = measured.device;
+    if (device.index != measured.device.index) continue;
+    const Device known = std::exchange(device, measured.device);
+    if (!device.uuid.empty()) continue;  // a trainer does not know which card it has
+    device.uuid = known.uuid;
+    device.total = known.total;
   }
   forget_stale_blocks(record, before);
   tx.volatile_state().slow_devices.erase({agent, measured.device.index});

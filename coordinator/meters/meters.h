@@ -57,6 +57,8 @@ inline constexpr std::array kIncidents = {event_kind::kAgentDisconnected,
                                           event_kind::kClaimRefused,
                                           event_kind::kRecordCorrupt,
                                           event_kind::kDeviceFailing,
+                                          event_kind::kDeviceUnhealthy,
+                                          event_kind::kDevicesLost,
                                           event_kind::kReplicaSlow};
 
 // One counter per enumerator, with its text as the value of a label.

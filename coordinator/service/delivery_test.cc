@@ -34,6 +34,8 @@ class ManualStore final : public Store {
   }
   void append(std::vector<SeriesPoint>) override {}
   void forget_after(JobId, RoundNumber) override {}
+  void append_devices(DeviceLog) override {}
+  void forget_devices(AgentId) override {}
   std::unique_ptr<Reader> reader() override { return nullptr; }
   StoreStats stats() const override { return {}; }
   const std::string& folder() const override { return folder_; }

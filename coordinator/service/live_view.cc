@@ -1,14 +1,20 @@
 #include "coordinator/service/live_view.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "coordinator/core/state/device_faults.h"
 
 namespace shoal::coordinator {
 namespace {
 
-std::vector<DeviceSample> values_of(const FlatMap<std::string, DeviceSample>& samples) {
-  std::vector<DeviceSample> values;
-  for (const auto& [uuid, sample] : samples) values.push_back(sample);
-  return values;
+// What must not be lost if this process dies within the minute: no counters of small errors, which
+// may rise all the time.
+DeviceFacts urgent_facts(const DeviceSample& sample) {
+  DeviceFacts facts = facts_after(nullptr, sample);
+  if (!facts.errors) return facts;
+  facts.errors->ecc_corrected = facts.errors->pcie_replays = facts.errors->nvlink_errors = 0;
+  return facts;
 }
 
 constexpr Duration kViewAge = milliseconds(500);
@@ -48,7 +54,7 @@ PipelineLive with_rates(const PipelineLive* before, const PipelineStats& stats, 
 }  // namespace
 
 LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot,
-                     std::shared_ptr<Meters> meters)
+                     std::shared_ptr<Meters> meters, std::vector<DeviceState> devices)
     : late_after_(heartbeat_every * 5 / 2),
       meters_(std::move(meters)),
       boot_epoch_(snapshot.counters.boot_epoch) {
@@ -60,6 +66,20 @@ LiveBoard::LiveBoard(Duration heartbeat_every, const Snapshot& snapshot,
   }
   for (const JobRecord& job : snapshot.jobs) note(job);
   for (const ReplicaRecord& replica : snapshot.replicas) note(replica);
+  restore(std::move(devices));
+}
+
+void LiveBoard::restore(std::vector<DeviceState> devices) {
+  for (DeviceState& state : devices) {
+    Agent* agent = agents_.find(state.agent);
+    const bool known = agent != nullptr &&
+                       std::ranges::count(agent->devices, state.sample.uuid, &Device::uuid) > 0;
+    if (!known) continue;
+    SampledDevice device{.at = state.at, .restored = true, .is_new = false};
+    device.sample = std::move(state.sample);
+    const std::string uuid = device.sample.uuid;
+    agent->samples.put(uuid, std::move(device));
+  }
 }
 
 void LiveBoard::note(const AgentRecord& agent) {
@@ -73,6 +93,12 @@ void LiveBoard::note(const AgentRecord& agent) {
   entry.trains = std::ranges::any_of(
       agent.devices, [](const Device& device) { return device.kind != DeviceKind::kReducer; });
   entry.programs = agent.programs;
+  entry.devices = agent.devices;
+  std::vector<std::string> away;
+  for (const auto& [uuid, device] : entry.samples) {
+    if (std::ranges::count(agent.devices, uuid, &Device::uuid) == 0) away.push_back(uuid);
+  }
+  for (const std::string& uuid : away) entry.samples.erase(uuid);
 }
 
 // A job that was rolled back, or that lets its devices go, is measured anew.
@@ -147,14 +173,38 @@ void LiveBoard::note(const Progress& progress, Instant now) {
   job->meter.heard(now, job->tokens + open_tokens(replicas_, job->committed, job->stages), false);
 }
 
-void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat) {
+// Up to now every device was as it said last.
+void LiveBoard::count(Agent& agent, Instant now) {
+  for (auto& [uuid, device] : agent.samples) {
+    if (device.restored || now <= device.counted_until) continue;
+    device.sum.add(device.sample, now - device.counted_until);
+    device.counted_until = now;
+  }
+}
+
+void LiveBoard::note(Agent& agent, const DeviceSample& sample, Instant now) {
+  SampledDevice* known = agent.samples.find(sample.uuid);
+  if (known == nullptr && agent.samples.size() >= kDevicesMax) return;
+  SampledDevice& device = known == nullptr ? agent.samples[sample.uuid] : *known;
+  if (known != nullptr && !device.restored) {
+    device.sum.add(device.sample, now - device.counted_until);
+  }
+  const bool differs = device.sample.error != sample.error ||
+                       device.sample.answer != sample.answer ||
+                       device.sample.errors != sample.errors;
+  tells_devices_ =
+      tells_devices_ || (differs && urgent_facts(device.sample) != urgent_facts(sample));
+  device.is_new = device.is_new || device.restored || differs;
+  device.sample = sample;
+  device.at = device.counted_until = now;
+  device.restored = false;
+}
+
+void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat, Instant now) {
   agent.resident = heartbeat.resident;
   agent.relay = heartbeat.relay;
   agent.failures = heartbeat.failures;
-  for (const DeviceSample& sample : heartbeat.samples) {
-    const bool is_known = agent.samples.contains(sample.uuid);
-    if (is_known || agent.samples.size() < kDevicesMax) agent.samples.put(sample.uuid, sample);
-  }
+  for (const DeviceSample& sample : heartbeat.samples) note(agent, sample, now);
   // Another process of the agent counts from zero, also where it has come as far as the one before.
   if (heartbeat.sequence < agent.heartbeats) agent.refused = {};
   agent.heartbeats = heartbeat.sequence;
@@ -172,7 +222,9 @@ bool LiveBoard::said(Instant now, ConnectionId connection, const FromAgent& mess
   if (id == nullptr) return false;
   Agent& agent = agents_.at(*id);
   agent.last_seen = now;
-  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) note(agent, *heartbeat);
+  if (const auto* heartbeat = std::get_if<Heartbeat>(&message)) {
+    note(agent, *heartbeat, now);
+  }
   const auto owns = [&, id = *id](ReplicaId replica) SHOAL_REQUIRES(mutex_) {
     const ReplicaPlace* place = held_.find(replica);
     return place != nullptr && place->agent == id;
@@ -206,7 +258,11 @@ void LiveBoard::welcomed(Instant now, ConnectionId connection, AgentId agent) {
 
 void LiveBoard::hung_up(ConnectionId connection) {
   const MutexLock guard(mutex_);
-  if (const AgentId* id = by_connection_.find(connection)) agents_.at(*id).connection = {};
+  if (const AgentId* id = by_connection_.find(connection)) {
+    Agent& agent = agents_.at(*id);
+    count(agent, agent.last_seen);
+    agent.connection = {};
+  }
   by_connection_.erase(connection);
   view_.reset();
 }
@@ -277,13 +333,53 @@ std::optional<ReplicaPlace> LiveBoard::place_of(ReplicaId replica) {
   return place == nullptr ? std::nullopt : std::optional(*place);
 }
 
+DeviceLog LiveBoard::take_devices(Instant now) {
+  const MutexLock guard(mutex_);
+  const bool minute_over = now >= minute_ + kDeviceMinute;
+  DeviceLog log;
+  if (!minute_over && !tells_devices_) return log;
+  for (auto& [id, agent] : agents_) log_devices(log, id, agent, minute_over);
+  if (minute_over) minute_ = minute_of(now);
+  tells_devices_ = false;
+  return log;
+}
+
+void LiveBoard::log_devices(DeviceLog& log, AgentId id, Agent& agent, bool minute_over) {
+  const Instant end = minute_ + kDeviceMinute;
+  if (minute_over && agent.connection.n != 0) count(agent, end);
+  for (auto& [uuid, device] : agent.samples) {
+    const auto known = std::ranges::find(agent.devices, uuid, &Device::uuid);
+    if (known == agent.devices.end()) continue;
+    if (std::exchange(device.is_new, false)) {
+      log.states.push_back({id, known->index, known->name, device.sample, device.at});
+    }
+    if (!minute_over) continue;
+    if (const auto point = device.sum.take(minute_)) log.minutes.push_back({id, uuid, *point});
+  }
+}
+
+// Agents tell what has changed, so a value is as old as the silence of its agent. An error is as
+// old as it was when it was told, and older by the time since.
+std::vector<DeviceSample> LiveBoard::samples_now(const Agent& agent, Instant now) {
+  std::vector<DeviceSample> samples;
+  for (const auto& [uuid, device] : agent.samples) {
+    DeviceSample& sample = samples.emplace_back(device.sample);
+    const bool heard = !device.restored && agent.connection.n != 0;
+    const Instant true_at = device.restored ? device.at : agent.last_seen;
+    if (!heard) sample.age = sample.age + std::max(now - true_at, Duration());
+    if (!sample.errors) continue;
+    for (XidCount& xid : sample.errors->xids) xid.ago = xid.ago + (now - device.at);
+  }
+  return samples;
+}
+
 AgentLive LiveBoard::agent_now(const Agent& agent, Instant now) {
   AgentLive live{.health = Health::kGreen,
                  .last_seen = agent.last_seen,
                  .resident = agent.resident,
                  .relay = agent.relay,
                  .failures = agent.failures,
-                 .samples = values_of(agent.samples),
+                 .samples = samples_now(agent, now),
                  .name = agent.name,
                  .trains = agent.trains,
                  .programs = agent.programs};

@@ -24,6 +24,14 @@ bool must_be_taken(const Input& input) {
          std::holds_alternative<CheckpointUploadFailed>(input);
 }
 
+// As an earlier process heard them; none where they cannot be read, because they decide nothing.
+std::vector<DeviceState> stored_devices(Store& store) {
+  const std::unique_ptr<Reader> reader = store.reader();
+  if (reader == nullptr) return {};
+  auto devices = reader->devices();
+  return devices ? std::move(*devices) : std::vector<DeviceState>();
+}
+
 }  // namespace
 
 struct Runtime::Subscribers {
@@ -55,7 +63,8 @@ Runtime::Runtime(RuntimeOptions options, Store& store, const Snapshot& snapshot)
       clock_(newest_instant(snapshot)),
       checkpoints_(snapshot.checkpoints),
       core_(std::make_unique<Coordinator>(options_.core, snapshot)),
-      board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot, options_.meters)),
+      board_(std::make_unique<LiveBoard>(options_.core.heartbeat_every, snapshot, options_.meters,
+                                         stored_devices(store))),
       exporter_(snapshot),
       observer_(snapshot, options_.meters),
       subscribers_(std::make_shared<Subscribers>()) {
@@ -147,6 +156,10 @@ void Runtime::observe(Instant now, const Input& input) {
   if (const auto* gone = std::get_if<AgentHungUp>(&input)) board_->hung_up(gone->connection);
   const auto* said = std::get_if<AgentSaid>(&input);
   if (said == nullptr) return;
+  if (std::holds_alternative<Heartbeat>(said->message)) {
+    DeviceLog devices = board_->take_devices(now);
+    if (!devices.empty()) store_.append_devices(std::move(devices));
+  }
   const bool counts = board_->said(now, said->connection, said->message);
   RuntimeMeters& meters = options_.meters->runtime;
   if (std::holds_alternative<Heartbeat>(said->message)) meters.heartbeats.Increment();
@@ -196,6 +209,7 @@ void Runtime::tell_series(const Record& record) {
   if (const auto* job = std::get_if<JobRecord>(&record)) {
     if (const auto round = exporter_.went_back_to(*job)) store_.forget_after(job->id, *round);
   }
+  if (const auto* gone = std::get_if<ForgottenAgent>(&record)) store_.forget_devices(gone->id);
   auto points = exporter_.from_record(clock_.now(), record);
   if (!points.empty()) store_.append(std::move(points));
 }

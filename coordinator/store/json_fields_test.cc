@@ -57,15 +57,17 @@ TEST(JsonFields, WhatAnAgentHas) {
                                     {{"zone", "a"}, {"gpu", ""}});
   expect_stored<std::vector<DeviceRefusal>>(
       R"([{"device":2,"needed_bytes":4096,"at_ns":1700000000000000000,"code":"","kind":"memory",)"
-      R"("uuid":"GPU-4f","job":0,"reasons":[]},{"device":3,"needed_bytes":0,"at_ns":5,"code":"",)"
-      R"("kind":"failing","uuid":"","job":7,"reasons":["trainer_exited: signal 9"]}])",
+      R"("uuid":"GPU-4f","job":0,"reasons":[],"fault":"none"},)"
+      R"({"device":3,"needed_bytes":0,"at_ns":5,"code":"","kind":"unhealthy","uuid":"","job":7,)"
+      R"("reasons":["trainer_exited: signal 9"],"fault":"remap_pending"}])",
       {{.device = 2, .needed = Bytes(4096), .at = {1'700'000'000'000'000'000}, .uuid = "GPU-4f"},
        {.device = 3,
         .needed = Bytes(),
         .at = {5},
-        .kind = DeviceRefusalKind::kFailing,
+        .kind = DeviceRefusalKind::kUnhealthy,
         .job = JobId(7),
-        .reasons = {"trainer_exited: signal 9"}}});
+        .reasons = {"trainer_exited: signal 9"},
+        .fault = DeviceFault::kRemapPending}});
   std::vector<DeviceRefusal> before;  // stored before devices were cordoned
   ASSERT_TRUE(from_json(R"([{"device":2,"needed_bytes":4096,"at_ns":5}])", before).ok());
   EXPECT_EQ(before, (std::vector<DeviceRefusal>{{2, Bytes(4096), {5}}}));

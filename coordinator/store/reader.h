@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "coordinator/core/records/records.h"
+#include "coordinator/store/device_history.h"
 #include "coordinator/store/people_rows.h"
 
 namespace shoal::coordinator {
@@ -91,6 +92,9 @@ class Reader {
 
   virtual Result<std::vector<SeriesNewest>> series_of(JobId job) = 0;  // by name
   virtual Result<std::vector<SeriesLine>> series(const SeriesQuery& query) = 0;
+
+  virtual Result<std::vector<DeviceState>> devices() = 0;  // of all agents, by agent and number
+  virtual Result<std::vector<DeviceLine>> device_history(AgentId agent, Instant from) = 0;
 };
 
 }  // namespace shoal::coordinator

@@ -211,6 +211,16 @@ class SqliteReader final : public Reader {
     return read_series(**telemetry_, query);
   }
 
+  Result<std::vector<DeviceState>> devices() override {
+    if (!telemetry_) return telemetry_.error();
+    return read_devices(**telemetry_);
+  }
+
+  Result<std::vector<DeviceLine>> device_history(AgentId agent, Instant from) override {
+    if (!telemetry_) return telemetry_.error();
+    return read_device_history(**telemetry_, agent, from);
+  }
+
  private:
   static Where by_id(std::uint64_t id) {
     Where where;

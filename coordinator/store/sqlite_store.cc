@@ -232,6 +232,28 @@ void SqliteStore::forget_after(JobId job, RoundNumber round) {
   work_.notify_one();
 }
 
+void SqliteStore::append_devices(DeviceLog log) {
+  {
+    const MutexLock guard(mutex_);
+    DeviceLog& waiting = told_.devices;
+    const std::size_t rows = log.states.size() + log.minutes.size();
+    if (waiting.states.size() + waiting.minutes.size() + rows > kTelemetryQueueMax) {
+      return meters_->store.errors.Increment(static_cast<double>(rows));
+    }
+    std::ranges::move(log.states, std::back_inserter(waiting.states));
+    std::ranges::move(log.minutes, std::back_inserter(waiting.minutes));
+  }
+  work_.notify_one();
+}
+
+void SqliteStore::forget_devices(AgentId agent) {
+  {
+    const MutexLock guard(mutex_);
+    told_.forgotten_agents.push_back(agent);
+  }
+  work_.notify_one();
+}
+
 void SqliteStore::run() {
   MutexLock guard(mutex_);
   for (;;) {
@@ -319,6 +341,12 @@ void SqliteStore::write_telemetry(const Telemetry& told) {
   }
   if (!telemetry_->append(told.points).ok()) {
     meters_->store.errors.Increment(static_cast<double>(told.points.size()));
+  }
+  if (!told.devices.empty() && !telemetry_->append(told.devices).ok()) {
+    meters_->store.errors.Increment();
+  }
+  for (const AgentId agent : told.forgotten_agents) {
+    if (!telemetry_->forget(agent).ok()) meters_->store.errors.Increment();
   }
 }
 

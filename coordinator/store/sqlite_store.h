@@ -29,7 +29,7 @@ namespace shoal::coordinator {
 class SqliteStore final : public Store {
  public:
   static constexpr std::size_t kGroupMax = 256;               // batches per transaction
-  static constexpr std::size_t kTelemetryQueueMax = 100'000;  // points
+  static constexpr std::size_t kTelemetryQueueMax = 100'000;  // points; as many rows of devices
 
   static Result<std::unique_ptr<SqliteStore>> open(
       const std::string& folder, HistoryRules rules = {},
@@ -46,6 +46,8 @@ class SqliteStore final : public Store {
   void write_files(std::vector<FileRow> rows, std::function<void(Status)> done) override;
   void append(std::vector<SeriesPoint> points) override;
   void forget_after(JobId job, RoundNumber round) override;
+  void append_devices(DeviceLog log) override;
+  void forget_devices(AgentId agent) override;
   std::unique_ptr<Reader> reader() override;
   StoreStats stats() const override;
   const std::string& folder() const override { return folder_; }
@@ -72,7 +74,11 @@ class SqliteStore final : public Store {
   struct Telemetry {
     FlatMap<JobId, RoundNumber> forgotten;  // first, of what is in the file: all after this round
     std::vector<SeriesPoint> points;        // then
-    bool empty() const { return forgotten.empty() && points.empty(); }
+    std::vector<AgentId> forgotten_agents;  // after what is in `devices`
+    DeviceLog devices;
+    bool empty() const {
+      return forgotten.empty() && points.empty() && forgotten_agents.empty() && devices.empty();
+    }
   };
   void write_telemetry(const Telemetry& told);
 

@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "coordinator/core/records/records.h"
+#include "coordinator/store/device_history.h"
 #include "coordinator/store/file_rows.h"
 #include "coordinator/store/machine_rows.h"
 #include "coordinator/store/people_rows.h"
@@ -72,6 +73,10 @@ class Store {
   // Forgets the points of the rounds after `round`: the job went back to it, and what was appended
   // before this call belongs to a history that no longer counts.
   virtual void forget_after(JobId job, RoundNumber round) = 0;
+
+  // Telemetry, too.
+  virtual void append_devices(DeviceLog log) = 0;
+  virtual void forget_devices(AgentId agent) = 0;
 
   virtual std::unique_ptr<Reader> reader() = 0;  // one per thread
   virtual StoreStats stats() const = 0;

@@ -31,6 +31,7 @@ Result<std::unique_ptr<Database>> open_current(const std::string& path) {
     return Error{.code = Code::kIncompatible, .message = "another version", .field = path};
   }
   if (Status s = (*database)->exec(kSchema); !s.ok()) return s.error();
+  if (Status s = (*database)->exec(kDeviceTables); !s.ok()) return s.error();
   return database;
 }
 
@@ -154,6 +155,16 @@ Status TelemetryWriter::forget_after(JobId job, RoundNumber round) {
   (*statement)->bind(2, round);
   return (*statement)->run();
 }
+
+Status TelemetryWriter::append(const DeviceLog& log) {
+  if (Status s = database_->exec("BEGIN IMMEDIATE"); !s.ok()) return s;
+  Status status = write_devices(*database_, log);
+  if (status.ok()) status = database_->exec("COMMIT");
+  if (!status.ok()) (void)database_->exec("ROLLBACK");  // the error to report is the first one
+  return status;
+}
+
+Status TelemetryWriter::forget(AgentId agent) { return forget_devices(*database_, agent); }
 
 Result<std::int64_t> TelemetryWriter::job_after(std::int64_t job) {
   const auto statement =

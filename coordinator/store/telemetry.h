@@ -1,7 +1,7 @@
-// Time series of jobs in telemetry.db: disposable, so a write that fails is counted and forgotten,
-// and a file that is damaged or of another version is set aside for an empty one. One row per
-// series (job, name, replica), one per point, clustered by (series, step); a step told twice, after
-// a rollback or a resend, is replaced.
+// Time series of jobs, and the history of devices (device_history.h), in telemetry.db: disposable,
+// so a write that fails is counted and forgotten, and a file that is damaged or of another version
+// is set aside for an empty one. One row per series (job, name, replica), one per point, clustered
+// by (series, step); a step told twice, after a rollback or a resend, is replaced.
 #pragma once
 
 #include <map>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "coordinator/store/device_history.h"
 #include "coordinator/store/sqlite.h"
 #include "coordinator/store/store.h"
 
@@ -25,6 +26,8 @@ class TelemetryWriter {
   // All in one transaction. Values that are not finite are left out: a chart cannot show them.
   Status append(const std::vector<SeriesPoint>& points);
   Status forget_after(JobId job, RoundNumber round);
+  Status append(const DeviceLog& log);  // in one transaction
+  Status forget(AgentId agent);         // its devices
 
   // For history.h, each a short transaction of at most `rows`.
   Result<std::int64_t> job_after(std::int64_t job);      // the next one that has series; 0: none

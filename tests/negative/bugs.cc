@@ -82,6 +82,8 @@ constexpr PlantedBug kBugs[] = {
      "a device that ran out of memory is taken for sound at once"},
     {Bug::kForgivenCards, "forgiven_cards", "cordoned_devices",
      "the cordon of a device that keeps failing ends at once"},
+    {Bug::kForgivenSickCards, "forgiven_sick_cards", "cordoned_devices",
+     "the cordon of a device whose driver reported a fault ends at once", Fault::kSickCard},
     {Bug::kDroppedProgress, "dropped_progress", "own_progress", "a late replica loses its own"},
     {Bug::kMissedRenewal, "missed_renewal", "recomputation", "one replica keeps its momentum"},
     {Bug::kDeafCoordinator, "deaf_coordinator", "coverage",

@@ -78,6 +78,7 @@ enum class Bug {
   kUnreadList,          // the core does not look at which files a part has
   kGreedyBudget,        // the newest checkpoint of a job that trains is deleted
   kForgivenCards,       // the cordon of a device ends as soon as it begins
+  kForgivenSickCards,   // likewise, of one whose driver reported a fault
 };
 
 struct PlantedBug {

@@ -69,6 +69,7 @@ enum class Fault {
   kShortPart,           // a writer reports its part of a checkpoint without one of the files
   kStageLost,  // all hosts that serve one stage of a pipeline die at once, with their disks
   kBadCard,    // every replica on one device fails, until the faults end
+  kSickCard,   // the driver of one device reports a fatal XID while its replica trains
 };
 constexpr auto enumerators_of(Of<Fault>) {
   using enum Fault;
@@ -123,7 +124,8 @@ constexpr auto enumerators_of(Of<Fault>) {
                              {kFalseClaim, "false_claim"},
                              {kShortPart, "short_part"},
                              {kStageLost, "stage_lost"},
-                             {kBadCard, "bad_card"}});
+                             {kBadCard, "bad_card"},
+                             {kSickCard, "sick_card"}});
 }
 
 inline constexpr std::size_t kFaults = enumerator_count<Fault>();

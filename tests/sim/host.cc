@@ -20,6 +20,10 @@ constexpr Bytes kDeviceMemory = mebibytes(1024);
 constexpr Duration kDialEvery = milliseconds(200);  // as agent_channel/control.h
 constexpr Duration kExitSeen = milliseconds(5);     // until the daemon has waited for the process
 
+std::string uuid_of(int host, std::int32_t device) {
+  return "GPU-" + std::to_string(host) + "-" + std::to_string(device);
+}
+
 }  // namespace
 
 Host::Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& coordinator,
@@ -56,6 +60,7 @@ Options Host::options() const {
     d.name = "simulated";
     d.memory = kDeviceMemory;
     d.gflops = 10 + index_;
+    d.uuid = uuid_of(index_, device);
     o.devices.push_back(d);
   }
   return o;
@@ -95,7 +100,25 @@ void Host::end_daemon() {
   ++life_;
   core_.reset();
   armed_.reset();
+  sick_cards_.clear();  // an agent counts XIDs since it began
   network_.agent_died(*this);
+}
+
+void Host::fall_sick(std::int32_t device) {
+  sick_cards_.emplace(device, sim_.now());
+  if (process_.alive()) later(HostMeasured{Bytes(), {}, samples()});
+}
+
+std::vector<DeviceSample> Host::samples() const {
+  std::vector<DeviceSample> samples;
+  for (const auto& [device, since] : sick_cards_) {
+    DeviceErrors errors;
+    errors.xids = {{79, 1, sim_.now() - since}};
+    samples.push_back({.uuid = uuid_of(index_, device),
+                       .answer = DeviceAnswer::kWhole,
+                       .errors = std::move(errors)});
+  }
+  return samples;
 }
 
 void Host::kill_daemon() {
@@ -163,7 +186,11 @@ void Host::later(Input input) {
   process_.after(Duration{}, [this, input = std::move(input)] { this->input(input); });
 }
 
-void Host::link_up(LinkId link) { later(LinkUp{link}); }
+// A new session is told everything, so it must be as of now.
+void Host::link_up(LinkId link) {
+  if (has_sick_card()) later(HostMeasured{Bytes(), {}, samples()});
+  later(LinkUp{link});
+}
 void Host::link_down(LinkId link, const Error& error) { later(LinkDown{link, error}); }
 void Host::coordinator_said(LinkId link, const ToAgent& message) {
   later(CoordinatorSaid{link, message});

@@ -77,7 +77,10 @@ class Host final : public AgentEnd, public TrainerOwner {
   bool is_bad_card(std::int32_t device) const override { return bad_cards_.contains(device); }
   void break_card(std::int32_t device) { bad_cards_.insert(device); }
   bool has_bad_card() const { return !bad_cards_.empty(); }
-  void replace_cards() { bad_cards_.clear(); }
+  void replace_cards() { bad_cards_.clear(), sick_cards_.clear(); }
+  // Its driver reports a fatal XID, now.
+  void fall_sick(std::int32_t device);
+  bool has_sick_card() const { return !sick_cards_.empty(); }
   // Loads take this long until then.
   void slow_loads(Instant until, Duration time) { slow_loads_until_ = until, slow_load_ = time; }
   Duration load_time() const override;
@@ -92,6 +95,7 @@ class Host final : public AgentEnd, public TrainerOwner {
 
  private:
   void end_daemon();
+  std::vector<DeviceSample> samples() const;
   std::vector<agent::LeftTrainer> left_trainers();
   void later(agent::Input input);  // in this life of the daemon, in order
   void input(const agent::Input& input);
@@ -132,6 +136,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   Instant other_data_until_;
   std::map<std::int32_t, Bytes> short_of_memory_;  // by device: what it really has
   std::set<std::int32_t> bad_cards_;
+  std::map<std::int32_t, Instant> sick_cards_;  // since when
 };
 
 }  // namespace shoal::sim

@@ -108,6 +108,7 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kReplicaError:
     case Fault::kMemoryLie:
     case Fault::kBadCard:
+    case Fault::kSickCard:
     case Fault::kFalseNorm:
     case Fault::kFalseAverage:
       return strike_process(fault);
@@ -211,6 +212,8 @@ void FaultInjector::strike_process(Fault fault) {
     trainer.run_out_of_memory();
   } else if (fault == Fault::kBadCard) {
     break_card(trainer);
+  } else if (fault == Fault::kSickCard) {
+    sicken_card(trainer);
   } else if (fault == Fault::kNonFinite) {
     if (trainer.busy()) trainer.poison();  // counted when it reports
   } else if (fault == Fault::kFalseNorm || fault == Fault::kFalseAverage) {
@@ -232,6 +235,16 @@ void FaultInjector::break_card(Trainer& trainer) {
   sim_.strike(Fault::kBadCard, "host " + std::to_string(trainer.host()));
   world_.host(trainer.host()).break_card(trainer.assignment().device);
   trainer.give_up(ReplicaFailure::kDeviceLost);
+}
+
+// In the middle of a round; its replica goes on.
+void FaultInjector::sicken_card(Trainer& trainer) {
+  Host& host = world_.host(trainer.host());
+  const bool reducer = sim_.options.is_reducer(trainer.host());
+  if (reducer || !trainer.busy() || trainer.frozen() || !host.alive()) return;
+  if (host.has_sick_card()) return;
+  sim_.strike(Fault::kSickCard, "host " + std::to_string(trainer.host()));
+  host.fall_sick(trainer.assignment().device);
 }
 
 void FaultInjector::pause_agent() {

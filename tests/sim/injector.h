@@ -43,6 +43,7 @@ class FaultInjector {
   void flip_memory();
   void flip_checkpoint();
   void break_card(Trainer& trainer);
+  void sicken_card(Trainer& trainer);
   void pause_agent();
   void pause_trainer();
   std::optional<JobId> any_job();  // that has not ended, while somebody hears of it

@@ -148,6 +148,7 @@ void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   draw(Fault::kFalseClaim, 0.3, seconds(40));
   draw(Fault::kShortPart, 0.3, seconds(30));
   draw(Fault::kBadCard, 0.3, seconds(40));
+  draw(Fault::kSickCard, 0.3, seconds(40));
 }
 
 // Half of the runs lie in wait for one to three moments.

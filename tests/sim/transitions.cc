@@ -86,6 +86,7 @@ constexpr const char* kExpected[] = {
     "eager step unknown",
     "event checkpoints_over_budget",
     "event device_failing",
+    "event device_unhealthy",
     "event job_preempted",
     "event replica_absent",
     "job finalizing completed",

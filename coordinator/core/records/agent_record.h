@@ -85,11 +85,34 @@ static_assert(lists_every_field<HealthRecord>());
 // kMemory: the device ran out of memory with a replica that, together with those on the same
 // device, needs `needed` (state/health_record.h). kFailing: its replicas failed again and again
 // while others of the job trained, so the coordinator has cordoned it
-// (replicas/device_failures.h).
-enum class DeviceRefusalKind { kMemory, kFailing };
+// (replicas/device_failures.h). kUnhealthy: its driver reported a fault, so the coordinator has
+// cordoned it (replicas/device_health.h).
+enum class DeviceRefusalKind { kMemory, kFailing, kUnhealthy };
 constexpr auto enumerators_of(Of<DeviceRefusalKind>) {
   using enum DeviceRefusalKind;
-  return enumerators<DeviceRefusalKind>({{kMemory, "memory"}, {kFailing, "failing"}});
+  return enumerators<DeviceRefusalKind>(
+      {{kMemory, "memory"}, {kFailing, "failing"}, {kUnhealthy, "unhealthy"}});
+}
+
+// What a driver reported (state/device_faults.h).
+enum class DeviceFault {
+  kNone,
+  kLost,            // its UUID does not answer any more
+  kRecoveryAction,  // the driver wants it, or its host, reset
+  kRemapFailed,     // a row of memory could not be replaced
+  kRemapPending,    // a row of memory is replaced at the next reset
+  kXid,             // one that NVIDIA documents as fatal for the GPU
+  kUncorrected,     // memory errors that were not corrected
+};
+constexpr auto enumerators_of(Of<DeviceFault>) {
+  using enum DeviceFault;
+  return enumerators<DeviceFault>({{kNone, "none"},
+                                   {kLost, "lost"},
+                                   {kRecoveryAction, "recovery_action"},
+                                   {kRemapFailed, "remap_failed"},
+                                   {kRemapPending, "remap_pending"},
+                                   {kXid, "xid"},
+                                   {kUncorrected, "uncorrected"}});
 }
 
 // Work that a device does not get any more.
@@ -101,8 +124,9 @@ struct DeviceRefusal {
   DeviceRefusalKind kind = DeviceRefusalKind::kMemory;
   // The device's; empty: its agent did not say. A device that is not there now has the index -1.
   std::string uuid = {};
-  JobId job = {};                         // kFailing: of the replicas that failed, and
-  std::vector<std::string> reasons = {};  // what each of them said
+  JobId job = {};                          // kFailing: of the replicas that failed, and
+  std::vector<std::string> reasons = {};   // what each of them said; kUnhealthy: the driver
+  DeviceFault fault = DeviceFault::kNone;  // kUnhealthy: the newest, which the cordon ends with
   bool operator==(const DeviceRefusal&) const = default;
 };
 constexpr auto fields_of(Of<DeviceRefusal>) {
@@ -110,7 +134,8 @@ constexpr auto fields_of(Of<DeviceRefusal>) {
   return fields(field<&T::device>("device"), field<&T::needed>("needed_bytes"), field<&T::at>("at"),
                 field<&T::code>("code", added_later()), field<&T::kind>("kind", added_later()),
                 field<&T::uuid>("uuid", added_later()), field<&T::job>("job", added_later()),
-                field<&T::reasons>("reasons", added_later()));
+                field<&T::reasons>("reasons", added_later()),
+                field<&T::fault>("fault", added_later()));
 }
 static_assert(lists_every_field<DeviceRefusal>());
 

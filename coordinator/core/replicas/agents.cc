@@ -114,7 +114,8 @@ void forgive(Transaction& tx, AgentId id) {
 
 bool is_leaving(const State& state, const ReplicaRecord& replica) {
   const AgentRecord* agent = state.agents.find(replica.agent);
-  return agent != nullptr && (agent->state == AgentState::kDraining || is_quarantined(*agent));
+  return agent != nullptr && (agent->state == AgentState::kDraining || is_quarantined(*agent) ||
+                              unhealthy_of(*agent, replica.device) != nullptr);
 }
 
 bool is_within_reach(const State& state, ReplicaId id) {

@@ -27,7 +27,7 @@ void forget_refusals(Transaction& tx, JobId job);
 bool refuses(const Transaction& tx, JobId job, AgentId agent);
 
 // This replica will be released as soon as the rules permit, because its agent is drained or
-// quarantined: another one may take its place.
+// quarantined, or its device unhealthy: another one may take its place.
 bool is_leaving(const State& state, const ReplicaRecord& replica);
 
 // Whether the stream of its agent is open: of anybody else nobody can say what it does.

@@ -72,24 +72,6 @@ bool has_witness(const State& state, const std::vector<ReplicaId>& others,
   });
 }
 
-// Whether the coordinator may cordon one more device.
-struct Cordons {
-  std::int64_t devices = 0, cordoned = 0;
-  bool may_add() const { return cordoned < std::max<std::int64_t>(1, devices / kShareDivisor); }
-};
-Cordons count_cordons(const State& state, const TrainerSpec& trainer) {
-  Cordons counted;
-  for (const auto& [id, agent] : state.agents) {
-    if (agent.state == AgentState::kGone) continue;
-    for (const Device& device : agent.devices) {
-      if (device.kind == DeviceKind::kReducer) continue;
-      ++counted.devices;
-      counted.cordoned += is_cordoned(agent, device.index, trainer);
-    }
-  }
-  return counted;
-}
-
 std::string reason_of(const ReplicaRecord& ended) {
   std::string reason = to_string(ended.failure) + (ended.detail.empty() ? "" : ": " + ended.detail);
   if (reason.size() > kReasonMax) {
@@ -115,12 +97,6 @@ std::string what_is_cordoned(const AgentRecord& agent, const TrainerSpec& traine
              ? "the device is cordoned: mend it, then run shoal agent uncordon " + agent.name
              : "the device is cordoned for the program " + program +
                    ": submit a program that runs there, or run shoal agent uncordon " + agent.name;
-}
-
-std::string what_is_not_cordoned(const AgentRecord& agent, const Cordons& cordons) {
-  return "the device is not cordoned, because " + std::to_string(cordons.cordoned) + " of " +
-         std::to_string(cordons.devices) +
-         " devices are: look for a common cause, or run shoal agent cordon " + agent.name;
 }
 
 // Cordons the device, or says why it may not.
@@ -175,6 +151,29 @@ Duration rest_of_job(const Transaction& tx, const ReplicaRecord& ended) {
 
 }  // namespace
 
+bool Cordons::may_add() const {
+  return cordoned < std::max<std::int64_t>(1, devices / kShareDivisor);
+}
+
+Cordons count_cordons(const State& state, const TrainerSpec& trainer) {
+  Cordons counted;
+  for (const auto& [id, agent] : state.agents) {
+    if (agent.state == AgentState::kGone) continue;
+    for (const Device& device : agent.devices) {
+      if (device.kind == DeviceKind::kReducer) continue;
+      ++counted.devices;
+      counted.cordoned += is_cordoned(agent, device.index, trainer);
+    }
+  }
+  return counted;
+}
+
+std::string what_is_not_cordoned(const AgentRecord& agent, const Cordons& cordons) {
+  return "the device is not cordoned, because " + std::to_string(cordons.cordoned) + " of " +
+         std::to_string(cordons.devices) +
+         " devices are: look for a common cause, or run shoal agent cordon " + agent.name;
+}
+
 bool note_device_failure(Transaction& tx, const ReplicaRecord& ended) {
   const State& state = tx.state();
   VolatileState& process = tx.volatile_state();
@@ -219,7 +218,7 @@ void forget_device_failures(Transaction& tx, AgentId agent) {
 
 bool has_cordoned_device(const AgentRecord& agent) {
   return std::ranges::any_of(agent.refusals, [](const DeviceRefusal& refusal) {
-    return refusal.kind == DeviceRefusalKind::kFailing;
+    return refusal.kind != DeviceRefusalKind::kMemory;
   });
 }
 

@@ -23,6 +23,16 @@
 
 namespace shoal::coordinator {
 
+// How many devices the coordinator has cordoned for the jobs of a trainer, and whether it may
+// cordon one more: at most a quarter of all, but at least one.
+struct Cordons {
+  std::int64_t devices = 0, cordoned = 0;
+  bool may_add() const;
+};
+Cordons count_cordons(const State& state, const TrainerSpec& trainer);
+// Ends the sentence of an event: why a device is not cordoned, and what to do.
+std::string what_is_not_cordoned(const AgentRecord& agent, const Cordons& cordons);
+
 // `ended` has failed and is in no list of live replicas any more. Its device rests. True: the
 // failure counts against the device, so it does not count against the job.
 bool note_device_failure(Transaction& tx, const ReplicaRecord& ended);

@@ -83,8 +83,8 @@ bool owes_a_report(const State& state, const ReplicaRecord& replica) {
   const JobRecord& job = state.jobs.at(replica.job);
   const ContributionRecord* known =
       state.contributions.find({RoundKey{job.id, job.epoch, job.committed_round}, replica.id});
-  const bool drained = state.agents.at(replica.agent).state == AgentState::kDraining;
-  return drained && known != nullptr && known->state == ContributionState::kLate;
+  const bool counts = !is_quarantined(state.agents.at(replica.agent));
+  return counts && known != nullptr && known->state == ContributionState::kLate;
 }
 
 void release_drained(Transaction& tx, ReplicaId id) {

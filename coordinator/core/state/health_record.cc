@@ -149,6 +149,13 @@ void cordon_device(AgentRecord& agent, const TrainerSpec& trainer, DeviceRefusal
   agent.refusals.push_back(std::move(refusal));
 }
 
+const DeviceRefusal* unhealthy_of(const AgentRecord& agent, std::int32_t device) {
+  const auto found = std::ranges::find_if(agent.refusals, [&](const DeviceRefusal& refusal) {
+    return refusal.kind == DeviceRefusalKind::kUnhealthy && refusal.device == device;
+  });
+  return found == agent.refusals.end() ? nullptr : &*found;
+}
+
 Duration expected_life(const Uptime& uptime, Instant now) {
   const Duration stay = uptime.since == Instant() ? Duration() : now - uptime.since;
   const Duration present = seconds(uptime.present_s) + stay + kPriorLife;

@@ -18,6 +18,8 @@
 // Cordoned devices. replicas/device_failures.h cordons a device whose replicas fail again and
 // again. It gets no replica until an operator runs `uncordon`. A program can fail on purpose, so
 // its failures keep only the same program from the device, and only until the agent restarts.
+// replicas/device_health.h cordons a device whose driver reported a fault, for every job; its
+// running replica is released after the round.
 //
 // Availability. Share of its life that an agent is of use: it leaves once per expected life, and
 // whatever replaces it takes kReplacement to serve. A new agent is taken for kPriorLife.
@@ -63,6 +65,8 @@ void forget_past_refusals(AgentRecord& agent, const std::vector<Device>& devices
 bool is_cordoned(const AgentRecord& agent, std::int32_t device, const TrainerSpec& trainer);
 // `refusal` says which device, when and why.
 void cordon_device(AgentRecord& agent, const TrainerSpec& trainer, DeviceRefusal refusal);
+// What the coordinator has cordoned the device for; none: its driver reported no fault.
+const DeviceRefusal* unhealthy_of(const AgentRecord& agent, std::int32_t device);
 
 Duration expected_life(const Uptime& uptime, Instant now);
 double availability(const Uptime& uptime, Instant now);

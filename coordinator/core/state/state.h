@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/flat_map.h"
 #include "coordinator/core/decisions/compute_watch.h"
+#include "coordinator/core/state/device_faults.h"
 #include "coordinator/core/decisions/join_share.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/decisions/seen_service.h"
@@ -164,6 +165,7 @@ struct Restoring {
 
 using ContributionKey = std::pair<RoundKey, ReplicaId>;
 using LinkKey = std::pair<AgentId, AgentId>;
+using DeviceUuid = std::pair<AgentId, std::string>;
 
 // What the store has, too: equal after a restart. Only Transaction changes it.
 struct DurableState {
@@ -216,8 +218,9 @@ struct VolatileState {
   FlatMap<CheckpointId, Movement> stores;        // of checkpoints that are not stored yet
   FlatMap<DeviceKey, Instant> resting_until;     // after a failed replica
   FlatMap<DeviceKey, DeviceFailures> device_failures;
-  FlatMap<ReplicaId, WatchedSpeed> speeds;      // of those that train
-  FlatMap<DeviceKey, SlowDevice> slow_devices;  // of ended replicas, too
+  FlatMap<DeviceUuid, DeviceFacts> device_facts;  // that their drivers said last
+  FlatMap<ReplicaId, WatchedSpeed> speeds;        // of those that train
+  FlatMap<DeviceKey, SlowDevice> slow_devices;    // of ended replicas, too
   FlatMap<DeviceKey, Digest>
       measuring;  // the shape that a device was asked to measure (profiling.h)
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
@@ -230,8 +233,9 @@ struct VolatileState {
   bool over_budget = false;               // an event has said so
   LostTime lost_time;
   Instant booted_at;
-  RecordKeys record_keys;                // none: nothing is signed, and no claim is believed
-  std::shared_ptr<RecordSigner> signer;  // with the newest of them (use_record_keys())
+  Instant known_until;     // the newest time in the records that the process began with
+  RecordKeys record_keys;  // none: nothing is signed, and no claim is believed
+  std::shared_ptr<RecordSigner> signer;             // with the newest of them (use_record_keys())
   std::map<std::string, std::int64_t> transitions;  // "job queued gathering" -> how often
 };
 

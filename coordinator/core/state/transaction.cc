@@ -15,13 +15,13 @@ void remember(std::vector<Key>& keys, const Key& key) {
   if (!knows(keys, key)) keys.push_back(key);
 }
 
-template <typename Value>
-void erase_devices_of(AgentId agent, FlatMap<DeviceKey, Value>& map) {
-  std::vector<DeviceKey> devices;
+template <typename Key, typename Value>
+void erase_devices_of(AgentId agent, FlatMap<Key, Value>& map) {
+  std::vector<Key> devices;
   for (const auto& [key, value] : map) {
     if (key.first == agent) devices.push_back(key);
   }
-  for (const DeviceKey& key : devices) map.erase(key);
+  for (const Key& key : devices) map.erase(key);
 }
 
 template <typename Key, typename Value>
@@ -143,6 +143,7 @@ void Transaction::forget_agent(AgentId id) {
   erase_devices_of(id, state_.resting_until);
   erase_devices_of(id, state_.device_failures);
   erase_devices_of(id, state_.slow_devices);
+  erase_devices_of(id, state_.device_facts);
   state_.presence.erase(id);
   state_.agents.erase(id);
   dropped_.push_back(ForgottenAgent{id});

@@ -124,6 +124,16 @@ class MemoryReader : public Reader {
     return ask<std::vector<SeriesLine>>(
         [&]() SHOAL_REQUIRES(tables_.mutex) { return tables_.series[query.name]; });
   }
+  Result<std::vector<DeviceState>> devices() override { return std::vector<DeviceState>(); }
+  Result<std::vector<DeviceLine>> device_history(AgentId agent, Instant from) override {
+    return ask<std::vector<DeviceLine>>([&]() SHOAL_REQUIRES(tables_.mutex) {
+      std::vector<DeviceLine> lines = tables_.device_history[agent];
+      for (DeviceLine& line : lines) {
+        std::erase_if(line.points, [&](const DevicePoint& point) { return point.at < from; });
+      }
+      return lines;
+    });
+  }
 
  private:
   template <typename T, typename Call>

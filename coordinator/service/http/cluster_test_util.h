@@ -29,6 +29,7 @@ struct Tables {
   std::vector<LinkRecord> links SHOAL_GUARDED_BY(mutex);
   std::map<AgentId, LogPage> logs SHOAL_GUARDED_BY(mutex);  // of agents that answer
   std::map<std::string, std::vector<SeriesLine>> series SHOAL_GUARDED_BY(mutex);  // by name
+  std::map<AgentId, std::vector<DeviceLine>> device_history SHOAL_GUARDED_BY(mutex);
   std::optional<Error> broken SHOAL_GUARDED_BY(mutex);          // every question fails with it
   std::function<void()> before_answer SHOAL_GUARDED_BY(mutex);  // runs in the reader's thread
   std::int64_t round_rows_read SHOAL_GUARDED_BY(mutex) = 0;
@@ -49,6 +50,8 @@ class MemoryStore : public Store {
   void write_files(std::vector<FileRow>, std::function<void(Status)> done) override { done({}); }
   void append(std::vector<SeriesPoint>) override {}
   void forget_after(JobId, RoundNumber) override {}
+  void append_devices(DeviceLog) override {}
+  void forget_devices(AgentId) override {}
   std::unique_ptr<Reader> reader() override;
   StoreStats stats() const override;
   const std::string& folder() const override { return folder_; }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "coordinator/core/state/device_faults.h"
 #include "coordinator/core/state/health_record.h"
 #include "coordinator/service/http/answers/agent_answers.h"
 #include "coordinator/service/http/answers/answer_json.h"
@@ -465,12 +466,15 @@ std::vector<MemoryRefusalAnswer> memory_refusals_of(const AgentRecord& agent) {
 std::vector<CordonedDeviceAnswer> cordoned_devices_of(const AgentRecord& agent) {
   std::vector<CordonedDeviceAnswer> list;
   for (const DeviceRefusal& one : agent.refusals) {
-    if (one.kind != DeviceRefusalKind::kFailing) continue;
+    if (one.kind == DeviceRefusalKind::kMemory) continue;
     list.push_back({.device = one.device,
                     .at = one.at,
                     .job = one.job,
                     .code = one.code,
-                    .reasons = one.reasons});
+                    .reasons = one.reasons,
+                    .uuid = one.uuid,
+                    .fault = one.fault,
+                    .ends = what_ends(one.fault, agent.name)});
   }
   return list;
 }
@@ -522,6 +526,15 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
       answer.device_samples.push_back(sample_answer(sample));
     }
     answer.drained = agent.state == AgentState::kDraining && now->replicas == 0;
+  }
+  return answer_json(answer);
+}
+
+Json device_history_json(const DeviceLine& line) {
+  DeviceHistoryAnswer answer{.uuid = line.uuid, .index = line.index, .name = line.name};
+  for (const DevicePoint& point : line.points) {
+    answer.points.push_back({point.at, point.busy, point.used_here, point.used_elsewhere,
+                             point.celsius, point.watts, point.mhz, point.throttled});
   }
   return answer_json(answer);
 }

@@ -37,6 +37,7 @@ Json replica_json(const ReplicaRecord& replica, const LiveView& live);
 // `job`: null when it was removed.
 Json checkpoint_json(const CheckpointRecord& checkpoint, const JobRecord* job);
 Json agent_json(const AgentRecord& agent, const LiveView& live);
+Json device_history_json(const DeviceLine& line);
 Json event_json(const EventRecord& event);
 Json series_json(const SeriesQuery& query, const std::vector<SeriesLine>& lines);
 

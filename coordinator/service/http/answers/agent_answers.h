@@ -40,14 +40,19 @@ static_assert(lists_every_field<MemoryRefusalAnswer>());
 struct CordonedDeviceAnswer {
   std::int32_t device = 0;
   Instant at;
-  JobId job;
+  JobId job;  // none: its driver reported a fault
   std::string code;
   std::vector<std::string> reasons;
+  std::string uuid;
+  DeviceFault fault = DeviceFault::kNone;
+  std::string ends;  // with what, as a sentence
 };
 constexpr auto fields_of(Of<CordonedDeviceAnswer>) {
   using T = CordonedDeviceAnswer;
-  return fields(field<&T::device>("device"), field<&T::at>("at"), field<&T::job>("job"),
-                field<&T::code>("code"), field<&T::reasons>("reasons"));
+  return fields(field<&T::device>("device"), field<&T::at>("at"), field<&T::job>("job", or_none()),
+                field<&T::code>("code"), field<&T::reasons>("reasons"),
+                field<&T::uuid>("uuid", added_later()), field<&T::fault>("fault", added_later()),
+                field<&T::ends>("ends", added_later()));
 }
 static_assert(lists_every_field<CordonedDeviceAnswer>());
 
@@ -97,6 +102,35 @@ constexpr auto fields_of(Of<DeviceSampleAnswer>) {
                 field<&T::errors>("errors"));
 }
 static_assert(lists_every_field<DeviceSampleAnswer>());
+
+struct DevicePointAnswer {
+  Instant at;  // where its minute, or its ten minutes, begin
+  double busy = 0;
+  Bytes used_here, used_elsewhere;
+  double celsius = 0, watts = 0, mhz = 0, throttled = 0;
+};
+constexpr auto fields_of(Of<DevicePointAnswer>) {
+  using T = DevicePointAnswer;
+  return fields(
+      field<&T::at>("at"), field<&T::busy>("busy"), field<&T::used_here>("used_here_bytes"),
+      field<&T::used_elsewhere>("used_elsewhere_bytes"), field<&T::celsius>("celsius"),
+      field<&T::watts>("watts"), field<&T::mhz>("mhz"), field<&T::throttled>("throttled"));
+}
+static_assert(lists_every_field<DevicePointAnswer>());
+
+struct DeviceHistoryAnswer {
+  std::string uuid;
+  std::int32_t index = 0;
+  std::string name;
+  std::vector<DevicePointAnswer> points;
+};
+constexpr auto fields_of(Of<DeviceHistoryAnswer>) {
+  using T = DeviceHistoryAnswer;
+  return fields(field<&T::uuid>("uuid"), field<&T::index>("index"), field<&T::name>("name"),
+                field<&T::points>("points"));
+}
+static_assert(lists_every_field<DeviceHistoryAnswer>());
+constexpr const char* schema_name(Of<DeviceHistoryAnswer>) { return "DeviceHistory"; }
 
 struct AgentAnswer {
   AgentId id;

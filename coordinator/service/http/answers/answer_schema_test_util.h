@@ -119,10 +119,10 @@ inline Json answer_schemas() {
   return schemas_of<JobProgressAnswer, JobStatusAnswer, JobAnswer, ContributionPhasesAnswer,
                     ContributionAnswer, ReduceAnswer, RoundSecondsAnswer, RoundAnswer,
                     ReplicaAnswer, FileEntry, CheckpointAnswer, SeriesLineAnswer, SeriesAnswer,
-                    Device, AgentAnswer, EventAnswer, JoinTokenAnswer, NewJoinTokenAnswer,
-                    AuthorityAnswer, CertificateAnswer, PrincipalAnswer, ApiTokenAnswer,
-                    NewApiTokenAnswer, TicketAnswer, AuditAnswer, StoredFileAnswer, DatasetAnswer,
-                    ShardAnswer, SpaceAnswer>();
+                    Device, DeviceHistoryAnswer, AgentAnswer, EventAnswer, JoinTokenAnswer,
+                    NewJoinTokenAnswer, AuthorityAnswer, CertificateAnswer, PrincipalAnswer,
+                    ApiTokenAnswer, NewApiTokenAnswer, TicketAnswer, AuditAnswer, StoredFileAnswer,
+                    DatasetAnswer, ShardAnswer, SpaceAnswer>();
 }
 
 }  // namespace shoal::coordinator::rest::testing

@@ -172,6 +172,21 @@ Result<Response> get_agent(Context& context, const Request& request) {
   return json_response(agent_json(agent.value(), *context.cluster.live()));
 }
 
+// What its devices did in the last hours; nothing of those that were not heard of.
+Result<Response> device_history(Context& context, const Request& request) {
+  constexpr std::int64_t kDay = 24, kWeek = 7 * kDay;
+  const auto agent = find_agent(context, request.part("agent"));
+  if (!agent.ok()) return agent.error();
+  const auto hours = read_integer(request, "hours", 1, kWeek, kDay);
+  if (!hours.ok()) return hours.error();
+  const Instant from = context.cluster.live()->now - seconds(3600 * hours.value());
+  const auto lines = context.reader->device_history(agent.value().id, from);
+  if (!lines.ok()) return lines.error();
+  Json items = Json::array();
+  for (const DeviceLine& line : lines.value()) items.push_back(device_history_json(line));
+  return json_response(page_json(std::move(items), std::nullopt, "device_history"));
+}
+
 Result<Response> list_events(Context& context, const Request& request) {
   const auto page = read_page(request, "events", true);
   if (!page.ok()) return page.error();

@@ -31,7 +31,10 @@ TEST_F(AgentsTest, Agent_WithAFailingDevice_ShowsItsCordonApartFromItsMemory) {
             {"at", "2023-11-14T22:13:20.000Z"},
             {"job", "job_7"},
             {"code", ""},
-            {"reasons", {"trainer_exited: signal 9", "unresponsive", "device_lost: Xid 79"}}}));
+            {"reasons", {"trainer_exited: signal 9", "unresponsive", "device_lost: Xid 79"}},
+            {"uuid", ""},
+            {"fault", "none"},
+            {"ends", "run shoal agent uncordon agent-1"}}));
   EXPECT_THAT(get("/metrics").body, HasSubstr("shoal_agent_devices_cordoned{agent=\"agt_1\"} 1\n"));
 }
 

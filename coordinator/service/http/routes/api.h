@@ -80,6 +80,7 @@ void job_logs(Context& context, const Request& request, Replier reply);
 
 // agents.cc
 Result<Response> list_agents(Context& context, const Request& request);
+Result<Response> device_history(Context& context, const Request& request);
 Result<Response> get_agent(Context& context, const Request& request);
 void cordon_agent(Context& context, const Request& request, Replier reply);
 void uncordon_agent(Context& context, const Request& request, Replier reply);
