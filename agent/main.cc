@@ -20,6 +20,7 @@
 #include "agent/host/children.h"
 #include "agent/host/confinement.h"
 #include "agent/host/device_probe.h"
+#include "agent/host/driver_queries.h"
 #include "agent/host/network.h"
 #include "agent/host/program_bounds.h"
 #include "agent/host/program_user.h"
@@ -119,7 +120,7 @@ Bytes bytes_of(const std::optional<double>& gib) {
 // Refuses options of training agents for an agent with the role reducer.
 Result<ProbedDevices> devices_of(const Flags& flags) {
   if (flags.role == "trainer") {
-    return probe_devices(flags.devices, visible_gpus(), default_nvml_library(),
+    return probe_devices(flags.devices, visible_gpus(), {.library = default_nvml_library()},
                          bytes_of(flags.memory_gib));
   }
   const std::pair<const char*, bool> given[] = {
@@ -306,6 +307,8 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.core.labels = std::move(labels).value();
   options.core.devices = std::move(devices->devices);
   options.gpus = std::move(devices->gpus);
+  options.driver.library = default_nvml_library();
+  options.memory = bytes_of(flags.memory_gib);
   options.core.only_relays = flags.role == "relay";
   options.data_dir = flags.data_dir;
   options.data_roots = std::move(roots).value();
@@ -401,6 +404,8 @@ void complete_thread_environment() {
 
 int main(int argc, char** argv) {
   using namespace shoal::agent;
+  if (argc == 3 && std::string_view(argv[1]) == kQueryDevicesFlag)  // driver_queries.h
+    return serve_driver_queries(argv[2]);
   const shoal::Status given = shoal::check_arguments(argc, argv, environ);
   if (!given.ok()) return complain(given.error(), kExitFlags);
   Flags flags;

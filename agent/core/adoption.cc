@@ -15,7 +15,7 @@ void Agent::State::await(const LeftTrainer& left) {
                     is_first(left.device) &&
                     (!is_first(left.trainer.slot) || left.trainer.slot == left.device);
   if (!fits) return emit(KillTrainer{left.trainer, true, "this agent has no such device"});
-  const Device& device = options.devices[static_cast<std::size_t>(left.device)];
+  const Device device = trainers[static_cast<std::size_t>(left.device)].device;  // memory was read
   while (trainers.size() <= slot) {
     trainers.push_back(
         {.device = device, .backoff = Backoff(options.restart_first, options.restart_cap)});

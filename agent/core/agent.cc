@@ -35,6 +35,7 @@ void add_to(Digester& digester, const Trainer& trainer) {
       .add(trainer.backoff.attempts());
   digester.add(trainer.device.name)
       .add(trainer.device.gflops)
+      .add(trainer.device.memory.count())
       .add(trainer.killed_because)
       .add(trainer.last_exit)
       .add(trainer.failed_starts);
@@ -200,7 +201,7 @@ void Agent::step(Instant now, const Input& input, Effects& out) {
                  [&](const CodeFetched& i) { s.code_fetched(i.code); },
                  [&](const CodeFetchMoved& i) { s.code_moved(i); },
                  [&](const CodeFetchFailed& i) { s.code_failed(i); },
-                 [&](const HostMeasured& i) { s.measured_host = i; },
+                 [&](const HostMeasured& i) { s.host_measured(i); },
                  [&](const StopRequested&) { s.stop(); },
                  [&](const HandOverRequested&) { s.hand_over(); },
                  [&](const Tick&) {},

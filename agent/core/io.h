@@ -75,7 +75,7 @@ struct LeftTrainer {
 
 // ---- inputs
 
-struct Booted {  // first input
+struct Booted {  // first input, HostMeasured aside
   std::vector<LeftTrainer> left = {};
 };
 struct LinkUp {  // the stream is open and Hello is on its way
@@ -161,12 +161,20 @@ struct CodeFetchFailed {
   Error error;
 };
 
+// What replicas of this agent may take of a device now (device_memory.h).
+struct MeasuredMemory {
+  std::string uuid;
+  Bytes memory;
+};
+
 // For the heartbeats: the memory of the agent and its trainers, the figures of its relay, if it has
-// one, and what is known of its devices now.
+// one, and what is known of its devices now. A device that is not in `memory` could not be read.
+// The only input that may come before Booted, so that the first Hello has the memory that was read.
 struct HostMeasured {
   Bytes resident;
   std::optional<RelayFigures> relay = {};
   std::vector<DeviceSample> samples = {};
+  std::vector<MeasuredMemory> memory = {};
 };
 struct StopRequested {};      // first: drain; second: now
 struct HandOverRequested {};  // end at once, and leave the trainers to the next start of the daemon

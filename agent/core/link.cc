@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <span>
 
+#include "agent/core/device_memory.h"
+#include "agent/core/gpu_history.h"
 #include "agent/core/state.h"
 #include "base/wire_text.h"
 
@@ -166,11 +168,27 @@ std::vector<DeviceSample> Agent::State::new_samples() {
   std::vector<DeviceSample> fresh;
   for (const DeviceSample& sample : measured_host.samples) {
     DeviceSample& told = told_samples[sample.uuid];
-    if (told == sample) continue;
+    if (!is_news(told, sample)) continue;
     told = sample;
     fresh.push_back(sample);
   }
   return fresh;
+}
+
+// Memory of a device follows what its driver or the kernel has, up and down. While the link is down
+// the next Hello says it.
+void Agent::State::host_measured(const HostMeasured& input) {
+  measured_host = input;
+  for (const MeasuredMemory& measured : input.memory) {
+    for (Trainer& trainer : std::span(trainers).first(options.devices.size())) {
+      Device& device = trainer.device;
+      if (device.uuid != measured.uuid) continue;
+      trainer.memory_read = true;
+      if (!is_news(device.memory, measured.memory, device.total)) continue;
+      device.memory = measured.memory;
+      say(DeviceMeasured{device});
+    }
+  }
 }
 
 // The first start may fail for a reason that is over with the second one.

@@ -25,8 +25,9 @@ struct Trainer {
   TrainerIdentity identity;  // of the process
   // False: an earlier version started it, and the coordinator has not confirmed yet what it said.
   bool identified = true;
-  bool replaced = false;  // it was told to stop, and another process takes its place
-  Device device;          // as probed, then as the first trainer of the device measured it
+  bool replaced = false;     // it was told to stop, and another process takes its place
+  Device device;             // as probed, then as the first trainer of the device measured it
+  bool memory_read = false;  // HostMeasured said it; then that of the trainer does not count
   Instant started_at;
   std::optional<Instant> due;  // down: start it; otherwise: kill it
   bool attached = false;       // its stream is open
@@ -163,6 +164,7 @@ struct Agent::State {
   void beat();
   std::vector<DeviceFailure> device_failures() const;
   std::vector<DeviceSample> new_samples();
+  void host_measured(const HostMeasured& input);
   bool say(FromAgent message);                               // false: the link is not active
   std::optional<Instant> say_now(const FromAgent& message);  // when it was said
 

@@ -117,7 +117,7 @@ void Agent::State::measured(const TrainerAttached& input) {
   const Device& seen = input.ready.device;
   Device device = trainer.device;  // a trainer knows neither UUID nor what is built in
   device.name = seen.name, device.gflops = seen.gflops, device.bf16 = seen.bf16;
-  device.memory = usable(trainer.device.memory, seen.memory);
+  if (!trainer.memory_read) device.memory = usable(trainer.device.memory, seen.memory);
   const bool alone = std::none_of(trainers.begin(), trainers.end(), [&](const Trainer& other) {
     return &other != &trainer && other.device.index == device.index &&
            other.state != TrainerState::kDown;

@@ -6,11 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <string_view>
 
-#include <dlfcn.h>
-
+#include "agent/core/device_memory.h"
 #include "agent/host/host_memory.h"
 #include "base/wire_text.h"
 
@@ -19,46 +17,10 @@ namespace {
 
 constexpr int kCpuDevicesMax = 64;
 constexpr std::size_t kDeviceNameMax = 256;
-constexpr double kCpuMemoryShare = 0.8;  // of what is available; the rest is for everybody else
-
-// The part of NVML's interface that is used (nvml.h, version 11 and later; stable since version 5).
-struct NvmlMemory {
-  unsigned long long total, free, used;
-};
-using NvmlDevice = void*;
-struct Nvml {
-  int (*init)() = nullptr;
-  int (*shutdown)() = nullptr;
-  int (*count)(unsigned*) = nullptr;
-  int (*handle)(unsigned, NvmlDevice*) = nullptr;
-  int (*name)(NvmlDevice, char*, unsigned) = nullptr;
-  int (*memory)(NvmlDevice, NvmlMemory*) = nullptr;
-  int (*capability)(NvmlDevice, int*, int*) = nullptr;
-  int (*uuid)(NvmlDevice, char*, unsigned) = nullptr;
-  const char* (*error_text)(int) = nullptr;
-};
-constexpr int kNoPermission = 4, kDriverNotLoaded = 9;  // NVML_ERROR_…
 
 // As a driver or the kernel says it, in characters that the coordinator takes.
 std::string device_name(std::string_view name) {
   return valid_text(shown_text(valid_text(name), false), kDeviceNameMax);
-}
-
-template <typename Function>
-bool load(void* library, const char* symbol, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, symbol));
-  return function != nullptr;
-}
-
-bool load_all(void* library, Nvml& nvml) {
-  return load(library, "nvmlInit_v2", nvml.init) && load(library, "nvmlShutdown", nvml.shutdown) &&
-         load(library, "nvmlDeviceGetCount_v2", nvml.count) &&
-         load(library, "nvmlDeviceGetHandleByIndex_v2", nvml.handle) &&
-         load(library, "nvmlDeviceGetName", nvml.name) &&
-         load(library, "nvmlDeviceGetMemoryInfo", nvml.memory) &&
-         load(library, "nvmlDeviceGetCudaComputeCapability", nvml.capability) &&
-         load(library, "nvmlDeviceGetUUID", nvml.uuid) &&
-         load(library, "nvmlErrorString", nvml.error_text);
 }
 
 Error unusable(const std::string& what) {
@@ -73,64 +35,70 @@ struct Gpu {
   std::string uuid;  // empty: it does not say
   Device device;
   std::string silent = {};  // why it cannot be used, as the driver says; empty: it answers
-  NvmlDevice handle = nullptr;
+  unsigned place = 0;       // in the driver's list
 };
 
 // Which of the GPUs of a host are wanted, in their order.
 using Choice = std::function<Result<std::vector<Gpu>>(std::vector<Gpu>)>;
 
-// None: this user may not open it.
-std::optional<Gpu> find_gpu(const Nvml& nvml, unsigned number) {
-  Gpu gpu{.number = number, .uuid = {}, .device = {.kind = DeviceKind::kCuda}};
-  const int opened = nvml.handle(number, &gpu.handle);
-  if (opened == kNoPermission) return std::nullopt;
-  std::array<char, 96> uuid{};
-  const int failed = opened != 0 ? opened : nvml.uuid(gpu.handle, uuid.data(), uuid.size() - 1);
-  if (failed != 0) gpu.silent = nvml.error_text(failed);
-  gpu.uuid = uuid.data();
-  return gpu;
+// Asks again with a new helper after a GPU that did not answer ended the one before.
+Status reopen(DriverHelper& driver) {
+  if (driver.is_open()) return {};
+  const auto opened = driver.open();
+  return opened.ok() ? Status() : Status(opened.error());
 }
 
-void describe(const Nvml& nvml, Gpu& gpu) {
-  if (!gpu.silent.empty()) return;
-  std::array<char, 96> name{};
-  NvmlMemory memory{};
-  int major = 0, minor = 0;
-  int failed = nvml.name(gpu.handle, name.data(), name.size() - 1);
-  if (failed == 0) failed = nvml.memory(gpu.handle, &memory);
-  if (failed == 0) failed = nvml.capability(gpu.handle, &major, &minor);
-  if (failed != 0) gpu.silent = nvml.error_text(failed);
-  gpu.device.name = device_name(name.data());
-  gpu.device.memory = Bytes(static_cast<std::int64_t>(memory.free));
-  gpu.device.total = Bytes(static_cast<std::int64_t>(memory.total));
+// None: this user may not open it.
+Result<std::optional<Gpu>> find_gpu(DriverHelper& driver, unsigned place) {
+  if (Status open = reopen(driver); !open.ok()) return open.error();
+  Gpu gpu{.number = place, .uuid = {}, .device = {.kind = DeviceKind::kCuda}, .place = place};
+  const auto found = driver.find(place);
+  if (!found.ok()) {
+    gpu.silent = found.error().message;
+  } else if (found->code == kNvmlNoPermission) {
+    return std::optional<Gpu>();
+  } else {
+    gpu.silent = found->error;
+    gpu.uuid = valid_text(found->uuid, kDeviceUuidBytesMax);
+  }
+  return std::optional(gpu);
+}
+
+Status describe(DriverHelper& driver, Gpu& gpu) {
+  if (!gpu.silent.empty()) return {};
+  if (Status open = reopen(driver); !open.ok()) return open.error();
+  const auto described = driver.describe(gpu.place);
+  if (!described.ok()) {
+    gpu.silent = described.error().message;
+    return {};
+  }
+  gpu.silent = described->error;
+  gpu.device.name = device_name(described->name);
+  gpu.device.memory = Bytes(described->memory_free);
+  gpu.device.total = Bytes(described->memory_total);
   gpu.device.uuid = gpu.uuid;
-  gpu.device.bf16 = major >= kAmpere;
+  gpu.device.bf16 = described->capability >= kAmpere;
+  return {};
 }
 
 // Only the chosen ones are asked for more than their names. None: this host has no GPUs.
-Result<std::vector<Gpu>> read_gpus(const std::string& path, const Choice& choose) {
-  const std::unique_ptr<void, int (*)(void*)> library(
-      dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL),
-      [](void* l) { return l == nullptr ? 0 : dlclose(l); });
-  Nvml nvml;
-  if (library == nullptr || !load_all(library.get(), nvml)) return choose({});
-  const int failed = nvml.init();
-  if (failed == kDriverNotLoaded) return choose({});  // the library alone makes no GPU host
-  if (failed != 0) {
-    return unusable(std::string("the driver of the GPUs cannot be used: ") +
-                    nvml.error_text(failed));
-  }
-  const std::unique_ptr<const Nvml, void (*)(const Nvml*)> session(
-      &nvml, [](const Nvml* n) { n->shutdown(); });
-  unsigned count = 0;
-  if (nvml.count(&count) != 0) return unusable("the driver does not count its GPUs");
+Result<std::vector<Gpu>> read_gpus(const DriverOptions& options, const Choice& choose) {
+  DriverHelper driver(options);
+  const auto fails = [](const Error& error) {
+    return unusable("the driver of the GPUs cannot be used: " + device_name(error.message));
+  };
+  const auto count = driver.open();
+  if (!count.ok()) return fails(count.error());
   std::vector<Gpu> found;
-  for (unsigned i = 0; i < count; ++i) {
-    if (auto gpu = find_gpu(nvml, i)) found.push_back(*std::move(gpu));
+  for (unsigned i = 0; i < count->value_or(0); ++i) {
+    auto gpu = find_gpu(driver, i);
+    if (!gpu.ok()) return fails(gpu.error());
+    if (*gpu) found.push_back(**std::move(gpu));
   }
   auto chosen = choose(std::move(found));
-  if (chosen.ok()) {
-    for (Gpu& gpu : *chosen) describe(nvml, gpu);
+  if (!chosen.ok()) return chosen;
+  for (Gpu& gpu : *chosen) {
+    if (Status described = describe(driver, gpu); !described.ok()) return fails(described.error());
   }
   return chosen;
 }
@@ -199,30 +167,26 @@ std::string line_value(const char* file, const std::string& key) {
   return {};
 }
 
-// What CPU devices take together. `declared` 0: what the operator leaves to this program.
-std::int64_t usable_memory(Bytes declared) {
-  const auto level = tightest(memory_levels());
-  const Bytes free = level ? level->free() : Bytes();
-  if (declared > Bytes()) return std::min(declared, free).count();
-  return static_cast<std::int64_t>(static_cast<double>(free.count()) * kCpuMemoryShare);
-}
-
 std::vector<Device> cpu_devices(int count, Bytes declared) {
   std::string name = device_name(line_value("/proc/cpuinfo", "model name"));
   if (name.empty()) name = "CPU";
-  const std::int64_t memory = usable_memory(declared) / count;
+  const Bytes memory = usable_host_memory(declared, {}, count);
   const Bytes total(whole_memory(memory_levels()).count() / count);
   std::vector<Device> devices;
   devices.reserve(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i)
-    devices.push_back({i, DeviceKind::kCpu, name, Bytes(memory), 0, false, "", total});
+    devices.push_back({i, DeviceKind::kCpu, name, memory, 0, false, "", total});
   return devices;
 }
 
 }  // namespace
 
+Bytes usable_host_memory(Bytes declared, Bytes ours, int count) {
+  return Bytes(usable_of_host(room_for(ours, memory_levels()), declared).count() / count);
+}
+
 std::vector<Device> reducer_devices(Bytes memory) {
-  return {{0, DeviceKind::kReducer, "reducer", Bytes(usable_memory(memory)), 0, false}};
+  return {{0, DeviceKind::kReducer, "reducer", usable_host_memory(memory, {}, 1), 0, false}};
 }
 
 std::string default_nvml_library() {
@@ -238,11 +202,11 @@ std::optional<std::string> visible_gpus() {
 namespace {
 
 Result<ProbedDevices> probe_visible(const std::optional<std::string>& visible,
-                                    const std::string& nvml_library, Bytes memory) {
+                                    const DriverOptions& driver, Bytes memory) {
   if (visible && (visible->empty() || *visible == "-1")) {
     return ProbedDevices{cpu_devices(1, memory)};
   }
-  auto gpus = read_gpus(nvml_library, [&](std::vector<Gpu> all) -> Result<std::vector<Gpu>> {
+  auto gpus = read_gpus(driver, [&](std::vector<Gpu> all) -> Result<std::vector<Gpu>> {
     if (!visible || all.empty()) return all;
     // CUDA counts only what may be opened.
     for (unsigned i = 0; i < all.size(); ++i) all[i].number = i;
@@ -253,10 +217,9 @@ Result<ProbedDevices> probe_visible(const std::optional<std::string>& visible,
   return numbered(*std::move(gpus));
 }
 
-Result<ProbedDevices> probe_named(std::string_view list, const std::string& nvml_library) {
-  auto gpus = read_gpus(nvml_library, [&](const std::vector<Gpu>& all) {
-    return named_gpus(all, list, "--devices");
-  });
+Result<ProbedDevices> probe_named(std::string_view list, const DriverOptions& driver) {
+  auto gpus = read_gpus(
+      driver, [&](const std::vector<Gpu>& all) { return named_gpus(all, list, "--devices"); });
   if (!gpus) return gpus.error();
   return numbered(*std::move(gpus));
 }
@@ -265,10 +228,10 @@ Result<ProbedDevices> probe_named(std::string_view list, const std::string& nvml
 
 Result<ProbedDevices> probe_devices(const std::string& choice,
                                     const std::optional<std::string>& visible,
-                                    const std::string& nvml_library, Bytes memory) {
+                                    const DriverOptions& driver, Bytes memory) {
   constexpr std::string_view kGpus = "gpu:";
-  if (choice == "auto") return probe_visible(visible, nvml_library, memory);
-  if (choice.starts_with(kGpus)) return probe_named(choice.substr(kGpus.size()), nvml_library);
+  if (choice == "auto") return probe_visible(visible, driver, memory);
+  if (choice.starts_with(kGpus)) return probe_named(choice.substr(kGpus.size()), driver);
   if (choice == "cpu") return ProbedDevices{cpu_devices(1, memory)};
   int count = 0;
   const char* end = choice.data() + choice.size();

@@ -1,12 +1,13 @@
 // What this host can train on: the GPUs that NVIDIA's management library lists, or the processor.
-// NVML is loaded at run time, so that the same binary serves hosts without a driver; our own
-// prototypes keep its header out of the build. Speed is not measured here: trainers do that.
+// The driver is asked through a helper process (driver_helper.h). Speed is not measured here:
+// trainers do that.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "agent/host/driver_helper.h"
 #include "base/result.h"
 #include "messages/messages.h"
 
@@ -27,18 +28,21 @@ struct ProbedDevices {
 //   "cpu[:N]"     N trainers that share the processor and its memory
 // visible: $CUDA_VISIBLE_DEVICES, if there is one: which GPUs of the host are for this agent, by
 // UUID or by number in the order of nvidia-smi.
-// nvml_library: a path or a soname; a library that cannot be loaded, or has no driver, means no
-// GPUs. A GPU that this user may not open is left out, and so is one that does not answer the
-// driver; one that is not chosen is asked for its UUID alone. kUnavailable, with NVML's reason,
-// when the driver, or every chosen GPU, does not answer: the host is not taken for one without
-// GPUs. kValidation when a name in `choice` or `visible` fits no GPU. memory: that CPU devices take
-// together, as far as it is free; 0: four fifths of what is free (host_memory.h).
+// driver.library: one that cannot be loaded, or has no driver, means no GPUs. A GPU that this user
+// may not open is left out, and so is one that does not answer in time; one that is not chosen is
+// asked for its UUID alone. kUnavailable, with the reason, when the driver, or every chosen GPU,
+// does not answer: the host is not taken for one without GPUs. kValidation when a name in `choice`
+// or `visible` fits no GPU. memory: that CPU devices take together, as far as it is free; 0: four
+// fifths of what is free (host_memory.h).
 Result<ProbedDevices> probe_devices(const std::string& choice,
                                     const std::optional<std::string>& visible,
-                                    const std::string& nvml_library, Bytes memory = {});
+                                    const DriverOptions& driver, Bytes memory = {});
 
 // $CUDA_VISIBLE_DEVICES.
 std::optional<std::string> visible_gpus();
+
+// What `count` CPU devices of this host may take, each; ours: what its trainers hold now.
+Bytes usable_host_memory(Bytes declared, Bytes ours, int count);
 
 // The device of an agent with the role reducer: it computes nothing, and has the memory of the
 // host, or `memory` of it.

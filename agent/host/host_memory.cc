@@ -150,11 +150,14 @@ std::vector<MemoryLevel> memory_levels(const std::string& root) {
   return levels;
 }
 
-std::optional<MemoryLevel> tightest(const std::vector<MemoryLevel>& levels) {
-  const auto least = std::min_element(
-      levels.begin(), levels.end(),
-      [](const MemoryLevel& a, const MemoryLevel& b) { return a.free() < b.free(); });
-  return least == levels.end() ? std::nullopt : std::optional(*least);
+Bytes room_for(Bytes ours, const std::vector<MemoryLevel>& levels) {
+  std::optional<Bytes> least;
+  for (const MemoryLevel& level : levels) {
+    const Bytes others = level.used - std::min(ours, level.used);
+    const Bytes room = level.limit > others ? level.limit - others : Bytes();
+    if (!least || room < *least) least = room;
+  }
+  return least.value_or(Bytes());
 }
 
 Bytes whole_memory(const std::vector<MemoryLevel>& levels) {

@@ -16,15 +16,15 @@ namespace shoal::agent {
 struct MemoryLevel {
   std::string name;  // "the host", or the folder of the group
   Bytes limit, used;
-  Bytes free() const { return limit > used ? limit - used : Bytes(); }
 };
 
 // The host first, then the groups that have a limit, the innermost first. `root` stands before
 // /proc and /sys; tests name a folder. What cannot be read limits nothing.
 std::vector<MemoryLevel> memory_levels(const std::string& root = "");
 
-// The level with the least free memory; none: nothing could be read.
-std::optional<MemoryLevel> tightest(const std::vector<MemoryLevel>& levels);
+// What fits at every level: its limit less what is used there by others. `ours` is counted in all
+// of them. 0: nothing could be read.
+Bytes room_for(Bytes ours, const std::vector<MemoryLevel>& levels);
 
 // The smallest limit of all levels: no more fits, whatever else runs. 0: nothing could be read.
 Bytes whole_memory(const std::vector<MemoryLevel>& levels);

@@ -38,8 +38,8 @@ class Host : public testing::Test {
     write(folder + "/memory.stat", "anon 7\nactive_file 1048576\n");
   }
   std::int64_t free_mib() const {
-    const auto level = tightest(memory_levels(root()));
-    return level ? level->free().count() / kMib : -1;
+    const auto levels = memory_levels(root());
+    return levels.empty() ? -1 : room_for(Bytes(), levels).count() / kMib;
   }
   std::string root() const { return folder_.path(); }
 
@@ -116,6 +116,18 @@ TEST_F(Host, AFullGroupHasNothingFree) {
   EXPECT_EQ(free_mib(), 0);
 }
 
+TEST_F(Host, WhatIsOursLeavesTheRoomAsItWas) {
+  mounts(kVersion1);
+  write("/proc/self/cgroup", "4:memory:/a\n");
+  group("/a", 100 * kMib, 130 * kMib, 0);
+  const auto room = [&](std::int64_t ours) {
+    return room_for(mebibytes(ours), memory_levels(root()));
+  };
+  EXPECT_EQ(room(50), mebibytes(20)) << "others hold 80";
+  EXPECT_EQ(room(130), mebibytes(100));
+  EXPECT_EQ(room(9000), mebibytes(100)) << "no more than the limit";
+}
+
 TEST_F(Host, CountsWhatTheKernelEndedForMemory) {
   EXPECT_EQ(killed_for_memory(root()), 0) << "an old kernel";
   write("/proc/vmstat", "nr_free_pages 9\noom_kill 3\noom_kill_other 5\n");
@@ -126,7 +138,7 @@ TEST(ThisHost, HasSomeMemory) {
   const auto levels = memory_levels();
   ASSERT_FALSE(levels.empty());
   EXPECT_EQ(levels.front().name, "the host");
-  EXPECT_GT(tightest(levels)->free(), mebibytes(16));
+  EXPECT_GT(room_for(Bytes(), levels), mebibytes(16));
 }
 
 }  // namespace

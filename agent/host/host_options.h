@@ -8,6 +8,7 @@
 
 #include "agent/core/agent.h"
 #include "agent/host/coordinator_link.h"
+#include "agent/host/driver_helper.h"
 #include "agent/host/network.h"
 #include "agent/host/program_bounds.h"
 #include "agent/host/program_user.h"
@@ -33,6 +34,8 @@ struct HostOptions {
   int threads = 1;                  // of each CPU trainer
   std::vector<std::string> gpus =
       {};                      // the UUID of each device; with a replica group of all its own
+  DriverOptions driver = {};   // that is asked for the figures of `gpus`
+  Bytes memory = {};           // that CPU devices take together; 0: four fifths of the room
   int replica_group = 1;       // devices that train one replica together; 1: each its own
   double speed = 1;            // trainers pretend to be this share of their device
   data::DataRoots data_roots;  // beneath which jobs may read

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 
@@ -55,6 +56,32 @@ std::vector<ProcessEntry> all_processes() {
     if (const auto entry = read_process(number)) all.push_back(*entry);
   }
   return all;
+}
+
+std::vector<ProcessEntry> begun_by(const std::set<pid_t>& leaders,
+                                   const std::vector<ProcessEntry>& all) {
+  std::map<pid_t, pid_t> parents;
+  for (const ProcessEntry& process : all) parents[process.id.pid] = process.parent;
+  const auto descends = [&](pid_t process) {
+    for (std::size_t steps = 0; steps <= parents.size(); ++steps) {
+      if (leaders.contains(process)) return true;
+      const auto parent = parents.find(process);
+      if (parent == parents.end()) return false;
+      process = parent->second;
+    }
+    return false;
+  };
+  std::vector<ProcessEntry> begun;
+  for (const ProcessEntry& process : all) {
+    if (leaders.contains(process.session) || descends(process.id.pid)) begun.push_back(process);
+  }
+  return begun;
+}
+
+Bytes own_memory(pid_t process) {
+  std::int64_t size = 0, resident = 0, shared = 0;
+  std::ifstream("/proc/" + std::to_string(process) + "/statm") >> size >> resident >> shared;
+  return Bytes((resident - shared) * sysconf(_SC_PAGESIZE));
 }
 
 Bytes proportional_memory(const ProcessEntry& process) {

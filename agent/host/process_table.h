@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include <sys/types.h>
@@ -22,6 +23,13 @@ struct ProcessEntry {
 
 std::optional<ProcessEntry> read_process(pid_t pid);  // none: there is no such process
 std::vector<ProcessEntry> all_processes();
+
+// Those of `all` that began with one of the leaders: its session, and what descends from it.
+std::vector<ProcessEntry> begun_by(const std::set<pid_t>& leaders,
+                                   const std::vector<ProcessEntry>& all);
+
+// Memory of a process that no file or other process backs. 0: it has ended.
+Bytes own_memory(pid_t process);
 
 // Memory of a process in which a page of N processes counts as 1/N; its resident memory where the
 // kernel does not tell.

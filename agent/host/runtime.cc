@@ -11,10 +11,10 @@
 
 #include "agent/host/checkpoint_worker.h"
 #include "agent/host/code_store.h"
-#include "agent/host/cpu_load.h"
 #include "agent/host/data_cache.h"
 #include "agent/host/data_folder.h"
 #include "agent/host/data_readers.h"
+#include "agent/host/device_samples.h"
 #include "agent/host/host_meters.h"
 #include "agent/host/input_queue.h"
 #include "agent/host/journal.h"
@@ -32,7 +32,6 @@ namespace shoal::agent {
 namespace {
 
 constexpr Duration kMemoryEvery = seconds(5);
-constexpr Duration kSampleEvery = seconds(10);
 
 std::string how(const ProcessExit& exit) {
   return exit.known ? fmt::format(", code {}, signal {}", exit.code, exit.signal) : "";
@@ -98,6 +97,8 @@ class Runtime::Impl {
   ~Impl() {
     stop_limit_.begin(options_.end_limit);
     inputs_->close();
+    stop_limit_.waits_for("the driver of a GPU");
+    samples_.reset();
     stop_limit_.waits_for("a trainer");
     trainers_.reset();
     stop_limit_.waits_for("the session with the coordinator");
@@ -140,6 +141,10 @@ class Runtime::Impl {
     spdlog::info("agent {} ({}) on {}, {} device(s), data in {}", options_.core.name,
                  folder_->uid(), options_.core.host, options_.core.devices.size(), folder_->path());
     if (page_) spdlog::info("metrics on http://{}/metrics", page_->address());
+    samples_ = std::make_unique<DeviceSamples>(
+        options_, devices_, trainers_->leaders(),
+        [this](LogLevel level, const std::string& text) { note(level, {}, text); });
+    measure_memory();  // the first Hello has it
     step(Booted{left_});
     while (!exit_) {
       const auto input = inputs_->take(clock_.steady(wake_at()));
@@ -232,20 +237,9 @@ class Runtime::Impl {
     meters_->measured(own, trainers);
     Bytes sum = own;
     for (const auto& [slot, bytes] : trainers) sum += bytes;
-    if (clock_.now() >= sample_at_) sample_devices(sum);
-    step(HostMeasured{sum, relay_ ? relay_->figures() : std::nullopt, samples_});
-  }
-
-  // All processors of a host are one to the kernel.
-  void sample_devices(Bytes here) {
-    sample_at_ = clock_.now() + kSampleEvery;
-    samples_.clear();
-    const DeviceSample sample = cpu_load_.sample(here);
-    for (const Device& device : devices_) {
-      if (device.kind != DeviceKind::kCpu) continue;
-      samples_.push_back(sample);
-      samples_.back().uuid = device.uuid;
-    }
+    HostMeasured measured{sum, relay_ ? relay_->figures() : std::nullopt};
+    samples_->add_to(measured, trainers_->leaders(), clock_.now());
+    step(std::move(measured));
   }
 
   // To the terminal and to the journal.
@@ -459,11 +453,10 @@ class Runtime::Impl {
   std::map<std::int32_t, TrainerId> overstepped_;  // processes of which that was logged, by slot
   std::unique_ptr<TrainerProcesses> trainers_;
   std::vector<LeftTrainer> left_;  // by the last start
-  Instant measure_at_ = clock_.now(), sample_at_ = measure_at_;
-  CpuLoad cpu_load_;
-  std::vector<DeviceSample> samples_;  // of the devices, the newest
-  bool heard_ = false;                 // anything on this link
-  bool stopping_ = false;              // told once, and the noise of stopping is no news
+  Instant measure_at_ = clock_.now();
+  std::unique_ptr<DeviceSamples> samples_;  // of run()
+  bool heard_ = false;                      // anything on this link
+  bool stopping_ = false;                   // told once, and the noise of stopping is no news
   std::optional<ExitProcess> exit_;
 };
 

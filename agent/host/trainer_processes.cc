@@ -194,6 +194,12 @@ std::map<std::int32_t, Bytes> TrainerProcesses::resident() const {
   return bytes;
 }
 
+std::set<pid_t> TrainerProcesses::leaders() const {
+  std::set<pid_t> all;
+  for (const auto& [slot, process] : processes_) all.insert(process->id().pid);
+  return all;
+}
+
 void TrainerProcesses::write() {
   Roster roster{boot_, settings(), {}};
   for (const auto& [slot, process] : processes_) roster.trainers.push_back(entries_.at(slot));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,7 @@ class TrainerProcesses {
   void leave();  // all of them, to the next start
 
   std::map<std::int32_t, Bytes> resident() const;  // memory of each, by slot
+  std::set<pid_t> leaders() const;                 // the processes that this agent started
 
  private:
   bool adopt(const RosterEntry& entry, bool fits);

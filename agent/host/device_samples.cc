@@ -1,0 +1,90 @@
+#include "agent/host/device_samples.h"
+
+#include <algorithm>
+
+#include <spdlog/fmt/fmt.h>
+
+#include "agent/host/device_probe.h"
+#include "agent/host/process_table.h"
+
+namespace shoal::agent {
+namespace {
+
+constexpr Duration kReadEvery = seconds(10);
+
+// A replica group has one device, which is the first of its GPUs.
+std::vector<GpuWatch::Gpu> watched(const HostOptions& options, const std::vector<Device>& devices,
+                                   bool idle) {
+  std::vector<GpuWatch::Gpu> gpus;
+  for (std::size_t i = 0; i < options.gpus.size(); ++i) {
+    const bool probed = idle && i < devices.size();
+    gpus.push_back({options.gpus[i], probed ? devices[i].total - devices[i].memory : Bytes()});
+  }
+  return gpus;
+}
+
+}  // namespace
+
+DeviceSamples::DeviceSamples(const HostOptions& options, std::vector<Device> devices,
+                             const std::set<pid_t>& left, Note note)
+    : devices_(std::move(devices)),
+      memory_declared_(options.memory),
+      processors_(std::max(options.replica_group, static_cast<int>(devices_.size()))),
+      note_(std::move(note)) {
+  if (options.gpus.empty() || options.driver.library.empty()) return;
+  gpus_ =
+      std::make_unique<GpuWatch>(options.driver, watched(options, devices_, left.empty()), left);
+  if (!left.empty()) gpus_->wait_for(1, options.driver.answer_limit);
+}
+
+void DeviceSamples::add_to(HostMeasured& measured, const std::set<pid_t>& trainers, Instant now) {
+  if (now >= read_at_) {
+    read_at_ = now + kReadEvery;
+    read_processors(measured.resident, trainers);
+  }
+  measured.samples = samples_;
+  measured.memory = memory_;
+  if (gpus_ == nullptr) return;
+  for (DeviceSample& sample : gpus_->samples()) {
+    note_answer(sample);
+    measured.samples.push_back(std::move(sample));
+  }
+  for (MeasuredMemory& memory : gpus_->memory()) measured.memory.push_back(std::move(memory));
+}
+
+// All processors of a host are one to the kernel.
+void DeviceSamples::read_processors(Bytes resident, const std::set<pid_t>& trainers) {
+  samples_.clear();
+  memory_.clear();
+  const bool any = std::ranges::any_of(
+      devices_, [](const Device& device) { return device.kind != DeviceKind::kCuda; });
+  if (!any) return;
+  const DeviceSample sample = cpu_load_.sample(resident);
+  Bytes ours;
+  for (const ProcessEntry& process : begun_by(trainers, all_processes()))
+    ours += own_memory(process.id.pid);
+  const Bytes memory = usable_host_memory(memory_declared_, ours, processors_);
+  for (const Device& device : devices_) {
+    if (device.kind == DeviceKind::kCuda) continue;
+    memory_.push_back({device.uuid, memory});
+    if (device.kind != DeviceKind::kCpu) continue;
+    samples_.push_back(sample);
+    samples_.back().uuid = device.uuid;
+  }
+}
+
+// One line when a GPU begins to answer otherwise than before.
+void DeviceSamples::note_answer(const DeviceSample& sample) {
+  auto& [answer, error] = answers_[sample.uuid];
+  const bool first = answer == DeviceAnswer::kUnknown;
+  const bool same = answer == sample.answer && error == sample.error;
+  answer = sample.answer;
+  error = sample.error;
+  if (same || (first && answer == DeviceAnswer::kWhole)) return;
+  if (answer == DeviceAnswer::kWhole)
+    return note_(LogLevel::kInfo, sample.uuid + " answers all questions again");
+  note_(LogLevel::kWarning, fmt::format("{} is {}: {} (its last values are {} s old)", sample.uuid,
+                                        to_string(answer), error, sample.age.ms() / 1000));
+}
+
+}  // namespace shoal::agent
