@@ -1,9 +1,9 @@
 // A coordinator of generated data: answers the REST API and serves web/dist, so that the pages can be measured
 // at sizes that no test machine runs and shown input that no good cluster gives. Everything follows from the
 // sizes; nothing is random. `node e2e/fixture.mjs [--agents N] [--stages N] [--replicas N] [--rounds N] [--raw]
-// [--hostile] [--timed] [--grouped] [--people] [--programs] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has
+// [--hostile] [--timed] [--grouped] [--people] [--programs] [--old] [--port N]`; --raw answers series without thinning them, as an older server would; --timed has
 // rounds of 30 seconds in which slower replicas take fewer steps, averaged in a ring; --grouped averages in pairs, one of which gave
-// up, with a replica that came too late to have trained; --programs: a job logs values of its own, and agents do not run it; --people asks for a login (fixture_people.mjs; the token of the admin is
+// up, with a replica that came too late to have trained; --programs: a job logs values of its own, and agents do not run it; --old lacks the newest routes; --people asks for a login (fixture_people.mjs; the token of the admin is
 // shoalapi1.tok_1.admin).
 import { createServer } from 'node:http';
 import { existsSync, readFileSync } from 'node:fs';
@@ -17,11 +17,37 @@ const dist = fileURLToPath(new URL('../dist', import.meta.url));
 const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const wave = (i, period) => Math.sin((i * 2 * Math.PI) / period);
 
-export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, grouped: false, people: false, programs: false, port: 0 };
+export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000, raw: false, hostile: false, timed: false, grouped: false, people: false, programs: false, old: false, port: 0 };
 
 // What a page must survive: markup, long names, unicode.
 const kMarkup = '<img src=x onerror="document.title=\'injected\'"><script>document.title="injected"</script>';
 const kLong = 'ä'.repeat(100) + '名'.repeat(100);
+
+// The second device of some agents is lost, silent or answers in part; hostile drivers say long things.
+function sampleOf(options, i, index) {
+  const answer = index === 0 ? 'whole' : ['lost', 'silent', 'partial'][(i >> 1) % 3];
+  const gone = answer === 'lost';
+  return {
+    uuid: `GPU-${i + 1}-${index}`, answer, age_s: answer === 'silent' ? 45 : 0, error: answer === 'whole' ? '' : options.hostile ? kMarkup + kLong : 'no answer within 5 s',
+    use: gone ? null : { busy: 0.5 + (i % 5) / 10, stolen: i % 3 === 0 ? 0.04 : 0, used_here_bytes: 14e9, used_elsewhere_bytes: (i % 3) * 1e9 },
+    climate: gone ? null : { celsius: 55 + (i % 30), watts: 300, watts_limit: 350, mhz: 1400, mhz_max: 1980, throttled: i % 3 === 0 ? ['sw_power_cap', 'hw_thermal_slowdown'] : [] },
+    errors: gone ? null : { ecc_corrected: i, ecc_uncorrected: 0, rows_remapped: i % 4, remap_pending: i % 16 === 3, remap_failed: false, pcie_replays: 2 * i, nvlink_errors: 0, recovery: index === 1 ? 'reset_gpu' : 'none', xids: index === 1 ? [{ xid: 79, count: 1, ago_s: 300 }, { xid: 31, count: 4, ago_s: 4000 }] : [] },
+  };
+}
+
+// A day of a device: by ten minutes, the last three hours by the minute, with an hour in which nobody heard of it.
+function historyOf(agent) {
+  const now = Math.floor(Date.now() / 60_000) * 60, border = Math.ceil((now - 3 * 3600) / 600) * 600, times = [];
+  for (let at = border - 21 * 3600; at < border; at += 600) if (at < border - 6 * 3600 || at > border - 5 * 3600) times.push(at);
+  for (let at = border; at < now; at += 60) times.push(at);
+  return agent.devices.map((one) => ({
+    uuid: one.uuid, index: one.index, name: one.name,
+    points: times.map((at, i) => ({
+      at: new Date(at * 1000).toISOString(), busy: 0.7 + 0.2 * wave(i, 40), used_here_bytes: 14e9 + 2e9 * wave(i, 90), used_elsewhere_bytes: i > 200 ? 3e9 : 0, celsius: 62 + 9 * wave(i, 60),
+      watts: one.index === 1 ? 0 : 300 + 40 * wave(i, 50), mhz: 1400, throttled: 0,
+    })),
+  }));
+}
 
 function makeData(options) {
   const t0 = Date.now();
@@ -32,7 +58,9 @@ function makeData(options) {
     state: i < options.replicas ? 'active' : i % 97 === 0 ? 'gone' : 'idle', gone_reason: i >= options.replicas && i % 97 === 0 ? 'lost' : null,
     cordoned: i % 53 === 7, quarantine: i % 67 === 1 ? { until: at(-600), reason: 'non_finite', count: 2 } : null, losses: i % 5, availability: 1 - (i % 5) / 10,
     memory_refusals: i % 71 === 1 ? [{ device: 0, needed_bytes: 20e9, at: at(900) }] : [], health: i % 41 === 40 ? 'yellow' : 'green', last_seen_at: at(options.hostile ? -3600 : i % 3), resident_bytes: 2e9 + i * 1e6,
-    devices: [{ index: 0, kind: 'cuda', name: ['RTX 3090', 'RTX 4090', 'A100'][i % 3], memory_bytes: [24, 24, 80][i % 3] * 2 ** 30, gflops: 20_000 + (i % 7) * 3000, bf16: true }],
+    devices: [0, 1].slice(0, 1 + (i % 2)).map((index) => ({ index, kind: 'cuda', name: ['RTX 3090', 'RTX 4090', 'A100'][i % 3], memory_bytes: [24, 24, 80][i % 3] * 2 ** 30, total_bytes: [24, 24, 80][i % 3] * 2 ** 30, gflops: 20_000 + (i % 7) * 3000, bf16: true, uuid: `GPU-${i + 1}-${index}` })),
+    device_samples: i % 5 === 4 ? [] : [0, 1].slice(0, 1 + (i % 2)).map((index) => sampleOf(options, i, index)), health_reason: i % 41 === 40 ? 'its heartbeat is late' : '',
+    cordoned_devices: i % 8 === 1 ? [{ device: 1, at: at(300), job: null, code: '', reasons: [options.hostile ? kMarkup + kLong : 'XID 79: the GPU has fallen off the bus'], uuid: `GPU-${i + 1}-1`, fault: 'xid', ends: `reset the GPU or reboot its host, then run shoal agent uncordon ${name(i)}` }] : [],
     labels: { region: ['eu', 'us', 'asia'][i % 3] }, runs_programs: options.programs && i === 0, code_from: options.programs && i === 0 ? ['ana', '*'] : [], joined_at: at(86_400 - i), updated_at: at(60),
   }));
   const stageOf = (i) => i % options.stages;
@@ -195,12 +223,27 @@ const kVersion = (options) => ({ version: '0.1.0', api_level: options.api_level 
 
 const problem = (status, detail, errors = []) => [status, { type: '/problems/not-found', title: 'Not found', status, detail, code: 'not-found', errors, hint: '' }];
 
+// As GET /jobs/{job}/placement; a job that does not train was not looked at.
+function placement(options, data) {
+  const idle = options.rounds === 0 || data.replicas.length < 2;
+  const [one, other] = data.agents;
+  return {
+    job: 'job_1', at: idle ? null : data.at(20),
+    forecast: { tokens_per_second: idle ? null : 240_000, step_s: 0.4, round_s: 21, bubble: 0.06, average_s: 1, network: idle ? null : 0.62, line: idle ? null : { agents: [one.name], bytes_per_second: 1.25e6 }, lines_assumed: 2 },
+    left_out: idle ? [] : [{ agent: other.id, agent_name: other.name, device: 1, tokens_per_second_with: 210_000, tokens_per_second_without: 240_000, line_bytes_per_second: 1e6 }],
+    balance: idle ? null : { at: data.at(20), verdict: 'does_not_pay', weakest_stage: 1, weakest_tokens_per_second: 240_000, mean_tokens_per_second: 330_000, reason: '' },
+    move: idle ? null : { at: data.at(20), replica: 'rep_1', agent: one.id, agent_name: one.name, from_stage: 0, to_stage: 1, tokens_per_second_gained: 40_000, download_bytes: 1.6e9, bytes_per_second: 625_000, takes_s: 2565, payback_s: 5130, bound_s: 1800, verdict: 'does_not_pay', reason: '' },
+    plan: idle ? null : { at: data.at(200), tokens_per_second_now: 240_000, tokens_per_second_anew: 310_000 },
+  };
+}
+
 function jobAnswer(world, job, rest, url) {
   const { options, data } = world;
   if (rest === '') return [200, job];
   if (rest === '/spec' && job.id === 'job_1') return [200, `# as it was written\nname = "large"\n[train]\nsteps = 600000 # ${options.hostile ? kMarkup : 'enough'}\n`];
   if (rest === '/logs') return [200, logPage(options, data, url)];
   if (rest === '/replicas') return [200, pageOf(data.replicas, url, false)];
+  if (rest === '/placement' && !options.old) return [200, placement(options, data)];
   if (rest === '/topology') return [200, topology(options, data)];
   if (rest === '/checkpoints') return [200, pageOf(world.checkpoints, url, false)];
   if (rest === '/rounds') return [200, pageOfMade(options.rounds, url, (n) => makeRound(options, data, n))];
@@ -238,7 +281,7 @@ function networkLines({ agents }) {
   const some = agents.slice(0, 64);
   return some.flatMap((from, i) => some.flatMap((to, j) => (i === j ? [] : [{
     from: from.id, to: to.id, reached: (i + j) % 61 !== 0, round_trip_s: (i * j) % 53 === 1 ? null : 0.01 * (1 + ((i ^ j) % 9)),
-    bytes_per_second: (i + j) % 61 === 0 ? null : 1e6 * (1 + ((3 * i + j) % 25)), measured_at: new Date().toISOString(), age_s: (7 * i + j) % 900,
+    bytes_per_second: (i + j) % 61 === 0 ? null : 1e6 * (1 + ((3 * i + j) % 25)), measured_at: new Date().toISOString(), at_least: (i + j) % 7 === 0, age_s: i === 2 || j === 2 ? 2400 : (7 * i + j) % 900,
   }])));
 }
 
@@ -291,6 +334,9 @@ function answer(world, url, path) {
     if (agent[2] === 'drain') one.state = 'draining';
     return [200, one];
   }
+  const history = /^\/agents\/([^/]+)\/devices\/history$/.exec(path);
+  const logged = history && !world.options.old && data.agents.find((entry) => entry.id === history[1]);
+  if (logged) return [200, { items: historyOf(logged), next_cursor: null }];
   if (path === '/space') return [200, { parts: [{ what: 'checkpoints', bytes: 26e9 }, { what: 'tables', bytes: 8e8 }], checkpoint_budget: 30e9, tables: [], jobs: [{ job: 'job_1', name: 'large', owner: 'ana', phase: 'training', checkpoints: 26e9, history: 7e8, series: 1e8 }] }];
   if (path === '/checkpoints') return [200, pageOf(world.checkpoints.filter((one) => one.state !== 'deleted'), url, true)];
   const checkpoint = /^\/checkpoints\/([^/]+)(\/verify)?$/.exec(path);

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { number, short } from './format';
+import { clock, moment, number, short } from './format';
 import { saveCsv } from './parts';
 import { align, smooth, thinLine } from './sample';
 
@@ -34,6 +34,8 @@ interface Props {
   logX?: boolean;
   smoothing?: number;
   fromZero?: boolean;
+  time?: boolean; // x is a time, in seconds since 1970, and a gap of a line stays one
+  empty?: string; // instead of the chart, while there is no point
   sync: string;
 }
 
@@ -63,13 +65,13 @@ function drawMarks(plot: uPlot, marks: Mark[]): void {
 
 const fewPoints = (line: Line) => line.x.length <= 60;
 
-function series(line: Line, smoothing: number, unit: (value: number | null | undefined) => string): uPlot.Series {
+function series(line: Line, { smoothing = 0, time }: Props, unit: (value: number | null | undefined) => string): uPlot.Series {
   const color = css(`--line-${line.color}`);
   return {
     label: line.name,
     stroke: color,
     width: smoothing > 0 && !line.points ? 2 : 1.6,
-    spanGaps: true,
+    spanGaps: time !== true,
     points: line.points && fewPoints(line) ? { show: true, size: 5, fill: color } : { show: false },
     value: (_, value) => unit(value),
   };
@@ -85,7 +87,7 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
     cursor: { sync: { key: props.sync, setSeries: false }, drag: { x: true, y: false } },
     legend: { live: true },
     scales: {
-      x: { time: false, distr: props.logX ? 3 : 1 },
+      x: { time: props.time === true, distr: props.logX ? 3 : 1 },
       y: {
         distr: props.log ? 3 : 1,
         range: props.log
@@ -98,12 +100,12 @@ function options(props: Props, width: number, marks: { current: Mark[] }): uPlot
       },
     },
     axes: [
-      { ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => (tick == null ? '' : short(tick))) },
+      { ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => (tick == null ? '' : (props.time ? clock : short)(tick))) },
       { ...axis, size: 62, values: (_, ticks) => ticks.map((tick) => (tick == null ? '' : (props.axisUnit ?? unit)(tick))) },
     ],
     series: [
-      { label: props.xName, value: (_, value) => (value == null ? '–' : short(value)) },
-      ...props.lines.map((line) => series(line, props.smoothing ?? 0, unit)),
+      { label: props.xName, value: (_, value) => (value == null ? '–' : (props.time ? moment : short)(value)) },
+      ...props.lines.map((line) => series(line, props, unit)),
     ],
     hooks: { draw: [(plot) => drawMarks(plot, marks.current)] },
   };
@@ -180,14 +182,14 @@ export function Chart(props: Props) {
             {table ? 'Chart' : 'Table'}
             <span class="unseen"> of {props.title}</span>
           </button>
-          <button type="button" class="link" onClick={() => saveCsv(props.file, header, rows())}>
+          <button type="button" class="link" onClick={() => saveCsv(props.file, header, rows().map(([x, ...ys]) => [props.time ? new Date(1000 * x!).toISOString() : x!, ...ys]))}>
             CSV<span class="unseen"> of {props.title}</span>
           </button>
         </span>
       </figcaption>
-      {empty && <p class="empty">Nothing yet: the first point comes with the first committed round.</p>}
+      {empty && <p class="empty">{props.empty ?? 'Nothing yet: the first point comes with the first committed round.'}</p>}
       {!empty && !table && <div class="plot" ref={place} role="img" aria-label={`${props.title}; the table has the numbers`} />}
-      {!empty && table && <NumberTable title={props.title} header={header} rows={rows()} unit={props.unit} />}
+      {!empty && table && <NumberTable title={props.title} header={header} rows={rows()} unit={props.unit} xUnit={props.time ? moment : number} />}
     </figure>
   );
 }
@@ -197,6 +199,7 @@ function NumberTable(props: {
   header: string[];
   rows: (number | null)[][];
   unit?: (value: number | null | undefined) => string;
+  xUnit: (value: number | null) => string;
 }) {
   const shown = props.rows.slice(-500).reverse();
   return (
@@ -216,7 +219,7 @@ function NumberTable(props: {
             <tr key={String(row[0])}>
               {row.map((value, i) => (
                 <td key={props.header[i]} class="num">
-                  {i === 0 ? number(value) : (props.unit ?? ((one) => number(one, 4)))(value)}
+                  {i === 0 ? props.xUnit(value) : (props.unit ?? ((one) => number(one, 4)))(value)}
                 </td>
               ))}
             </tr>

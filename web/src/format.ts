@@ -116,6 +116,12 @@ export function absolute(at: string | null | undefined): string {
   return `${kLocal.format(then)} (${new Date(then).toISOString()})`;
 }
 
+const kClock = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+
+// Seconds since 1970, as the axis of a chart has them: the time of day, and with the day.
+export const clock = (seconds: number): string => kClock.format(1000 * seconds);
+export const moment = (seconds: number | null | undefined): string => (finite(seconds) ? kLocal.format(1000 * seconds) : kNone);
+
 export function words(identifier: string): string {
   return identifier.replaceAll('_', ' ');
 }

@@ -1,8 +1,9 @@
 // Where a job would be placed now, from the answer of a dry run: whether it can start, the cut, who gets which
 // stage, and what the planner expects of them.
 import type { Plan, StageView } from './api';
-import { bytes, duration, number, percent, plural, short, words } from './format';
+import { bytes, duration, lineRate, number, percent, plural, short, words } from './format';
 import { Glyph, State, Tile } from './parts';
+import { limitOf } from './reasons';
 import { Table, type Column } from './table';
 
 type Row = StageView & { who: string[] };
@@ -14,6 +15,22 @@ const kColumns: Column<Row>[] = [
   { name: 'Memory', numeric: true, show: (one) => bytes(one.memory_bytes), value: (one) => one.memory_bytes },
   { name: 'Replicas', text: true, show: (one) => (one.who.length === 0 ? 'none' : `${one.who.length}: ${one.who.join(', ')}`), value: (one) => one.who.join(' ') },
 ];
+
+// What limits a placement, who stands aside, and what was assumed.
+export function Reasons({ forecast, leftOut }: { forecast: Plan['forecast']; leftOut: NonNullable<Plan['left_out']> }) {
+  const limit = limitOf(forecast);
+  return (
+    <>
+      {limit !== null && <p><Glyph tone={limit.tone} /> {limit.text}</p>}
+      {leftOut.map((left) => (
+        <p key={`${left.agent}/${left.device}`}>
+          <Glyph tone="warn" /> Device {left.device} of {left.agent_name} stands aside: {short(left.tokens_per_second_with)} tokens/s with it, {short(left.tokens_per_second_without)} without{left.line_bytes_per_second !== null && <>; its line carries {lineRate(left.line_bytes_per_second)}</>}.
+        </p>
+      ))}
+      {(forecast.lines_assumed ?? 0) > 0 && <p class="muted">Nobody has measured the lines of {plural(forecast.lines_assumed ?? 0, 'agent')}: 100 Mbit/s are assumed.</p>}
+    </>
+  );
+}
 
 export function PlanView({ plan }: { plan: Plan }) {
   const { forecast, devices } = plan;
@@ -29,17 +46,7 @@ export function PlanView({ plan }: { plan: Plan }) {
         <Tile label="Inner step" value={duration(forecast.step_s)} note={forecast.bubble === null ? '' : `${percent(forecast.bubble)} of it idle`} />
         <Tile label="Round" value={duration(forecast.round_s)} note={forecast.average_s == null ? '' : `of which ${duration(forecast.average_s)} averaging`} />
       </div>
-      {forecast.line !== null && forecast.line !== undefined && (
-        <p>
-          <Glyph tone="warn" /> The line of {forecast.line.agents.join(', ')} ({bytes(forecast.line.bytes_per_second)}/s) lets {percent(forecast.network ?? null)} of the devices’ speed through.
-        </p>
-      )}
-      {(plan.left_out ?? []).map((left) => (
-        <p key={`${left.agent}/${left.device}`}>
-          <Glyph tone="warn" /> Device {left.device} of {left.agent_name} is left out: {short(left.tokens_per_second_with)} tokens per second with it{left.line_bytes_per_second !== null && <>; its line carries {bytes(left.line_bytes_per_second)}/s</>}.
-        </p>
-      ))}
-      {(forecast.lines_assumed ?? 0) > 0 && <p class="muted">Nobody has measured the lines of {plural(forecast.lines_assumed ?? 0, 'agent')}: 100 Mbit/s are assumed.</p>}
+      <Reasons forecast={forecast} leftOut={plan.left_out ?? []} />
       <Table caption="Stages of the plan" columns={kColumns} rows={rows} rowKey={(one) => one.stage} empty="No cut was found." file="plan" />
       <p class="under muted">
         {plural(devices.free, 'free device')}, {number(devices.fitting)} with the memory that it takes ({bytes(plan.memory_needed_bytes)} a replica; the largest has {bytes(plan.memory_largest_bytes)})

@@ -3,7 +3,9 @@ import {
   ask, askAll, askSome, askText, query,
   ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type NetworkLink, type Replica, type Round, type Series, type Topology,
 } from './api';
+import type { DeviceHistory } from './devices';
 import type { Watch } from './live';
+import type { Placement } from './reasons';
 import { hasGap, isOver, mergeEvents, mergeRounds } from './status';
 import { fromReplicas, withStages } from './topology';
 
@@ -21,16 +23,19 @@ export const job = (id: string): Watch<Job> => ({
   concerns: (event) => ofJob(event, id),
 });
 
+// Null where the coordinator has no such thing, or is older than its route.
+async function unlessOlder<T>(load: () => Promise<T>): Promise<T | null> {
+  try {
+    return await load();
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return null;
+    throw error;
+  }
+}
+
 // The text that a job was submitted as; null: the coordinator has not kept it. It never changes.
 export const submitted = (id: string): Watch<string | null> => ({
-  load: async () => {
-    try {
-      return await askText(`${path(id)}/spec`);
-    } catch (error) {
-      if (error instanceof ApiError && error.status === 404) return null;
-      throw error;
-    }
-  },
+  load: () => unlessOlder(() => askText(`${path(id)}/spec`)),
   concerns: () => false,
   slowMs: 600_000,
 });
@@ -51,6 +56,13 @@ export const agent = (id: string): Watch<Agent> => ({
   concerns: (event) => event.agent === null || event.agent === id,
 });
 
+// What its devices did in the last day; null: the coordinator is older and keeps no history.
+export const deviceHistory = (id: string): Watch<DeviceHistory[] | null> => ({
+  load: () => unlessOlder(async () => (await ask<{ items: DeviceHistory[] }>(`/agents/${encodeURIComponent(id)}/devices/history?hours=24`)).items),
+  concerns: (event) => event.agent === id && event.kind.startsWith('device_'),
+  slowMs: 30_000,
+});
+
 const replicaList = (id: string) => askSome<Replica>(`${path(id)}/replicas`, { limit: 200, order: 'desc' });
 
 // The API has no list over all jobs, so this asks for the list of each unfinished one.
@@ -67,16 +79,20 @@ export const replicasOfAgent = (id: string, mostJobs = 16): Watch<Replica[]> => 
 // An older coordinator has no such route: the topology then follows from its replicas.
 export const topology = (id: string): Watch<Topology> => ({
   load: async () => {
-    try {
-      return withStages(await ask<Topology>(`${path(id)}/topology`));
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404) throw error;
-      const [job, replicas] = await Promise.all([ask<Job>(path(id)), replicaList(id)]);
-      return fromReplicas(job, replicas);
-    }
+    const found = await unlessOlder(() => ask<Topology>(`${path(id)}/topology`));
+    if (found !== null) return withStages(found);
+    const [job, replicas] = await Promise.all([ask<Job>(path(id)), replicaList(id)]);
+    return fromReplicas(job, replicas);
   },
   concerns: (event) => ofJob(event, id) && (event.kind.startsWith('replica_') || event.kind.startsWith('agent_')),
   slowMs: 2000,
+});
+
+// Why it is placed as it is; null: the coordinator is older and does not say.
+export const placement = (id: string): Watch<Placement | null> => ({
+  load: () => unlessOlder(() => ask<Placement>(`${path(id)}/placement`)),
+  concerns: (event) => ofJob(event, id) && (event.kind.startsWith('replica_') || ['move_refused', 'plan_changed', 'device_left_out'].includes(event.kind)),
+  slowMs: 10_000,
 });
 
 // The topology of the running pipelines.

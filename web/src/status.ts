@@ -7,6 +7,9 @@ const kLostForMs = 3_600_000; // an agent that was lost longer ago is history
 
 export type Tone = 'good' | 'busy' | 'warn' | 'bad' | 'off';
 
+const kGravest: Tone[] = ['bad', 'warn', 'off', 'busy', 'good'];
+export const worst = (tones: Tone[]): Tone => kGravest.find((tone) => tones.includes(tone)) ?? 'off';
+
 const kPhaseTones: Record<Phase, Tone> = {
   queued: 'off',
   gathering: 'busy',
@@ -42,10 +45,16 @@ export function lastMoved(job: Job): number | null {
 export const isUnheard = (agent: Agent): boolean => agent.health !== 'green' && !isSlow(agent);
 export const isSlow = (agent: Agent): boolean => agent.health === 'yellow' && (agent.slow_replicas ?? 0) > 0;
 
+const kUnanswered = [['lost', 'device lost'], ['silent', 'device silent'], ['partial', 'device answers in part']] as const;
+
+// What the driver of one of its devices does not answer, the worst; empty: nothing is amiss.
+export const unanswered = (agent: Agent): string =>
+  kUnanswered.find(([answer]) => agent.device_samples?.some((one) => one.answer === answer))?.[1] ?? '';
+
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
   if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
-  if (agent.health !== 'green' || (agent.device_failures ?? []).length > 0 || (agent.cordoned_devices ?? []).length > 0) return 'warn';
+  if (agent.health !== 'green' || (agent.device_failures ?? []).length > 0 || (agent.cordoned_devices ?? []).length > 0 || unanswered(agent) !== '') return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }
 

@@ -9,54 +9,10 @@ import { Card, Denied, Glyph, Missing, State, Tile, Time, useWatch } from '../pa
 import { session, whyNot } from '../session';
 import { agentTone, isCurrent, replicaText, replicaTone } from '../status';
 import * as sources from '../sources';
+import { CurvesCard, DevicesCard } from './agent_devices';
 import { agentState, kHealth } from './agents';
 import { EventList } from './events';
 import { Table, type Column } from '../table';
-
-type Device = Agent['devices'][number];
-
-// What a device could not hold: nothing of the built-in trainer that needs as much, and none of these programs, is
-// tried there again. An older coordinator names no programs.
-function refused(agent: Agent, device: Device): string {
-  const found = agent.memory_refusals?.filter((one) => one.device === device.index) ?? [];
-  const texts = found.map((one) => ((one.code ?? '') === '' ? `${bytes(one.needed_bytes)} or more` : `${one.code}`));
-  return texts.length === 0 ? kNone : texts.join(', ');
-}
-
-// Devices whose trainers do not start; an older coordinator does not say.
-function Failures({ agent }: { agent: Agent }) {
-  return (
-    <>
-      {(agent.device_failures ?? []).map((one) => (
-        <p key={one.device} class="problem-row breaks"><Glyph tone="warn" /><span>Device {one.device} trains nothing: its trainer {one.reason}</span></p>
-      ))}
-    </>
-  );
-}
-
-// Devices that the coordinator took out of service; an older coordinator takes none.
-function Cordons({ agent }: { agent: Agent }) {
-  return (
-    <>
-      {(agent.cordoned_devices ?? []).map((one) => (
-        <p key={`${one.device} ${one.code}`} class="problem-row breaks"><Glyph tone="warn" /><span>
-          Device {one.device} is cordoned{one.code !== '' && ` for the program ${one.code}`} since <Time at={one.at} />, because replicas
-          of <Link href={`/jobs/${one.job}`}>{one.job}</Link> failed there: {one.reasons.join('; ')}
-        </span></p>
-      ))}
-    </>
-  );
-}
-
-const devices = (agent: Agent): Column<Device>[] => [
-  { name: 'No.', numeric: true, show: (one) => number(one.index), value: (one) => one.index },
-  { name: 'Kind', show: (one) => one.kind, value: (one) => one.kind },
-  { name: 'Name', text: true, show: (one) => one.name, value: (one) => one.name },
-  { name: 'Memory', numeric: true, show: (one) => bytes(one.memory_bytes), value: (one) => one.memory_bytes },
-  { name: 'Measured', numeric: true, show: (one) => (one.gflops === null ? 'not yet' : `${short(one.gflops * 1e9)}FLOP/s`), value: (one) => one.gflops },
-  { name: 'bf16', show: (one) => (one.bf16 ? 'yes' : 'no'), value: (one) => (one.bf16 ? 'yes' : 'no') },
-  { name: 'Out of memory at', show: (one) => refused(agent, one), value: (one) => refused(agent, one) },
-];
 
 const kReplicas: Column<Replica>[] = [
   { name: 'Replica', show: (one) => one.id, value: (one) => one.id },
@@ -144,11 +100,8 @@ export function AgentPage({ id }: { id: string }) {
       </div>
       <div class="columns first-wide">
         <div class="stack">
-          <Card title="Devices">
-            <Cordons agent={shown} />
-            <Failures agent={shown} />
-            <Table caption="Devices" columns={devices(shown)} rows={shown.devices} rowKey={(one) => one.index} empty="It has reported no device." file="devices" />
-          </Card>
+          <DevicesCard agent={shown} />
+          <CurvesCard agent={shown.id} />
           <Card title="Replicas of unfinished jobs">
             {replicas.value === undefined ? <Missing of={replicas} what="replicas" /> : (
               <Table caption="Replicas" columns={kReplicas} rows={replicas.value} rowKey={(one) => one.id} empty={shown.state === 'gone' ? 'None: it is gone.' : 'None: it is free.'} file="agent-replicas" />

@@ -10,6 +10,7 @@ import { now } from '../live';
 import { Bar, Card, Denied, Digest, Glyph, JobLinks, memo, Missing, Sample, State, Tile, Time, useWatch } from '../parts';
 import { agentName, agentTone, consequence, coverage, done, holdsNothing, isCurrent, isFailureOf, isLate, isOver, lastMoved, loneStages, oneEach, phaseTone, replicaText, replicaTone, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, waitingFor, withoutAttemptsOfLosses, type Shares, type Split } from '../status';
 import { marksOf } from '../marks';
+import { whyUnwell } from '../reasons';
 import { session, whyNot } from '../session';
 import * as sources from '../sources';
 import { checkpointTone } from './checkpoints';
@@ -252,6 +253,10 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
     return part?.phases.train_s != null && newest?.seconds.total ? Math.min(1, part.phases.train_s / newest.seconds.total) : null;
   };
   const stages = Math.max(1, ...shown.map((one) => one.stage + 1));
+  const unwell = (one: Replica) => {
+    const agent = isCurrent(one) ? agents.find((entry) => entry.id === one.agent) : undefined;
+    return agent === undefined ? '' : whyUnwell(agent, one.device);
+  };
   const columns: Column<Replica>[] = [
     { name: 'Replica', show: (one) => one.id, value: (one) => one.id },
     ...(stages > 1 ? [{ name: 'Stage', numeric: true, show: (one: Replica) => number(one.stage), value: (one: Replica) => one.stage }] : []),
@@ -270,6 +275,7 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
       show: (one) => <span title={one.detail}><State tone={replicaTone(one)} text={replicaText(one)} /></span>,
       value: (one) => one.state,
     },
+    ...(shown.some((one) => unwell(one) !== '') ? [{ name: 'Health', text: true, show: unwell, value: unwell }] : []),
     { name: 'Holds round', numeric: true, show: (one) => number(one.held_round), value: (one) => one.held_round },
     { name: 'Computes', numeric: true, show: (one) => percent(share(one)), value: share },
     { name: 'Tokens/s', numeric: true, show: (one) => short(one.live?.tokens_per_second), value: (one) => one.live?.tokens_per_second ?? null },

@@ -1,6 +1,6 @@
 // Which replicas hold which stage, and how the microbatches flow: stages as columns, replicas as cells, links as wide as
 // their traffic; the same as tables. A cell keeps its identity by agent and device, so that a replica that took
-// another stage is seen to move there.
+// another stage is seen to move there. Below: why the job is placed so.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
 import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
@@ -8,11 +8,14 @@ import { bytes, duration, kNone, lineRate, number, percent, plural, short, words
 import { GroupList } from '../group_list';
 import { inGroups } from '../groups';
 import { JobTitle } from '../job_title';
-import { Bar, Card, Glyph, JobLinks, Missing, State, memo, useNames, useWatch } from '../parts';
-import { agentName, holdsNothing, replicaTone, type Tone } from '../status';
+import { Bar, Card, Glyph, JobLinks, Missing, State, Time, memo, useNames, useWatch } from '../parts';
+import { Reasons } from '../plan';
+import { agentLines, anewText, balanceOf, moveText, whyUnwell, type AgentLine, type Placement } from '../reasons';
+import { agentName, agentTone, holdsNothing, replicaTone, type Tone } from '../status';
 import * as sources from '../sources';
 import { staleSince } from '../live';
 import { Table, type Column } from '../table';
+import { agentState } from './agents';
 import { kHeadHeight, layOut, neighbor, type Cell, type Layout } from '../topology';
 
 const nameOf = (one: TopologyReplica, agents: Agent[]) => one.agent_name ?? agentName(one.agent, agents);
@@ -239,6 +242,65 @@ const Tables = memo(function Tables({ topology, agents }: { topology: Topology; 
   );
 });
 
+interface Standing {
+  one: TopologyReplica;
+  agent: Agent | undefined;
+  line: AgentLine | null; // null: not known yet
+  limits: boolean; // its line is what limits the job
+}
+
+const why = ({ one, agent }: Standing) => (agent === undefined ? 'nothing is known of this agent' : whyUnwell(agent, one.device)) || kNone;
+
+const kStandingColumns: Column<Standing>[] = [
+  { name: 'Stage', numeric: true, show: ({ one }) => number(one.stage), value: ({ one }) => one.stage },
+  { name: 'Agent', show: ({ agent }) => (agent === undefined ? kNone : <Link href={`/agents/${agent.id}`}>{agent.name}</Link>), value: ({ one, agent }) => agent?.name ?? one.agent },
+  { name: 'Device', numeric: true, show: ({ one }) => number(one.device), value: ({ one }) => one.device },
+  { name: 'Health', show: ({ agent }) => (agent === undefined ? <State tone="off" text="unknown" /> : <State tone={agentTone(agent)} text={agentState(agent)} />), value: ({ agent }) => agent?.health ?? null },
+  { name: 'Why', text: true, show: why, value: why },
+  { name: 'Line', numeric: true, show: ({ line }) => lineRate(line?.bytes_per_second), value: ({ line }) => line?.bytes_per_second ?? null },
+  { name: 'Known', show: ({ line, limits }) => (limits ? <State tone="warn" text={`${line?.known}, limits the job`} /> : line?.known ?? kNone), value: ({ line }) => line?.known ?? null },
+  { name: 'Measured', numeric: true, show: ({ line }) => (line?.age_s == null ? kNone : `${duration(line.age_s)} ago`), value: ({ line }) => line?.age_s ?? null },
+];
+
+// Sentences of the coordinator's newest look at the placement.
+function Looks({ placement }: { placement: Placement }) {
+  const { balance, move, plan } = placement;
+  const said = [balance === null ? null : balanceOf(balance), plan === null ? null : anewText(plan)].filter((one) => one !== null);
+  return (
+    <>
+      <p>Expected as it is placed: {short(placement.forecast.tokens_per_second)} tokens/s. <span class="muted">Looked at <Time at={placement.at} />.</span></p>
+      <Reasons forecast={placement.forecast} leftOut={placement.left_out} />
+      {said.map((one) => <p key={one.text}><Glyph tone={one.tone} /> {one.text}</p>)}
+      {move !== null && <p data-testid="move"><Glyph tone={move.verdict === 'moves' ? 'good' : 'off'} /> {moveText(move)} <span class="muted">Considered <Time at={move.at} />.</span></p>}
+    </>
+  );
+}
+
+function Standings({ id, topology, agents, over }: { id: string; topology: Topology; agents: Agent[] | undefined; over: boolean }) {
+  const placement = useWatch(sources.placement(id), [id]);
+  const links = useWatch(sources.network(), []);
+  const limiting = placement.value?.forecast.line?.agents;
+  const rows = useMemo(() => {
+    const line = links.value === undefined ? () => null : agentLines(links.value);
+    const byId = new Map((agents ?? []).map((agent) => [agent.id, agent]));
+    return [...topology.replicas].sort((a, b) => a.stage - b.stage).map((one): Standing => {
+      const agent = byId.get(one.agent ?? '');
+      return { one, agent, line: line(one.agent ?? ''), limits: agent !== undefined && limiting?.includes(agent.name) === true };
+    });
+  }, [topology, agents, links.value, limiting]);
+  const shown = placement.value;
+  return (
+    <Card title="Why it is placed so">
+      {shown === undefined ? <Missing of={placement} what="the placement" />
+        : shown === null ? <p class="empty">This coordinator does not say why.</p>
+        : over ? <p class="empty">It holds no device.</p>
+        : shown.at === null ? <p class="empty">It was not looked at yet: the coordinator looks while a job trains.</p>
+        : <Looks placement={shown} />}
+      {agents !== undefined && <Table caption="Health and lines of the stages' agents" columns={kStandingColumns} rows={rows} rowKey={({ one }) => one.id} empty="No replica at this moment." file="topology-agents" />}
+    </Card>
+  );
+}
+
 export function TopologyPage({ id }: { id: string }) {
   const job = useWatch(sources.job(id), [id]);
   const found = useWatch(sources.topology(id), [id]);
@@ -258,6 +320,7 @@ export function TopologyPage({ id }: { id: string }) {
             {topology.replicas.length === 0 && <p class="empty">{over ? `The job is ${words(shown.status.phase)}: its replicas are released.` : 'No replica at this moment.'}</p>}
             <Explored topology={topology} agents={named} needed={over ? null : shown.spec.swarm.min_replicas} />
           </Card>
+          <Standings id={id} topology={topology} agents={agents.value} over={over} />
           {kInGroups.includes(String(shown.spec.sync.topology)) && <Groups id={id} agents={named} />}
           <Tables topology={topology} agents={named} />
         </>

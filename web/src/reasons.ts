@@ -1,0 +1,111 @@
+// Why a job is placed as it is: its placement as the coordinator shows it, the line of each agent as plans take it, and
+// what keeps an agent from being well. Pure functions from answers to verdicts and sentences.
+import type { Agent, NetworkLink, Plan } from './api';
+import { readings } from './devices';
+import { bytes, duration, lineRate, percent, short, words } from './format';
+import type { Tone } from './status';
+
+// What GET /jobs/{job}/placement answers.
+export interface Placement {
+  at: string | null; // null: it was not looked at yet
+  forecast: Plan['forecast'];
+  left_out: NonNullable<Plan['left_out']>;
+  balance: { verdict: string; weakest_stage: number; weakest_tokens_per_second: number; mean_tokens_per_second: number; reason: string } | null;
+  move: Move | null; // considered last
+  plan: { tokens_per_second_now: number; tokens_per_second_anew: number } | null;
+}
+
+export interface Move {
+  at: string;
+  replica: string;
+  agent_name: string;
+  from_stage: number;
+  to_stage: number;
+  tokens_per_second_gained: number;
+  download_bytes: number;
+  bytes_per_second: number;
+  takes_s: number;
+  payback_s: number; // counted from its begin
+  bound_s: number; // how long the agent is expected to stay, at most
+  verdict: string; // "moves": it was made
+}
+
+export interface Said {
+  tone: Tone;
+  text: string;
+}
+
+// What limits a plan; null: nothing is expected of it.
+export function limitOf(forecast: Plan['forecast']): Said | null {
+  const { line, network } = forecast;
+  if (line) return { tone: 'warn', text: `The line of ${line.agents.join(', ')} (${lineRate(line.bytes_per_second)}) limits it: ${percent(network)} of the devices’ speed comes through.` };
+  if (forecast.tokens_per_second === null) return null;
+  return { tone: 'good', text: `Its devices limit it, not their lines${network == null ? '' : `: ${percent(network)} of their speed comes through`}.` };
+}
+
+export function moveText(move: Move): string {
+  const who = `${move.replica} (${move.agent_name})`;
+  const gain = `${short(move.tokens_per_second_gained)} tokens/s`;
+  const fetch = `${bytes(move.download_bytes)} at ${lineRate(move.bytes_per_second)} take ${duration(move.takes_s)}`;
+  const pays = `it pays after ${duration(move.payback_s)} of at most ${duration(move.bound_s)}`;
+  if (move.verdict === 'moves') return `${who} moved from stage ${move.from_stage} to ${move.to_stage}, which gains ${gain}: ${fetch}, and ${pays}.`;
+  const why = move.payback_s <= move.bound_s ? 'too little for a move' : `but ${fetch}, and ${pays}`;
+  return `${who} stays in stage ${move.from_stage}: in stage ${move.to_stage} it would gain ${gain}, ${why} (${words(move.verdict)}).`;
+}
+
+export function balanceOf(balance: NonNullable<Placement['balance']>): Said {
+  const rates = `stage ${balance.weakest_stage} makes ${short(balance.weakest_tokens_per_second)} tokens/s, the mean is ${short(balance.mean_tokens_per_second)}`;
+  if (balance.verdict === 'balanced') return { tone: 'good', text: `The stages are balanced: ${rates}.` };
+  return { tone: 'warn', text: `The stages are not balanced (${words(balance.verdict)}): ${rates}${balance.reason === '' ? '' : `; ${balance.reason}`}.` };
+}
+
+const kBetter = 1.2; // times as fast: worth to be said, as the coordinator has it
+
+export function anewText({ tokens_per_second_now, tokens_per_second_anew }: NonNullable<Placement['plan']>): Said {
+  const better = tokens_per_second_anew > kBetter * tokens_per_second_now;
+  return { tone: better ? 'warn' : 'good', text: `Placed anew it should make ${short(tokens_per_second_anew)} tokens/s, as it is ${short(tokens_per_second_now)}.` };
+}
+
+const kFreshS = 1800; // what was measured earlier counts for nothing
+const kAssumed = 12.5e6; // bytes/s of a line that nobody has measured
+
+export interface AgentLine {
+  bytes_per_second: number; // in its slower direction
+  known: 'measured' | 'at least, by traffic' | 'assumed';
+  age_s: number | null; // of the measurement; of an assumed line, of one that is too old
+}
+
+const kUnmeasured: AgentLine = { bytes_per_second: kAssumed, known: 'assumed', age_s: null };
+
+// The line of each agent, as the coordinator takes it for plans: in each direction the best that was measured, because
+// each of its peers may have a slower line of its own.
+export function agentLines(links: NetworkLink[]): (agent: string) => AgentLine {
+  const up = new Map<string, NetworkLink>(), down = new Map<string, NetworkLink>(), newest = new Map<string, number>();
+  const raise = (best: Map<string, NetworkLink>, agent: string, link: NetworkLink) => {
+    newest.set(agent, Math.min(link.age_s, newest.get(agent) ?? Infinity));
+    if (link.age_s <= kFreshS && link.bytes_per_second! > (best.get(agent)?.bytes_per_second ?? 0)) best.set(agent, link);
+  };
+  for (const link of links) {
+    if ((link.bytes_per_second ?? 0) <= 0) continue;
+    raise(up, link.from, link);
+    raise(down, link.to, link);
+  }
+  return (agent) => {
+    const [slower] = [up.get(agent), down.get(agent)].filter((one) => one !== undefined).sort((a, b) => a.bytes_per_second! - b.bytes_per_second!);
+    if (slower === undefined) return { ...kUnmeasured, age_s: newest.get(agent) ?? null };
+    const rate = slower.bytes_per_second!;
+    if (slower.at_least !== true) return { bytes_per_second: rate, known: 'measured', age_s: slower.age_s };
+    return { bytes_per_second: Math.max(kAssumed, rate), known: 'at least, by traffic', age_s: slower.age_s };
+  };
+}
+
+// What keeps an agent, or the device that a replica has there, from being well; empty: nothing that is known.
+export function whyUnwell(agent: Agent, device: number): string {
+  const said = readings(agent).find((one) => one.device?.index === device);
+  return [
+    agent.health_reason ?? '',
+    ...(agent.cordoned_devices ?? []).filter((one) => one.device === device).map((one) => `device ${device} is cordoned: ${one.reasons.join('; ')}`),
+    ...(agent.device_failures ?? []).filter((one) => one.device === device).map((one) => `device ${device}: its trainer ${one.reason}`),
+    said !== undefined && (said.tone === 'warn' || said.tone === 'bad') ? `device ${device}: ${said.text}` : '',
+  ].filter((part) => part !== '').join('; ');
+}
