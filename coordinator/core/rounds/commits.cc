@@ -138,9 +138,13 @@ void lose_absent(Transaction& tx, const RoundKey& key) {
     const ContributionRecord& known = tx.state().contributions.at({key, replica});
     if (known.member_index >= 0 || !has_assigned_data(known)) continue;
     ContributionRecord& contribution = tx.contribution(key, replica);
+    contribution.state = ContributionState::kLost;
+    if (contribution.reject_reason == RejectReason::kNonFinite) {
+      give_back_untrained(tx.job(key.job), contribution);
+      continue;
+    }
     give_back_all(tx.job(key.job), contribution.leases);
     contribution.leases.clear();
-    contribution.state = ContributionState::kLost;
   }
 }
 

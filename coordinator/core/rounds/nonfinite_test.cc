@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 struct NonFinitePair : StepPair {
-  NonFinitePair() : StepPair(job_of_steps()) {}
+  explicit NonFinitePair(const JobSpec& spec = job_of_steps()) : StepPair(spec) {}
   void report_nan(ConnectionId connection, ReplicaId replica, RoundNumber number) {
     RoundReport body{.key = key(number), .tokens = Tokens(1280), .steps = Steps(10)};
     body.drawn = body.tokens;
@@ -71,6 +71,21 @@ TEST(NonFinite, NorAreTheyWhenItsTrainerDiesInTheReduce) {
   rig.report_nan(rig.b, rig.rep_b, 1);
   ASSERT_NE(rig.state().rounds.at(rig.key(1)).state, RoundState::kOpen);
   rig.say(rig.b, ReplicaFailed{rig.rep_b, ReplicaFailure::kTrainerExited, "killed"});
+  EXPECT_EQ(rig.state().contributions.at({rig.key(1), rig.rep_b}).state, ContributionState::kLost);
+  EXPECT_TRUE(rig.job(rig.id).returned.empty());
+}
+
+TEST(NonFinite, NorAreTheyWhenItsAgentIsAbsentAtTheCommit) {
+  JobSpec spec = job_of_steps();
+  spec.swarm.min_replicas = 1;
+  NonFinitePair rig(spec);
+  rig.report(rig.a, rig.rep_a, rig.key(1));
+  rig.report_nan(rig.b, rig.rep_b, 1);
+  rig.input(AgentHungUp{rig.b});
+  for (int i = 0; i < 10; ++i) rig.wait(seconds(1)), rig.say(rig.a, Heartbeat{});
+  ASSERT_EQ(rig.state().replicas.at(rig.rep_b).state, ReplicaState::kAbsent);
+  rig.vote(rig.a, rig.rep_a, rig.key(1), rig.state().rounds.at(rig.key(1)).reduces.at(0).attempt);
+  EXPECT_EQ(rig.job(rig.id).committed_round, 1);
   EXPECT_EQ(rig.state().contributions.at({rig.key(1), rig.rep_b}).state, ContributionState::kLost);
   EXPECT_TRUE(rig.job(rig.id).returned.empty());
 }
