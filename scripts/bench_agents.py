@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """What many idle agents cost the coordinator: heartbeats over mutual TLS, and how long joining takes.
 
-    scripts/bench_agents.py [--agents N] [--seconds S] [--json]
+    scripts/bench_agents.py [--agents N] [--gpus G] [--seconds S] [--json]
 
 Starts a coordinator, joins it as N agents in one other process (shoal-many-agents), and counts the CPU time of the
-coordinator while all of them say at their intervals that they live. Exit code 1 when that takes more than 12 % of a
-core for 1,000 agents, in proportion, or a session ends. Needs a finished build.
+coordinator while all of them say at their intervals that they live, and every 10 s how each of their G GPUs is. Exit
+code 1 when that takes more than 12 % of a core for 1,000 agents, in proportion, or a session ends. Needs a finished
+build.
 """
 import argparse
 import json
@@ -46,7 +47,8 @@ def measure(cluster, options):
     token.write_text(json.loads(made.stdout)["token"])
     token.chmod(0o600)
     words = [BIN / "shoal-many-agents", "--folder", cluster.folder / "many", "--coordinator", cluster.grpc, "--enrol",
-             cluster.join_at, "--join-token", token, "--agents", options.agents]
+             cluster.join_at, "--join-token", token, "--agents", options.agents,
+             "--gpus", options.gpus]
     with subprocess.Popen([str(word) for word in words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True) as agents:
         joined = told(agents.stdout)
@@ -62,6 +64,7 @@ def measure(cluster, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=int, default=1000)
+    parser.add_argument("--gpus", type=int, default=0, help="of each agent")
     parser.add_argument("--seconds", type=float, default=30, help="that are counted")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   app.add_option("--enrol", options.enrol, "host:port where hosts join")->required();
   app.add_option("--join-token", token_file, "File with the token")->required();
   app.add_option("--agents", options.agents)->check(CLI::Range(1, 10'000))->capture_default_str();
+  app.add_option("--gpus", options.gpus, "Of each agent")->check(CLI::Range(0, 16));
   CLI11_PARSE(app, argc, argv);
   std::ifstream(token_file) >> options.join_token;
 

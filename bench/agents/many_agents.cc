@@ -27,16 +27,47 @@ std::string uid_of(int number) {
   return std::string(32 - digits.size(), '0') + digits;
 }
 
-Hello hello_of(int number) {
+std::string gpu_of(int number, int index) {
+  return "GPU-" + std::to_string(number) + "-" + std::to_string(index);
+}
+
+std::vector<Device> devices_of(int number, int gpus) {
+  if (gpus == 0) return {{0, DeviceKind::kCpu, "none", mebibytes(1), 1, false}};
+  std::vector<Device> devices;
+  for (int i = 0; i < gpus; ++i) {
+    devices.push_back({i, DeviceKind::kCuda, "GPU", mebibytes(80'000), 1, true, gpu_of(number, i),
+                       mebibytes(81'920)});
+  }
+  return devices;
+}
+
+constexpr std::int64_t kHeartbeatsASample = 5;  // of 2 s each
+
+// As of GPUs that train, whose figures are never the same twice.
+std::vector<DeviceSample> samples_of(int number, int gpus, std::int64_t sequence) {
+  std::vector<DeviceSample> samples;
+  for (int i = 0; i < gpus && sequence % kHeartbeatsASample == 0; ++i) {
+    const auto turn = static_cast<double>((sequence / kHeartbeatsASample + i) % 7);
+    DeviceSample sample{.uuid = gpu_of(number, i), .answer = DeviceAnswer::kWhole};
+    sample.use = DeviceUse{0.6 + 0.05 * turn, 0, mebibytes(40'000), mebibytes(500)};
+    sample.climate = DeviceClimate{60 + turn, 300 + 10 * turn, 700, 1400 + 15 * turn, 1980, {}};
+    sample.errors = DeviceErrors{};
+    samples.push_back(std::move(sample));
+  }
+  return samples;
+}
+
+Hello hello_of(int number, int gpus) {
   Hello hello{.uid = uid_of(number), .name = "many-" + std::to_string(number)};
   hello.version = SHOAL_VERSION;
   hello.host = "127.0.0.1";
-  hello.devices = {{0, DeviceKind::kCpu, "none", mebibytes(1), 1, false}};
+  hello.devices = devices_of(number, gpus);
   return hello;
 }
 
 // One agent. What it hears comes from gRPC's threads.
 struct Member {
+  int number = 0, gpus = 0;
   std::shared_ptr<agent::Membership> membership;
   Mutex mutex;
   CondVar heard;
@@ -89,9 +120,11 @@ class Joined final : public ManyAgents {
 
   Status add(const ManyAgentsOptions& options, int number, JoinTimes& times) {
     auto member = std::make_unique<Member>();
+    member->number = number;
+    member->gpus = options.gpus;
     const std::string folder = options.folder + "/" + std::to_string(number);
     std::filesystem::create_directories(folder);
-    const Hello hello = hello_of(number);
+    const Hello hello = hello_of(number, options.gpus);
     const auto begin = Clock::now();
     auto opened = agent::Membership::open({.folder = folder,
                                            .uid = hello.uid,
@@ -152,7 +185,9 @@ class Joined final : public ManyAgents {
     const auto now = Clock::now();
     for (auto& member : members_) {
       if (now < member->due) continue;
-      member->link->send(Heartbeat{++member->sequence, mebibytes(100)});
+      Heartbeat heartbeat{++member->sequence, mebibytes(100)};
+      heartbeat.samples = samples_of(member->number, member->gpus, member->sequence);
+      member->link->send(std::move(heartbeat));
       member->due += std::chrono::nanoseconds(member->interval().ns);
       ++sent_;
     }

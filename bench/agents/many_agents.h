@@ -22,6 +22,7 @@ struct ManyAgentsOptions {
   std::string enrol;        // host:port where hosts join (HTTPS)
   std::string join_token;   // its text; good for all of them
   int agents = 1000;
+  int gpus = 0;                          // of each; they say something new every 10 s
   Duration welcome_limit = seconds(30);  // of one session
 };
 
