@@ -268,6 +268,13 @@ Result<std::optional<RelaySettings>> relay_settings(const Flags& flags, const st
   return std::optional(settings);
 }
 
+// The leader's device stands for all.
+void form_replica_group(HostOptions& options) {
+  options.replica_group = static_cast<int>(options.core.devices.size());
+  options.core.devices.resize(1);
+  options.core.devices[0].grouped = options.replica_group;
+}
+
 Result<HostOptions> host_options(const Flags& flags) {
   HostOptions options;
   if (const Status values = check_values(flags); !values.ok()) return values.error();
@@ -323,11 +330,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.program_cgroup = flags.program_cgroup;
   options.core.programs = allowed_programs(flags);
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
-  if (flags.replica_group) {
-    options.replica_group = static_cast<int>(options.core.devices.size());
-    options.core.devices.resize(1);  // the leader's stands for all
-    options.core.devices[0].grouped = options.replica_group;
-  }
+  if (flags.replica_group) form_replica_group(options);
   options.program_bounds = program_bounds(flags, options.core.devices.size());
   options.core.load_limit = seconds_f(flags.load_limit_s);
   options.core.transfer_limit = seconds_f(flags.transfer_limit_s);

@@ -35,7 +35,7 @@ static_assert(lists_every_field<BlockTimes>());
 struct MeasureBlock {
   std::int32_t device = 0;
   BlockShape shape;
-  // Of the job. Nothing that computes depends on them; a trainer that imitates steps of a given
+  // The job's. Nothing that computes depends on them; a trainer that imitates steps of a given
   // length knows a block by its share.
   std::int64_t layers = 1, batch = 1;
   bool operator==(const MeasureBlock&) const = default;

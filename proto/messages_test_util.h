@@ -188,6 +188,7 @@ inline std::vector<FromAgent> messages_of_agents() {
                     {{1, "out of memory"}},
                     {device_sample()}},
           DeviceMeasured{device()},
+          block_measured(),
           load_progress(),
           loaded(),
           ReplicaFailed{kReplica, ReplicaFailure::kPeerUnreachable, "no route"},
@@ -218,9 +219,7 @@ inline std::vector<FromAgent> messages_of_agents() {
           FromReplica<CopiesHeld>{kReplica, copies_held()},
           CheckpointWritten{kReplica, CheckpointId(4), kKey, kFiles, "Ahab sp\u00e9ak", kAnchor},
           CheckpointFailed{kReplica, CheckpointId(4), "disk full"},
-          Goodbye{"stopped"},
-          block_measured(),
-          BlockMeasured{0, kAnchor, {}, "it trains"}};
+          Goodbye{"stopped"}};
 }
 
 inline std::vector<ToAgent> messages_of_the_coordinator() {

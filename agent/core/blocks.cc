@@ -3,6 +3,7 @@
 // answer that finds the link down is lost, and the coordinator asks again.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "agent/core/state.h"
 #include "base/wire_text.h"
@@ -34,10 +35,11 @@ void Agent::State::measure_block(const MeasureBlock& asked) {
 
 void Agent::State::block_measured(std::int32_t slot, const BlockMeasured& measured) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
-  if (trainer.measures != measured.shape) return drop();
-  trainer.measures.reset();
+  const bool other = measured.shape && trainer.measures != measured.shape;
+  if (!trainer.measures || other) return drop();
   BlockMeasured own = measured;
   own.device = trainer.device.index;
+  own.shape = *std::exchange(trainer.measures, {});
   if (!say(own)) drop();
 }
 

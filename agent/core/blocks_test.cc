@@ -42,6 +42,18 @@ TEST_F(BlocksTest, TheTrainerOfTheDeviceMeasures) {
   EXPECT_THAT(said<BlockMeasured>(), IsEmpty()) << "nobody asked for it";
 }
 
+TEST_F(BlocksTest, AnAnswerIsForTheModelThatIsMeasured) {
+  idle();
+  hear(asked(0));
+  trainer_says(0, measured(128));
+  EXPECT_THAT(said<BlockMeasured>(), IsEmpty()) << "another model, of an earlier start";
+  BlockMeasured unnamed = measured();
+  unnamed.shape = {};
+  trainer_says(0, unnamed);
+  ASSERT_THAT(said<BlockMeasured>(), SizeIs(1));
+  EXPECT_EQ(said<BlockMeasured>()[0].shape, measured().shape);
+}
+
 TEST_F(BlocksTest, ADeviceThatTrainsIsNotMeasured) {
   serve();
   hear(asked(0));
@@ -96,7 +108,7 @@ TEST_F(BlocksTest, ATrainerThatDiesAnswersByItsEnd) {
   expect_error("was ended by SIGKILL: out of memory");
 }
 
-TEST_F(BlocksTest, WhatComesWhileTheLinkIsDownIsLost) {
+TEST_F(BlocksTest, AnAnswerIsLostWhileTheLinkIsDown) {
   idle();
   hear(asked(0));
   lose_link();

@@ -14,8 +14,9 @@ namespace shoal::agent {
 // the total is not known.
 bool is_news(Bytes told, Bytes now, Bytes total);
 
-// Of processors. room: what is free, and what the trainers of this agent hold. declared: by the
-// operator, as far as there is room; 0: four fifths of the room, the rest is for other programs.
+// What processors give. room: what is free, and what the trainers of this agent hold. declared: by
+// the operator, as far as there is room; 0: four fifths of the room, the rest is for other
+// programs.
 Bytes usable_of_host(Bytes room, Bytes declared);
 
 // Splits the used memory of a GPU between this agent's trainers and other processes. The driver's

@@ -197,14 +197,16 @@ class Coordinator : public v1::AgentService::Service {
     const MutexLock guard(mutex_);
     context_->TryCancel();
   }
-  // The next message of a kind; others before it are dropped.
+  // The next message of a kind; others before it are dropped, and kLimit counts for all of them.
   template <typename Body>
   Body next() {
+    const auto until = std::chrono::steady_clock::now() + kLimit;
     const MutexLock guard(mutex_);
     for (;;) {
-      if (!changed_.wait_for(mutex_, kLimit,
-                             [&]() SHOAL_REQUIRES(mutex_) { return !heard_.empty(); })) {
-        ADD_FAILURE() << "nothing was heard";
+      if (!changed_.wait_for(mutex_, until - std::chrono::steady_clock::now(),
+                             [&]() SHOAL_REQUIRES(mutex_) { return !heard_.empty(); }) ||
+          std::chrono::steady_clock::now() > until) {
+        ADD_FAILURE() << "nothing of this kind was heard";
         return {};
       }
       const FromAgent message = std::move(heard_.front());

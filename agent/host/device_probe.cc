@@ -35,7 +35,7 @@ struct Gpu {
   std::string uuid;  // empty: it does not say
   Device device;
   std::string silent = {};  // why it cannot be used, as the driver says; empty: it answers
-  unsigned place = 0;       // in the driver's list
+  std::optional<unsigned> place = {};  // in the driver's list; none: its UUID is not there
 };
 
 // Which of the GPUs of a host are wanted, in their order.
@@ -67,7 +67,7 @@ Result<std::optional<Gpu>> find_gpu(DriverHelper& driver, unsigned place) {
 Status describe(DriverHelper& driver, Gpu& gpu) {
   if (!gpu.silent.empty()) return {};
   if (Status open = reopen(driver); !open.ok()) return open.error();
-  const auto described = driver.describe(gpu.place);
+  const auto described = driver.describe(*gpu.place);
   if (!described.ok()) {
     gpu.silent = described.error().message;
     return {};
@@ -104,16 +104,20 @@ Result<std::vector<Gpu>> read_gpus(const DriverOptions& options, const Choice& c
 }
 
 std::string name_of(const Gpu& gpu) {
+  if (!gpu.place) return gpu.uuid;
   return "GPU " + std::to_string(gpu.number) + (gpu.uuid.empty() ? "" : " (" + gpu.uuid + ")");
 }
 
 // Whether `name` is its number, or the beginning of its UUID.
 bool is_named(const Gpu& gpu, std::string_view name) {
-  return name == std::to_string(gpu.number) ||
+  return (gpu.place && name == std::to_string(gpu.number)) ||
          (name.starts_with("GPU-") && std::string_view(gpu.uuid).starts_with(name));
 }
 
-// The GPUs of a list such as "0,2" or "GPU-8f6c,GPU-12ab", in its order.
+constexpr const char* kUnlisted = "which does not list it";
+
+// The GPUs of a list such as "0,2" or "GPU-8f6c,GPU-12ab", in its order. A UUID that the driver
+// does not list may be that of a GPU that has fallen off its bus, which costs only itself.
 Result<std::vector<Gpu>> named_gpus(const std::vector<Gpu>& gpus, std::string_view list,
                                     const std::string& field) {
   std::vector<Gpu> named;
@@ -127,6 +131,10 @@ Result<std::vector<Gpu>> named_gpus(const std::vector<Gpu>& gpus, std::string_vi
     if (found != gpus.end() && given == named.end() &&
         std::find_if(std::next(found), gpus.end(), fits) == gpus.end()) {
       named.push_back(*found);
+      continue;
+    }
+    if (found == gpus.end() && given == named.end() && name.starts_with("GPU-")) {
+      named.push_back({.uuid = std::string(name), .device = {}, .silent = kUnlisted});
       continue;
     }
     const char* const wrong = given != named.end()  ? "' is named twice"

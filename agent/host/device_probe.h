@@ -31,9 +31,9 @@ struct ProbedDevices {
 // driver.library: one that cannot be loaded, or has no driver, means no GPUs. A GPU that this user
 // may not open is left out, and so is one that does not answer in time; one that is not chosen is
 // asked for its UUID alone. kUnavailable, with the reason, when the driver, or every chosen GPU,
-// does not answer: the host is not taken for one without GPUs. kValidation when a name in `choice`
-// or `visible` fits no GPU. memory: that CPU devices take together, as far as it is free; 0: four
-// fifths of what is free (host_memory.h).
+// does not answer: the host is not taken for one without GPUs. A UUID in `choice` or
+// `visible` that is no GPU's is left out, too; kValidation when another name is none's. memory:
+// that CPU devices take together, as far as it is free; 0: four fifths of what is free.
 Result<ProbedDevices> probe_devices(const std::string& choice,
                                     const std::optional<std::string>& visible,
                                     const DriverOptions& driver, Bytes memory = {});

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include "agent/host/fake_gpus_test_util.h"
+
 namespace shoal::agent {
 namespace {
 
@@ -19,7 +21,7 @@ Device at(std::int32_t index, Device device) {
 
 Result<ProbedDevices> probe(const std::string& choice,
                             const std::optional<std::string>& visible = std::nullopt) {
-  return probe_devices(choice, visible, FAKE_NVML);
+  return probe_devices(choice, visible, FakeGpus::driver());
 }
 
 // The library has a third GPU, which this user may not open.
@@ -69,7 +71,9 @@ TEST(DeviceProbe, NamesThatFitNoGpuAreRefused) {
 }
 
 TEST(DeviceProbe, WithoutTheLibraryTheProcessorIsTheDevice) {
-  const auto probed = probe_devices("auto", "0", "/nonexistent/libnvidia-ml.so.1");
+  DriverOptions driver = FakeGpus::driver();
+  driver.library = "/nonexistent/libnvidia-ml.so.1";
+  const auto probed = probe_devices("auto", "0", driver);
   ASSERT_TRUE(probed.ok());
   ASSERT_EQ(probed->devices.size(), 1u);
   EXPECT_EQ(probed->devices[0].kind, DeviceKind::kCpu);
@@ -111,11 +115,58 @@ TEST(DeviceProbe, AGpuThatDoesNotAnswerCostsOnlyItself) {
   }
 }
 
+TEST(DeviceProbe, AGpuThatHangsOrEndsItsCallerCostsOnlyItself) {
+  const std::pair<const char*, const char*> faults[] = {
+      {"hang", "(no answer within 2 s)"},
+      {"abort", "(the driver ended the process that asked it (Aborted))"},
+      {"gone", ""}};  // and is not listed
+  for (const auto& [file, text] : faults) {
+    const FakeGpus gpus{"a", "b", "c"};
+    gpus.set(std::string("a/") + file, "60");
+    const auto probed = probe("auto");
+    ASSERT_TRUE(probed.ok()) << file << to_string(probed.error());
+    EXPECT_EQ(probed->gpus, (std::vector<std::string>{"GPU-b", "GPU-c"})) << file;
+    EXPECT_EQ(probed->devices[1].uuid, "GPU-c") << file;
+    EXPECT_EQ(probed->devices[1].index, 1) << file;
+    ASSERT_EQ(probed->silent.size(), *text == '\0' ? 0u : 1u) << file;
+    if (!probed->silent.empty()) {
+      EXPECT_THAT(probed->silent[0], testing::HasSubstr(text));
+    }
+  }
+}
+
+TEST(DeviceProbe, AUuidThatTheDriverDoesNotListCostsOnlyItself) {
+  const auto one = probe("gpu:GPU-bb33,1");
+  ASSERT_TRUE(one.ok()) << to_string(one.error());
+  EXPECT_EQ(one->gpus, std::vector<std::string>{"GPU-aa22"});
+  EXPECT_EQ(one->silent, std::vector<std::string>{
+                             "GPU-bb33 does not answer its driver (which does not list it)"});
+  const auto none = probe("gpu:GPU-bb33");
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().code, Code::kUnavailable);
+  EXPECT_FALSE(probe("gpu:GPU-bb33,GPU-bb33").ok()) << "it is named twice";
+}
+
+TEST(DeviceProbe, ADriverThatHangsOrEndsItsCallerIsNamed) {
+  const FakeGpus gpus{"a"};
+  DriverOptions driver = FakeGpus::driver();
+  driver.start_limit = milliseconds(100);
+  gpus.set("init_hang", "60");
+  const auto hung = probe_devices("auto", std::nullopt, driver);
+  gpus.set("init_abort", "");
+  const auto aborted = probe("auto");
+  ASSERT_FALSE(hung.ok() || aborted.ok());
+  EXPECT_EQ(to_string(hung.error()),
+            "--devices: the driver of the GPUs cannot be used: no answer within 100 ms (look at "
+            "nvidia-smi, or give --devices cpu)");
+  EXPECT_THAT(aborted.error().message, testing::HasSubstr("(Aborted)"));
+}
+
 TEST(DeviceProbe, CpuDevicesTakeWhatIsDeclared) {
-  const auto two = probe_devices("cpu:2", std::nullopt, FAKE_NVML, mebibytes(64));
+  const auto two = probe_devices("cpu:2", std::nullopt, {}, mebibytes(64));
   ASSERT_TRUE(two.ok());
   EXPECT_EQ(two->devices[1].memory, mebibytes(32));
-  const auto more = probe_devices("cpu", std::nullopt, FAKE_NVML, mebibytes(std::int64_t{1} << 40));
+  const auto more = probe_devices("cpu", std::nullopt, {}, mebibytes(std::int64_t{1} << 40));
   ASSERT_TRUE(more.ok());
   EXPECT_LT(more->devices[0].memory, mebibytes(std::int64_t{1} << 30)) << "as far as it is free";
 }

@@ -10,8 +10,6 @@
 namespace shoal::agent {
 namespace {
 
-constexpr Duration kReadEvery = seconds(10);
-
 // A replica group has one device, which is the first of its GPUs.
 std::vector<GpuWatch::Gpu> watched(const HostOptions& options, const std::vector<Device>& devices,
                                    bool idle) {
@@ -29,17 +27,18 @@ DeviceSamples::DeviceSamples(const HostOptions& options, std::vector<Device> dev
                              const std::set<pid_t>& left, Note note)
     : devices_(std::move(devices)),
       memory_declared_(options.memory),
+      every_(options.sample_every),
       processors_(std::max(options.replica_group, static_cast<int>(devices_.size()))),
       note_(std::move(note)) {
   if (options.gpus.empty() || options.driver.library.empty()) return;
-  gpus_ =
-      std::make_unique<GpuWatch>(options.driver, watched(options, devices_, left.empty()), left);
+  gpus_ = std::make_unique<GpuWatch>(options.driver, watched(options, devices_, left.empty()), left,
+                                     every_);
   if (!left.empty()) gpus_->wait_for(1, options.driver.answer_limit);
 }
 
 void DeviceSamples::add_to(HostMeasured& measured, const std::set<pid_t>& trainers, Instant now) {
   if (now >= read_at_) {
-    read_at_ = now + kReadEvery;
+    read_at_ = now + every_;
     read_processors(measured.resident, trainers);
   }
   measured.samples = samples_;
@@ -83,8 +82,10 @@ void DeviceSamples::note_answer(const DeviceSample& sample) {
   if (same || (first && answer == DeviceAnswer::kWhole)) return;
   if (answer == DeviceAnswer::kWhole)
     return note_(LogLevel::kInfo, sample.uuid + " answers all questions again");
-  note_(LogLevel::kWarning, fmt::format("{} is {}: {} (its last values are {} s old)", sample.uuid,
-                                        to_string(answer), error, sample.age.ms() / 1000));
+  std::string text = fmt::format("{} is {}: {}", sample.uuid, to_string(answer), error);
+  if (sample.age > Duration())
+    text += fmt::format(" (its last values are {} s old)", sample.age.ms() / 1000);
+  note_(LogLevel::kWarning, text);
 }
 
 }  // namespace shoal::agent

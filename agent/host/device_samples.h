@@ -1,6 +1,6 @@
 // What an agent tells of its devices with each HostMeasured: samples, and the memory that replicas
-// may take. Processors are read every 10 s by the caller's thread, GPUs by a thread of their own
-// (gpu_watch.h).
+// may take. Processors are read every HostOptions::sample_every by the caller's thread, GPUs by a
+// thread of their own (gpu_watch.h).
 //
 // One thread at a time.
 #pragma once
@@ -41,6 +41,7 @@ class DeviceSamples {
 
   const std::vector<Device> devices_;
   const Bytes memory_declared_;
+  const Duration every_;
   const int processors_;  // devices that share the memory of the host
   const Note note_;
   CpuLoad cpu_load_;

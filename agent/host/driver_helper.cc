@@ -25,6 +25,7 @@ namespace {
 
 constexpr int kCannotRun = 127;
 constexpr int kStopEveryMs = 200;
+constexpr const char* kStops = "this agent stops";
 constexpr Duration kReapLimit = seconds(1);
 
 // Without what lets in whoever has it.
@@ -40,8 +41,8 @@ std::vector<char*> environment_of_helper() {
 }
 
 // In the child, between fork and exec: only calls that are safe in a copy of a threaded process.
-[[noreturn]] void run_helper(char* const* arguments, char* const* environment, int socket,
-                             pid_t parent) {
+[[noreturn]] void run_helper(const char* program, char* const* arguments, char* const* environment,
+                             int socket, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kCannotRun);
   setsid();  // signals of a terminal are for the agent
@@ -55,7 +56,7 @@ std::vector<char*> environment_of_helper() {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  execve(arguments[0], arguments, environment);
+  execve(program, arguments, environment);
   _exit(kCannotRun);
 }
 
@@ -98,17 +99,18 @@ DriverHelper::~DriverHelper() {
 
 Status DriverHelper::start() {
   reap();
+  if (stop_.stop_requested()) return silent(kStops);
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return silent(std::string("no process can be asked: ") + std::strerror(errno));
-  std::string program = options_.program, flag = kQueryDevicesFlag, library = options_.library;
-  char* const arguments[] = {program.data(), flag.data(), library.data(), nullptr};
+  std::string name = "shoal-agent", flag = kQueryDevicesFlag, library = options_.library;
+  char* const arguments[] = {name.data(), flag.data(), library.data(), nullptr};
   const std::vector<char*> environment = environment_of_helper();
   const pid_t parent = getpid();
   pid_ = Children::of_this_process().start([&] {
     const pid_t child = fork();
     if (child != 0) return child;
-    run_helper(arguments, environment.data(), ends[1], parent);
+    run_helper(options_.program.c_str(), arguments, environment.data(), ends[1], parent);
   });
   const int failed = errno;
   close(ends[1]);
@@ -160,7 +162,7 @@ Result<std::string> DriverHelper::ask(const std::string& request, Duration limit
     if (ready < 0 && errno == EINTR) continue;
     if (stop_.stop_requested()) {
       end();
-      return silent("this agent stops");
+      return silent(kStops);
     }
     if (ready == 0 && steady_now() < until) continue;
     if (ready == 0) {

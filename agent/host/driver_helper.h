@@ -40,6 +40,7 @@ class DriverHelper {
   // From now on a question ends when that is requested.
   void stop_with(std::stop_token stop) { stop_ = std::move(stop); }
   bool is_open() const { return pid_ > 0; }
+  pid_t process() const { return pid_; }  // -1: none runs
   void end();
 
   // An Error says what is wrong with this question; no helper runs then.

@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include <nlohmann/json.hpp>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 namespace shoal::agent {
@@ -64,6 +65,7 @@ Result<T> read_as(std::string_view json) {
 }  // namespace
 
 int serve_driver_queries(const std::string& library) {
+  prctl(PR_SET_NAME, "shoal-driver");  // for ps; it was started as /proc/self/exe
   Nvml nvml(library);
   std::string waiting;
   for (;;) {

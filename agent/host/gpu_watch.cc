@@ -10,7 +10,6 @@
 #include "threads/sleep.h"
 
 namespace shoal::agent {
-
 namespace {
 
 std::set<pid_t> with_this_process(std::set<pid_t> processes) {
@@ -47,6 +46,11 @@ std::vector<MeasuredMemory> GpuWatch::memory() {
   return all;
 }
 
+int GpuWatch::rounds() {
+  const MutexLock guard(mutex_);
+  return rounds_;
+}
+
 bool GpuWatch::wait_for(int rounds, Duration limit) {
   MutexLock guard(mutex_);
   return asked_.wait_for(mutex_, std::chrono::nanoseconds(limit.ns),
@@ -81,6 +85,10 @@ void GpuWatch::ask_all(const std::stop_token& stop) {
     }
     ask(**gpu);
   }
+  for (GpuHistory& gpu : gpus_) {  // a helper collects the XIDs of GPUs that it has read
+    if (gpu.answers() && !read_.contains(gpu.uuid()) && !stop.stop_requested() && open().ok())
+      ask(gpu);
+  }
   const MutexLock guard(mutex_);
   ++rounds_;
   asked_.notify_all();
@@ -93,11 +101,8 @@ void GpuWatch::failed(GpuHistory& gpu, const std::string& error, bool lost) {
 
 void GpuWatch::take_xids() {
   for (GpuHistory& gpu : gpus_) {
-    const auto place = places_.find(gpu.uuid());
-    if (!driver_.is_open() || place == places_.end()) continue;
-    const auto at = uuids_.find(place->second);
-    if (at == uuids_.end() || at->second != gpu.uuid()) continue;
-    const auto xids = driver_.xids(place->second);
+    if (!driver_.is_open() || !read_.contains(gpu.uuid())) continue;
+    const auto xids = driver_.xids(places_.at(gpu.uuid()));
     if (!xids.ok()) return failed(gpu, xids.error().message, false);
     const MutexLock guard(mutex_);
     gpu.reported(steady_now(), *xids);
@@ -112,6 +117,7 @@ void GpuWatch::ask(GpuHistory& gpu) {
   const auto reading = driver_.read(**place, list);
   if (!reading.ok()) return failed(gpu, reading.error().message, false);
   if (reading->code != 0) return failed(gpu, reading->error, is_gone(reading->code));
+  read_.insert(gpu.uuid());
   const auto ours = own_part(*reading);
   const MutexLock guard(mutex_);
   gpu.answered(steady_now(), *reading, list, ours);
@@ -123,6 +129,8 @@ Status GpuWatch::open() {
   if (!count.ok()) return count.error();
   if (!*count) return Error{Code::kUnavailable, "its driver is gone", "", ""};
   uuids_.clear();
+  read_.clear();
+  if (count_ != **count) places_.clear();  // the driver numbers them anew
   count_ = **count;
   return {};
 }
@@ -136,11 +144,12 @@ Result<std::optional<unsigned>> GpuWatch::place_of(const std::string& uuid) {
       if (silent_places_.contains(place) == silent) order.push_back(place);
     }
   }
-  const auto known = places_.find(uuid);
-  if (known != places_.end()) {
-    const auto here = is_at(uuid, known->second);
+  if (const auto known = places_.find(uuid); known != places_.end()) {
+    const unsigned place = known->second;
+    const auto here = is_at(uuid, place);
+    if (here.ok() && *here) return std::optional(place);
+    places_.erase(uuid);                  // the next time all places are asked
     if (!here.ok()) return here.error();  // this GPU itself does not answer
-    if (*here) return std::optional(known->second);
   }
   std::optional<Error> silent;
   for (const unsigned place : order) {

@@ -1,7 +1,7 @@
-// Asks the driver for the figures of this agent's GPUs every 10 s, on a thread of its own, through
-// one helper process for all of them (driver_helper.h). A GPU that does not answer in time costs
-// itself only: the helper is started again for the others, and that GPU rests (gpu_history.h). The
-// thread that decides takes what is known, and never waits for a driver.
+// Asks the driver for the figures of this agent's GPUs from time to time, on a thread of its own,
+// through one helper process for all of them (driver_helper.h). A GPU that does not answer in time
+// costs itself only: the helper is started again for the others, and that GPU rests
+// (gpu_history.h). The thread that decides takes what is known, and never waits for a driver.
 #pragma once
 
 #include <functional>
@@ -30,12 +30,13 @@ class GpuWatch {
   // adopted: trainers that an earlier start of this agent left. What they hold is this agent's, as
   // is what descends from this process.
   GpuWatch(DriverOptions driver, const std::vector<Gpu>& gpus, std::set<pid_t> adopted,
-           Duration every = seconds(10));
+           Duration every);
 
   std::vector<DeviceSample> samples() SHOAL_EXCLUDES(mutex_);
   std::vector<MeasuredMemory> memory() SHOAL_EXCLUDES(mutex_);
 
-  // Until each GPU was asked that often, or the limit has passed.
+  // How often each GPU that is due was asked. Waits until that is reached, or the limit has passed.
+  int rounds() SHOAL_EXCLUDES(mutex_);
   bool wait_for(int rounds, Duration limit) SHOAL_EXCLUDES(mutex_);
 
  private:
@@ -51,10 +52,11 @@ class GpuWatch {
 
   const Duration every_;
   const std::set<pid_t> leaders_;  // of own processes
-  // Of the thread.
+  // Only the thread uses these.
   DriverHelper driver_;
   unsigned count_ = 0;                      // of the driver's list
   std::map<unsigned, std::string> uuids_;   // by place, as this helper said
+  std::set<std::string> read_;              // UUIDs that this helper has read
   std::map<std::string, unsigned> places_;  // by UUID, as any helper said
   std::set<unsigned> silent_places_;        // that did not say their UUID
 

@@ -48,6 +48,8 @@ struct HostOptions {
   // named, and the process ends without it. `hangs` does that; none: it logs and calls _exit(1).
   Duration end_limit = seconds(10);
   std::function<void(const std::string&)> hangs = {};
+  Duration measure_every = seconds(5);  // memory of trainers; what is known of the devices
+  Duration sample_every = seconds(10);  // the devices
   PortRange peer_ports;
   std::optional<RelaySettings> relay;  // none: this agent does not relay
   std::string metrics;                 // host:port where its metrics are scraped; empty: nowhere

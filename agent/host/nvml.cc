@@ -8,7 +8,7 @@
 namespace shoal::agent {
 namespace {
 
-constexpr int kMissing = 13, kNotSupported = 3;  // NVML_ERROR_FUNCTION_NOT_FOUND, …
+constexpr int kMissing = 13, kNotSupported = 3, kInvalidArgument = 2;  // NVML_ERROR_…
 constexpr double kMilli = 1e-3, kPercent = 1e-2;
 constexpr int kTemperatureGpu = 0, kClockSm = 1;
 constexpr unsigned long long kXidEvents = 0x8;  // nvmlEventTypeXidCriticalError
@@ -235,6 +235,7 @@ GpuIdentity Nvml::describe(unsigned number) {
 // A question that this kind of GPU does not have is answered: its value is 0.
 bool Nvml::answers(int code, const char* question, GpuReading& reading) const {
   if (code == 0 || code == kNotSupported) return true;
+  if (code == kNvmlGpuLost) reading.code = code;  // a library may still know its UUID
   if (reading.error.empty()) reading.error = std::string(question) + ": " + calls_->text(code);
   return false;
 }
@@ -301,7 +302,8 @@ void Nvml::read_counters(Handle device, GpuReading& reading) {
   if (!reading.has_counters) return;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const FieldValue& value = values[i];
-    if (!answers(value.code, kFields[i].name, reading)) reading.has_counters = false;
+    const bool known = value.code != kInvalidArgument;  // by this version of the driver
+    if (known && !answers(value.code, kFields[i].name, reading)) reading.has_counters = false;
     const std::int64_t number = value.code == 0 ? number_of(value) : 0;
     switch (kFields[i].field) {
       case kEccCorrected:

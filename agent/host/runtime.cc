@@ -31,8 +31,6 @@
 namespace shoal::agent {
 namespace {
 
-constexpr Duration kMemoryEvery = seconds(5);
-
 std::string how(const ProcessExit& exit) {
   return exit.known ? fmt::format(", code {}, signal {}", exit.code, exit.signal) : "";
 }
@@ -230,7 +228,7 @@ class Runtime::Impl {
   }
 
   void measure_memory() {
-    measure_at_ = clock_.now() + kMemoryEvery;
+    measure_at_ = clock_.now() + options_.measure_every;
     if (relay_) (void)relay_->refresh();  // it runs; opening a link tells when it cannot
     const Bytes own = resident_bytes("self");
     const std::map<std::int32_t, Bytes> trainers = trainers_->resident();

@@ -73,7 +73,6 @@ class TimedReplica final : public replica::Compute {
         costs_(spec_, swarm::cost_options(spec_)),
         units_(order.cut[static_cast<std::size_t>(order.stage)]),
         stage_(order.stage),
-        stages_(static_cast<std::int64_t>(order.cut.size())),
         step_time_(options.step),
         adds_gradients_(spec_.sync.algorithm() == SyncAlgorithm::kDdp),
         values_(static_cast<std::size_t>(costs_.parameters(units_))),
@@ -194,8 +193,8 @@ class TimedReplica final : public replica::Compute {
     options.stage = stage_;
     const std::int64_t microbatches =
         std::max<std::int64_t>(1, spec_.train.batch / spec_.train.microbatch);
-    const double own =
-        static_cast<double>(step_time_.ns) / static_cast<double>(stages_ * microbatches);
+    const double own = static_cast<double>(step_time_.ns * blocks_here()) /
+                       static_cast<double>(costs_.blocks() * microbatches);
     options.forward.ns = static_cast<std::int64_t>(own * kStageForward);
     options.backward.ns = static_cast<std::int64_t>(own * (1 - kStageForward));
     options.seed = spec_.train.seed;
@@ -203,6 +202,10 @@ class TimedReplica final : public replica::Compute {
   }
 
  private:
+  std::int64_t blocks_here() const {
+    return std::min(units_.last, costs_.units() - 1) - std::max(units_.first, 1);
+  }
+
   // Moments that were never anything but zero take no memory.
   static void keep(std::span<const float> given, std::vector<float>& kept) {
     kept.clear();
@@ -263,7 +266,6 @@ class TimedReplica final : public replica::Compute {
   const swarm::CostModel costs_;
   const UnitRange units_;
   const StageIndex stage_;
-  const std::int64_t stages_;
   const Duration step_time_;
   const bool adds_gradients_;
   // Steps touch no value, so that one costs next to no processor time however large the model is:

@@ -10,7 +10,7 @@
 namespace shoal::bench {
 
 struct TimedOptions {
-  Duration step = milliseconds(100);  // of a whole model; a stage takes its share
+  Duration step = milliseconds(100);  // of a whole model; a stage takes that of its blocks
 };
 
 class TimedHost final : public replica::ComputeHost {

@@ -134,5 +134,17 @@ TEST_F(TimedComputeTest, ACheckpointComesBack) {
   EXPECT_EQ(host_.read_checkpoint(folder, 1).error().code, Code::kIncompatible);
 }
 
+// Two blocks, and a step of two microbatches of one sequence.
+TEST_F(TimedComputeTest, ABlockTakesItsShareOfAStep) {
+  JobSpec spec = spec_;
+  spec.train.microbatch = 1;
+  const auto times =
+      host_.measure_block({0, block_shape(spec), spec.model.layers, spec.train.batch});
+  ASSERT_TRUE(times.ok());
+  EXPECT_EQ(times->block, microseconds(250));
+  EXPECT_EQ(times->embedding, Duration());
+  EXPECT_EQ(times->head, Duration());
+}
+
 }  // namespace
 }  // namespace shoal::bench

@@ -95,7 +95,13 @@ Result<std::string> why_unused(const Context& context, const Json& agent) {
   return std::string();
 }
 
-void show(const Json& agent, const std::string& work) {
+// What its devices did in the last day; nothing where the coordinator is older.
+Json last_day(const Context& context, const Json& agent) {
+  auto found = context.api.get(path_of(text_at(agent, "id")) + "/devices/history?hours=24");
+  return found ? found->value("items", Json::array()) : Json::array();
+}
+
+void show(const Json& agent, const std::string& work, const Json& history) {
   std::string text = line("name", text_at(agent, "name") + "  (" + text_at(agent, "id") + ")");
   text += line("state", state_of(agent));
   text += line("health", health_of(agent));
@@ -107,6 +113,12 @@ void show(const Json& agent, const std::string& work) {
   text += line("version", text_at(agent, "version"));
   for (const Json& device : agent.at("devices")) {
     text += line("device " + text_at(device, "index"), device_text(agent, device));
+    if (const std::string day = day_text(agent, device, history); !day.empty())
+      text += line("  last day", day);
+  }
+  for (const Json& cordon : agent.value("cordoned_devices", Json::array())) {
+    if (number_at(cordon, "device", 0) >= 0) continue;
+    text += line("not there", text_at(cordon, "uuid") + "; " + cordon_text(agent, cordon));
   }
   if (const std::string programs = programs_of(agent); !programs.empty())
     text += line("programs", programs);
@@ -153,7 +165,7 @@ Result<int> agent_get(const Context& context, const std::string& agent) {
   auto work = work_of(context, text_at(*found, "id"));
   if (work && work->empty()) work = why_unused(context, *found);
   if (!work) return work.error();
-  show(*found, *work);
+  show(*found, *work, last_day(context, *found));
   return kExitOk;
 }
 

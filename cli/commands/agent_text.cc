@@ -16,6 +16,37 @@ constexpr std::size_t kGoneNamed = 4;
 
 bool is_gone(const Json& agent) { return text_at(agent, "state") == "gone"; }
 
+std::string percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
+
+// The one with the UUID of the device; null: there is none.
+const Json* of_device(const Json& list, const Json& device) {
+  const std::string uuid = text_at(device, "uuid", "");
+  for (const Json& one : list) {
+    if (!uuid.empty() && text_at(one, "uuid", "") == uuid) return &one;
+  }
+  return nullptr;
+}
+
+// ", XID 79 (2), XID 94 (1)", by what the agent has counted.
+std::string xids_text(const Json& sample) {
+  std::string text;
+  const Json* xids = at_path(sample, "errors/xids");
+  if (xids == nullptr || !xids->is_array()) return text;
+  for (const Json& xid : *xids) {
+    text += ", XID " + text_at(xid, "xid") + " (" + text_at(xid, "count") + ")";
+  }
+  return text;
+}
+
+// A point lasts until the next one, but ten minutes at most; the last one a minute.
+double seconds_of(const Json& points, std::size_t index) {
+  constexpr double kMinute = 60, kLongest = 600;
+  if (index + 1 >= points.size()) return kMinute;
+  const auto at = parse_rfc3339(text_at(points[index], "at"));
+  const auto next = parse_rfc3339(text_at(points[index + 1], "at"));
+  return at && next ? std::clamp(*next - *at, kMinute, kLongest) : kMinute;
+}
+
 }  // namespace
 
 bool is_drained(const Json& agent) { return text_at(agent, "drained", "false") == "true"; }
@@ -51,6 +82,10 @@ std::string cordon_text(const Json& agent, const Json& cordon) {
     reasons += (reasons.empty() ? "" : "; ") + text_at(reason, "");
   }
   const std::string code = text_at(cordon, "code", "");
+  if (text_at(cordon, "fault", "none") != "none") {
+    return "cordoned since " + text_at(cordon, "at") + ", because its driver reported a fault (" +
+           reasons + "): " + text_at(cordon, "ends");
+  }
   return "cordoned" + (code.empty() ? "" : " for the program " + code) + " since " +
          text_at(cordon, "at") + ", because replicas of " + text_at(cordon, "job") +
          " failed there (" + reasons + "): `shoal agent uncordon " + text_at(agent, "name") +
@@ -58,21 +93,42 @@ std::string cordon_text(const Json& agent, const Json& cordon) {
 }
 
 std::string sample_text(const Json& agent, const Json& device) {
-  const std::string uuid = text_at(device, "uuid", "");
-  for (const Json& sample : agent.value("device_samples", Json::array())) {
-    if (uuid.empty() || text_at(sample, "uuid", "") != uuid) continue;
-    std::string text;
-    if (const Json* use = at_path(sample, "use"); use != nullptr && use->is_object()) {
-      text += "; " + std::to_string(std::lround(100 * number_at(*use, "busy", 0))) + " %" +
-              " busy, " + size_text(number_at(*use, "used_here_bytes", 0)) + " in use here and " +
-              size_text(number_at(*use, "used_elsewhere_bytes", 0)) + " by others";
-    }
-    const double celsius = number_at(sample, "climate/celsius", 0);
-    if (celsius > 0) text += ", " + std::to_string(std::lround(celsius)) + " °C";
-    const std::string error = text_at(sample, "error", "");
-    return error.empty() ? text : text + "; " + text_at(sample, "answer", "") + ": " + error;
+  constexpr double kOfNowS = 15;
+  const Json samples = agent.value("device_samples", Json::array());
+  const Json* sample = of_device(samples, device);
+  if (sample == nullptr) return "";
+  std::string text;
+  if (const Json* use = at_path(*sample, "use"); use != nullptr && use->is_object()) {
+    text += "; " + percent(number_at(*use, "busy", 0)) + " busy, " +
+            size_text(number_at(*use, "used_here_bytes", 0)) + " in use here and " +
+            size_text(number_at(*use, "used_elsewhere_bytes", 0)) + " by others";
   }
-  return "";
+  const double celsius = number_at(*sample, "climate/celsius", 0);
+  if (celsius > 0) text += ", " + std::to_string(std::lround(celsius)) + " °C";
+  const double age_s = number_at(*sample, "age_s", 0);
+  if (!text.empty() && age_s > kOfNowS) text += ", " + human_duration(age_s) + " ago";
+  const std::string error = text_at(*sample, "error", "");
+  return error.empty() ? text : text + "; " + text_at(*sample, "answer", "") + ": " + error;
+}
+
+std::string day_text(const Json& agent, const Json& device, const Json& history) {
+  const Json* known = of_device(history, device);
+  if (known == nullptr || known->at("points").empty()) return "";
+  const Json& points = known->at("points");
+  double time = 0, busy = 0, throttled = 0, celsius = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const double seconds = seconds_of(points, i);
+    time += seconds;
+    busy += seconds * number_at(points[i], "busy", 0);
+    throttled += seconds * number_at(points[i], "throttled", 0);
+    celsius = std::max(celsius, number_at(points[i], "celsius", 0));
+  }
+  std::string text = percent(busy / time) + " busy";
+  if (celsius > 0) text += ", at most " + std::to_string(std::lround(celsius)) + " °C";
+  text += ", throttled " + percent(throttled / time) + " of the time";
+  const Json samples = agent.value("device_samples", Json::array());
+  const Json* sample = of_device(samples, device);
+  return sample == nullptr ? text : text + xids_text(*sample);
 }
 
 std::string last_seen(const Json& agent) {

@@ -23,8 +23,12 @@ std::string unwell_text(const Json& agents);
 std::string cordon_text(const Json& agent, const Json& cordon);
 
 // "; 35 % busy, 2.00 GB in use here and 1.00 GB by others, 54 °C": what the driver of the device
-// said last. Empty: nothing.
+// said last, and when, unless it is of now. Empty: nothing.
 std::string sample_text(const Json& agent, const Json& device);
+
+// "63 % busy, at most 81 °C, throttled 4 % of the time, XID 79 (2)": what the device did in the
+// time of `history`, the items of /agents/{agent}/devices/history. Empty: nothing is known.
+std::string day_text(const Json& agent, const Json& device, const Json& history);
 
 // RFC 3339; of one that is gone, when it went.
 std::string last_seen(const Json& agent);

@@ -119,5 +119,36 @@ TEST(AgentText, ADeviceShowsWhatItsDriverSaidLast) {
   EXPECT_EQ(sample_text(agent, Json{{"uuid", ""}}), "");
 }
 
+TEST(AgentText, AnOldSample_SaysItsAge) {
+  const Json agent = Json::parse(R"({"device_samples": [
+    {"uuid": "cpu-1", "answer": "whole", "age_s": 125.0, "error": "",
+     "use": {"busy": 0.35, "used_here_bytes": 0, "used_elsewhere_bytes": 0}}]})");
+  EXPECT_THAT(sample_text(agent, Json{{"uuid", "cpu-1"}}), HasSubstr(" by others, 2m 05s ago"));
+}
+
+TEST(AgentText, UnhealthyDevice_ShowsItsFaultAndWhatEndsIt) {
+  const Json cordon = Json::parse(R"({"device": 1, "at": "2026-01-01T00:00:00Z", "job": null,
+    "code": "", "fault": "xid", "reasons": ["its driver reported XID 79"],
+    "ends": "reset the GPU or reboot its host, then run shoal agent uncordon a"})");
+  EXPECT_EQ(cordon_text(agent("a", "active"), cordon),
+            "cordoned since 2026-01-01T00:00:00Z, because its driver reported a fault (its driver "
+            "reported XID 79): reset the GPU or reboot its host, then run shoal agent uncordon a");
+}
+
+// Ten minutes weigh ten times a minute.
+TEST(AgentText, LastDay_IsALineOfADevice) {
+  const Json history = Json::parse(R"([{"uuid": "GPU-1", "points": [
+    {"at": "2026-01-01T00:00:00Z", "busy": 1.0, "celsius": 70.0, "throttled": 0.1},
+    {"at": "2026-01-01T00:10:00Z", "busy": 0.0, "celsius": 81.4, "throttled": 0.0}]}])");
+  Json json = agent("a", "active");
+  const Json device{{"uuid", "GPU-1"}};
+  EXPECT_EQ(day_text(json, device, history), "91 % busy, at most 81 °C, throttled 9 % of the time");
+  json["device_samples"] = Json::parse(
+      R"([{"uuid": "GPU-1", "errors": {"xids": [{"xid": 79, "count": 2, "ago_s": 5.0}]}}])");
+  EXPECT_THAT(day_text(json, device, history), HasSubstr("of the time, XID 79 (2)"));
+  EXPECT_EQ(day_text(json, Json{{"uuid", "GPU-2"}}, history), "");
+  EXPECT_EQ(day_text(json, device, Json::array()), "") << "an older coordinator keeps none";
+}
+
 }  // namespace
 }  // namespace shoal::cli

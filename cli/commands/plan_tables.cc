@@ -182,16 +182,13 @@ std::string links_table(const Json& topology, bool color) {
 std::string plan_text(const Json& plan, bool color) {
   const std::string reason = text_at(plan, "reason");
   const std::string detail = text_at(plan, "detail", "");
-  std::string text = stages_table(plan, color) +
-                     forecast_lines(plan, "") +
-                     left_out_text(plan);
+  std::string text = stages_table(plan, color) + forecast_lines(plan, "") + left_out_text(plan);
   if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
   return text;
 }
 
 std::string placement_text(const Json& placement, double now_unix_s) {
-  std::string text =
-      forecast_lines(placement, "from what replicas and lines were seen to do");
+  std::string text = forecast_lines(placement, "from what replicas and lines were seen to do");
   if (!text.empty() && !is_object(at_path(placement, "forecast/line"))) {
     text += "limit       what the devices compute\n";
   }

@@ -179,6 +179,7 @@ std::string short_text(double value) {
 
 void on_submit(Transaction& tx, const SubmitJob& command) {
   const ObjectUser submitter{.name = command.owner, .checkpoints = command.checkpoints};
+  tx.volatile_state().planned_at = tx.now();  // to see whether devices fit, and for a dry run
   auto fields = refused_fields(tx, command.spec, submitter);
   if (!fields.empty()) {
     // The answer names every field that has to change, the name included.

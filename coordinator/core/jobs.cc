@@ -98,9 +98,7 @@ std::vector<std::int64_t> live_by_stage(const Transaction& tx, JobId id) {
 void keep_cut(Transaction& tx, JobId id, const std::vector<UnitRange>& cut) {
   if (!job_of(tx, id).stages.empty()) return;
   JobRecord& job = tx.job(id);
-  for (const UnitRange units : cut) {
-    job.stages.push_back({.units = units, .value_count = 0, .anchor = {}, .momentum = {}});
-  }
+  for (const UnitRange units : cut) job.stages.push_back({units, 0, {}, {}});
 }
 
 // False: planning a whole pipeline is expensive, and the last plan was made a moment ago.
@@ -346,13 +344,11 @@ void train(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (count_in_sync(tx, id) == 0 && stall_without_stage(tx, id)) return;
   check_applied(tx, id);
-  if (is_trained(job)) {
+  if (is_trained(job))
     return transition(tx, id, JobPhase::kFinalizing, JobReason::kFinalCheckpoint);
-  }
   const RoundRecord* round = current_round(tx.state(), job);
-  if (round == nullptr && is_to_let_go(job)) {
+  if (round == nullptr && is_to_let_go(job))
     return transition(tx, id, JobPhase::kFinalizing, why_let_go(job));
-  }
   // To its end, which may be an abort.
   if (round != nullptr && round->state != RoundState::kOpen) return check_round(tx, id);
   if (stall_without_stage(tx, id)) return;
@@ -426,9 +422,8 @@ void stall(Transaction& tx, JobId id) {
   const StageCover weakest = weakest_stage(tx.state(), job);
   if (waits_for_others(tx, id)) return;
   end_waiting(tx, id);
-  if (is_trained(job)) {
+  if (is_trained(job))
     return transition(tx, id, JobPhase::kFinalizing, JobReason::kFinalCheckpoint);
-  }
   // Its round cannot be finished, so only the committed state is kept.
   if (pauses) return transition(tx, id, JobPhase::kFinalizing, why_let_go(job));
   if (weakest.in_sync >= job.spec.swarm.min_replicas) {

@@ -485,12 +485,13 @@ void on_device_measured(Transaction& tx, AgentId agent, const DeviceMeasured& me
   for (Device& device : record.devices) {
     if (device.index != measured.device.index) continue;
     const Device known = std::exchange(device, measured.device);
+    const bool of_memory_only = device.memory != known.memory && device.gflops == known.gflops;
+    if (!of_memory_only) tx.volatile_state().slow_devices.erase({agent, device.index});
     if (!device.uuid.empty()) continue;  // a trainer does not know which card it has
     device.uuid = known.uuid;
     device.total = known.total;
   }
   forget_stale_blocks(record, before);
-  tx.volatile_state().slow_devices.erase({agent, measured.device.index});
 }
 
 void scan_leases(Transaction& tx) {

@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace shoal::coordinator {
+namespace {
+
+double weight(Duration time) { return static_cast<double>(time.ns); }
+
+}  // namespace
 
 // Values that a driver did not answer count for no time.
 void MinuteSum::add(const DeviceSample& sample, Duration time) {
@@ -12,15 +17,15 @@ void MinuteSum::add(const DeviceSample& sample, Duration time) {
   if (!answers || time <= Duration()) return;
   if (sample.use) {
     used_ = used_ + time;
-    busy_s_ += sample.use->busy * time.seconds();
+    busy_ += sample.use->busy * weight(time);
     most_.used_here = std::max(most_.used_here, sample.use->used_here);
     most_.used_elsewhere = std::max(most_.used_elsewhere, sample.use->used_elsewhere);
   }
   if (!sample.climate) return;
   climate_ = climate_ + time;
-  watt_s_ += sample.climate->watts * time.seconds();
-  megacycles_ += sample.climate->mhz * time.seconds();
-  if (!sample.climate->throttled.empty()) throttled_s_ += time.seconds();
+  watts_ += sample.climate->watts * weight(time);
+  mhz_ += sample.climate->mhz * weight(time);
+  if (!sample.climate->throttled.empty()) throttled_ += weight(time);
   most_.celsius = std::max(most_.celsius, sample.climate->celsius);
 }
 
@@ -29,11 +34,11 @@ std::optional<DevicePoint> MinuteSum::take(Instant at) {
   if (sum.used_ == Duration() && sum.climate_ == Duration()) return std::nullopt;
   DevicePoint point = sum.most_;
   point.at = at;
-  if (sum.used_ > Duration()) point.busy = sum.busy_s_ / sum.used_.seconds();
+  if (sum.used_ > Duration()) point.busy = sum.busy_ / weight(sum.used_);
   if (sum.climate_ > Duration()) {
-    point.watts = sum.watt_s_ / sum.climate_.seconds();
-    point.mhz = sum.megacycles_ / sum.climate_.seconds();
-    point.throttled = sum.throttled_s_ / sum.climate_.seconds();
+    point.watts = sum.watts_ / weight(sum.climate_);
+    point.mhz = sum.mhz_ / weight(sum.climate_);
+    point.throttled = sum.throttled_ / weight(sum.climate_);
   }
   return point;
 }

@@ -14,12 +14,12 @@ constexpr Instant minute_of(Instant at) { return {at.ns - at.ns % kDeviceMinute.
 class MinuteSum {
  public:
   void add(const DeviceSample& sample, Duration time);  // it held for so long
-  // Of the minute that began then, and begins anew; none: nothing was heard.
+  // The minute that began then; the sum begins anew. None: nothing was heard.
   std::optional<DevicePoint> take(Instant at);
 
  private:
-  Duration used_, climate_;  // how long each was heard
-  double busy_s_ = 0, watt_s_ = 0, megacycles_ = 0, throttled_s_ = 0;
+  Duration used_, climate_;                                // how long each was heard
+  double busy_ = 0, watts_ = 0, mhz_ = 0, throttled_ = 0;  // sums, each value weighed by its time
   DevicePoint most_;
 };
 

@@ -18,6 +18,7 @@ DeviceFacts urgent_facts(const DeviceSample& sample) {
 }
 
 constexpr Duration kViewAge = milliseconds(500);
+constexpr Duration kStatesAgain = seconds(3600);
 constexpr double kNewest = 0.3;  // weight of the newest sample of a rate
 
 // A counter that fell was reset: it changes no rate.
@@ -194,7 +195,7 @@ void LiveBoard::note(Agent& agent, const DeviceSample& sample, Instant now) {
                        device.sample.errors != sample.errors;
   tells_devices_ =
       tells_devices_ || (differs && urgent_facts(device.sample) != urgent_facts(sample));
-  device.is_new = device.is_new || device.restored || differs;
+  device.is_new = device.is_new || differs;
   device.sample = sample;
   device.at = device.counted_until = now;
   device.restored = false;
@@ -338,7 +339,12 @@ DeviceLog LiveBoard::take_devices(Instant now) {
   const bool minute_over = now >= minute_ + kDeviceMinute;
   DeviceLog log;
   if (!minute_over && !tells_devices_) return log;
-  for (auto& [id, agent] : agents_) log_devices(log, id, agent, minute_over);
+  // The store may have lost a state, so it is told all of them now and then.
+  const bool again = minute_over && minute_of(now).ns % kStatesAgain.ns == 0;
+  for (auto& [id, agent] : agents_) {
+    for (auto& [uuid, device] : agent.samples) device.is_new = device.is_new || again;
+    log_devices(log, id, agent, minute_over);
+  }
   if (minute_over) minute_ = minute_of(now);
   tells_devices_ = false;
   return log;
@@ -367,6 +373,7 @@ std::vector<DeviceSample> LiveBoard::samples_now(const Agent& agent, Instant now
     const bool heard = !device.restored && agent.connection.n != 0;
     const Instant true_at = device.restored ? device.at : agent.last_seen;
     if (!heard) sample.age = sample.age + std::max(now - true_at, Duration());
+    if (heard && sample.age > Duration()) sample.age = sample.age + (now - device.at);
     if (!sample.errors) continue;
     for (XidCount& xid : sample.errors->xids) xid.ago = xid.ago + (now - device.at);
   }

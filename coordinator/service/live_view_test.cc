@@ -101,6 +101,137 @@ TEST(LiveBoard, DevicesFailAsTheLastHeartbeatSays) {
   EXPECT_THAT(board.view(kStart + seconds(1))->agents.at(AgentId(1)).failures, testing::IsEmpty());
 }
 
+// One agent with two GPUs, whose heartbeats are told as the runtime tells them.
+class DeviceBoard : public testing::Test {
+ protected:
+  static constexpr Instant kMinute{1'020'000'000'000};  // where one begins
+
+  explicit DeviceBoard(std::vector<DeviceState> devices = {})
+      : board_(seconds(2), snapshot(), std::make_shared<Meters>(), std::move(devices)) {
+    board_.welcomed(kMinute, kStream, AgentId(1));
+  }
+  static Snapshot snapshot() {
+    AgentRecord agent{.id = AgentId(1), .state = AgentState::kActive, .updated_at = kStart};
+    agent.devices = {{.index = 0, .kind = DeviceKind::kCuda, .name = "H200", .uuid = "GPU-a"},
+                     {.index = 1, .kind = DeviceKind::kCuda, .name = "H200", .uuid = "GPU-b"}};
+    Snapshot snapshot;
+    snapshot.agents = {agent};
+    return snapshot;
+  }
+  static DeviceSample sample(const char* uuid, double busy) {
+    DeviceSample sample{.uuid = uuid, .answer = DeviceAnswer::kWhole};
+    sample.use = DeviceUse{.busy = busy};
+    sample.errors = DeviceErrors{};
+    return sample;
+  }
+  // What the store is given before the heartbeat is heard.
+  DeviceLog beat(Duration since, std::vector<DeviceSample> samples = {}) {
+    Heartbeat heartbeat;
+    heartbeat.samples = std::move(samples);
+    DeviceLog log = board_.take_devices(kMinute + since);
+    board_.said(kMinute + since, kStream, heartbeat);
+    return log;
+  }
+  std::vector<DeviceSample> shown(Duration since) {
+    return board_.view(kMinute + since)->agents.at(AgentId(1)).samples;
+  }
+
+  LiveBoard board_;
+};
+
+TEST_F(DeviceBoard, Minute_IsToldOnceWithWhatEachDeviceDid) {
+  EXPECT_TRUE(beat(seconds(0), {sample("GPU-a", 1)}).empty());
+  const DeviceLog first = beat(seconds(2));
+  EXPECT_TRUE(first.minutes.empty());
+  ASSERT_EQ(first.states.size(), 1u) << "the store does not know it";
+  EXPECT_EQ(first.states[0].name, "H200");
+  EXPECT_TRUE(beat(seconds(45), {sample("GPU-a", 0)}).empty()) << "nothing changes that matters";
+  const DeviceLog log = beat(seconds(61));
+  ASSERT_EQ(log.minutes.size(), 1u);
+  EXPECT_EQ(log.minutes[0].uuid, "GPU-a");
+  EXPECT_EQ(log.minutes[0].point.at, kMinute);
+  EXPECT_EQ(log.minutes[0].point.busy, 0.75);
+  EXPECT_TRUE(log.states.empty());
+  EXPECT_TRUE(beat(seconds(63)).empty());
+  const DeviceLog next = beat(seconds(121));
+  ASSERT_EQ(next.minutes.size(), 1u) << "as it said last";
+  EXPECT_EQ(next.minutes[0].point.busy, 0);
+  EXPECT_TRUE(next.states.empty());
+  EXPECT_EQ(beat(seconds(2581)).states.size(), 1u)
+      << "the hour is full: the store may have lost it";
+}
+
+TEST_F(DeviceBoard, DeviceOfAnAgentThatIsAway_CountsUntilItWasHeard) {
+  beat(seconds(0), {sample("GPU-a", 1)});
+  beat(seconds(30));
+  board_.hung_up(kStream);
+  const DeviceLog log = board_.take_devices(kMinute + seconds(61));
+  ASSERT_EQ(log.minutes.size(), 1u);
+  EXPECT_EQ(log.minutes[0].point.busy, 1);
+  EXPECT_TRUE(board_.take_devices(kMinute + seconds(121)).minutes.empty());
+}
+
+TEST_F(DeviceBoard, Fault_IsToldWithTheNextHeartbeat) {
+  beat(seconds(0), {sample("GPU-a", 1), sample("GPU-b", 1)});
+  beat(seconds(61));
+  DeviceSample sick = sample("GPU-b", 1);
+  sick.errors->xids = {{79, 1, seconds(3)}};
+  beat(seconds(70), {sick});
+  const DeviceLog log = beat(seconds(72));
+  ASSERT_EQ(log.states.size(), 1u);
+  EXPECT_EQ(log.states[0].sample, sick);
+  EXPECT_EQ(log.states[0].index, 1);
+  EXPECT_TRUE(log.minutes.empty());
+  DeviceSample replays = sick;
+  replays.errors->pcie_replays = 5;
+  beat(seconds(74), {replays});
+  EXPECT_TRUE(beat(seconds(76)).empty()) << "small errors wait for the minute";
+  EXPECT_EQ(beat(seconds(121)).states.size(), 1u);
+}
+
+TEST_F(DeviceBoard, Errors_GrowOlder) {
+  DeviceSample sick = sample("GPU-b", 1);
+  sick.errors->xids = {{79, 1, seconds(3)}};
+  beat(seconds(0), {sick});
+  EXPECT_EQ(shown(seconds(10))[0].errors->xids[0].ago, seconds(13));
+  EXPECT_EQ(shown(seconds(10))[0].age, Duration()) << "its agent is heard";
+  sick.answer = DeviceAnswer::kSilent;
+  sick.age = seconds(30);
+  beat(seconds(20), {sick});
+  EXPECT_EQ(shown(seconds(25))[0].age, seconds(35));
+}
+
+TEST_F(DeviceBoard, DeviceThatTheAgentHasNoMore_IsNotShown) {
+  beat(seconds(0), {sample("GPU-a", 1), sample("GPU-b", 1)});
+  EXPECT_EQ(shown(seconds(1)).size(), 2u);
+  AgentRecord agent = snapshot().agents[0];
+  agent.devices.pop_back();
+  board_.stored(agent);
+  EXPECT_EQ(shown(seconds(2)).size(), 1u);
+}
+
+class RestoredDeviceBoard : public DeviceBoard {
+ protected:
+  RestoredDeviceBoard() : DeviceBoard(stored()) {}
+  static std::vector<DeviceState> stored() {
+    DeviceState known{.agent = AgentId(1), .at = kMinute - seconds(100)};
+    known.sample = sample("GPU-a", 0.5);
+    DeviceState away = known;
+    away.sample.uuid = "GPU-z";
+    return {known, away};
+  }
+};
+
+TEST_F(RestoredDeviceBoard, StoredSample_IsShownWithItsAgeUntilTheAgentSpeaks) {
+  ASSERT_EQ(shown(seconds(5)).size(), 1u) << "the other one is no device of the agent any more";
+  EXPECT_EQ(shown(seconds(5))[0].use->busy, 0.5);
+  EXPECT_EQ(shown(seconds(5))[0].age, seconds(105));
+  EXPECT_TRUE(beat(seconds(61)).minutes.empty()) << "nothing was heard";
+  beat(seconds(62), {sample("GPU-a", 1)});
+  EXPECT_EQ(shown(seconds(63))[0].age, Duration());
+  EXPECT_TRUE(beat(seconds(64)).empty()) << "it says what is stored";
+}
+
 TEST(LiveBoard, WhateverAnAgentSaysShowsThatItIsThere) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));

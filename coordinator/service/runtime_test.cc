@@ -69,6 +69,25 @@ TEST_F(RuntimeTest, ARestartedCoordinatorKnowsTheJobAndCountsTheBoot) {
   EXPECT_EQ((*again.store().reader()->job(id))->desired, JobDesired::kCancel);
 }
 
+TEST_F(RuntimeTest, WhatDriversSaidLast_IsShownAfterARestart) {
+  AgentRecord agent{.id = AgentId(1), .uid = "uid", .name = "a", .state = AgentState::kActive};
+  agent.devices = {{.index = 0, .kind = DeviceKind::kCuda, .uuid = "GPU-a"}};
+  DeviceState device{.agent = AgentId(1), .at = from_unix_ms(1'700'000'000'000)};
+  device.sample = {.uuid = "GPU-a", .answer = DeviceAnswer::kLost, .error = "GPU is lost"};
+  {
+    const auto store = std::move(*Store::open(folder_.path()));
+    ASSERT_TRUE(write_and_wait(*store, {agent}).ok());
+    store->append_devices({{device}, {}});
+  }
+  TestCoordinator coordinator(folder_.path());
+  const auto live = coordinator.runtime().live();
+  const auto& samples = live->agents.at(AgentId(1)).samples;
+  ASSERT_EQ(samples.size(), 1u);
+  EXPECT_EQ(samples[0].answer, DeviceAnswer::kLost);
+  EXPECT_EQ(samples[0].error, "GPU is lost");
+  EXPECT_EQ(samples[0].age, live->now - device.at);
+}
+
 // Killed between the commit of a round and that of its points.
 TEST_F(RuntimeTest, TheLastRoundIsInTheSeriesAfterARestart) {
   JobRecord job{.id = JobId(1), .spec = small_job("kept"), .phase = JobPhase::kTraining};

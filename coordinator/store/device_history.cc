@@ -52,7 +52,7 @@ Status write_state(Database& telemetry, const DeviceState& state) {
   return row.run();
 }
 
-// Of a device without a state nothing is kept.
+// A device without a state keeps no minutes.
 Status write_minute(Database& telemetry, const DeviceMinute& minute) {
   const auto statement = telemetry.cached(
       "INSERT OR REPLACE INTO device_points SELECT ?1, ?2, id, ?3, ?4, ?5, ?6, ?7, ?8, ?9"
@@ -101,11 +101,13 @@ Status forget_old(Database& telemetry, std::int64_t newest_s, std::int64_t devic
   return {};
 }
 
-// Devices that were not heard of for as long as points are kept.
+// Devices that were not heard of for as long as points are kept. Reads all points: once a day.
 Status forget_unheard(Database& telemetry, std::int64_t newest_s) {
+  constexpr std::int64_t kDay = 24 * 3600;
+  if (newest_s % kDay >= kMinute) return {};
   return run(telemetry,
-             "DELETE FROM devices WHERE at_ns < ?1 AND NOT EXISTS (SELECT 1 FROM device_points"
-             " WHERE device = devices.id)",
+             "DELETE FROM devices WHERE at_ns < ?1"
+             " AND id NOT IN (SELECT device FROM device_points)",
              {(newest_s - whole_seconds(kDeviceHistoryKept)) * 1'000'000'000});
 }
 
@@ -171,7 +173,7 @@ Status write_devices(Database& telemetry, const DeviceLog& log) {
   if (Status s = thin(telemetry, newest_s); !s.ok()) return s;
   const auto devices = static_cast<std::int64_t>(log.minutes.size());
   if (Status s = forget_old(telemetry, newest_s, devices); !s.ok()) return s;
-  return newest_s % 3600 < kMinute ? forget_unheard(telemetry, newest_s) : Status();
+  return forget_unheard(telemetry, newest_s);
 }
 
 Status forget_devices(Database& telemetry, AgentId agent) {
@@ -211,20 +213,22 @@ Result<std::vector<DeviceState>> read_devices(Database& telemetry) {
 
 namespace {
 
-// The points of one device are found one by one: others' rows lie between them.
+// The points of one device are found one by one, because others' rows lie between them: ten minutes
+// (?3) before `edge`, where the newest of them end, and minutes (?2) from there on. ?5 and ?6: how
+// long those two are kept.
 constexpr const char* kPointsOfAgent =
     "WITH RECURSIVE"
-    " edge (at_s) AS (SELECT coalesce(max(at_s) + ?3, ?4) FROM device_points WHERE span_s = ?3),"
-    " newest (at_s) AS (SELECT coalesce(max(at_s), 0) FROM device_points WHERE span_s = ?2),"
-    " times (span_s, at_s) AS ("
-    "  SELECT ?3, (?4 + ?3 - 1) / ?3 * ?3"
-    "  UNION ALL SELECT span_s, at_s + span_s FROM times, edge"
-    "   WHERE times.at_s + span_s < edge.at_s),"
-    " minutes (span_s, at_s) AS ("
-    "  SELECT ?2, max((?4 + ?2 - 1) / ?2 * ?2, edge.at_s) FROM edge"
-    "  UNION ALL SELECT span_s, minutes.at_s + span_s FROM minutes, newest"
-    "   WHERE minutes.at_s + span_s <= newest.at_s),"
-    " wanted AS (SELECT * FROM times UNION SELECT * FROM minutes)"
+    " edge (s) AS (SELECT coalesce(max(at_s) + ?3, 0) FROM device_points WHERE span_s = ?3),"
+    " newest (s) AS (SELECT coalesce(max(at_s), 0) FROM device_points WHERE span_s = ?2),"
+    " tens (at_s) AS ("
+    "  SELECT max((?4 + ?3 - 1) / ?3 * ?3, edge.s - ?5) FROM edge"
+    "  UNION ALL SELECT tens.at_s + ?3 FROM tens, edge WHERE tens.at_s + ?3 < edge.s),"
+    " minutes (at_s) AS ("
+    "  SELECT max((?4 + ?2 - 1) / ?2 * ?2, edge.s, newest.s - ?6) FROM edge, newest"
+    "  UNION ALL SELECT minutes.at_s + ?2 FROM minutes, newest"
+    "   WHERE minutes.at_s + ?2 <= newest.s),"
+    " wanted (span_s, at_s) AS ("
+    "  SELECT ?3, tens.at_s FROM tens UNION ALL SELECT ?2, minutes.at_s FROM minutes)"
     "SELECT d.uuid, d.number, d.name, p.at_s, p.busy, p.used_here, p.used_elsewhere, p.celsius,"
     " p.watts, p.mhz, p.throttled FROM devices AS d CROSS JOIN wanted AS w CROSS JOIN"
     " device_points AS p ON p.span_s = w.span_s AND p.at_s = w.at_s AND p.device = d.id"
@@ -241,6 +245,8 @@ Result<std::vector<DeviceLine>> read_device_history(Database& telemetry, AgentId
   rows.bind(2, kMinute);
   rows.bind(3, kTenMinutes);
   rows.bind(4, std::max<std::int64_t>(0, whole_seconds(from)));
+  rows.bind(5, whole_seconds(kDeviceHistoryKept));
+  rows.bind(6, whole_seconds(kDeviceMinutesKept));
   std::vector<DeviceLine> lines;
   for (;;) {
     const auto row = rows.step();

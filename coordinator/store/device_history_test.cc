@@ -148,6 +148,8 @@ TEST_F(DeviceHistoryTest, ForgottenAgent_LeavesNothing) {
 TEST_F(DeviceHistoryTest, DeviceThatIsNotHeardOfAnyMore_GoesWithItsLastPoint) {
   write({{state(1, 0), state(1, 1)}, {minute(1, 0, 0, 1), minute(1, 1, 0, 1)}});
   write({{}, {minute(1, 0, 8 * 24 * 60, 1)}});
+  EXPECT_EQ(read_devices(*reader_)->size(), 2u) << "it is looked for at midnight";
+  write({{}, {minute(1, 0, (8 * 24 + 16) * 60, 1)}});
   EXPECT_EQ(read_devices(*reader_)->size(), 1u);
 }
 

@@ -41,9 +41,10 @@ TEST(JsonFields, Leases) {
 TEST(JsonFields, WhatAnAgentHas) {
   expect_stored<std::vector<Device>>(
       R"([{"index":0,"kind":"cuda","name":"NVIDIA \"H200\"","memory_bytes":150000000000,)"
-      R"("gflops":51234.5,"bf16":true,"uuid":"GPU-4f","total_bytes":151000000000},)"
+      R"("gflops":51234.5,"bf16":true,"uuid":"GPU-4f","total_bytes":151000000000,)"
+      R"("grouped":0},)"
       R"({"index":1,"kind":"reducer","name":"","memory_bytes":0,"gflops":0.0,"bf16":false,)"
-      R"("uuid":"","total_bytes":0}])",
+      R"("uuid":"","total_bytes":0,"grouped":0}])",
       {{0, DeviceKind::kCuda, "NVIDIA \"H200\"", Bytes(150'000'000'000), 51234.5, true, "GPU-4f",
         Bytes(151'000'000'000)},
        {1, DeviceKind::kReducer, "", Bytes(0), 0, false}});

@@ -342,6 +342,26 @@ TEST_F(SqliteStoreTest, PointsOfRoundsThatWereGivenUpAreForgotten) {
   EXPECT_EQ(lines->at(0).x, (std::vector<double>{10, 15, 22}));
 }
 
+TEST_F(SqliteStoreTest, DevicesAreThereAfterARestart_UntilTheirAgentIsForgotten) {
+  const auto state = [](std::uint64_t agent) {
+    DeviceState state{.agent = AgentId(agent), .at = from_unix_ms(1'800'000'000'000)};
+    state.sample.uuid = "GPU-a";
+    return state;
+  };
+  DeviceMinute minute{.agent = AgentId(1), .uuid = "GPU-a"};
+  minute.point = {.at = from_unix_ms(1'800'000'000'000), .busy = 0.5};
+  store_->append_devices({{state(1), state(2)}, {minute}});
+  store_->forget_devices(AgentId(2));
+  open();  // closed before, so all is written
+  const auto devices = store_->reader()->devices();
+  ASSERT_TRUE(devices.ok()) << to_string(devices.error());
+  ASSERT_EQ(devices->size(), 1u);
+  EXPECT_EQ(devices->front().sample.use->busy, 0.5);
+  const auto lines = store_->reader()->device_history(AgentId(1), {});
+  ASSERT_TRUE(lines.ok()) << to_string(lines.error());
+  EXPECT_EQ(lines->at(0).points, std::vector{minute.point});
+}
+
 // Nothing else is written that would wake the writer.
 TEST_F(SqliteStoreTest, ForgettingNeedsNoOtherWrite) {
   store_->append({{.job = JobId(1), .name = "loss", .step = 1, .round = 2, .value = 1}});

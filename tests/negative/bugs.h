@@ -78,6 +78,9 @@ enum class Bug {
   kUnreadList,          // the core does not look at which files a part has
   kGreedyBudget,        // the newest checkpoint of a job that trains is deleted
   kForgivenCards,       // the cordon of a device ends as soon as it begins
+  kTurnedLines,         // the core takes the two directions of a line for each other
+  kRestlessMove,        // a replica that has just moved moves on before it serves
+  kReturningMove,       // a replica that has moved goes back once it serves
   kForgivenSickCards,   // likewise, of one whose driver reported a fault
 };
 

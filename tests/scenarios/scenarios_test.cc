@@ -44,6 +44,30 @@ TEST(Scenario, ATrainerDiesInTheMiddleOfAReduceAndTheOtherThreeCommit) {
   EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
 }
 
+TEST(Scenario, AFatalXidInARound_TakesTheDeviceOutAfterIt) {
+  Cluster cluster(4);
+  cluster.submit(Cluster::small_job(40));
+  ASSERT_TRUE(cluster.until_round(2)) << cluster.objection();
+  cluster.host(1).fall_sick(0);
+  const auto cordoned = [&] {
+    return std::ranges::any_of(cluster.world().tables().agents, [](const auto& entry) {
+      const auto& refusals = entry.second.refusals;
+      return std::ranges::count(refusals, coordinator::DeviceFault::kXid,
+                                &coordinator::DeviceRefusal::fault) > 0;
+    });
+  };
+  ASSERT_TRUE(cluster.until(cordoned)) << cluster.objection();
+  const RoundNumber open = cluster.job()->committed_round + 1;
+  ASSERT_TRUE(cluster.until_round(open)) << cluster.objection();
+  EXPECT_EQ(cluster.count(open, ContributionState::kCommitted), 4);
+  ASSERT_TRUE(cluster.until_round(open + 1)) << cluster.objection();
+  EXPECT_EQ(cluster.count(open + 1, ContributionState::kCommitted), 3);
+  cluster.coordinator().crash();
+  ASSERT_TRUE(cluster.until_round(open + 3, seconds(180))) << cluster.objection();
+  EXPECT_TRUE(cordoned());
+  EXPECT_TRUE(cluster.until_phase(JobPhase::kCompleted)) << cluster.objection();
+}
+
 TEST(Scenario, TheCoordinatorDiesBetweenTheCommitAndTheWordOfIt) {
   Cluster cluster(3);
   cluster.submit(Cluster::small_job(6));

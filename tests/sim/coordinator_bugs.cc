@@ -1,6 +1,8 @@
 // The planted bugs of the coordinator: each breaks a rule of the core from outside, in what it
 // hears or in what it says, as a core with that mistake would (tests/negative/bugs.h).
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/state.h"
@@ -42,18 +44,18 @@ bool CoordinatorProcess::forgives(const FromAgent& message) {
   return sound && sim_.misbehave(Bug::kForgivenMemory);
 }
 
-// A planted bug: the cordon of a device ends as soon as it begins.
+// Two planted bugs: the cordon of a device ends as soon as it begins.
 void CoordinatorProcess::forgive_cards() {
-  if (sim_.bug != Bug::kForgivenCards) return;
+  const bool sick = sim_.bug == Bug::kForgivenSickCards;
+  if (!sick && sim_.bug != Bug::kForgivenCards) return;
+  const DeviceRefusalKind kind = sick ? DeviceRefusalKind::kUnhealthy : DeviceRefusalKind::kFailing;
   std::vector<AgentId> cordoned;
   for (const auto& [id, agent] : core_->state().agents) {
-    const auto failing =
-        std::ranges::count(agent.refusals, coordinator::DeviceRefusalKind::kFailing,
-                           &coordinator::DeviceRefusal::kind);
-    if (failing > 0 && !agent.cordoned) cordoned.push_back(id);
+    const auto count = std::ranges::count(agent.refusals, kind, &DeviceRefusal::kind);
+    if (count > 0 && !agent.cordoned) cordoned.push_back(id);
   }
   for (const AgentId id : cordoned) {
-    if (!alive() || !sim_.misbehave(Bug::kForgivenCards)) return;
+    if (!alive() || !sim_.misbehave(sim_.bug)) return;
     input(CommandAgent{RequestId{++requests_}, id, AgentVerb::kUncordon});
   }
 }
@@ -101,6 +103,9 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
   if (auto* report = std::get_if<FromReplica<RoundReport>>(&message)) {
     if (sim_.misbehave(Bug::kLostReports)) return true;
     if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
+    for (LinkEstimate& link : report->body.links) {
+      if (sim_.misbehave(Bug::kTurnedLines)) std::swap(link.to_per_s, link.from_per_s);
+    }
   }
   auto* written = std::get_if<CheckpointWritten>(&message);
   if (written != nullptr && sim_.bug == Bug::kUnreadList) invent_files(*written);
@@ -319,6 +324,39 @@ void CoordinatorProcess::forget_reducers(Effects& effects) {
   }
 }
 
+// A move that undoes the last one: while its replica loads, or once it serves.
+void CoordinatorProcess::move_again(Effects& effects) {
+  bool is_due = false;
+  for (const Effect& effect : effects) {
+    const auto* shown = std::get_if<ShowPlacement>(&effect);
+    const bool made = shown != nullptr && shown->has_new_move &&
+                      shown->report->move->verdict == swarm::BalanceVerdict::kMoves;
+    if (made) moved_ = shown->report, moved_to_ = {};
+  }
+  if (moved_ == nullptr) return;
+  const MoveReport& move = *moved_->move;
+  for (const Effect& effect : effects) {
+    const auto* persist = std::get_if<Persist>(&effect);
+    const auto* replica =
+        persist == nullptr ? nullptr : std::get_if<ReplicaRecord>(&persist->record);
+    if (replica == nullptr || replica->job != moved_->job) continue;
+    const bool begins = moved_to_ == ReplicaId() && replica->state == ReplicaState::kLoading &&
+                        replica->agent == move.agent && replica->stage == move.to;
+    if (begins) moved_to_ = replica->id;
+    const bool serves = replica->id == moved_to_ && replica->state == ReplicaState::kServing;
+    is_due |= sim_.bug == Bug::kReturningMove && serves;
+  }
+  const bool loads = moved_to_ != ReplicaId() && tables().replicas.contains(moved_to_) &&
+                     tables().replicas.at(moved_to_).state == ReplicaState::kLoading;
+  is_due |= sim_.bug == Bug::kRestlessMove && loads;
+  if (!is_due || !sim_.misbehave(sim_.bug)) return;
+  PlacementReport undone = *moved_;
+  undone.move->replica = moved_to_;
+  std::swap(undone.move->from, undone.move->to);
+  moved_.reset();
+  effects.push_back(ShowPlacement{std::make_shared<const PlacementReport>(undone), true});
+}
+
 void CoordinatorProcess::mutate(Effects& effects) {
   if (sim_.bug == Bug::kDropPersist && prng_.chance(0.02)) {
     const auto persist = std::find_if(effects.begin(), effects.end(), [](const Effect& e) {
@@ -330,6 +368,7 @@ void CoordinatorProcess::mutate(Effects& effects) {
   mutate_views(effects);
   if (sim_.bug == Bug::kHastyDrain) release_hastily(effects);
   if (sim_.bug == Bug::kForgottenReducer) forget_reducers(effects);
+  if (sim_.bug == Bug::kRestlessMove || sim_.bug == Bug::kReturningMove) move_again(effects);
   for (Effect& effect : effects) {
     if (auto* persist = std::get_if<Persist>(&effect)) mutate_record(persist->record);
     if (auto* send = std::get_if<Send>(&effect)) mutate_leases(*send);

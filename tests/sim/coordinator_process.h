@@ -131,6 +131,7 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void mutate_views(coordinator::Effects& effects);
   void release_hastily(coordinator::Effects& effects);
   void forget_reducers(coordinator::Effects& effects);
+  void move_again(coordinator::Effects& effects);
   bool needed(ReplicaId id) const;
   void log_decided(const coordinator::Effects& effects);
   void write(Step& step);
@@ -166,6 +167,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
   std::map<CheckpointId, coordinator::CheckpointRecord> manifests_;   // beside the files
   // For planted bugs.
   bool deaf_ = false;
+  std::shared_ptr<const coordinator::PlacementReport> moved_;  // with a move that was made, and
+  ReplicaId moved_to_;                                         // the replica that it has led to
   std::map<std::tuple<RoundKey, StageIndex, std::int32_t>, Digest> votes_;
   std::map<ReplicaId, std::vector<DataLease>> leases_;
   std::map<RoundKey, std::vector<DataLease>> leases_of_round_;  // the last ones that were given out

@@ -270,6 +270,12 @@ void draw_buddies(JobOptions& job, Prng prng) {
   if (can && prng.chance(0.6)) job.checkpoint.buddies = prng.range(1, 2);
 }
 
+// In half of the pipelines a move for speed may leave one copy of a stage, so that small ones have
+// such moves. Drawn from a Prng of its own, so that the other draws stay alike.
+void draw_copies_min(JobOptions& job, Prng prng) {
+  if (job.swarm.stages > 1 && prng.chance(0.5)) job.swarm.copies_min = 1;
+}
+
 // Rounds in groups, of what can have them.
 void draw_groups(JobOptions& job, Prng prng) {
   SyncOptions& sync = job.sync;
@@ -438,6 +444,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_eager(job, Prng(mix_seed(o.seed, 0xea6e00 + static_cast<std::uint64_t>(index))));
   draw_audit(job, Prng(mix_seed(o.seed, 0xa0d170 + static_cast<std::uint64_t>(index))));
   draw_buddies(job, Prng(mix_seed(o.seed, 0xb0dd1e + static_cast<std::uint64_t>(index))));
+  draw_copies_min(job, Prng(mix_seed(o.seed, 0xc0b1e5 + static_cast<std::uint64_t>(index))));
   draw_priority(o, job, index);
   SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
   return spec_of(job);

@@ -104,6 +104,7 @@ constexpr const char* kExpected[] = {
     "job warming gathering",
     "job warming training",
     "momentum fetch done",
+    "move for balance",
     "reduce allgather broken",
     "reduce allgather done",
     "reduce butterfly broken",

@@ -26,6 +26,27 @@ TEST_F(WorkerTest, ARoundFromSeedToEvaluation) {
   EXPECT_GT(evaluated.loss_sum, 0);
 }
 
+TEST_F(WorkerTest, ABlockIsMeasuredWhileThereIsNoReplica) {
+  const BlockShape shape = block_shape(spec_);
+  tell(MeasureBlock{3, shape, spec_.model.layers, spec_.train.batch});
+  const auto idle = hear<BlockMeasured>();
+  EXPECT_EQ(idle.device, 3);
+  EXPECT_EQ(idle.shape, digest_of(shape));
+  EXPECT_EQ(idle.error, "");
+  EXPECT_GT(idle.times.block, Duration());
+  load_from_seed();
+  tell(MeasureBlock{3, shape, spec_.model.layers, spec_.train.batch});
+  const auto busy = hear<BlockMeasured>();
+  EXPECT_EQ(busy.times, BlockTimes());
+  EXPECT_EQ(busy.error, "a replica is on it");
+}
+
+TEST_F(WorkerTest, ABlockThatCannotBeMeasuredHasAnError) {
+  spec_.train.precision = Precision::kBf16;
+  tell(MeasureBlock{0, block_shape(spec_), 1, 2});
+  EXPECT_EQ(hear<BlockMeasured>().error, "the device has no bf16");
+}
+
 TEST_F(WorkerTest, AlgorithmNoneAdoptsTheLocalParameters) {
   change_sync(spec_, [](SyncOptions& sync) { sync.algorithm = SyncAlgorithm::kNone; });
   const Loaded loaded = load_from_seed();

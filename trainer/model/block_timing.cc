@@ -18,7 +18,8 @@ namespace shoal::trainer {
 namespace {
 
 constexpr double kPart_s = 0.25;  // of timed passes, for each of the three parts
-constexpr std::size_t kPassesMin = 3;
+constexpr int kPassesMin = 3;
+constexpr double kLong_s = 1;          // of one sequence
 constexpr double kWeightScale = 0.02;  // zeros would take a GPU less power, and so less time
 
 using Pass = std::function<void(std::int64_t sequences)>;
@@ -33,13 +34,16 @@ class PartTimer {
                     ? torch::Device(torch::kCPU)
                     : torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(choice.ordinal))) {}
 
+  // Its gradient has a row for every token of the vocabulary, however short the microbatch is.
   Duration embedding() {
     Model model = part({0, 1});
     const auto tokens = random_tokens();
-    return timed([&](std::int64_t sequences) {
-      const auto output = model.hidden(tokens.narrow(0, 0, sequences));
-      output.backward(torch::ones_like(output));
-    });
+    return timed(
+        [&](std::int64_t sequences) {
+          const auto output = model.hidden(tokens.narrow(0, 0, sequences));
+          output.backward(torch::ones_like(output));
+        },
+        shape_.microbatch);
   }
 
   Duration block() {
@@ -89,15 +93,19 @@ class PartTimer {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
 
-  // The median, because other processes of the host disturb single passes.
-  Duration timed(const Pass& pass) const {
-    seconds_of(pass, 1);  // allocations, and kernels that are loaded
-    const double one = seconds_of(pass, 1);
-    const auto fit = static_cast<std::int64_t>(kPart_s / static_cast<double>(kPassesMin) / one);
-    const std::int64_t sequences = std::clamp<std::int64_t>(fit, 1, shape_.microbatch);
-    std::vector<double> passes{one};
-    if (sequences > 1) passes = {}, seconds_of(pass, sequences);
-    for (double sum = one; one < kPart_s && (sum < kPart_s || passes.size() < kPassesMin);) {
+  // The median, because other processes of the host disturb single passes; of as many sequences,
+  // `least` or more, as fit the time.
+  Duration timed(const Pass& pass, std::int64_t least = 1) const {
+    // Allocations, and kernels that are loaded; beside a second of work they hardly count.
+    double first = seconds_of(pass, least);
+    if (first < kLong_s) first = seconds_of(pass, least);
+    const double fit = static_cast<double>(least) * kPart_s / kPassesMin / first;
+    const auto sequences = static_cast<std::int64_t>(
+        std::clamp(fit, static_cast<double>(least), static_cast<double>(shape_.microbatch)));
+    std::vector<double> passes{first};
+    if (sequences > least) passes = {}, seconds_of(pass, sequences);
+    for (double sum = first;
+         first < kPart_s && (sum < kPart_s || std::ssize(passes) < kPassesMin);) {
       passes.push_back(seconds_of(pass, sequences));
       sum += passes.back();
     }
@@ -119,9 +127,11 @@ bool is_possible(const BlockShape& s) {
          s.heads % s.kv_heads == 0;
 }
 
-void release_memory() {
+void release_memory(const DeviceChoice& choice) {
 #if SHOAL_TORCH_CUDA
-  c10::cuda::CUDACachingAllocator::emptyCache();
+  if (choice.kind == DeviceKind::kCuda) c10::cuda::CUDACachingAllocator::emptyCache();
+#else
+  (void)choice;
 #endif
 }
 
@@ -140,7 +150,7 @@ MaybeFailure time_block(const BlockShape& shape, const DeviceChoice& choice, Blo
     PartTimer timer(shape, choice);
     out = {timer.block(), timer.embedding(), timer.head()};
   });
-  release_memory();
+  release_memory(choice);
   return failure;
 }
 

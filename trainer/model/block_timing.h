@@ -9,7 +9,7 @@
 
 namespace shoal::trainer {
 
-// Takes about a second, and up to four passes of one sequence on a device that is slower than that.
+// Takes about a second, or a pass or two of one sequence on a device that is slower than that.
 // A microbatch that would take too long is timed on some of its sequences. DeviceChoice::speed
 // counts, as it does for training. Fails with kModelDoesNotFit (bf16 on a CPU), kOutOfMemory,
 // kDeviceLost or kInternal.

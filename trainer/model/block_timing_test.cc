@@ -47,7 +47,7 @@ TEST(BlockTiming, TimeGrowsWithTheMicrobatch) {
   EXPECT_GT(timed(large).block, timed(small()).block);
 }
 
-TEST(BlockTiming, RefusesWhatTheDeviceCannotCompute) {
+TEST(BlockTiming, RefusesAShapeThatTheDeviceCannotCompute) {
   BlockShape shape = small();
   shape.precision = Precision::kBf16;
   BlockTimes times;

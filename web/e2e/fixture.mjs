@@ -23,6 +23,8 @@ export const kDefaults = { agents: 1000, stages: 8, replicas: 64, rounds: 10_000
 const kMarkup = '<img src=x onerror="document.title=\'injected\'"><script>document.title="injected"</script>';
 const kLong = 'ä'.repeat(100) + '名'.repeat(100);
 
+const gpus = (i) => (i < 20 ? 1 + (i % 2) : 1); // of an agent
+
 // The second device of some agents is lost, silent or answers in part; hostile drivers say long things.
 function sampleOf(options, i, index) {
   const answer = index === 0 ? 'whole' : ['lost', 'silent', 'partial'][(i >> 1) % 3];
@@ -58,9 +60,9 @@ function makeData(options) {
     state: i < options.replicas ? 'active' : i % 97 === 0 ? 'gone' : 'idle', gone_reason: i >= options.replicas && i % 97 === 0 ? 'lost' : null,
     cordoned: i % 53 === 7, quarantine: i % 67 === 1 ? { until: at(-600), reason: 'non_finite', count: 2 } : null, losses: i % 5, availability: 1 - (i % 5) / 10,
     memory_refusals: i % 71 === 1 ? [{ device: 0, needed_bytes: 20e9, at: at(900) }] : [], health: i % 41 === 40 ? 'yellow' : 'green', last_seen_at: at(options.hostile ? -3600 : i % 3), resident_bytes: 2e9 + i * 1e6,
-    devices: [0, 1].slice(0, 1 + (i % 2)).map((index) => ({ index, kind: 'cuda', name: ['RTX 3090', 'RTX 4090', 'A100'][i % 3], memory_bytes: [24, 24, 80][i % 3] * 2 ** 30, total_bytes: [24, 24, 80][i % 3] * 2 ** 30, gflops: 20_000 + (i % 7) * 3000, bf16: true, uuid: `GPU-${i + 1}-${index}` })),
-    device_samples: i % 5 === 4 ? [] : [0, 1].slice(0, 1 + (i % 2)).map((index) => sampleOf(options, i, index)), health_reason: i % 41 === 40 ? 'its heartbeat is late' : '',
-    cordoned_devices: i % 8 === 1 ? [{ device: 1, at: at(300), job: null, code: '', reasons: [options.hostile ? kMarkup + kLong : 'XID 79: the GPU has fallen off the bus'], uuid: `GPU-${i + 1}-1`, fault: 'xid', ends: `reset the GPU or reboot its host, then run shoal agent uncordon ${name(i)}` }] : [],
+    devices: [0, 1].slice(0, gpus(i)).map((index) => ({ index, kind: 'cuda', name: ['RTX 3090', 'RTX 4090', 'A100'][i % 3], memory_bytes: [24, 24, 80][i % 3] * 2 ** 30, total_bytes: [24, 24, 80][i % 3] * 2 ** 30, gflops: 20_000 + (i % 7) * 3000, bf16: true, uuid: `GPU-${i + 1}-${index}` })),
+    device_samples: i % 5 === 4 ? [] : [0, 1].slice(0, gpus(i)).map((index) => sampleOf(options, i, index)), health_reason: i % 41 === 40 ? 'its heartbeat is late' : '',
+    cordoned_devices: i % 8 === 1 && gpus(i) === 2 ? [{ device: 1, at: at(300), job: null, code: '', reasons: [options.hostile ? kMarkup + kLong : 'XID 79: the GPU has fallen off the bus'], uuid: `GPU-${i + 1}-1`, fault: 'xid', ends: `reset the GPU or reboot its host, then run shoal agent uncordon ${name(i)}` }] : [],
     labels: { region: ['eu', 'us', 'asia'][i % 3] }, runs_programs: options.programs && i === 0, code_from: options.programs && i === 0 ? ['ana', '*'] : [], joined_at: at(86_400 - i), updated_at: at(60),
   }));
   const stageOf = (i) => i % options.stages;

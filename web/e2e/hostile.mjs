@@ -2,7 +2,7 @@
 // numbers, a job without rounds, clocks that disagree, coordinators older and newer than the page; and several tabs
 // that share one event stream.
 import { startFixture } from './fixture.mjs';
-import { check, open, runAll, text, until } from './harness.mjs';
+import { check, checkAxe, open, runAll, text, until } from './harness.mjs';
 
 const kPaths = ['/', '/jobs', '/jobs/new', '/jobs/job_1', '/jobs/job_1/topology', '/jobs/job_1/rounds', '/jobs/job_1/rounds?round=12&with=11', '/jobs/job_1/rounds?round=9999999&with=zzz', '/jobs/job_1/checkpoints', '/jobs/job_1/events',
   '/jobs/job_1/logs', '/agents/agt_1/logs',
@@ -95,6 +95,37 @@ async function programs(browser) {
   fixture.stop();
 }
 
+// GPUs that are lost, silent or cordoned, and why a job is placed so; of an older coordinator neither is known.
+async function devicesAndReasons(browser) {
+  const sizes = { agents: 6, stages: 2, replicas: 4, rounds: 40 };
+  const fixture = await startFixture(sizes), older = await startFixture({ ...sizes, old: true });
+  const errors = [];
+  const page = await open(browser, errors);
+  await page.goto(`${fixture.url}/agents/agt_2`);
+  await until('each measure of a device has its curve', 4000, async () => (await page.locator('[data-testid=device-curves] .u-over').count()) === 4);
+  const agent = await text(page);
+  check('a cordon has its reason and its end', /Device 1 is cordoned since .*, because its driver reports a fault: XID 79.*Reset the GPU/.test(agent));
+  const lost = page.locator('tr', { hasText: 'lost: its UUID is gone' });
+  check('a lost device does not look healthy', (await lost.locator('.bad').count()) > 0 && (await lost.locator('.good').count()) === 0);
+  check('the figures have their limits', agent.includes('14 GB here, 1 GB by others of 25.8 GB') && agent.includes('300 of 350 W'));
+  await checkAxe(page, 'the agent page');
+  await page.goto(`${fixture.url}/jobs/job_1/topology`);
+  await until('the move that was considered has its figures', 4000, async () => (await text(page)).includes('it would gain 40 k tokens/s, but 1.60 GB at 5 Mbit/s take 42 min 45 s'));
+  const reasons = await text(page);
+  check('what limits the job is said', reasons.includes('The line of node-0001 (10 Mbit/s) limits it') && reasons.includes('measured, limits the job'));
+  check('and who stands aside', reasons.includes('Device 1 of node-0002 stands aside: 210 k tokens/s with it, 240 k without'));
+  check('lines that are too old are assumed', /100 Mbit\/s\s+assumed\s+40 min ago/.test(reasons));
+  await checkAxe(page, 'the topology page');
+  await page.goto(`${older.url}/agents/agt_2`);
+  await until('without a history it says so', 4000, async () => (await text(page)).includes('This coordinator keeps no history of devices'));
+  await page.goto(`${older.url}/jobs/job_1/topology`);
+  await until('and without reasons', 4000, async () => (await text(page)).includes('This coordinator does not say why'));
+  check('nothing was thrown', errors.length === 0, errors.join('; '));
+  await page.context().close();
+  fixture.stop();
+  older.stop();
+}
+
 async function otherVersions(browser) {
   for (const [name, options] of [['older', { api_level: 0, min_api_level: 0 }], ['newer', { api_level: 9, min_api_level: 7 }]]) {
     const fixture = await startFixture({ agents: 3, stages: 1, replicas: 2, rounds: 9, ...options });
@@ -134,4 +165,4 @@ async function sharedStream(browser) {
   fixture.stop();
 }
 
-await runAll([hostile, withoutRounds, timedRounds, roundsInGroups, programs, otherVersions, sharedStream]);
+await runAll([hostile, withoutRounds, timedRounds, roundsInGroups, programs, devicesAndReasons, otherVersions, sharedStream]);

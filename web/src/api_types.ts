@@ -106,6 +106,8 @@ export interface JobSpec {
     recompute: 'keep' | 'recompute';
     schedule: 'flush' | '1f1b' | '2bw';
     priority: number;
+    copies_min: number;
+    recut: boolean;
   };
   checkpoint: {
     [key: string]: SpecValue;
@@ -140,7 +142,7 @@ export interface JobProgress {
 export interface JobStatus {
   phase: 'queued' | 'gathering' | 'warming' | 'training' | 'stalled' | 'finalizing' | 'paused' | 'completed' | 'cancelled' | 'failed';
   desired: 'run' | 'pause' | 'cancel';
-  reason: 'none' | 'no_agents' | 'no_device_fits' | 'waiting_for_replicas' | 'loading' | 'running' | 'reconnecting' | 'below_min_replicas' | 'last_replica_lost' | 'waiting_for_absent' | 'restoring' | 'final_checkpoint' | 'pausing' | 'paused_by_user' | 'checkpoint_failing' | 'finished' | 'cancelled_by_user' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'too_many_failures' | 'corrupt_record' | 'preempted' | 'measuring' | 'higher_priority';
+  reason: 'none' | 'no_agents' | 'no_device_fits' | 'waiting_for_replicas' | 'loading' | 'running' | 'reconnecting' | 'below_min_replicas' | 'last_replica_lost' | 'waiting_for_absent' | 'restoring' | 'final_checkpoint' | 'pausing' | 'paused_by_user' | 'checkpoint_failing' | 'finished' | 'cancelled_by_user' | 'data_missing' | 'data_invalid' | 'model_does_not_fit' | 'too_many_failures' | 'corrupt_record' | 'preempted' | 'measuring' | 'higher_priority' | 'recutting';
   detail: string;
   progress: JobProgress;
   outer_lr: number;
@@ -298,6 +300,42 @@ export interface Topology {
   stages: Stage[];
   replicas: TopologyReplica[];
   links: TopologyLink[];
+}
+
+export interface Placement {
+  job: string;
+  at: string | null;
+  forecast: Forecast;
+  left_out: LeftOut[];
+  balance: {
+    at: string;
+    verdict: 'balanced' | 'unconfirmed' | 'no_gain' | 'does_not_pay' | 'transit_budget' | 'moves';
+    weakest_stage: number;
+    weakest_tokens_per_second: number;
+    mean_tokens_per_second: number;
+    reason: string;
+  } | null;
+  move: {
+    at: string;
+    replica: string;
+    agent: string;
+    agent_name: string;
+    from_stage: number;
+    to_stage: number;
+    tokens_per_second_gained: number;
+    download_bytes: number;
+    bytes_per_second: number;
+    takes_s: number;
+    payback_s: number;
+    bound_s: number;
+    verdict: 'balanced' | 'unconfirmed' | 'no_gain' | 'does_not_pay' | 'transit_budget' | 'moves';
+    reason: string;
+  } | null;
+  plan: {
+    at: string;
+    tokens_per_second_now: number;
+    tokens_per_second_anew: number;
+  } | null;
 }
 
 export interface ContributionPhases {
@@ -487,6 +525,7 @@ export interface Device {
   bf16: boolean;
   uuid?: string;
   total_bytes?: number;
+  grouped?: number;
 }
 
 export interface Agent {
@@ -517,9 +556,12 @@ export interface Agent {
   cordoned_devices?: {
     device: number;
     at: string;
-    job: string;
+    job: string | null;
     code: string;
     reasons: string[];
+    uuid?: string;
+    fault?: 'none' | 'lost' | 'recovery_action' | 'remap_failed' | 'remap_pending' | 'xid' | 'uncorrected';
+    ends?: string;
   }[];
   device_failures?: {
     device: number;
@@ -787,5 +829,21 @@ export interface Space {
     checkpoints: number;
     history: number;
     series: number;
+  }[];
+}
+
+export interface DeviceHistory {
+  uuid: string;
+  index: number;
+  name: string;
+  points: {
+    at: string;
+    busy: number;
+    used_here_bytes: number;
+    used_elsewhere_bytes: number;
+    celsius: number;
+    watts: number;
+    mhz: number;
+    throttled: number;
   }[];
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent } from './api';
-import { busyText, curve, memoryText, ofLimit, readings, rowsText, throttleText, withGaps, xidText, type DeviceSample } from './devices';
-import { agentTone } from './status';
+import { busyText, curve, endOf, memoryText, ofLimit, readings, rowsText, throttleText, withGaps, xidText, type DeviceSample } from './devices';
+import { agentTone, problems } from './status';
 
 const kErrors = {
   ecc_corrected: 0, ecc_uncorrected: 0, rows_remapped: 2, remap_pending: false, remap_failed: false, pcie_replays: 0, nvlink_errors: 0,
@@ -31,7 +31,7 @@ describe('what a driver says', () => {
   });
   it('names every fault, and the gravest colors it', () => {
     const errors = { ...kErrors, remap_pending: true, recovery: 'reset_gpu' as const, xids: [{ xid: 79, count: 2, ago_s: 180 }, { xid: 31, count: 9, ago_s: 5 }, { xid: 48, count: 1, ago_s: 90_000 }] };
-    expect(verdict({ errors })).toEqual(['bad', 'needs: reset gpu; a row of memory is remapped at the next reset; XID 79 3 min ago']);
+    expect(verdict({ errors })).toEqual(['bad', 'needs: reset gpu; a row of memory is remapped at the next reset; XID 79, 3 min ago']);
     expect(verdict({ climate: { ...sample().climate!, throttled: ['sw_power_cap', 'hw_thermal_slowdown'] } })).toEqual(['warn', 'throttled: hw thermal slowdown']);
     expect(verdict({ climate: { ...sample().climate!, throttled: ['sw_power_cap'] } })[0]).toBe('good');
   });
@@ -52,6 +52,16 @@ describe('what a driver says', () => {
   it('makes its agent look unwell in every list', () => {
     expect(agentTone(agent([sample()]))).toBe('good');
     for (const answer of ['partial', 'silent', 'lost'] as const) expect(agentTone(agent([sample({ answer })]))).toBe('warn');
+    const cordoned = agent([sample({ answer: 'silent' })], { id: 'agt_1', name: 'a', cordoned_devices: [{ device: 0, at: '', job: '', code: '', reasons: ['XID 79'] }] } as Partial<Agent>);
+    expect(problems([], [cordoned, agent([sample()])], 0).map((one) => `${one.title}: ${one.detail}`)).toEqual(['a has devices out of order: device cordoned, device silent']);
+  });
+});
+
+describe('a cordon', () => {
+  it('says what ends it, also of an older coordinator', () => {
+    const named = { name: 'far' } as Agent, cordon = { device: 0, at: '', job: 'job_1', code: '', reasons: [] };
+    expect(endOf({ ...cordon, ends: 'replace the card' }, named)).toBe('Replace the card.');
+    expect(endOf(cordon, named)).toBe('Run shoal agent uncordon far.');
   });
 });
 

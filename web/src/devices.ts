@@ -11,7 +11,10 @@ export type DeviceSample = NonNullable<Agent['device_samples']>[number];
 type OldCordon = NonNullable<Agent['cordoned_devices']>[number];
 export type Cordon = Omit<OldCordon, 'job'> & { job: string | null; uuid?: string; ends?: string };
 export const cordons = (agent: Agent): Cordon[] => agent.cordoned_devices ?? [];
-export const endOf = (one: Cordon, agent: Agent): string => one.ends || `run shoal agent uncordon ${agent.name}`;
+export function endOf(one: Cordon, agent: Agent): string {
+  const text = one.ends || `run shoal agent uncordon ${agent.name}`;
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}
 
 export interface Reading {
   key: string;
@@ -23,7 +26,7 @@ export interface Reading {
   at: string | null; // when its values were measured
 }
 
-// Of one device, from GET /agents/{agent}/devices/history: means of each minute that was heard of, or of ten.
+// One device, from GET /agents/{agent}/devices/history: means of each minute that was heard of, or of ten.
 export interface DeviceHistory {
   uuid: string;
   index: number;
@@ -48,7 +51,7 @@ function faultsOf(sample: DeviceSample): { tone: Tone; text: string }[] {
   if (answer !== 'whole' && !['lost', 'silent', 'partial'].includes(answer)) add('off', 'not asked yet');
   if (errors?.remap_pending) add('warn', 'a row of memory is remapped at the next reset');
   for (const one of errors?.xids ?? [])
-    if (one.ago_s < kRecentS && !kOfPrograms.includes(one.xid)) add('warn', `XID ${one.xid} ${duration(one.ago_s)} ago`);
+    if (one.ago_s < kRecentS && !kOfPrograms.includes(one.xid)) add('warn', `XID ${one.xid}, ${duration(one.ago_s)} ago`);
   const slowed = (climate?.throttled ?? []).filter((reason) => kSlowed.test(reason));
   if (slowed.length > 0) add('warn', `throttled: ${slowed.map(words).join(', ')}`);
   return found;

@@ -26,14 +26,21 @@ export function Glyph({ tone }: { tone: Tone }) {
 }
 
 // While the page is stale nothing is shown as good: it was, when last heard.
+export const orStale = (tone: Tone): Tone => (staleSince.value !== null && (tone === 'good' || tone === 'busy') ? 'off' : tone);
+
 export function State({ tone, text }: { tone: Tone; text: string }) {
-  const shown: Tone = staleSince.value !== null && (tone === 'good' || tone === 'busy') ? 'off' : tone;
+  const shown = orStale(tone);
   return (
     <span class={`state ${shown}`}>
       <Glyph tone={shown} />
       {words(text)}
     </span>
   );
+}
+
+// A verdict that is a sentence.
+export function Sentence({ tone, children }: { tone: Tone; children: ComponentChildren }) {
+  return <p class="under"><Glyph tone={orStale(tone)} /> {children}</p>;
 }
 
 export function Time({ at }: { at: string | null | undefined }) {

@@ -2,8 +2,8 @@
 // stage, and what the planner expects of them.
 import type { Plan, StageView } from './api';
 import { bytes, duration, lineRate, number, percent, plural, short, words } from './format';
-import { Glyph, State, Tile } from './parts';
-import { limitOf } from './reasons';
+import { Glyph, Sentence, State, Tile } from './parts';
+import { limitOf, speedsText } from './reasons';
 import { Table, type Column } from './table';
 
 type Row = StageView & { who: string[] };
@@ -16,18 +16,20 @@ const kColumns: Column<Row>[] = [
   { name: 'Replicas', text: true, show: (one) => (one.who.length === 0 ? 'none' : `${one.who.length}: ${one.who.join(', ')}`), value: (one) => one.who.join(' ') },
 ];
 
+export type Reasoned = Pick<Plan, 'forecast' | 'left_out'>;
+
 // What limits a placement, who stands aside, and what was assumed.
-export function Reasons({ forecast, leftOut }: { forecast: Plan['forecast']; leftOut: NonNullable<Plan['left_out']> }) {
+export function Reasons({ of: { forecast, left_out = [] } }: { of: Reasoned }) {
   const limit = limitOf(forecast);
   return (
     <>
-      {limit !== null && <p><Glyph tone={limit.tone} /> {limit.text}</p>}
-      {leftOut.map((left) => (
-        <p key={`${left.agent}/${left.device}`}>
-          <Glyph tone="warn" /> Device {left.device} of {left.agent_name} stands aside: {short(left.tokens_per_second_with)} tokens/s with it, {short(left.tokens_per_second_without)} without{left.line_bytes_per_second !== null && <>; its line carries {lineRate(left.line_bytes_per_second)}</>}.
-        </p>
+      {limit !== null && <Sentence tone={limit.tone}>{limit.text}</Sentence>}
+      {left_out.map((left) => (
+        <Sentence key={`${left.agent}/${left.device}`} tone="warn">
+          Device {left.device} of {left.agent_name} stands aside: {short(left.tokens_per_second_with)} tokens/s with it, {short(left.tokens_per_second_without)} without{left.line_bytes_per_second !== null && <>; its line carries {lineRate(left.line_bytes_per_second)}</>}.
+        </Sentence>
       ))}
-      {(forecast.lines_assumed ?? 0) > 0 && <p class="muted">Nobody has measured the lines of {plural(forecast.lines_assumed ?? 0, 'agent')}: 100 Mbit/s are assumed.</p>}
+      {(forecast.lines_assumed ?? 0) > 0 && <p class="under muted">Nobody has measured the lines of {plural(forecast.lines_assumed ?? 0, 'agent')}: 100 Mbit/s are assumed.</p>}
     </>
   );
 }
@@ -42,11 +44,11 @@ export function PlanView({ plan }: { plan: Plan }) {
         {plan.detail !== '' && <span class="muted"> {plan.detail}</span>}
       </p>
       <div class="tiles small tight">
-        <Tile label="Tokens per second" value={short(forecast.tokens_per_second)} note="expected, at most" />
+        <Tile label="Tokens per second" value={short(forecast.tokens_per_second)} note={speedsText(forecast)} />
         <Tile label="Inner step" value={duration(forecast.step_s)} note={forecast.bubble === null ? '' : `${percent(forecast.bubble)} of it idle`} />
         <Tile label="Round" value={duration(forecast.round_s)} note={forecast.average_s == null ? '' : `of which ${duration(forecast.average_s)} averaging`} />
       </div>
-      <Reasons forecast={forecast} leftOut={plan.left_out ?? []} />
+      <Reasons of={plan} />
       <Table caption="Stages of the plan" columns={kColumns} rows={rows} rowKey={(one) => one.stage} empty="No cut was found." file="plan" />
       <p class="under muted">
         {plural(devices.free, 'free device')}, {number(devices.fitting)} with the memory that it takes ({bytes(plan.memory_needed_bytes)} a replica; the largest has {bytes(plan.memory_largest_bytes)})

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, NetworkLink, Plan } from './api';
-import { agentLines, anewText, balanceOf, limitOf, moveText, whyUnwell, type Move } from './reasons';
+import { agentLines, anewText, balanceOf, limitOf, moveText, speedsText, whyUnwell, type Move } from './reasons';
 
 const link = (from: string, to: string, bytes_per_second: number | null, age_s: number, at_least = false): NetworkLink =>
   ({ from, to, reached: true, round_trip_s: null, bytes_per_second, at_least, measured_at: '', age_s });
@@ -29,6 +29,14 @@ describe('what limits a plan', () => {
     expect(limitOf({ ...forecast, line: null, network: 1 })).toEqual({ tone: 'good', text: 'Its devices limit it, not their lines: 100 % of their speed comes through.' });
     expect(limitOf({ ...forecast, line: undefined, network: undefined })!.text).toBe('Its devices limit it, not their lines.');
     expect(limitOf({ ...forecast, line: null, tokens_per_second: null })).toBeNull();
+  });
+});
+
+describe('where the speeds of a forecast come from', () => {
+  it('is said as far as the coordinator says it', () => {
+    const forecast = { tokens_per_second: 900 } as Plan['forecast'];
+    expect([undefined, 0, 1].map((speeds_assumed) => speedsText({ ...forecast, speeds_assumed }))).toEqual([
+      'expected, at most', 'as its devices measured the model', 'at most: 1 device not measured with the model']);
   });
 });
 
@@ -61,9 +69,8 @@ describe('why an agent is not well', () => {
     state: 'active', health: 'yellow', slow_replicas: 1, health_reason: 'rep_5 is slow', last_seen_at: null, devices: [{ index: 0, kind: 'cuda', name: 'H200', uuid: 'GPU-0' }, { index: 1, kind: 'cuda', name: 'H200', uuid: 'GPU-1' }],
     cordoned_devices: [{ device: 1, at: '', job: '', code: '', reasons: ['XID 79'] }], device_samples: [{ uuid: 'GPU-0', answer: 'silent', age_s: 9, error: 'no answer within 5 s', use: null, climate: null, errors: null }],
   } as unknown as Agent;
-  it('names what concerns the device of the replica', () => {
-    expect(whyUnwell(agent, 0)).toBe('rep_5 is slow; device 0: silent');
-    expect(whyUnwell(agent, 1)).toBe('rep_5 is slow; device 1 is cordoned: XID 79');
-    expect(whyUnwell({ ...agent, health: 'green', health_reason: '', device_samples: [] } as Agent, 0)).toBe('');
+  it('names the agent, its cordons and its devices', () => {
+    expect(whyUnwell(agent)).toBe('rep_5 is slow; device 1 is cordoned: XID 79; device 0: silent');
+    expect(whyUnwell({ ...agent, health: 'green', health_reason: '', cordoned_devices: [], device_samples: [] } as Agent)).toBe('');
   });
 });

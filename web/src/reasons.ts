@@ -1,15 +1,14 @@
 // Why a job is placed as it is: its placement as the coordinator shows it, the line of each agent as plans take it, and
 // what keeps an agent from being well. Pure functions from answers to verdicts and sentences.
 import type { Agent, NetworkLink, Plan } from './api';
-import { readings } from './devices';
-import { bytes, duration, lineRate, percent, short, words } from './format';
+import { cordons, readings } from './devices';
+import { bytes, duration, lineRate, percent, plural, short, words } from './format';
+import type { Reasoned } from './plan';
 import type { Tone } from './status';
 
 // What GET /jobs/{job}/placement answers.
-export interface Placement {
+export interface Placement extends Reasoned {
   at: string | null; // null: it was not looked at yet
-  forecast: Plan['forecast'];
-  left_out: NonNullable<Plan['left_out']>;
   balance: { verdict: string; weakest_stage: number; weakest_tokens_per_second: number; mean_tokens_per_second: number; reason: string } | null;
   move: Move | null; // considered last
   plan: { tokens_per_second_now: number; tokens_per_second_anew: number } | null;
@@ -28,6 +27,12 @@ export interface Move {
   payback_s: number; // counted from its begin
   bound_s: number; // how long the agent is expected to stay, at most
   verdict: string; // "moves": it was made
+}
+
+// Where the speeds of a forecast come from; an older coordinator goes by matrix products only.
+export function speedsText(forecast: Plan['forecast']): string {
+  if (forecast.speeds_assumed === 0) return 'as its devices measured the model';
+  return forecast.speeds_assumed === undefined ? 'expected, at most' : `at most: ${plural(forecast.speeds_assumed, 'device')} not measured with the model`;
 }
 
 export interface Said {
@@ -99,13 +104,12 @@ export function agentLines(links: NetworkLink[]): (agent: string) => AgentLine {
   };
 }
 
-// What keeps an agent, or the device that a replica has there, from being well; empty: nothing that is known.
-export function whyUnwell(agent: Agent, device: number): string {
-  const said = readings(agent).find((one) => one.device?.index === device);
+// What keeps an agent or a device of it from being well; empty: nothing that is known.
+export function whyUnwell(agent: Agent): string {
   return [
     agent.health_reason ?? '',
-    ...(agent.cordoned_devices ?? []).filter((one) => one.device === device).map((one) => `device ${device} is cordoned: ${one.reasons.join('; ')}`),
-    ...(agent.device_failures ?? []).filter((one) => one.device === device).map((one) => `device ${device}: its trainer ${one.reason}`),
-    said !== undefined && (said.tone === 'warn' || said.tone === 'bad') ? `device ${device}: ${said.text}` : '',
+    ...cordons(agent).map((one) => `device ${one.device < 0 ? one.uuid : one.device} is cordoned: ${one.reasons.join('; ')}`),
+    ...(agent.device_failures ?? []).map((one) => `device ${one.device}: its trainer ${one.reason}`),
+    ...readings(agent).filter((one) => one.tone === 'warn' || one.tone === 'bad').map((one) => `device ${one.device?.index ?? one.name}: ${one.text}`),
   ].filter((part) => part !== '').join('; ');
 }

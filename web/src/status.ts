@@ -47,14 +47,17 @@ export const isSlow = (agent: Agent): boolean => agent.health === 'yellow' && (a
 
 const kUnanswered = [['lost', 'device lost'], ['silent', 'device silent'], ['partial', 'device answers in part']] as const;
 
-// What the driver of one of its devices does not answer, the worst; empty: nothing is amiss.
-export const unanswered = (agent: Agent): string =>
-  kUnanswered.find(([answer]) => agent.device_samples?.some((one) => one.answer === answer))?.[1] ?? '';
+// What is amiss with its devices; of drivers that do not answer, the worst.
+export function deviceTroubles(agent: Agent): string[] {
+  const found = kUnanswered.find(([answer]) => agent.device_samples?.some((one) => one.answer === answer))?.[1] ?? '';
+  const cordoned = (agent.cordoned_devices ?? []).length > 0, failing = (agent.device_failures ?? []).length > 0;
+  return [cordoned ? 'device cordoned' : '', failing ? 'trainer fails' : '', found].filter((text) => text !== '');
+}
 
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
   if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
-  if (agent.health !== 'green' || (agent.device_failures ?? []).length > 0 || (agent.cordoned_devices ?? []).length > 0 || unanswered(agent) !== '') return 'warn';
+  if (agent.health !== 'green' || deviceTroubles(agent).length > 0) return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }
 
@@ -541,6 +544,11 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
         detail: `its contributions were rejected (${words(agent.quarantine.reason)}), ${plural(agent.quarantine.count, 'time')} so far`,
         at: agent.last_seen_at,
         href: `/agents/${agent.id}`,
+      });
+    const troubles = deviceTroubles(agent);
+    if (troubles.length > 0)
+      found.push({
+        key: `${agent.id}-devices`, tone: 'warn', title: `${agent.name} has devices out of order`, detail: troubles.join(', '), at: agent.last_seen_at, href: `/agents/${agent.id}`,
       });
     if (agent.health === 'green') continue;
     found.push({

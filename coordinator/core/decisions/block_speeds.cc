@@ -6,7 +6,7 @@ namespace shoal::coordinator {
 namespace {
 
 constexpr double kFlopsPerGflop = 1e9;
-constexpr double kSequenceMax_s = 0.3;  // of the three parts together
+constexpr double kSequenceMax_s = 2;  // of the three parts together
 
 struct Sums {
   double measured = 0, promised = 0;           // GFLOP/s of devices that have both

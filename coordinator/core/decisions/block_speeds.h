@@ -15,7 +15,7 @@ namespace shoal::coordinator {
 void go_by_blocks(PlacementInput& input);
 
 // Whether it is worth asking the device: the parts fit its memory, and one sequence takes it
-// 0.3 s at most by `gflops`.
+// 2 s at most by `gflops`, of which it reaches a part.
 bool can_measure_block(const JobSpec& spec, const FreeDevice& device);
 
 }  // namespace shoal::coordinator

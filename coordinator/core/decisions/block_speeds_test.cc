@@ -54,7 +54,7 @@ TEST(BlockSpeeds, ABlockTakesADeviceAsLongAsItMeasured) {
 }
 
 // Device 1 reaches half of its matrix product, so does device 2 in all likelihood.
-TEST(BlockSpeeds, WhoHasNotMeasuredReachesTheShareOfTheOthers) {
+TEST(BlockSpeeds, ADeviceWithoutABlockReachesTheShareOfTheOthers) {
   const double gflop = block_gflop(two_stages());
   const BlockTimes half{seconds_f(gflop / 50), {}, {}};
   PlacementInput input = input_of({device(1, 100, half), device(2, 40), device(3, 0)});
@@ -86,7 +86,7 @@ TEST(BlockSpeeds, TheForecastIsThatOfTheMeasuredTimes) {
   EXPECT_NEAR(decision.forecast.step_s, step, 0.1 * step);
 }
 
-TEST(BlockSpeeds, ThePlanCountsWhoHasNotMeasured) {
+TEST(BlockSpeeds, ThePlanCountsDevicesWithoutABlock) {
   const BlockTimes times{milliseconds(10), {}, {}};
   PlacementInput input = input_of({device(1, 100, times), device(2, 100)});
   go_by_blocks(input);

@@ -137,7 +137,8 @@ double round_seconds(const JobSpec& spec, double step_s) {
 }
 
 PlannedDevice planned(const FreeDevice& device, double mean) {
-  return {device.agent, steady_speed(device, mean), device.memory, device.domain, device.at};
+  return {device.agent, steady_speed(device, mean), device.memory, device.domain, device.at,
+          device.group};
 }
 
 std::vector<PlannedDevice> planned(const std::vector<FreeDevice>& devices, double mean) {
@@ -476,7 +477,7 @@ swarm::RebalanceView rebalance_view(const PlacementInput& input) {
 
 Forecast forecast_now(const PlacementInput& input) {
   if (input.cut.empty() || mean_gflops(input) <= 0 || input.live.size() > kForecastMax) return {};
-  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec));
+  const swarm::CostModel model(input.spec, swarm::cost_options(input.spec), input.ends);
   const swarm::RebalanceView view = rebalance_view(input);
   std::vector<PlannedDevice> devices;
   std::vector<swarm::Placement> placed;
@@ -492,8 +493,12 @@ Forecast forecast_now(const PlacementInput& input) {
     if (std::ranges::count(placed, s, &swarm::Placement::stage) == 0) return {};
   }
   const swarm::Cluster cluster = cluster_of(input.spec, devices, input.sites);
-  return forecast_of(input.spec, devices, cluster, placed,
-                     swarm::Forecaster(model, cluster).of(input.cut, placed));
+  Forecast forecast = forecast_of(input.spec, devices, cluster, placed,
+                                  swarm::Forecaster(model, cluster).of(input.cut, placed));
+  forecast.speeds_assumed = std::ranges::count_if(input.live, [](const PlacedReplica& replica) {
+    return !replica.leaving && !replica.block && replica.service.now <= Duration{};
+  });
+  return forecast;
 }
 
 std::vector<swarm::Move> decide_emergency(const PlacementInput& input) {

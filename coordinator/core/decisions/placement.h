@@ -47,6 +47,9 @@ struct FreeDevice {
   bool ran_out = false;           // of memory, with the job's program, so `memory` is 0
   Whereabouts at = {};
   std::optional<BlockTimes> block = {};  // of the job's model, as the device measured it
+  // Times its speed with the whole model, where it leads a replica group and the model may be cut:
+  // the leader alone computes a stage.
+  double group = 1;
 };
 
 // A replica that is there or on its way.
@@ -65,7 +68,7 @@ struct PlacedReplica {
   SeenService service;
   std::string domain;  // see FreeDevice
   Whereabouts at;
-  std::vector<StageIndex> left = {};  // the stages that its device has moved away from lately
+  std::vector<StageIndex> left = {};     // the stages that its device has moved away from lately
   std::optional<BlockTimes> block = {};  // see FreeDevice
 };
 

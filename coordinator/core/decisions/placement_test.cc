@@ -482,6 +482,31 @@ TEST(Sharing, ASharedReplicaDoesNotMove) {
 
 // ---- moves
 
+TEST(ForecastNow, IsThatOfThePlanUntilSomethingElseIsSeen) {
+  PlacementInput input = pipeline(2, 4);
+  const PlacementDecision plan = decide_placement(input);
+  input.cut = plan.cut;
+  input.free.clear();
+  for (const Place& place : plan.places) {
+    PlacedReplica replica{.id = ReplicaId(place.agent.n), .stage = place.stage, .gflops = 10};
+    replica.agent = place.agent;
+    replica.at.host = "lab";
+    input.live.push_back(replica);
+  }
+  const Forecast promised = forecast_now(input);
+  EXPECT_DOUBLE_EQ(promised.tokens_per_s, plan.forecast.tokens_per_s);
+  EXPECT_EQ(promised.speeds_assumed, 4);
+  for (PlacedReplica& replica : input.live) {
+    replica.service = {milliseconds(10), milliseconds(10)};
+  }
+  const Forecast seen = forecast_now(input);
+  EXPECT_EQ(seen.speeds_assumed, 0);
+  input.live.front().service.now = milliseconds(40);
+  EXPECT_LT(forecast_now(input).tokens_per_s, seen.tokens_per_s);
+  std::erase_if(input.live, [](const PlacedReplica& replica) { return replica.stage == 1; });
+  EXPECT_EQ(forecast_now(input).tokens_per_s, 0) << "a stage has nobody";
+}
+
 TEST(EmergencyMoves, FillAStageThatNobodyElseCan) {
   const auto moves = decide_emergency(running({0, 2}, 0));
   ASSERT_EQ(moves.size(), 1u);

@@ -54,7 +54,8 @@ swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>&
   FlatMap<std::string, swarm::SharedLine> lines;
   for (const PlannedDevice& device : devices) {
     const auto index = static_cast<std::int32_t>(cluster.agents.size());
-    cluster.agents.push_back({device.agent, device.flops_per_s, device.memory, device.domain});
+    cluster.agents.push_back(
+        {device.agent, device.flops_per_s, device.memory, device.domain, device.group});
     cluster.round_trip_s.push_back(device.at.line.round_trip.seconds());
     swarm::SharedLine& own = lines[line_key(device)];
     own.agents.push_back(index);

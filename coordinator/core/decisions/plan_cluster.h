@@ -29,6 +29,7 @@ struct PlannedDevice {
   Bytes memory;
   std::string domain;
   Whereabouts at;
+  double group = 1;  // times its speed, with the whole model
 };
 
 // By site: what passes between it and others.

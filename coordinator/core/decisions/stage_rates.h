@@ -1,6 +1,7 @@
-// What the replicas of a pipeline were seen to do, against what their devices promised. A device is
-// known by a matrix product (`gflops`), which every kind of stage reaches to another share: small
-// matrices, an embedding, a loss over the vocabulary. Once replicas report the time of a
+// What the replicas of a pipeline were seen to do, against what their devices promised. A device
+// promises a speed by a block of the model that it measured (`gflops`, block_speeds.h), or only by
+// a matrix product, which every kind of stage reaches to another share: small matrices, an
+// embedding, a loss over the vocabulary. Once replicas report the time of a
 // microbatch, two factors are separated: the efficiency of a stage, which all of its replicas
 // share, and the speed of a device, which it takes along when it moves. What most replicas did at
 // their best tells the efficiency: one that is slowed down later is slow, and its stage no less

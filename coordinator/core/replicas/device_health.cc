@@ -1,6 +1,7 @@
 #include "coordinator/core/replicas/device_health.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "coordinator/core/records/event_kinds.h"
@@ -14,6 +15,12 @@ constexpr std::size_t kReasonsMax = 4;  // of a cordon; the first ones stay
 
 std::string name_of(const AgentRecord& agent, const Device& device) {
   return "device " + std::to_string(device.index) + " (" + device.uuid + ") of " + agent.name;
+}
+
+std::string listed(const std::vector<std::string>& reasons) {
+  std::string text;
+  for (const std::string& reason : reasons) text += (text.empty() ? "" : ", ") + reason;
+  return text;
 }
 
 bool is_lost(const State& state, AgentId agent, const Device& device) {
@@ -46,12 +53,12 @@ void cordon(Transaction& tx, AgentId id, const Device& device, const FaultSeen& 
                                     what_ends(seen.fault, agent.name)
                               : what_is_not_cordoned(agent, cordons);
   tx.event(Severity::kWarning, event_kind::kDeviceUnhealthy, {.agent = id},
-           name_of(agent, device) + " is unhealthy: " + seen.reason + "; " + end);
+           name_of(agent, device) + " is unhealthy: " + listed(seen.reasons) + "; " + end);
   if (!may) return;
   DeviceRefusal refusal{.device = device.index, .needed = Bytes(), .at = tx.now()};
   refusal.kind = DeviceRefusalKind::kUnhealthy;
   refusal.uuid = device.uuid;
-  refusal.reasons = {seen.reason};
+  refusal.reasons = seen.reasons;
   refusal.fault = seen.fault;
   tx.agent(id).refusals.push_back(std::move(refusal));
 }
@@ -61,10 +68,11 @@ void change_fault(Transaction& tx, AgentId id, const Device& device, const Fault
   for (DeviceRefusal& refusal : agent.refusals) {
     if (!is_of(refusal, device.index)) continue;
     refusal.fault = seen.fault;
-    if (refusal.reasons.size() < kReasonsMax) refusal.reasons.push_back(seen.reason);
+    if (refusal.reasons.size() < kReasonsMax)
+      std::ranges::copy(seen.reasons, std::back_inserter(refusal.reasons));
   }
   tx.event(Severity::kWarning, event_kind::kDeviceUnhealthy, {.agent = id},
-           name_of(agent, device) + " stays cordoned: " + seen.reason + "; " +
+           name_of(agent, device) + " stays cordoned: " + listed(seen.reasons) + "; " +
                what_ends(seen.fault, agent.name));
 }
 
@@ -109,7 +117,8 @@ void cordon_still_lost(Transaction& tx, AgentId id) {
   for (const Device& device : std::vector<Device>(tx.state().agents.at(id).devices)) {
     const bool cordoned = unhealthy_of(tx.state().agents.at(id), device.index) != nullptr;
     if (cordoned || !is_lost(tx.state(), id, device)) continue;
-    cordon(tx, id, device, {DeviceFault::kLost, "its UUID does not answer, others of its host do"});
+    cordon(tx, id, device,
+           {DeviceFault::kLost, {"its UUID does not answer, others of its host do"}});
   }
 }
 
@@ -150,6 +159,7 @@ void note_devices_of_hello(Transaction& tx, AgentId id, const std::vector<Device
     if (device.uuid.empty()) continue;
     if (std::ranges::count(agent.devices, device.uuid, &Device::uuid) == 0) {
       facts.erase({id, device.uuid});
+      if (device.kind != DeviceKind::kCuda) continue;  // an operator lends fewer processors
       tx.event(Severity::kWarning, event_kind::kDevicesLost, {.agent = id},
                name_of(agent, device) +
                    " is not there any more; what is stored of it waits for its return");

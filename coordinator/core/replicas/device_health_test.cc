@@ -252,6 +252,28 @@ TEST(DeviceHealth, BeyondAQuarterOfAllDevices_OnlyAnOperatorCordons) {
                        "cause, or run shoal agent cordon host-2"));
 }
 
+TEST(DeviceHealth, XidOfALostGpu_IsAmongItsReasons) {
+  Hosts rig(1, 2);
+  DeviceSample gone = Hosts::lost(0, 1);
+  gone.errors = DeviceErrors{.xids = {{79, 1, {}}}};
+  rig.tell(0, {Hosts::sample(0, 0), Hosts::sample(0, 1)});
+  rig.tell(0, {gone});
+  EXPECT_EQ(rig.fault_of(0, 1), DeviceFault::kLost);
+  EXPECT_EQ(rig.agent(0).refusals[0].reasons,
+            (std::vector<std::string>{"its UUID does not answer any more",
+                                      "its driver reported XID 79"}));
+}
+
+TEST(DeviceHealth, MeasurementOfATrainer_LeavesTheUuid) {
+  Hosts rig(1);
+  Device measured = rig.agent(0).devices[0];
+  measured.uuid.clear();  // a trainer does not know which card it has
+  measured.gflops = 20;
+  rig.say(rig.agents[0], DeviceMeasured{measured});
+  EXPECT_EQ(rig.agent(0).devices[0].gflops, 20);
+  EXPECT_EQ(rig.agent(0).devices[0].uuid, "GPU-0-0");
+}
+
 TEST(DeviceHealth, ForgottenAgent_LeavesNoFacts) {
   Hosts rig(1);
   rig.tell(0, {Hosts::sample(0, 0)});

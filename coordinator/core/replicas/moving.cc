@@ -64,6 +64,7 @@ void note_left(Transaction& tx, const ReplicaRecord& leaving) {
 void carry_out(Transaction& tx, const swarm::Move& move, const std::string& worth) {
   const ReplicaRecord leaving = tx.state().replicas.at(move.replica);
   note_left(tx, leaving);
+  tx.count_transition("move", "for", to_string(move.reason));
   move_away(tx, move.replica,
             " leaves stage " + std::to_string(move.from) + " for stage " + std::to_string(move.to) +
                 " (" + to_string(move.reason) + worth + ")");
@@ -174,14 +175,8 @@ void say_refused(Transaction& tx, JobId id, const swarm::BalanceDecision& decisi
            explain_considered(tx.state(), decision, false));
 }
 
-// Every kShowEvery, and at once when a move was considered.
-void show_placement(Transaction& tx, JobId id) {
+void show_placement(Transaction& tx, JobId id, bool has_new_move) {
   JobTimers& timers = tx.volatile_state().timers[id];
-  const bool is_new = timers.considered && timers.considered->at == tx.now();
-  const bool is_shown = timers.placement_shown_at == tx.now();
-  const bool due =
-      !timers.placement_shown_at || tx.now() >= *timers.placement_shown_at + kShowEvery;
-  if (is_shown || (!is_new && !due)) return;
   timers.placement_shown_at = tx.now();
   PlacementReport report{.job = id, .at = tx.now()};
   report.forecast = forecast_now(placement_input(tx, tx.state().jobs.at(id)));
@@ -189,7 +184,12 @@ void show_placement(Transaction& tx, JobId id) {
   report.look = timers.look;
   report.move = timers.considered;
   report.plan = timers.compared;
-  tx.show({std::make_shared<const PlacementReport>(std::move(report)), is_new});
+  tx.show({std::make_shared<const PlacementReport>(std::move(report)), has_new_move});
+}
+
+bool is_to_be_shown(const Transaction& tx, JobId id) {
+  const std::optional<Instant>& shown_at = tx.state().timers.at(id).placement_shown_at;
+  return !shown_at || tx.now() >= *shown_at + kShowEvery;
 }
 
 // ---- moves for balance
@@ -208,6 +208,7 @@ void balance(Transaction& tx, JobId id, swarm::BalanceDecision decision) {
                   ? ": +" + rate_text(move.gain) + ", " + download_text(decision.considered->worth)
                   : ": +" + rate_text(move.gain));
   }
+  if (decision.considered) show_placement(tx, id, true);
 }
 
 // Between commits. A round of minutes would otherwise be waited for with one stage far behind.
@@ -259,7 +260,7 @@ void move_for_balance(Transaction& tx, JobId id) {
     look_at_stages(tx, id);
     look_for_better_plan(tx, id);
   }
-  show_placement(tx, id);
+  if (is_to_be_shown(tx, id)) show_placement(tx, id, false);
 }
 
 }  // namespace shoal::coordinator

@@ -132,7 +132,7 @@ TEST(MovingTest, ASmallClusterMovesDownToOneCopyWhereTheJobAllowsIt) {
 }
 
 // The state of stage 1 is only in a checkpoint whose last part is on its way.
-TEST(MovingTest, AStageWithoutHoldersGetsItsDonorAsSoonAsItsStateIsStored) {
+TEST(MovingTest, AStageWithoutHoldersTakesOneOfAnotherAsSoonAsItsStateIsStored) {
   Moving rig(two_stages(), 4);
   rig.commit_round(1);
   rig.upload(CheckpointId(1), 1);

@@ -45,6 +45,33 @@ bool is_of(const std::vector<JobId>& jobs, const ReplicaRecord& replica) {
   return std::ranges::find(jobs, replica.job) != jobs.end();
 }
 
+bool is_whole(const JobRecord& job) { return job.spec.swarm.stages == 1 || job.stages.size() == 1; }
+
+// A model of one stage is trained by all devices of a replica group, a stage by its leader.
+double gflops_of(const JobRecord& job, const Device& device) {
+  return is_whole(job) ? device.gflops : device.gflops / std::max(1, device.grouped);
+}
+
+BlockTimes at_speed(BlockTimes times, double share) {
+  for (Duration* part : {&times.block, &times.embedding, &times.head}) {
+    part->ns = static_cast<std::int64_t>(static_cast<double>(part->ns) / share);
+  }
+  return times;
+}
+
+// The leader of a replica group measures alone.
+std::optional<BlockTimes> block_for(const JobRecord& job, const AgentRecord& agent,
+                                    const Device& device, const Digest& shape) {
+  const auto block = block_of(agent, device, shape);
+  if (!block || !is_whole(job)) return block;
+  return at_speed(*block, std::max(1, device.grouped));
+}
+
+void set_speed(const JobRecord& job, const Device& device, FreeDevice& free) {
+  free.gflops = gflops_of(job, device);
+  if (free.gflops > 0) free.group = device.gflops / free.gflops;
+}
+
 // What this job may still use of the device; none: it belongs to another one, or to a job of one
 // stage, which uses devices as a whole.
 std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
@@ -54,7 +81,7 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
   FreeDevice free{.agent = agent.id, .device = device.index};
   free.memory = believed_memory(agent, device, job.spec.trainer);
   free.ran_out = ran_out(agent, device, job.spec.trainer);
-  free.gflops = device.gflops;
+  set_speed(job, device, free);
   for (const auto& [id, replica] : state.replicas) {
     if (replica.agent != agent.id || replica.device != device.index) continue;
     if (is_of(gone, replica)) continue;
@@ -65,13 +92,9 @@ std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
   return free;
 }
 
-// A block takes the longer, the smaller the share of its speed is that a device is left with.
 void slow_down(FreeDevice& free, double share) {
   free.gflops *= share;
-  if (!free.block || share <= 0) return;
-  for (Duration* part : {&free.block->block, &free.block->embedding, &free.block->head}) {
-    part->ns = static_cast<std::int64_t>(static_cast<double>(part->ns) / share);
-  }
+  if (free.block && share > 0) free.block = at_speed(*free.block, share);
 }
 
 // The share of its promised speed at which a device was last seen to compute, if it was slow.
@@ -143,8 +166,8 @@ PlacedReplica placed_replica(const Transaction& tx, const ReplicaRecord& replica
   for (const Device& device : agent.devices) {
     if (device.index != replica.device) continue;
     placed.memory = believed_memory(agent, device, state.jobs.at(replica.job).spec.trainer);
-    placed.gflops = device.gflops;
-    placed.block = block_of(agent, device, shape);
+    placed.gflops = gflops_of(state.jobs.at(replica.job), device);
+    placed.block = block_for(state.jobs.at(replica.job), agent, device, shape);
   }
   return placed;
 }
@@ -165,7 +188,7 @@ PlacementDecision on_every_device(const Transaction& tx, const JobSpec& spec) {
       input.free.push_back({.agent = id,
                             .device = device.index,
                             .memory = believed_memory(agent, device, spec.trainer),
-                            .gflops = device.gflops,
+                            .gflops = gflops_of({.spec = spec}, device),
                             .domain = domain_of(agent)});
     }
   }
@@ -244,7 +267,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
       free->at = whereabouts_of(agent, lines);
       free->availability = availability(agent.uptime, tx.now());
       free->refused = refuses(tx, job.id, id);
-      free->block = block_of(agent, device, shape);
+      free->block = block_for(job, agent, device, shape);
       slow_down(*free, seen_share(tx, {id, device.index}));
       note_rest(tx, job, *free);
       input.free.push_back(std::move(*free));

@@ -7,6 +7,7 @@
 
 #include "coordinator/core/coordinator_test_util.h"
 #include "coordinator/core/replicas/device_failures.h"
+#include "coordinator/core/state/blocks.h"
 #include "coordinator/core/state/health_record.h"
 
 namespace shoal::coordinator {
@@ -20,11 +21,13 @@ struct PlacingTest : testing::Test {
   PlacingTest() { rig.join("a"); }
   // The input for a job that was not submitted yet, after `change`.
   template <typename Change>
-  PlacementInput input(const Change& change) {
+  PlacementInput input(const Change& change, std::int64_t stages = 1) {
     State state = rig.state();
     change(state);
     Transaction tx(state, rig.now);
-    return placement_input(tx, JobRecord{.spec = small_job()});
+    JobRecord job{.spec = small_job()};
+    job.spec.swarm.stages = stages;
+    return placement_input(tx, job);
   }
   static AgentRecord& agent(State& state) { return state.agents.at(AgentId(1)); }
 
@@ -41,6 +44,44 @@ TEST_F(PlacingTest, AFreeDeviceIsToldWithWhatItHas) {
   EXPECT_FALSE(told.free[0].refused || told.free[0].resting);
   EXPECT_EQ(told.cut.size(), 1u) << "one stage is the whole model";
   EXPECT_EQ(input([](State&) {}).free[0].domain, "127.0.0.1") << "without a region, the host";
+}
+
+TEST_F(PlacingTest, AReplicaGroupCountsAsItsLeaderWhereTheModelMayBeCut) {
+  const auto told = [&](std::int64_t stages) {
+    State state = rig.state();
+    agent(state).devices[0].grouped = 4;
+    JobRecord job{.spec = small_job()};
+    job.spec.swarm.stages = stages;
+    Transaction tx(state, rig.now);
+    return placement_input(tx, job).free.at(0);
+  };
+  EXPECT_EQ(told(1).gflops, 10);
+  EXPECT_EQ(told(1).group, 1);
+  EXPECT_EQ(told(2).gflops, 2.5);
+  EXPECT_EQ(told(0).gflops, 2.5) << "auto";
+  EXPECT_EQ(told(0).group, 4) << "auto counts all of it if it chooses one stage";
+}
+
+// One that was slowed down since takes as much longer for a block as for anything.
+TEST_F(PlacingTest, AMeasuredBlockIsTheSpeedOfItsDevice) {
+  const auto told = [&](std::int64_t stages, std::int32_t grouped, double slowed) {
+    return input(
+               [&](State& state) {
+                 JobSpec spec = small_job();
+                 spec.swarm.stages = stages;
+                 AgentRecord& one = agent(state);
+                 one.devices[0].grouped = grouped;
+                 keep_block(one, one.devices[0], shape_of(spec), {milliseconds(10), {}, {}}, {});
+                 if (slowed < 1) state.slow_devices.put({AgentId(1), 0}, {slowed, rig.now});
+               },
+               stages)
+        .free.at(0);
+  };
+  const double speed = told(1, 1, 1).gflops;
+  EXPECT_EQ(told(1, 1, 1).block->block, milliseconds(10));
+  EXPECT_NEAR(told(1, 1, 0.5).gflops, speed / 2, 1e-6 * speed);
+  EXPECT_NEAR(told(1, 4, 1).gflops, 4 * speed, 1e-6 * speed) << "all of the group train it";
+  EXPECT_EQ(told(2, 4, 1).gflops, told(2, 1, 1).gflops) << "the leader, which measured";
 }
 
 TEST_F(PlacingTest, WhoMayNotWorkIsNotTold) {

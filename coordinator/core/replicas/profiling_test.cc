@@ -1,4 +1,4 @@
-// Who is asked to measure a block, and how long the job waits, up to the plan that uses it.
+// Which devices are asked to measure a block, and how long the job waits, up to its plan.
 #include "coordinator/core/replicas/profiling.h"
 
 #include <gmock/gmock.h>
@@ -55,14 +55,14 @@ TEST_F(ProfilingTest, APipelineWaitsForItsBlocks) {
   pass(seconds(4), {a, b});
   EXPECT_EQ(job().detail, "1 device measures a block of its model");
   EXPECT_FALSE(is_placed(a)) << "the window for late devices is over, but b still measures";
-  answer(b, 20);
+  answer(b, 12);
   EXPECT_TRUE(is_placed(a) && is_placed(b)) << "planned at once";
   EXPECT_EQ(asked(a), 1u);
   const AgentRecord& first = rig.state().agents.at(AgentId(1));
   EXPECT_EQ(block_of(first, first.devices[0], shape())->block, milliseconds(10));
 }
 
-TEST_F(ProfilingTest, WhoIsLateIsPlannedByItsMatrixProduct) {
+TEST_F(ProfilingTest, ALateDeviceIsPlannedByItsMatrixProduct) {
   const auto a = rig.join("a"), b = rig.join("b");
   submit(two_stages());
   answer(a, 10);
@@ -70,7 +70,7 @@ TEST_F(ProfilingTest, WhoIsLateIsPlannedByItsMatrixProduct) {
   EXPECT_FALSE(is_placed(b));
   pass(seconds(2), {a, b});
   EXPECT_TRUE(is_placed(a) && is_placed(b));
-  answer(b, 20);
+  answer(b, 12);
   const AgentRecord& second = rig.state().agents.at(AgentId(2));
   EXPECT_TRUE(block_of(second, second.devices[0], shape())) << "for the next job";
 }
@@ -90,11 +90,11 @@ TEST_F(ProfilingTest, AnErrorEndsTheWaitAndIsTold) {
   }));
 }
 
-TEST_F(ProfilingTest, WhatIsKnownIsNotAskedAgain) {
+TEST_F(ProfilingTest, AKnownBlockIsNotAskedAgain) {
   const auto a = rig.join("a"), b = rig.join("b");
   submit(two_stages());
   answer(a, 10);
-  answer(b, 20);
+  answer(b, 12);
   pass(seconds(3), {a, b});
   ASSERT_TRUE(is_placed(a) && is_placed(b));
   rig.input(CancelJob{RequestId{2}, JobId(1)});
@@ -116,8 +116,8 @@ TEST_F(ProfilingTest, ADryRunDisturbsNobody) {
 
 TEST_F(ProfilingTest, JobsOfOneStageProgramsAndOldAgentsAreNotMeasured) {
   const auto a = rig.join("a");
-  JobSpec whole = small_job();
-  whole.swarm.min_replicas = 1;
+  JobSpec whole = small_job("whole");
+  whole.swarm.min_replicas = whole.swarm.max_replicas = 1;
   submit(whole);
   EXPECT_EQ(asked(a), 0u);
   EXPECT_TRUE(is_placed(a));
@@ -126,6 +126,7 @@ TEST_F(ProfilingTest, JobsOfOneStageProgramsAndOldAgentsAreNotMeasured) {
   submit(two_stages());
   pass(seconds(3), {a, b, c});
   EXPECT_EQ(asked(b) + asked(c), 0u);
+  EXPECT_TRUE(is_placed(b) && is_placed(c));
 }
 
 TEST_F(ProfilingTest, ACoordinatorThatIsStartedAgainAsksAgain) {
@@ -134,11 +135,12 @@ TEST_F(ProfilingTest, ACoordinatorThatIsStartedAgainAsksAgain) {
   answer(a, 10);
   rig.restart();
   a = rig.join("a", {1}), b = rig.join("b", {1});
+  pass(seconds(1), {a, b});  // until it plans again
   EXPECT_EQ(asked(a), 0u) << "its answer was kept";
   EXPECT_EQ(asked(b), 1u);
   EXPECT_EQ(job().reason, JobReason::kMeasuring);
   pass(seconds(3), {a, b});
-  answer(b, 20);
+  answer(b, 12);
   EXPECT_TRUE(is_placed(a) && is_placed(b));
 }
 
@@ -149,8 +151,9 @@ TEST_F(ProfilingTest, AnAgentThatReturnsIsAskedAgain) {
   answer(a, 10);
   rig.input(AgentHungUp{b});
   b = rig.join("b", {1});
+  pass(seconds(1), {a, b});  // until it plans again
   EXPECT_EQ(asked(b), 1u);
-  answer(b, 20);
+  answer(b, 12);
   pass(seconds(3), {a, b});
   EXPECT_TRUE(is_placed(a) && is_placed(b));
 }

@@ -59,6 +59,7 @@ bool is_same(const std::vector<double>& before, const std::vector<double>& now) 
 double present_forecast(const Transaction& tx, JobId id, const PlacementInput& anew) {
   PlacementInput input = placement_input(tx, tx.state().jobs.at(id));
   input.free = anew.free;
+  input.ends = anew.ends;
   for (PlacedReplica& replica : input.live) {
     replica.service = {};
     for (const FreeDevice& device : anew.free) {

@@ -10,7 +10,7 @@
 
 namespace shoal::coordinator {
 
-// Of a pipeline that trains; at most every two minutes, and never within a second of another plan,
+// For a pipeline that trains; at most every two minutes, and never within a second of another plan,
 // because planning takes the core's thread for up to 0.2 s. Not while a replica loads or is absent.
 void look_for_better_plan(Transaction& tx, JobId job);
 

@@ -23,8 +23,8 @@ struct Replanned : Piped {
     say(agent, DeviceMeasured{device});
   }
   void stay(Duration d) {
-    for (Duration passed; passed < d; passed = passed + seconds(5)) {
-      wait(seconds(5));
+    for (Duration passed; passed < d; passed = passed + seconds(1)) {
+      wait(seconds(1));
       say(a, Heartbeat{}), say(b, Heartbeat{});
     }
   }
@@ -33,7 +33,8 @@ struct Replanned : Piped {
     for (int i = 0; i < rounds; ++i) {
       stay(seconds(50));
       const RoundNumber round = job(id).committed_round + 1;
-      commit(round), evaluate(round), store(id);
+      commit(round), evaluate(round);
+      store(id);
     }
   }
   const JobTimers& timers() const { return state().timers.at(id); }

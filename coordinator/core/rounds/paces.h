@@ -1,7 +1,7 @@
 // How fast the replicas of one stage are beside each other: by the time that a microbatch was seen
-// to take each of them, or takes their lines where that is longer. A device was measured once, with
-// a matrix product, when its trainer started; since then it may have been throttled, or is shared
-// with programs of its host.
+// to take each of them, or takes their lines where that is longer. A device was measured once,
+// when its trainer started or before the model was cut; since then it may have been throttled, or
+// is shared with programs of its host.
 #pragma once
 
 #include <vector>

@@ -14,6 +14,7 @@ constexpr Instant kNow{1'700'000'000'000'000'000};
 // Three replicas of one stage, on devices of 100, 200 and 300 GFLOP/s.
 struct Paces : testing::Test {
   Paces() {
+    state.jobs.put(job.id, job);
     for (std::uint64_t n = 1; n <= 3; ++n) {
       AgentRecord agent;
       agent.id = AgentId(n);

@@ -29,7 +29,7 @@ TEST(Blocks, BelongToACardAndAShape) {
   EXPECT_EQ(agent.blocks.size(), 1u) << "the newer one takes its place";
 }
 
-TEST(Blocks, OfEachDeviceTheNewestStay) {
+TEST(Blocks, TheNewestOfEachDeviceStay) {
   AgentRecord agent = two_cards();
   keep_block(agent, agent.devices[1], kShape, times(5), {});
   for (std::uint64_t i = 1; i <= kBlocksPerDeviceMax + 1; ++i) {
@@ -51,7 +51,7 @@ TEST(Blocks, FollowTheirCardToAnotherIndex) {
   EXPECT_EQ(agent.blocks[0].device, 0);
 }
 
-TEST(Blocks, OfACardThatIsGoneAreForgotten) {
+TEST(Blocks, AreForgottenWithTheirCard) {
   AgentRecord agent = two_cards();
   keep_block(agent, agent.devices[1], kShape, times(10), {});
   const std::vector<Device> before = agent.devices;
@@ -60,7 +60,7 @@ TEST(Blocks, OfACardThatIsGoneAreForgotten) {
   EXPECT_TRUE(agent.blocks.empty());
 }
 
-TEST(Blocks, OfADeviceWithAnotherSpeedAreForgotten) {
+TEST(Blocks, AreForgottenWhenTheDeviceChangesItsSpeed) {
   AgentRecord agent = two_cards();
   keep_block(agent, agent.devices[0], kShape, times(10), {});
   keep_block(agent, agent.devices[1], kShape, times(10), {});

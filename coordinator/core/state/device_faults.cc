@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace shoal::coordinator {
 namespace {
@@ -20,7 +21,7 @@ std::int64_t count_of(const DeviceErrors& errors, std::int32_t xid) {
   return found == errors.xids.end() ? 0 : found->count;
 }
 
-// Of what `before` knows, or with one of those.
+// The report before this one had the fault, too.
 bool has_lasting(const DeviceFacts* before, DeviceFault fault) {
   if (before == nullptr) return false;
   if (fault == DeviceFault::kLost) return before->answer == DeviceAnswer::kLost;
@@ -97,26 +98,31 @@ DeviceFault lasting_fault(const DeviceSample& now) {
 }
 
 FaultSeen new_fault(const DeviceFacts* before, const DeviceSample& now, Duration unheard) {
+  FaultSeen seen;
+  const auto add = [&](DeviceFault fault, std::string reason) {
+    if (seen.fault == DeviceFault::kNone) seen.fault = fault;
+    seen.reasons.push_back(std::move(reason));
+  };
   const DeviceFault lasting = lasting_fault(now);
   if (lasting != DeviceFault::kNone && !has_lasting(before, lasting)) {
-    return {lasting, reason_of(lasting, now)};
+    add(lasting, reason_of(lasting, now));
   }
-  if (!now.errors || now.answer == DeviceAnswer::kSilent) return {};
+  if (!now.errors) return seen;
   if (const std::int32_t xid = new_fatal_xid(before, *now.errors, unheard); xid != 0) {
-    return {DeviceFault::kXid, "its driver reported XID " + std::to_string(xid)};
+    add(DeviceFault::kXid, "its driver reported XID " + std::to_string(xid));
   }
   if (const std::int64_t count = new_uncorrected(before, *now.errors); count > 0) {
-    return {DeviceFault::kUncorrected,
-            "its memory had " + std::to_string(count) +
-                (count == 1 ? " error that was not corrected" : " errors that were not corrected")};
+    add(DeviceFault::kUncorrected,
+        "its memory had " + std::to_string(count) +
+            (count == 1 ? " error that was not corrected" : " errors that were not corrected"));
   }
-  return {};
+  return seen;
 }
 
 FaultSeen fault_after(DeviceFault fault, const DeviceFacts* before, const DeviceSample& now) {
   const DeviceFault lasting = lasting_fault(now);
   if (lasting == fault) return {fault, {}};
-  if (lasting != DeviceFault::kNone) return {lasting, reason_of(lasting, now)};
+  if (lasting != DeviceFault::kNone) return {lasting, {reason_of(lasting, now)}};
   if (!answers(now)) return {fault, {}};
   switch (fault) {
     case DeviceFault::kNone:

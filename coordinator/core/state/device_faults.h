@@ -7,13 +7,14 @@
 // from counters: a fatal XID, memory errors that were not corrected. Heat and the driver's reasons
 // to throttle explain a slow device; they are no faults.
 //
-// A device that is silent has no fault: its driver may be slow. Counters that fall are no faults
-// either, nor is their rise to where they were.
+// A device that is silent has no fault except its XIDs, which its agent counts: its driver may be
+// slow. Counters that fall are no faults either, nor is their rise to where they were.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/time.h"
 #include "coordinator/core/records/agent_record.h"
@@ -41,10 +42,11 @@ DeviceFault lasting_fault(const DeviceSample& now);
 
 struct FaultSeen {
   DeviceFault fault = DeviceFault::kNone;
-  std::string reason;  // in a few words
+  std::vector<std::string> reasons = {};  // each in a few words
 };
-// The gravest fault that is in this report and was not in the one before. Without one, an XID is
-// new when it is younger than `unheard`: how long nobody knew of the device.
+// The gravest fault that is in this report and was not in the one before, and the reasons of all
+// that are new. Without a report before, an XID is new when it is younger than `unheard`: how long
+// nobody knew of the device.
 FaultSeen new_fault(const DeviceFacts* before, const DeviceSample& now, Duration unheard);
 
 // The fault of a cordoned device after this report, with a reason where it is another one; kNone:

@@ -42,9 +42,12 @@ TEST(DeviceFaults, LastingFaults_AreReadFromTheReport) {
   DeviceSample reset = with_xid(79);
   reset.errors->recovery = RecoveryAction::kResetGpu;
   EXPECT_EQ(seen(reset), DeviceFault::kRecoveryAction) << "its end can be seen, an XID's cannot";
-  EXPECT_EQ(new_fault(nullptr, reset, {}).reason, "its driver asks for reset_gpu");
-  EXPECT_EQ(new_fault(nullptr, lost(), {}).reason,
-            "its UUID does not answer any more: GPU is lost");
+  const DeviceFacts healthy = facts_after(nullptr, sample());
+  EXPECT_EQ(
+      new_fault(&healthy, reset, {}).reasons,
+      (std::vector<std::string>{"its driver asks for reset_gpu", "its driver reported XID 79"}));
+  EXPECT_EQ(new_fault(nullptr, lost(), {}).reasons,
+            std::vector<std::string>{"its UUID does not answer any more: GPU is lost"});
 }
 
 TEST(DeviceFaults, HeatPowerAndCorrectedErrors_AreNoFaults) {
@@ -54,11 +57,12 @@ TEST(DeviceFaults, HeatPowerAndCorrectedErrors_AreNoFaults) {
   EXPECT_EQ(seen(hot), DeviceFault::kNone);
 }
 
-TEST(DeviceFaults, SilentDevice_HasNoFault) {
-  DeviceSample silent = with_xid(79);
+TEST(DeviceFaults, SilentDevice_HasNoFaultButItsXids) {
+  DeviceSample silent = sample({.remap_pending = true});
   silent.answer = DeviceAnswer::kSilent;
-  silent.errors->remap_pending = true;
-  EXPECT_EQ(seen(silent), DeviceFault::kNone);
+  EXPECT_EQ(seen(silent), DeviceFault::kNone) << "the values are of its last answer";
+  silent.errors->xids = {{119, 1, {}}};
+  EXPECT_EQ(seen(silent), DeviceFault::kXid) << "a GPU that hangs";
 }
 
 TEST(DeviceFaults, SameReport_IsNewOnce) {
@@ -73,7 +77,7 @@ TEST(DeviceFaults, SecondEqualXid_IsNew) {
   const DeviceFacts before = facts_after(nullptr, with_xid(79, 1));
   const FaultSeen again = new_fault(&before, with_xid(79, 2), {});
   EXPECT_EQ(again.fault, DeviceFault::kXid);
-  EXPECT_EQ(again.reason, "its driver reported XID 79");
+  EXPECT_EQ(again.reasons, std::vector<std::string>{"its driver reported XID 79"});
 }
 
 TEST(DeviceFaults, XidOfADeviceThatNobodyKnew_IsNewIfItIsYoungerThanTheSilence) {
@@ -88,7 +92,8 @@ TEST(DeviceFaults, UncorrectedErrors_CountFromTheFirstReport) {
   const DeviceFacts before = facts_after(nullptr, sample({.ecc_uncorrected = 7}));
   const FaultSeen more = new_fault(&before, sample({.ecc_uncorrected = 9}), {});
   EXPECT_EQ(more.fault, DeviceFault::kUncorrected);
-  EXPECT_EQ(more.reason, "its memory had 2 errors that were not corrected");
+  EXPECT_EQ(more.reasons,
+            std::vector<std::string>{"its memory had 2 errors that were not corrected"});
 }
 
 TEST(DeviceFaults, CountersThatFallAndRiseAgain_AreNoFault) {
@@ -125,7 +130,8 @@ TEST(DeviceFaults, XidThatLeadsToALastingFault_EndsWithIt) {
   const DeviceFacts before = facts_after(nullptr, with_xid(79));
   const FaultSeen gone = fault_after(DeviceFault::kXid, &before, lost());
   EXPECT_EQ(gone.fault, DeviceFault::kLost);
-  EXPECT_EQ(gone.reason, "its UUID does not answer any more: GPU is lost");
+  EXPECT_EQ(gone.reasons,
+            std::vector<std::string>{"its UUID does not answer any more: GPU is lost"});
   const DeviceFacts away = facts_after(&before, lost());
   EXPECT_EQ(fault_after(DeviceFault::kLost, &away, sample()).fault, DeviceFault::kNone);
   EXPECT_EQ(fault_after(DeviceFault::kXid, &before, sample()).fault, DeviceFault::kXid)

@@ -154,7 +154,9 @@ double speed_of(const State& state, ReplicaId id) {
   const ReplicaRecord& replica = state.replicas.at(id);
   if (const auto speed = block_speed_of(state, replica)) return *speed;
   for (const Device& device : state.agents.at(replica.agent).devices) {
-    if (device.index == replica.device) return device.gflops * 1e9;
+    if (device.index != replica.device) continue;
+    const bool whole = state.jobs.at(replica.job).stages.size() < 2;
+    return device.gflops * 1e9 / (whole ? 1 : std::max(1, device.grouped));
   }
   return 0;
 }

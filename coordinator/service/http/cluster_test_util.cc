@@ -533,6 +533,8 @@ LiveView fill_tables(Tables& tables, JobId job) SHOAL_EXCLUDES(tables.mutex) {
   fill_members(tables, job, live);
   fill_rounds(tables, job);
   fill_checkpoints(tables, job);
+  tables.device_history[AgentId(1)] = {
+      {"cpu-1", 0, "CPU", {{.at = kNow - seconds(7200), .busy = 0.5}, {.at = kNow, .busy = 1}}}};
   tables.series["train_loss"] = {
       {ReplicaId(), {1, 2}, {2.5, 2.25}, {2.5, 2.25}, {2.5, 2.25}, {100.5, 101}}};
   tables.links = {
@@ -550,61 +552,6 @@ void fill(MemoryCluster& cluster) {
   cluster.add_event("job_submitted", job, "alpha was submitted");
   cluster.add_event("agent_joined", {}, "agent-1 joined");
   cluster.add_event("replica_failed", job, "out of memory", Severity::kWarning);
-}
-
-void fill_pipeline(MemoryCluster& cluster) {
-  const MutexLock lock(cluster.tables.mutex);
-  LiveView live = *cluster.live();
-  JobRecord job;
-  job.id = JobId(9);
-  job.spec = small_spec("piped");
-  job.spec.swarm.stages = 2;
-  job.stages = {{.units = {0, 3}, .value_count = 0, .anchor = {}, .momentum = {}},
-                {.units = {3, 6}, .value_count = 0, .anchor = {}, .momentum = {}}};
-  job.phase = JobPhase::kTraining;
-  cluster.tables.jobs[9] = job;
-  for (std::uint64_t n = 1; n <= 3; ++n) {  // the third one has ended
-    ReplicaRecord replica;
-    replica.id = ReplicaId(10 + n);
-    replica.job = job.id;
-    replica.agent = AgentId(n);
-    replica.stage = n == 1 ? 0 : 1;
-    replica.state = n == 3 ? ReplicaState::kFailed : ReplicaState::kServing;
-    cluster.tables.replicas[replica.id.n] = replica;
-  }
-  PipelineStats stats{.replica = ReplicaId(11), .queued = 2, .in_flight = 3};
-  stats.service = milliseconds(40);
-  stats.microbatches = 7;
-  stats.dropped = 4;
-  stats.added_again = 3;
-  stats.busy = 0.5;
-  stats.links = {{ReplicaId(12), milliseconds(10), 5, Bytes(100), Bytes(50)},
-                 {ReplicaId(13), milliseconds(10), 5, Bytes(100), Bytes(50)}};
-  PipelineLive said{stats, kNow - seconds(1), 4, {}};
-  said.links.put(ReplicaId(12), {1000, 500});
-  live.pipeline.put(ReplicaId(11), said);
-  PlacementReport placed{.job = job.id, .at = kNow - seconds(2)};
-  placed.forecast = {.tokens_per_s = 900, .step_s = 1, .round_s = 30, .network = 0.5};
-  placed.forecast.behind_line = {AgentId(1)};
-  placed.forecast.line_bytes_per_s = 1.25e6;
-  placed.left_out = {{AgentId(2), 1, 700, 900, 1.25e6}};
-  placed.look = {kNow - seconds(3), swarm::BalanceVerdict::kDoesNotPay, 1, 1000, 1500, ""};
-  placed.move = MoveReport{
-      .at = kNow - seconds(3), .replica = ReplicaId(11), .agent = AgentId(1), .from = 0, .to = 1};
-  placed.move->worth = {200,           Bytes(1'600'000'000), 625e3, seconds(2565),
-                        seconds(5130), seconds(1800),        false};
-  placed.move->verdict = swarm::BalanceVerdict::kDoesNotPay;
-  placed.move->reason = "it would take too long";
-  placed.plan = {kNow - seconds(60), 900, 1200};
-  live.placements.put(job.id, std::make_shared<const PlacementReport>(placed));
-  live.agents[AgentId(1)].relay = RelayFigures{.waiting = 2, .joined = 1};
-  live.agents[AgentId(1)].samples = {
-      {.uuid = "GPU-1",
-       .answer = DeviceAnswer::kWhole,
-       .use = DeviceUse{.busy = 0.75, .used_here = Bytes(1000), .used_elsewhere = Bytes(2000)},
-       .climate = DeviceClimate{.celsius = 71, .watts = 350, .mhz = 1200},
-       .errors = DeviceErrors{.xids = {{79, 1, seconds(4)}}}}};
-  cluster.set_live(std::move(live));
 }
 
 }  // namespace shoal::coordinator::testing

@@ -224,7 +224,7 @@ void add_relay(Families& out, const std::string& agent, const RelayFigures& rela
 
 // Named and meant as those of NVIDIA's DCGM exporter, for processors too.
 template <typename Families>
-void add_sample(Families& out, const std::string& agent, const DeviceSample& sample) {
+void add_sample(Families& out, const std::string& agent, const DeviceSample& sample, Instant now) {
   const auto gauge = [&](const char* name, const char* help, double value) {
     out.gauge(name, help, {{"agent", agent}, {"uuid", sample.uuid}}, value);
   };
@@ -233,6 +233,8 @@ void add_sample(Families& out, const std::string& agent, const DeviceSample& sam
   };
   gauge("shoal_device_answers", "1: the driver of a device answers every question, else 0.",
         sample.answer == DeviceAnswer::kWhole ? 1 : 0);
+  gauge("shoal_device_lost", "1: the UUID of a device does not answer any more, else 0.",
+        sample.answer == DeviceAnswer::kLost ? 1 : 0);
   if (sample.use) {
     gauge("shoal_device_busy_ratio", "Share of the time that a device computes.", sample.use->busy);
     gauge("shoal_device_stolen_ratio", "Share of the time that a hypervisor took from a processor.",
@@ -268,12 +270,16 @@ void add_sample(Families& out, const std::string& agent, const DeviceSample& sam
     out.counter("shoal_device_xid_errors_total", "Errors that the driver reported, by XID.",
                 {{"agent", agent}, {"uuid", sample.uuid}, {"xid", std::to_string(xid.xid)}},
                 static_cast<double>(xid.count));
+    out.gauge("shoal_device_xid_last_timestamp_seconds",
+              "When the driver reported an XID for the last time.",
+              {{"agent", agent}, {"uuid", sample.uuid}, {"xid", std::to_string(xid.xid)}},
+              unix_s(now - xid.ago));
   }
 }
 
 // What the live view has of an agent that was heard.
 template <typename Families>
-void add_agent_now(Families& out, const std::string& agent, const AgentLive& now) {
+void add_agent_now(Families& out, const std::string& agent, const AgentLive& now, Instant at) {
   out.gauge("shoal_agent_last_seen_timestamp_seconds", "When an agent was heard last.",
             {{"agent", agent}}, unix_s(now.last_seen));
   if (now.relay) add_relay(out, agent, *now.relay);
@@ -283,9 +289,26 @@ void add_agent_now(Families& out, const std::string& agent, const AgentLive& now
       "shoal_agent_health",
       "0: green; 1: yellow, its heartbeat is late or a replica is slow; 2: red, no connection.",
       {{"agent", agent}}, static_cast<double>(now.health));
-  for (const DeviceSample& sample : now.samples) add_sample(out, agent, sample);
+  if (now.health != Health::kRed) {  // else they are of a past time
+    for (const DeviceSample& sample : now.samples) add_sample(out, agent, sample, at);
+  }
   out.gauge("shoal_agent_resident_bytes", "Memory of an agent and its trainers.",
             {{"agent", agent}}, static_cast<double>(now.resident.count()));
+}
+
+template <typename Families>
+void add_cordons(Families& out, const std::string& id, const AgentRecord& agent) {
+  for (const DeviceRefusal& refusal : agent.refusals) {
+    if (refusal.kind != DeviceRefusalKind::kUnhealthy) continue;
+    out.gauge("shoal_device_unhealthy",
+              "1: a device is out of service for what its driver reported.",
+              {{"agent", id}, {"uuid", refusal.uuid}, {"fault", to_string(refusal.fault)}}, 1);
+  }
+  const auto failing =
+      std::ranges::count(agent.refusals, DeviceRefusalKind::kFailing, &DeviceRefusal::kind);
+  out.gauge("shoal_agent_devices_cordoned",
+            "Devices that the coordinator took out of service because replicas failed there.",
+            {{"agent", id}}, static_cast<double>(failing));
 }
 
 template <typename Families>
@@ -383,14 +406,10 @@ Status Metrics::add_agents(Families& out, Reader& reader, const LiveView& live) 
                  {"version", agent.version},
                  {"device", agent.devices.empty() ? "" : agent.devices[0].name}},
                 1);
-      const auto failing =
-          std::ranges::count(agent.refusals, DeviceRefusalKind::kFailing, &DeviceRefusal::kind);
-      out.gauge("shoal_agent_devices_cordoned",
-                "Devices that the coordinator took out of service because replicas failed there.",
-                {{"agent", id}}, static_cast<double>(failing));
+      add_cordons(out, id, agent);
       const AgentLive* now = live.agents.find(agent.id);
       if (now == nullptr || now->last_seen.ns == 0) continue;
-      add_agent_now(out, id, *now);
+      add_agent_now(out, id, *now, live.now);
     }
     if (!agents.value().next) break;
     page.after = *agents.value().next;

@@ -38,6 +38,14 @@ class MetricsTest : public testing::ServerFixture {
     cluster_.set_checkpoint_space({.stored = Bytes(123), .pending = Bytes()});
     start();
   }
+  // A pipeline, and a device whose driver reported a fault.
+  void fill_devices() {
+    testing::fill_pipeline(cluster_);
+    const MutexLock lock(cluster_.tables.mutex);
+    DeviceRefusal sick{.device = 0, .kind = DeviceRefusalKind::kUnhealthy, .uuid = "GPU-1"};
+    sick.fault = DeviceFault::kXid;
+    cluster_.tables.agents.at(1).refusals = {sick};
+  }
   std::string metrics() { return get("/metrics").body; }
 };
 
@@ -114,6 +122,34 @@ TEST_F(MetricsTest, GradientsThatMayCountInTwoReplicasAreCounted) {
               HasSubstr("shoal_pipeline_gradients_added_again_total{replica=\"rep_11\"} 3\n"));
 }
 
+TEST_F(MetricsTest, Devices_ShowWhatTheirDriversSaid) {
+  start();
+  fill_devices();
+  const std::string text = metrics();
+  for (const char* line :
+       {"shoal_device_answers{agent=\"agt_1\",uuid=\"GPU-1\"} 1\n",
+        "shoal_device_lost{agent=\"agt_1\",uuid=\"GPU-1\"} 0\n",
+        "shoal_device_busy_ratio{agent=\"agt_1\",uuid=\"GPU-1\"} 0.75\n",
+        "shoal_device_xid_errors_total{agent=\"agt_1\",uuid=\"GPU-1\",xid=\"79\"} 1\n",
+        "shoal_device_xid_last_timestamp_seconds{agent=\"agt_1\",uuid=\"GPU-1\",xid=\"79\"} "
+        "1799999996.123\n",
+        "shoal_device_unhealthy{agent=\"agt_1\",uuid=\"GPU-1\",fault=\"xid\"} 1\n",
+        "shoal_agent_devices_cordoned{agent=\"agt_2\"} 0\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+}
+
+TEST_F(MetricsTest, DevicesOfAnAgentWithoutAConnection_HaveNoValues) {
+  start();
+  fill_devices();
+  LiveView live = *cluster_.live();
+  live.agents.at(AgentId(1)).health = Health::kRed;
+  cluster_.set_live(live);
+  const std::string text = metrics();
+  EXPECT_THAT(text, Not(HasSubstr("shoal_device_busy_ratio")));
+  EXPECT_THAT(text, HasSubstr("shoal_device_unhealthy")) << "it is out of service all the same";
+}
+
 TEST_F(MetricsTest, APausedJobHasNoRoundThatCouldBeLate) {
   start();
   const std::string started = "shoal_round_started_timestamp_seconds{job_id=\"job_7\"}";
@@ -184,7 +220,7 @@ std::string source_file(const char* path) {
 // section lists metrics of agents.
 TEST_F(MetricsTest, AreThoseOfTheirPage) {
   start_counted();
-  testing::fill_pipeline(cluster_);
+  fill_devices();
   get("/api/v1/jobs");
   std::string tables;
   std::istringstream page(source_file("docs/metrics.md"));
@@ -197,6 +233,7 @@ TEST_F(MetricsTest, AreThoseOfTheirPage) {
 // Nothing that alerts or the dashboard ask for is missing, nor a value of a label.
 TEST_F(MetricsTest, HaveWhatAlertsAndTheDashboardAskFor) {
   start_counted();
+  fill_devices();
   get("/api/v1/jobs");
   const std::string text = metrics();
   for (const char* path : {"monitoring/alerts.yml", "monitoring/dashboard.json"}) {

@@ -25,6 +25,7 @@ struct AssignableAgent {
   double speed = 0;  // FLOP/s, already multiplied by its availability
   Bytes memory;
   std::string domain;  // failure domain: `region=`, host; empty: a domain of its own
+  double group = 1;    // times its speed, with the whole model: a replica group
 };
 
 struct StageNeed {

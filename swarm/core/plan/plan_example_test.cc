@@ -56,6 +56,10 @@ TEST(PlanExample, HasTheNumbersOfThePlanner) {
   const std::string text = page();
   const CostModel model(example.spec, cost_options(example.spec));
   EXPECT_EQ(model.boundary_bytes(), 512) << "a token, in the text of the page";
+  const double block = model.flops({1, 2}) * static_cast<double>(model.tokens_per_microbatch());
+  EXPECT_THAT(text, HasSubstr("a block has " + three_figures(block / 1e9) + " GFLOP"));
+  EXPECT_THAT(text, HasSubstr("`far` " + three_figures(1e3 * block / 60e9) + " ms and the others " +
+                              three_figures(1e3 * block / 45e9) + " ms"));
   EXPECT_THAT(text, HasSubstr(row("`far`", "`near-1`, `near-2`",
                                   example.of({{kFar, 0}, {kNear1, 1}, {kNear2, 1}}))));
   EXPECT_THAT(text, HasSubstr(row("`near-1`", "`near-2`, `far`",

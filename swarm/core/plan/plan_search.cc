@@ -11,7 +11,7 @@
 namespace shoal::swarm {
 namespace {
 
-constexpr double kHeat = 0.12;  // of the forecast, that a step may lose at the beginning
+constexpr double kHeat = 0.2;  // of the forecast, that a step may lose at the beginning
 constexpr double kFurtherChange = 0.3, kCutAnew = 0.1;  // chances
 constexpr std::int32_t kBlocksMax = 4;                  // that a boundary moves by, at a time
 constexpr int kImprovementsMax = 64;
@@ -40,7 +40,6 @@ struct Score {
 class PlanSearch {
  public:
   PlanSearch(const CostModel& model, const PlanRequest& request, const StagePlan& plan)
-
       : model_(model), request_(request), forecaster_(model, request), prng_(plan.stages.size()) {
     best_.stages = plan.stages;
     best_.stage_of.assign(request.agents.size(), kUnused);
@@ -95,15 +94,16 @@ class PlanSearch {
     const auto agents = static_cast<std::int32_t>(best_.stage_of.size());
     for (std::int32_t a = 0; a < agents; ++a) {
       for (StageIndex to = kUnused; to < stages(); ++to) {
-        consider(if_allowed(with_stage(best_, a, to)));
+        consider(of_those_that_fit(with_stage(best_, a, to)));
       }
       for (std::int32_t b = a + 1; b < agents; ++b) {
-        consider(if_allowed(with_exchange(best_, a, b)));
-        consider(if_allowed(cut_anew(with_exchange(best_, a, b))));
+        consider(of_those_that_fit(with_exchange(best_, a, b)));
+        consider(of_those_that_fit(cut_anew(with_exchange(best_, a, b))));
       }
     }
     for (StageIndex s = 0; s + 1 < stages() && !is_cut(); ++s) {
-      for (const std::int32_t by : {-1, 1}) consider(if_allowed(with_boundary(best_, s, by)));
+      for (const std::int32_t by : {-1, 1})
+        consider(of_those_that_fit(with_boundary(best_, s, by)));
     }
     return score_.beats(before);
   }
@@ -141,7 +141,7 @@ class PlanSearch {
     for (StageIndex& stage : candidate.stage_of) {
       if (stage != kShared) stage = static_cast<StageIndex>(prng_.below(candidate.stages.size()));
     }
-    const std::optional<Candidate> fitting = if_allowed(cut_anew(candidate));
+    const std::optional<Candidate> fitting = of_those_that_fit(cut_anew(candidate));
     return fitting ? *fitting : best_;
   }
 
@@ -216,18 +216,28 @@ class PlanSearch {
     return changed;
   }
 
+  bool fits(const Candidate& candidate, std::size_t agent) const {
+    const StageIndex stage = candidate.stage_of[agent];
+    return stage < 0 || memory_of(candidate.stages[stage]) <= request_.agents[agent].memory;
+  }
+
   // An agent that does not fit into its new stage is left out.
+  std::optional<Candidate> of_those_that_fit(std::optional<Candidate> changed) const {
+    for (std::size_t a = 0; changed && a < changed->stage_of.size(); ++a) {
+      if (!fits(*changed, a)) changed->stage_of[a] = kUnused;
+    }
+    return if_allowed(std::move(changed));
+  }
+
   std::optional<Candidate> if_allowed(std::optional<Candidate> changed) const {
     if (!changed) return std::nullopt;
     Candidate& candidate = *changed;
-    const auto memory = [&](StageIndex stage) { return memory_of(candidate.stages[stage]); };
     for (std::size_t a = 0; a < candidate.stage_of.size(); ++a) {
-      StageIndex& stage = candidate.stage_of[a];
-      if (stage >= 0 && memory(stage) > request_.agents[a].memory) stage = kUnused;
+      if (!fits(candidate, a)) return std::nullopt;
     }
     std::vector<Bytes> held(request_.agents.size());
     for (const Placement& p : shared_) {
-      held[p.agent] += memory(p.stage);
+      held[p.agent] += memory_of(candidate.stages[p.stage]);
       if (held[p.agent] > request_.agents[p.agent].memory) return std::nullopt;
     }
     const std::int32_t most = request_.assignment.max_replicas;

@@ -4,18 +4,10 @@
 #include <gmock/gmock.h>
 
 #include "swarm/core/plan/random_clusters.h"
+#include "swarm/core/plan/small_model_test_util.h"
 
 namespace shoal::swarm {
 namespace {
-
-constexpr Bytes kPlenty{std::int64_t{1} << 60};
-
-JobSpec spec_of(std::int64_t layers) {
-  JobSpec spec;
-  spec.model = {.layers = layers, .hidden = 64, .heads = 4, .context = 32, .vocab = 256};
-  spec.train.batch = 4, spec.train.microbatch = 1;
-  return spec;
-}
 
 TEST(PlanSearch, UnequalAgentsGetUnequalStages) {
   const CostModel model(spec_of(8), {});

@@ -173,7 +173,8 @@ TEST(Balance, ASmallClusterMovesDownToOneCopyWhereTheJobAllowsIt) {
   EXPECT_EQ(Rebalancer({.min_replicas = 2, .copies_min = 1}).step(view).verdict,
             BalanceVerdict::kNoGain);
   view.replicas[2].in_transit = true;
-  EXPECT_EQ(Rebalancer({.copies_min = 1}).step(view).verdict, BalanceVerdict::kNoGain)
+  EXPECT_EQ(Rebalancer({.copies_min = 1, .in_transit_share_max = 1}).step(view).verdict,
+            BalanceVerdict::kNoGain)
       << "the one that loads may fail, and the stage would have lost its state";
 }
 

@@ -118,6 +118,20 @@ TEST(PlanStages, UnequalReplicasAreBetterInAPipeline) {
   EXPECT_EQ(plan_stages(model, request).stages.size(), 1u);
 }
 
+// Their leaders alone would be in a pipeline, which is why that is not chosen.
+TEST(PlanStages, ReplicaGroupsTrainAWholeModelTogether) {
+  const CostModel model(spec_of(6), {});
+  PlanRequest request = request_of(4, kPlenty);
+  request.stages = 1;
+  const double alone = plan_stages(model, request).throughput.tokens_per_s;
+  for (AssignableAgent& agent : request.agents) agent.group = 3;
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).throughput.tokens_per_s, 3 * alone);
+  request.stages = 2;
+  const double piped = plan_stages(model, request).throughput.tokens_per_s;
+  for (AssignableAgent& agent : request.agents) agent.group = 1;
+  EXPECT_DOUBLE_EQ(plan_stages(model, request).throughput.tokens_per_s, piped);
+}
+
 TEST(PlanStages, CutsWhatDoesNotFit) {
   const CostModel model(spec_of(8), {});
   PlanRequest request = request_of(8, Bytes(model.memory(model.whole()).n * 4 / 10));

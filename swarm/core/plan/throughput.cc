@@ -147,7 +147,9 @@ double Forecaster::average_s(const std::vector<UnitRange>& stages,
 
 Throughput Forecaster::of_one_stage(const std::vector<Placement>& placements) const {
   std::vector<double> speeds;
-  for (const Placement& p : placements) speeds.push_back(cluster_.agents[p.agent].speed);
+  for (const Placement& p : placements) {
+    speeds.push_back(cluster_.agents[p.agent].speed * cluster_.agents[p.agent].group);
+  }
   Throughput result;
   result.tokens_per_s = one_stage_tokens_per_s(model_, speeds, cluster_.equal_steps);
   const double slowest = *std::ranges::min_element(speeds);

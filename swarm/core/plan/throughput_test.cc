@@ -4,17 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "swarm/core/plan/small_model_test_util.h"
+
 namespace shoal::swarm {
 namespace {
-
-constexpr Bytes kPlenty{std::int64_t{1} << 60};
-
-JobSpec spec_of(std::int64_t layers) {
-  JobSpec spec;
-  spec.model = {.layers = layers, .hidden = 64, .heads = 4, .context = 32, .vocab = 256};
-  spec.train.batch = 4, spec.train.microbatch = 1;
-  return spec;
-}
 
 struct Even {
   explicit Even(std::int32_t agents, std::int64_t layers = 3) : model(spec_of(layers), {}) {

@@ -24,6 +24,8 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_one_replica_per_device,
                      make_refused_memory,
                      make_cordoned_devices,
+                     make_line_directions,
+                     make_moves,
                      make_coverage,
                      make_consistent_cut,
                      make_exactly_once,

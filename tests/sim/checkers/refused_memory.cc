@@ -1,5 +1,6 @@
 // A device that ran out of memory gets nothing as large again, all its replicas taken together,
-// before an operator has put its agent back to work: its agent had told more than there was.
+// before an operator has put its agent back to work: its agent had told more than there was. A card
+// is known by its UUID.
 // What the device held is taken from the last batch of records, so that replicas which end in the
 // same batch count on neither side.
 #include <algorithm>
@@ -32,6 +33,7 @@ class RefusedMemory final : public Checker {
   void durable(const Record& record, const Tables& before) override {
     if (const auto* agent = std::get_if<AgentRecord>(&record)) {
       if (agent->refusals.empty() && asked_.contains(agent->id)) forget(agent->id);
+      forget_other_cards(*agent, before);
     }
     const auto* replica = std::get_if<ReplicaRecord>(&record);
     if (replica == nullptr) return;
@@ -79,6 +81,17 @@ class RefusedMemory final : public Checker {
   void remember(const Device& device, std::int64_t bytes) {
     const auto [it, is_new] = refused_.emplace(device, bytes);
     if (!is_new) it->second = std::min(it->second, bytes);
+  }
+
+  // The agent's folder has moved to another host.
+  void forget_other_cards(const AgentRecord& agent, const Tables& before) {
+    const auto known = before.agents.find(agent.id);
+    if (known == before.agents.end()) return;
+    for (const shoal::Device& device : known->second.devices) {
+      const auto now = std::ranges::find(agent.devices, device.index, &shoal::Device::index);
+      if (now != agent.devices.end() && now->uuid == device.uuid) continue;
+      refused_.erase({agent.id, device.index});
+    }
   }
 
   void forget(AgentId agent) {

@@ -98,10 +98,10 @@ export function AgentPage({ id }: { id: string }) {
         )}
         <Tile label="Replicas" value={replicas.value === undefined ? kNone : number(working.length)} note={`memory in use ${bytes(shown.resident_bytes)}`} />
       </div>
+      <DevicesCard agent={shown} />
+      <CurvesCard agent={shown.id} />
       <div class="columns first-wide">
         <div class="stack">
-          <DevicesCard agent={shown} />
-          <CurvesCard agent={shown.id} />
           <Card title="Replicas of unfinished jobs">
             {replicas.value === undefined ? <Missing of={replicas} what="replicas" /> : (
               <Table caption="Replicas" columns={kReplicas} rows={replicas.value} rowKey={(one) => one.id} empty={shown.state === 'gone' ? 'None: it is gone.' : 'None: it is free.'} file="agent-replicas" />

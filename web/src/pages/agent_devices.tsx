@@ -49,7 +49,7 @@ function Cordons({ agent }: { agent: Agent }) {
         <p key={`${one.device} ${one.code} ${one.at}`} class="problem-row breaks"><Glyph tone="warn" /><span>
           {one.device < 0 ? `The device ${one.uuid}, which is not there now,` : `Device ${one.device}`} is cordoned{one.code !== '' && ` for the program ${one.code}`} since <Time at={one.at} />,
           because {one.job ? <>replicas of <Link href={`/jobs/${one.job}`}>{one.job}</Link> failed there</> : 'its driver reports a fault'}: {one.reasons.join('; ')}.
-          {' '}What ends it: {endOf(one, agent)}.
+          {' '}{endOf(one, agent)}
         </span></p>
       ))}
     </>
@@ -112,11 +112,13 @@ export function DevicesCard({ agent }: { agent: Agent }) {
   );
 }
 
+const inUnit = (unit: string) => (value: number | null | undefined) => (value == null ? kNone : `${number(value)} ${unit}`);
+
 const kCurves: { title: string; file: string; unit: (value: number | null | undefined) => string; lines: [string, keyof DeviceHistory['points'][number], Line['color']][] }[] = [
   { title: 'Busy', file: 'busy', unit: percent, lines: [['Busy', 'busy', 1]] },
   { title: 'Memory in use', file: 'memory', unit: bytes, lines: [['By Shoal', 'used_here_bytes', 1], ['By others', 'used_elsewhere_bytes', 2]] },
-  { title: 'Temperature', file: 'temperature', unit: (value) => ofLimit(value ?? 0, 0, '°C'), lines: [['Highest', 'celsius', 3]] },
-  { title: 'Power', file: 'power', unit: (value) => ofLimit(value ?? 0, 0, 'W'), lines: [['Mean', 'watts', 4]] },
+  { title: 'Temperature', file: 'temperature', unit: inUnit('°C'), lines: [['Highest', 'celsius', 3]] },
+  { title: 'Power', file: 'power', unit: inUnit('W'), lines: [['Mean', 'watts', 4]] },
 ];
 
 // One device at a time: its curves can be told apart.

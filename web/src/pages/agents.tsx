@@ -5,14 +5,14 @@ import type { Agent } from '../api';
 import { Check, FilterForm, SearchBox, useFilters, useSettled } from '../filters';
 import { byName, bytes, kNone, number, words } from '../format';
 import { Missing, State, Time, useWatch } from '../parts';
-import { agentTone, isSlow, unanswered } from '../status';
+import { agentTone, deviceTroubles, isSlow } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
 export function agentState(agent: Agent): string {
   if (agent.gone_reason !== null) return `${agent.state}: ${words(agent.gone_reason)}`;
   if (agent.drained === true) return 'drained';
-  const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : '', (agent.cordoned_devices ?? []).length > 0 ? 'device cordoned' : '', (agent.device_failures ?? []).length > 0 ? 'trainer fails' : '', unanswered(agent)];
+  const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : '', ...deviceTroubles(agent)];
   return [agent.state, ...kept.filter((word) => word !== '')].join(', ');
 }
 export const kHealth: Record<string, string> = { green: 'heard from', yellow: 'late', red: 'silent' };

@@ -255,7 +255,7 @@ const Replicas = memo(function Replicas({ replicas, agents, rounds, job }: { rep
   const stages = Math.max(1, ...shown.map((one) => one.stage + 1));
   const unwell = (one: Replica) => {
     const agent = isCurrent(one) ? agents.find((entry) => entry.id === one.agent) : undefined;
-    return agent === undefined ? '' : whyUnwell(agent, one.device);
+    return agent === undefined ? '' : whyUnwell(agent);
   };
   const columns: Column<Replica>[] = [
     { name: 'Replica', show: (one) => one.id, value: (one) => one.id },

@@ -8,12 +8,11 @@ import { bytes, duration, kNone, lineRate, number, percent, plural, short, words
 import { GroupList } from '../group_list';
 import { inGroups } from '../groups';
 import { JobTitle } from '../job_title';
-import { Bar, Card, Glyph, JobLinks, Missing, State, Time, memo, useNames, useWatch } from '../parts';
+import { Bar, Card, Glyph, JobLinks, Missing, Sentence, State, Time, memo, orStale, useNames, useWatch } from '../parts';
 import { Reasons } from '../plan';
-import { agentLines, anewText, balanceOf, moveText, whyUnwell, type AgentLine, type Placement } from '../reasons';
-import { agentName, agentTone, holdsNothing, replicaTone, type Tone } from '../status';
+import { agentLines, anewText, balanceOf, moveText, speedsText, whyUnwell, type AgentLine, type Placement } from '../reasons';
+import { agentName, agentTone, holdsNothing, replicaTone, worst, type Tone } from '../status';
 import * as sources from '../sources';
-import { staleSince } from '../live';
 import { Table, type Column } from '../table';
 import { agentState } from './agents';
 import { kHeadHeight, layOut, neighbor, type Cell, type Layout } from '../topology';
@@ -82,8 +81,6 @@ const NearWires = memo(function NearWires({ layout, chosen }: { layout: Layout; 
 
 const kInGroups = ['moshpit', 'gossip']; // of sync.topology
 
-const kStale = (tone: Tone): Tone => (staleSince.value !== null && (tone === 'good' || tone === 'busy') ? 'off' : tone);
-
 interface CellProps {
   cell: Cell;
   px: number;
@@ -95,7 +92,7 @@ interface CellProps {
 
 const CellButton = memo(function CellButton(props: CellProps) {
   const { replica, x, y } = props.cell;
-  const tone = kStale(cellTone(replica));
+  const tone = orStale(cellTone(replica));
   return (
     <button type="button" class={`cell ${tone}`} id={`cell-${replica.id}`} aria-pressed={props.chosen} tabIndex={props.chosen || props.first ? 0 : -1}
       style={{ transform: `translate(${x}px, ${y}px)`, width: `${props.px}px` }}
@@ -242,20 +239,25 @@ const Tables = memo(function Tables({ topology, agents }: { topology: Topology; 
   );
 });
 
-interface Standing {
+interface StageAgent {
   one: TopologyReplica;
   agent: Agent | undefined;
   line: AgentLine | null; // null: not known yet
   limits: boolean; // its line is what limits the job
 }
 
-const why = ({ one, agent }: Standing) => (agent === undefined ? 'nothing is known of this agent' : whyUnwell(agent, one.device)) || kNone;
+const why = ({ agent }: StageAgent) => (agent === undefined ? 'nothing is known of this agent' : whyUnwell(agent)) || kNone;
 
-const kStandingColumns: Column<Standing>[] = [
+function Health({ agent }: StageAgent) {
+  if (agent === undefined) return <State tone="off" text="unknown" />;
+  return <State tone={worst([agentTone(agent), whyUnwell(agent) === '' ? 'good' : 'warn'])} text={agentState(agent)} />;
+}
+
+const kAgentColumns: Column<StageAgent>[] = [
   { name: 'Stage', numeric: true, show: ({ one }) => number(one.stage), value: ({ one }) => one.stage },
   { name: 'Agent', show: ({ agent }) => (agent === undefined ? kNone : <Link href={`/agents/${agent.id}`}>{agent.name}</Link>), value: ({ one, agent }) => agent?.name ?? one.agent },
   { name: 'Device', numeric: true, show: ({ one }) => number(one.device), value: ({ one }) => one.device },
-  { name: 'Health', show: ({ agent }) => (agent === undefined ? <State tone="off" text="unknown" /> : <State tone={agentTone(agent)} text={agentState(agent)} />), value: ({ agent }) => agent?.health ?? null },
+  { name: 'Health', text: true, show: Health, value: ({ agent }) => agent?.health ?? null },
   { name: 'Why', text: true, show: why, value: why },
   { name: 'Line', numeric: true, show: ({ line }) => lineRate(line?.bytes_per_second), value: ({ line }) => line?.bytes_per_second ?? null },
   { name: 'Known', show: ({ line, limits }) => (limits ? <State tone="warn" text={`${line?.known}, limits the job`} /> : line?.known ?? kNone), value: ({ line }) => line?.known ?? null },
@@ -268,22 +270,22 @@ function Looks({ placement }: { placement: Placement }) {
   const said = [balance === null ? null : balanceOf(balance), plan === null ? null : anewText(plan)].filter((one) => one !== null);
   return (
     <>
-      <p>Expected as it is placed: {short(placement.forecast.tokens_per_second)} tokens/s. <span class="muted">Looked at <Time at={placement.at} />.</span></p>
-      <Reasons forecast={placement.forecast} leftOut={placement.left_out} />
-      {said.map((one) => <p key={one.text}><Glyph tone={one.tone} /> {one.text}</p>)}
-      {move !== null && <p data-testid="move"><Glyph tone={move.verdict === 'moves' ? 'good' : 'off'} /> {moveText(move)} <span class="muted">Considered <Time at={move.at} />.</span></p>}
+      <p>As it is placed: {short(placement.forecast.tokens_per_second)} tokens/s, {speedsText(placement.forecast)}. <span class="muted">Looked at <Time at={placement.at} />.</span></p>
+      <Reasons of={placement} />
+      {said.map((one) => <Sentence key={one.text} tone={one.tone}>{one.text}</Sentence>)}
+      {move !== null && <Sentence tone={move.verdict === 'moves' ? 'good' : 'off'}>{moveText(move)} <span class="muted">Considered <Time at={move.at} />.</span></Sentence>}
     </>
   );
 }
 
-function Standings({ id, topology, agents, over }: { id: string; topology: Topology; agents: Agent[] | undefined; over: boolean }) {
+function Placed({ id, topology, agents, over }: { id: string; topology: Topology; agents: Agent[] | undefined; over: boolean }) {
   const placement = useWatch(sources.placement(id), [id]);
   const links = useWatch(sources.network(), []);
   const limiting = placement.value?.forecast.line?.agents;
   const rows = useMemo(() => {
     const line = links.value === undefined ? () => null : agentLines(links.value);
     const byId = new Map((agents ?? []).map((agent) => [agent.id, agent]));
-    return [...topology.replicas].sort((a, b) => a.stage - b.stage).map((one): Standing => {
+    return [...topology.replicas].sort((a, b) => a.stage - b.stage).map((one): StageAgent => {
       const agent = byId.get(one.agent ?? '');
       return { one, agent, line: line(one.agent ?? ''), limits: agent !== undefined && limiting?.includes(agent.name) === true };
     });
@@ -296,7 +298,7 @@ function Standings({ id, topology, agents, over }: { id: string; topology: Topol
         : over ? <p class="empty">It holds no device.</p>
         : shown.at === null ? <p class="empty">It was not looked at yet: the coordinator looks while a job trains.</p>
         : <Looks placement={shown} />}
-      {agents !== undefined && <Table caption="Health and lines of the stages' agents" columns={kStandingColumns} rows={rows} rowKey={({ one }) => one.id} empty="No replica at this moment." file="topology-agents" />}
+      {agents !== undefined && <Table caption="Health and lines of the stages' agents" columns={kAgentColumns} rows={rows} rowKey={({ one }) => one.id} empty="No replica at this moment." file="topology-agents" />}
     </Card>
   );
 }
@@ -320,7 +322,7 @@ export function TopologyPage({ id }: { id: string }) {
             {topology.replicas.length === 0 && <p class="empty">{over ? `The job is ${words(shown.status.phase)}: its replicas are released.` : 'No replica at this moment.'}</p>}
             <Explored topology={topology} agents={named} needed={over ? null : shown.spec.swarm.min_replicas} />
           </Card>
-          <Standings id={id} topology={topology} agents={agents.value} over={over} />
+          <Placed id={id} topology={topology} agents={agents.value} over={over} />
           {kInGroups.includes(String(shown.spec.sync.topology)) && <Groups id={id} agents={named} />}
           <Tables topology={topology} agents={named} />
         </>

@@ -25,17 +25,60 @@ TEST_F(AgentsTest, Agent_WithAFailingDevice_ShowsItsCordonApartFromItsMemory) {
   const Json agent = get("/api/v1/agents/agt_1").json();
   EXPECT_EQ(agent["memory_refusals"].size(), 1u);
   ASSERT_EQ(agent["cordoned_devices"].size(), 1u);
-  EXPECT_EQ(
-      agent["cordoned_devices"][0],
-      (Json{{"device", 0},
-            {"at", "2023-11-14T22:13:20.000Z"},
-            {"job", "job_7"},
-            {"code", ""},
-            {"reasons", {"trainer_exited: signal 9", "unresponsive", "device_lost: Xid 79"}},
-            {"uuid", ""},
-            {"fault", "none"},
-            {"ends", "run shoal agent uncordon agent-1"}}));
+  EXPECT_EQ(agent["cordoned_devices"][0],
+            (Json{{"device", 0},
+                  {"at", "2023-11-14T22:13:20.000Z"},
+                  {"job", "job_7"},
+                  {"code", ""},
+                  {"reasons", {"trainer_exited: signal 9", "unresponsive", "device_lost: Xid 79"}},
+                  {"uuid", ""},
+                  {"fault", "none"},
+                  {"ends", "run shoal agent uncordon agent-1"}}));
   EXPECT_THAT(get("/metrics").body, HasSubstr("shoal_agent_devices_cordoned{agent=\"agt_1\"} 1\n"));
+}
+
+TEST_F(AgentsTest, Agent_WithAnUnhealthyDevice_ShowsTheFaultAndWhatEndsIt) {
+  {
+    const MutexLock lock(cluster_.tables.mutex);
+    DeviceRefusal sick{.device = 0, .needed = Bytes(), .at = Instant{1'700'000'000'000'000'000}};
+    sick.kind = DeviceRefusalKind::kUnhealthy;
+    sick.uuid = "GPU-1";
+    sick.fault = DeviceFault::kRemapPending;
+    sick.reasons = {"a row of its memory waits for its remap"};
+    cluster_.tables.agents.at(1).refusals = {sick};
+  }
+  const Json cordon = get("/api/v1/agents/agt_1").json()["cordoned_devices"].at(0);
+  EXPECT_EQ(cordon["job"], nullptr);
+  EXPECT_EQ(cordon["uuid"], "GPU-1");
+  EXPECT_EQ(cordon["fault"], "remap_pending");
+  EXPECT_EQ(cordon["ends"],
+            "reset the GPU or reboot its host: the cordon ends when no remap is pending, or with "
+            "shoal agent uncordon agent-1");
+  const std::string metrics = get("/metrics").body;
+  EXPECT_THAT(metrics, HasSubstr("shoal_agent_devices_cordoned{agent=\"agt_1\"} 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("shoal_device_unhealthy{agent=\"agt_1\",uuid=\"GPU-1\","
+                                 "fault=\"remap_pending\"} 1\n"));
+}
+
+TEST_F(AgentsTest, DeviceHistory_GoesBackAsFarAsAsked) {
+  const Json items = get("/api/v1/agents/agent-1/devices/history").json()["items"];
+  ASSERT_EQ(items.size(), 1u);
+  EXPECT_EQ(items[0]["uuid"], "cpu-1");
+  EXPECT_EQ(items[0]["points"].size(), 2u);
+  EXPECT_EQ(items[0]["points"][1], (Json{{"at", "2027-01-15T08:00:00.123Z"},
+                                         {"busy", 1.0},
+                                         {"used_here_bytes", 0},
+                                         {"used_elsewhere_bytes", 0},
+                                         {"celsius", 0.0},
+                                         {"watts", 0.0},
+                                         {"mhz", 0.0},
+                                         {"throttled", 0.0}}));
+  const Json hour = get("/api/v1/agents/agent-1/devices/history?hours=1").json()["items"];
+  EXPECT_EQ(hour[0]["points"].size(), 1u);
+  EXPECT_TRUE(get("/api/v1/agents/agent-2/devices/history").json()["items"].empty());
+  EXPECT_EQ(get("/api/v1/agents/agent-1/devices/history?hours=0").status, 400);
+  EXPECT_EQ(get("/api/v1/agents/agent-1/devices/history?hours=169").status, 400);
+  EXPECT_EQ(get("/api/v1/agents/nobody/devices/history").status, 404);
 }
 
 TEST_F(AgentsTest, Agent_WithASlowReplica_SaysWhyItIsYellow) {

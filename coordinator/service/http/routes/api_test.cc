@@ -297,37 +297,6 @@ TEST_F(ApiTest, TheTopologyJoinsRecordsAndTraffic) {
   EXPECT_EQ(link["round_trip_s"], 0.01);
 }
 
-TEST_F(ApiTest, ThePlacementHasTheMoveThatWasConsideredLast) {
-  testing::fill_pipeline(cluster_);
-  const Json placement = get("/api/v1/jobs/piped/placement").json();
-  EXPECT_EQ(placement["job"], "job_9");
-  EXPECT_EQ(placement["forecast"]["tokens_per_second"], 900);
-  EXPECT_EQ(placement["forecast"]["line"]["bytes_per_second"], 1.25e6);
-  EXPECT_EQ(placement["left_out"][0]["agent"], "agt_2");
-  EXPECT_EQ(placement["balance"]["verdict"], "does_not_pay");
-  EXPECT_EQ(placement["balance"]["weakest_stage"], 1);
-  const Json& move = placement["move"];
-  EXPECT_EQ(move["replica"], "rep_11");
-  EXPECT_EQ(move["agent_name"], "agent-1");
-  EXPECT_EQ(move["to_stage"], 1);
-  EXPECT_EQ(move["tokens_per_second_gained"], 200);
-  EXPECT_EQ(move["download_bytes"], 1'600'000'000);
-  EXPECT_EQ(move["takes_s"], 2565);
-  EXPECT_EQ(move["payback_s"], 5130);
-  EXPECT_EQ(move["bound_s"], 1800);
-  EXPECT_EQ(move["verdict"], "does_not_pay");
-  EXPECT_EQ(placement["plan"]["tokens_per_second_anew"], 1200);
-}
-
-TEST_F(ApiTest, ThePlacementOfAJobThatWasNotLookedAtIsUnknown) {
-  const Json placement = get("/api/v1/jobs/alpha/placement").json();
-  EXPECT_TRUE(placement["at"].is_null());
-  EXPECT_TRUE(placement["forecast"]["tokens_per_second"].is_null());
-  EXPECT_TRUE(placement["balance"].is_null());
-  EXPECT_TRUE(placement["move"].is_null());
-  EXPECT_TRUE(placement["plan"].is_null());
-}
-
 TEST_F(ApiTest, TheNetworkHoldsTheLinesOfAgentsThatAreHere) {
   const Json network = get("/api/v1/network").json();
   ASSERT_EQ(network["items"].size(), 2u);  // the third ends at an agent that is gone

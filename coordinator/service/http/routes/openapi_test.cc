@@ -128,6 +128,7 @@ TEST_F(OpenApiAnswers, HaveTheDescribedKeys) {
   const auto agent = get("/api/v1/agents/agt_1").json();
   expect_keys("Agent", agent);
   expect_keys("Device", agent["devices"][0]);
+  expect_keys("DeviceHistory", get("/api/v1/agents/agt_1/devices/history").json()["items"][0]);
   expect_keys("Event", get("/api/v1/events").json()["items"][0]);
   expect_keys("Version", get("/api/v1/version").json());
   expect_keys("Example", get("/api/v1/examples").json()["items"][0]);

@@ -62,7 +62,8 @@ Result<Response> get_placement(Context& context, const Request& request) {
     const auto agent = context.reader->agent(id);
     return agent.ok() && agent.value() ? (*agent)->name : to_string(id);
   };
-  const auto* shown = live->placements.find(job.value().id);
+  const bool trains = !holds_nothing(job.value().phase);
+  const auto* shown = trains ? live->placements.find(job.value().id) : nullptr;
   const PlacementReport report = shown == nullptr ? PlacementReport{} : **shown;
   Json json;
   json["job"] = to_string(job.value().id);
