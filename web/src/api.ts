@@ -4,8 +4,8 @@
 import type * as Api from './api_types';
 
 export type {
-  Agent, ApiToken, Audit as Audited, Checkpoint, Contribution, DryRun, Event as ClusterEvent, Example, Job, JobProgress as Progress, JobSpec, JobStatus, Join,
-  NetworkLink, Plan, Replica, Round, Reduce, Series, SeriesLine, Space, SpecValue, Verification as Verified, Version,
+  Agent, ApiToken, Audit as Audited, Checkpoint, Contribution, DeviceHistory, DryRun, Event as ClusterEvent, Example, Job, JobProgress as Progress, JobSpec, JobStatus, Join,
+  NetworkLink, Placement, Plan, Replica, Round, Reduce, Series, SeriesLine, Space, SpecValue, Verification as Verified, Version,
 } from './api_types';
 export type Phase = Api.JobStatus['phase'];
 export type RoundState = Api.Round['state'];

@@ -90,7 +90,7 @@ describe('curves', () => {
     expect(withGaps([600, 1200, 1260], [1, 2, 3]).x).toEqual([600, 1200, 1260]); // from ten minutes to one
   });
   it('have no point where the driver never says it', () => {
-    const point = (second: number, celsius: number) => ({ at: new Date(second * 1000).toISOString(), busy: 0, used_here_bytes: 1, used_elsewhere_bytes: 0, celsius, watts: 0 });
+    const point = (second: number, celsius: number) => ({ at: new Date(second * 1000).toISOString(), busy: 0, used_here_bytes: 1, used_elsewhere_bytes: 0, celsius, watts: 0, mhz: 0, throttled: 0 });
     expect(curve([point(60, 50), point(120, 0)], 'celsius')).toEqual({ x: [60, 120], y: [50, null] });
     expect(curve([point(60, 50)], 'watts')).toEqual({ x: [], y: [] });
     expect(curve([point(60, 50)], 'busy')).toEqual({ x: [60], y: [0] });

@@ -1,6 +1,6 @@
 // What the drivers of an agent's devices say, for its page: pure functions from what the API answers to a verdict on each
 // device, texts, and curves with gaps where nothing was measured.
-import type { Agent } from './api';
+import type { Agent, DeviceHistory } from './api';
 import { bytes, duration, finite, kNone, millis, number, percent, plural, words } from './format';
 import { isUnheard, worst, type Tone } from './status';
 
@@ -8,8 +8,7 @@ type Device = Agent['devices'][number];
 export type DeviceSample = NonNullable<Agent['device_samples']>[number];
 
 // An older coordinator cordons only for failures of a job's replicas, and an operator ends that.
-type OldCordon = NonNullable<Agent['cordoned_devices']>[number];
-export type Cordon = Omit<OldCordon, 'job'> & { job: string | null; uuid?: string; ends?: string };
+export type Cordon = NonNullable<Agent['cordoned_devices']>[number];
 export const cordons = (agent: Agent): Cordon[] => agent.cordoned_devices ?? [];
 export function endOf(one: Cordon, agent: Agent): string {
   const text = one.ends || `run shoal agent uncordon ${agent.name}`;
@@ -24,14 +23,6 @@ export interface Reading {
   tone: Tone;
   text: string;
   at: string | null; // when its values were measured
-}
-
-// One device, from GET /agents/{agent}/devices/history: means of each minute that was heard of, or of ten.
-export interface DeviceHistory {
-  uuid: string;
-  index: number;
-  name: string;
-  points: { at: string; busy: number; used_here_bytes: number; used_elsewhere_bytes: number; celsius: number; watts: number }[];
 }
 
 const kOfPrograms = [13, 31, 43, 45]; // XIDs that programs cause, not GPUs

@@ -42,8 +42,8 @@ describe('where the speeds of a forecast come from', () => {
 
 describe('the move that was considered last', () => {
   const move: Move = {
-    at: '2026-01-01T00:00:00Z', replica: 'rep_11', agent_name: 'agent-1', from_stage: 0, to_stage: 1, tokens_per_second_gained: 200, download_bytes: 1.6e9,
-    bytes_per_second: 625_000, takes_s: 2565, payback_s: 5130, bound_s: 1800, verdict: 'does_not_pay',
+    at: '2026-01-01T00:00:00Z', replica: 'rep_11', agent: 'agt_1', agent_name: 'agent-1', from_stage: 0, to_stage: 1, tokens_per_second_gained: 200, download_bytes: 1.6e9,
+    bytes_per_second: 625_000, takes_s: 2565, payback_s: 5130, bound_s: 1800, verdict: 'does_not_pay', reason: '',
   };
   it('is one sentence with its figures', () => {
     expect(moveText(move)).toBe(
@@ -56,7 +56,7 @@ describe('the move that was considered last', () => {
 
 describe('the balance of stages, and another placement', () => {
   it('are good only when nothing is to be gained', () => {
-    const balance = { verdict: 'no_gain', weakest_stage: 1, weakest_tokens_per_second: 300, mean_tokens_per_second: 500, reason: 'stage 1 is the weakest, and no replica would help it' };
+    const balance = { verdict: 'no_gain' as const, weakest_stage: 1, weakest_tokens_per_second: 300, mean_tokens_per_second: 500, reason: 'stage 1 is the weakest, and no replica would help it' };
     expect(balanceOf(balance)).toEqual({ tone: 'warn', text: 'The stages are not balanced (no gain): stage 1 makes 300 tokens/s, the mean is 500; stage 1 is the weakest, and no replica would help it.' });
     expect(balanceOf({ ...balance, verdict: 'balanced', reason: '' }).tone).toBe('good');
     expect(anewText({ tokens_per_second_now: 1000, tokens_per_second_anew: 1300 })).toEqual({ tone: 'warn', text: 'Placed anew it should make 1.30 k tokens/s, as it is 1 k.' });

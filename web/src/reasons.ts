@@ -1,33 +1,11 @@
 // Why a job is placed as it is: its placement as the coordinator shows it, the line of each agent as plans take it, and
 // what keeps an agent from being well. Pure functions from answers to verdicts and sentences.
-import type { Agent, NetworkLink, Plan } from './api';
+import type { Agent, NetworkLink, Placement, Plan } from './api';
 import { cordons, readings } from './devices';
 import { bytes, duration, lineRate, percent, plural, short, words } from './format';
-import type { Reasoned } from './plan';
 import type { Tone } from './status';
 
-// What GET /jobs/{job}/placement answers.
-export interface Placement extends Reasoned {
-  at: string | null; // null: it was not looked at yet
-  balance: { verdict: string; weakest_stage: number; weakest_tokens_per_second: number; mean_tokens_per_second: number; reason: string } | null;
-  move: Move | null; // considered last
-  plan: { tokens_per_second_now: number; tokens_per_second_anew: number } | null;
-}
-
-export interface Move {
-  at: string;
-  replica: string;
-  agent_name: string;
-  from_stage: number;
-  to_stage: number;
-  tokens_per_second_gained: number;
-  download_bytes: number;
-  bytes_per_second: number;
-  takes_s: number;
-  payback_s: number; // counted from its begin
-  bound_s: number; // how long the agent is expected to stay, at most
-  verdict: string; // "moves": it was made
-}
+export type Move = NonNullable<Placement['move']>; // considered last
 
 // Where the speeds of a forecast come from; an older coordinator goes by matrix products only.
 export function speedsText(forecast: Plan['forecast']): string {
@@ -58,7 +36,7 @@ export function moveText(move: Move): string {
   return `${who} stays in stage ${move.from_stage}: in stage ${move.to_stage} it would gain ${gain}, ${why} (${words(move.verdict)}).`;
 }
 
-export function balanceOf(balance: NonNullable<Placement['balance']>): Said {
+export function balanceOf(balance: Omit<NonNullable<Placement['balance']>, 'at'>): Said {
   const rates = `stage ${balance.weakest_stage} makes ${short(balance.weakest_tokens_per_second)} tokens/s, the mean is ${short(balance.mean_tokens_per_second)}`;
   if (balance.verdict === 'balanced') return { tone: 'good', text: `The stages are balanced: ${rates}.` };
   return { tone: 'warn', text: `The stages are not balanced (${words(balance.verdict)}): ${rates}${balance.reason === '' ? '' : `; ${balance.reason}`}.` };
@@ -66,7 +44,7 @@ export function balanceOf(balance: NonNullable<Placement['balance']>): Said {
 
 const kBetter = 1.2; // times as fast: worth to be said, as the coordinator has it
 
-export function anewText({ tokens_per_second_now, tokens_per_second_anew }: NonNullable<Placement['plan']>): Said {
+export function anewText({ tokens_per_second_now, tokens_per_second_anew }: Omit<NonNullable<Placement['plan']>, 'at'>): Said {
   const better = tokens_per_second_anew > kBetter * tokens_per_second_now;
   return { tone: better ? 'warn' : 'good', text: `Placed anew it should make ${short(tokens_per_second_anew)} tokens/s, as it is ${short(tokens_per_second_now)}.` };
 }

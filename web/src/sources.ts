@@ -1,11 +1,10 @@
 // What the pages watch: for each answer of the API, how to request it and which events make it stale.
 import {
   ask, askAll, askSome, askText, query,
-  ApiError, type Agent, type Checkpoint, type ClusterEvent, type Job, type NetworkLink, type Replica, type Round, type Series, type Topology,
+  ApiError, type Agent, type Checkpoint, type ClusterEvent, type DeviceHistory, type Job, type NetworkLink, type Placement, type Replica, type Round, type Series,
+  type Topology,
 } from './api';
-import type { DeviceHistory } from './devices';
 import type { Watch } from './live';
-import type { Placement } from './reasons';
 import { hasGap, isOver, mergeEvents, mergeRounds } from './status';
 import { fromReplicas, withStages } from './topology';
 

@@ -2,9 +2,9 @@
 // the last day.
 import { useMemo, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Agent } from '../api';
+import type { Agent, DeviceHistory } from '../api';
 import { Chart, type Line } from '../chart';
-import { busyText, cordons, curve, endOf, memoryText, ofLimit, readings, rowsText, throttleText, xidText, type DeviceHistory, type Reading } from '../devices';
+import { busyText, cordons, curve, endOf, memoryText, ofLimit, readings, rowsText, throttleText, xidText, type Reading } from '../devices';
 import { bytes, kNone, number, percent, short, words } from '../format';
 import { Card, Glyph, Missing, State, Time, useWatch } from '../parts';
 import * as sources from '../sources';

@@ -3,14 +3,14 @@
 // another stage is seen to move there. Below: why the job is placed so.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Link } from 'wouter-preact';
-import type { Agent, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
+import type { Agent, Placement, StageView, Topology, TopologyLink, TopologyReplica } from '../api';
 import { bytes, duration, kNone, lineRate, number, percent, plural, short, words } from '../format';
 import { GroupList } from '../group_list';
 import { inGroups } from '../groups';
 import { JobTitle } from '../job_title';
 import { Bar, Card, Glyph, JobLinks, Missing, Sentence, State, Time, memo, orStale, useNames, useWatch } from '../parts';
 import { Reasons } from '../plan';
-import { agentLines, anewText, balanceOf, moveText, speedsText, whyUnwell, type AgentLine, type Placement } from '../reasons';
+import { agentLines, anewText, balanceOf, moveText, speedsText, whyUnwell, type AgentLine } from '../reasons';
 import { agentName, agentTone, holdsNothing, replicaTone, worst, type Tone } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
