@@ -15,7 +15,8 @@ constexpr double kHeat = 0.2;  // of the forecast, that a step may lose at the b
 constexpr double kFurtherChange = 0.3, kCutAnew = 0.1;  // chances
 constexpr std::int32_t kBlocksMax = 4;                  // that a boundary moves by, at a time
 constexpr int kImprovementsMax = 64;
-constexpr double kGain = 1e-3;       // relative: a smaller one changes nothing
+constexpr double kGain = 1e-3;  // relative: a smaller one changes nothing
+constexpr double kAnyScore = -1e9;
 constexpr double kNearBound = 0.98;  // of what no plan can exceed: the search ends
 
 constexpr StageIndex kUnused = -1, kShared = -2;
@@ -110,10 +111,11 @@ class PlanSearch {
 
   void consider(std::optional<Candidate> changed) {
     if (!changed) return;
-    const Score score = this->score(*changed);
-    if (!score.beats(score_)) return;
+    const std::optional<Score> score =
+        score_above(score_.tokens_per_s * (1 - kGain / 10), *changed);
+    if (!score || !score->beats(score_)) return;
     best_ = std::move(*changed);
-    score_ = score;
+    score_ = *score;
   }
 
   // Simulated annealing (Kirkpatrick et al. 1983), which leaves plans that no single change
@@ -127,11 +129,11 @@ class PlanSearch {
       if (prng_.chance(kCutAnew)) changed = cut_anew(std::move(changed));
       changed = if_allowed(std::move(changed));
       if (!changed) continue;
-      const Score score = this->score(*changed);
-      const double left = 1 - static_cast<double>(step) / steps;
-      if (!is_accepted(score, now_score, kHeat * left)) continue;
-      now = *changed, now_score = score;
-      if (score.beats(score_)) best_ = now, score_ = score;
+      const double least = least_accepted(now_score, 1 - static_cast<double>(step) / steps);
+      const std::optional<Score> score = score_above(least, *changed);
+      if (!score || score->tokens_per_s < least) continue;
+      now = *std::move(changed), now_score = *score;
+      if (now_score.beats(score_)) best_ = now, score_ = now_score;
     }
   }
 
@@ -145,10 +147,13 @@ class PlanSearch {
     return fitting ? *fitting : best_;
   }
 
-  bool is_accepted(const Score& next, const Score& now, double heat) {
-    if (next.tokens_per_s >= now.tokens_per_s) return true;
-    if (!next.is_plan()) return !now.is_plan() && prng_.chance(0.1);
-    return prng_.unit() < std::exp((next.tokens_per_s / now.tokens_per_s - 1) / (heat + 1e-6));
+  // The forecast that is accepted after `now`: one that is worse by the share x with the
+  // probability exp(-x / heat). Drawn before the forecast is made, so that a bound of it can be
+  // refused.
+  double least_accepted(const Score& now, double left) {
+    if (!now.is_plan()) return prng_.chance(0.1) ? kAnyScore : now.tokens_per_s;
+    const double loss = -std::log(1 - prng_.unit()) * (kHeat * left + 1e-6);
+    return now.tokens_per_s * std::max(1e-9, 1 - loss);
   }
 
   std::optional<Candidate> any_change(const Candidate& from) {
@@ -295,7 +300,10 @@ class PlanSearch {
     return placements;
   }
 
-  Score score(const Candidate& candidate) const {
+  Score score(const Candidate& candidate) const { return *score_above(kAnyScore, candidate); }
+
+  // None: below `least`, because what its devices compute alone is.
+  std::optional<Score> score_above(double least, const Candidate& candidate) const {
     Score score;
     for (const std::int32_t count : counts(candidate)) {
       score.tokens_per_s -= std::max(0, std::max(1, request_.assignment.min_replicas) - count);
@@ -313,6 +321,8 @@ class PlanSearch {
         capacity[p.stage] += speeds_[p.agent] / model_.flops(candidate.stages[p.stage]);
       }
     }
+    if (forecaster_.bound(*std::ranges::min_element(capacity), stages()) < least)
+      return std::nullopt;
     score.tokens_per_s = forecaster_.of(candidate.stages, placements).tokens_per_s;
     for (const double each : capacity) score.slack -= score.tokens_per_s / each;
     return score;

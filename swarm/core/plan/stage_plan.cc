@@ -194,13 +194,16 @@ std::vector<UnitRange> cut_stages(const CostModel& model,
   for (std::int32_t s = 1; s <= stages; ++s) {
     const StageHolders& holder = holders[s - 1];
     for (std::int32_t last = s; last <= blocks - (stages - s); ++last) {
-      for (std::int32_t first = s - 1; first < last; ++first) {
-        const Best& before = best[s - 1][first];
+      // A longer stage takes longer and needs more, so the first one that is too long ends it.
+      Best& found = best[s][last];
+      for (std::int32_t first = s == 1 ? 0 : last - 1; first >= s - 1; --first) {
         const UnitRange range = units_of(model, first, last);
-        if (before.worst == kNever || model.memory(range) > holder.memory) continue;
         const double time = model.flops(range) / holder.speed;
+        if (time > found.worst || model.memory(range) > holder.memory) break;
+        const Best& before = best[s - 1][first];
+        if (before.worst == kNever) continue;
         const Best tried{std::max(before.worst, time), before.squares + time * time, first};
-        if (tried < best[s][last]) best[s][last] = tried;
+        if (!(found < tried)) found = tried;
       }
     }
   }

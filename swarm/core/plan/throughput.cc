@@ -182,6 +182,11 @@ Throughput Forecaster::of_a_pipeline(const std::vector<UnitRange>& cut,
   return result;
 }
 
+double Forecaster::bound(double weakest_tokens_per_s, StageIndex stages) const {
+  const auto microbatches = static_cast<double>(cluster_.microbatches_per_router);
+  return weakest_tokens_per_s * microbatches / (microbatches + stages - 1);
+}
+
 Throughput Forecaster::of(const std::vector<UnitRange>& stages,
                           const std::vector<Placement>& placements) const {
   Throughput result =

@@ -58,6 +58,10 @@ class Forecaster {
   Throughput of(const std::vector<UnitRange>& stages,
                 const std::vector<Placement>& placements) const;
 
+  // What of() cannot exceed for a pipeline whose weakest stage computes so much, tokens/s: lines
+  // that carry everything at once, and averages that nobody waits for. Costs nothing.
+  double bound(double weakest_tokens_per_s, StageIndex stages) const;
+
  private:
   Throughput of_one_stage(const std::vector<Placement>& placements) const;
   Throughput of_a_pipeline(const std::vector<UnitRange>& stages,
