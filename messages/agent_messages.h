@@ -24,8 +24,9 @@ namespace shoal {
 // know; both sides state theirs and the minimum they speak. 5: records carry a proof, which
 // KeepRecord renews; a checkpoint names its files, their roles and its anchor. 6: devices have
 // UUIDs, and heartbeats say what the driver reports of them; a view tells what the lines of its
-// members take; link estimates tell what was measured since the last report.
-inline constexpr std::int32_t kProtocolVersion = 6;
+// members take; link estimates tell what was measured since the last report. 7: the coordinator
+// measures the lines of hosts itself, and a checkpoint can be loaded on another cut.
+inline constexpr std::int32_t kProtocolVersion = 7;
 inline constexpr std::int32_t kProtocolVersionMin = 4;
 
 // Copies of stages that one replica keeps, at most.

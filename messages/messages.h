@@ -19,6 +19,7 @@
 #include "job/job_spec.h"
 #include "messages/agent_messages.h"
 #include "messages/block_times.h"
+#include "messages/line_probe.h"
 #include "messages/message_parts.h"
 #include "messages/pipeline.h"
 #include "outer_opt/core/round/round.h"
@@ -33,10 +34,11 @@ struct FromReplica {  // a round message and the replica that says it
 };
 
 using FromAgent =
-    std::variant<Heartbeat, DeviceMeasured, BlockMeasured, LoadProgress, Loaded, ReplicaFailed,
-                 Progress, PipelineStats, FromReplica<RoundReport>, FromReplica<Vote>,
-                 FromReplica<ReduceFailed>, FromReplica<Applied>, FromReplica<Evaluated>,
-                 FromReplica<CopiesHeld>, CheckpointWritten, CheckpointFailed, Goodbye>;
+    std::variant<Heartbeat, DeviceMeasured, BlockMeasured, LineMeasured, LoadProgress, Loaded,
+                 ReplicaFailed, Progress, PipelineStats, FromReplica<RoundReport>,
+                 FromReplica<Vote>, FromReplica<ReduceFailed>, FromReplica<Applied>,
+                 FromReplica<Evaluated>, FromReplica<CopiesHeld>, CheckpointWritten,
+                 CheckpointFailed, Goodbye>;
 
 // ---- coordinator -> agent
 
@@ -188,11 +190,12 @@ struct ToReplica {
   bool operator==(const ToReplica&) const = default;
 };
 
-using ToAgent = std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>,
-                             ToReplica<OpenRound>, ToReplica<CloseRound>, ToReplica<ReducePlan>,
-                             ToReplica<CommitRound>, ToReplica<AbortRound>, ToReplica<ResumeAt>,
-                             ToReplica<Evaluate>, ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>,
-                             ForgetCheckpoint, Relays, ToReplica<KeepRecord>, MeasureBlock>;
+using ToAgent =
+    std::variant<Welcome, Refused, Assign, Release, ToReplica<PipelineView>, ToReplica<OpenRound>,
+                 ToReplica<CloseRound>, ToReplica<ReducePlan>, ToReplica<CommitRound>,
+                 ToReplica<AbortRound>, ToReplica<ResumeAt>, ToReplica<Evaluate>,
+                 ToReplica<WriteCheckpoint>, ToReplica<KeepCopies>, ForgetCheckpoint, Relays,
+                 ToReplica<KeepRecord>, MeasureBlock, MeasureLine>;
 
 // What a message says, apart from whom it is addressed to.
 template <typename T>

@@ -27,6 +27,7 @@ constexpr const char* case_of(Of<CheckpointFailed>) { return "checkpoint_failed"
 constexpr const char* case_of(Of<CopiesHeld>) { return "copies_held"; }
 constexpr const char* case_of(Of<Goodbye>) { return "goodbye"; }
 constexpr const char* case_of(Of<BlockMeasured>) { return "block_measured"; }
+constexpr const char* case_of(Of<LineMeasured>) { return "line_measured"; }
 
 constexpr const char* case_of(Of<Welcome>) { return "welcome"; }
 constexpr const char* case_of(Of<Refused>) { return "refused"; }
@@ -47,6 +48,7 @@ constexpr const char* case_of(Of<ForgetCheckpoint>) { return "forget_checkpoint"
 constexpr const char* case_of(Of<Relays>) { return "relays"; }
 constexpr const char* case_of(Of<KeepRecord>) { return "keep_record"; }
 constexpr const char* case_of(Of<MeasureBlock>) { return "measure_block"; }
+constexpr const char* case_of(Of<MeasureLine>) { return "measure_line"; }
 
 constexpr const char* case_of(Of<TrainerReady>) { return "ready"; }
 constexpr const char* case_of(Of<CheckpointReady>) { return "checkpoint_ready"; }

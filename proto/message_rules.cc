@@ -266,6 +266,10 @@ void check(Reader& reader, const StageCopy& copy) {
   reader.require(copy.value_count > 0, "value_count", "must be above 0");
 }
 
+void check(Reader& reader, const MeasureLine& asked) {
+  reader.require(asked.answer_bytes <= kLinePayloadMax, "answer_bytes", "must be at most 1 MiB");
+}
+
 void check(Reader& reader, const LogLine& line) {
   reader.require(line.at.ns > 0, "at_ns", "must be above 0");
 }

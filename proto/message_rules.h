@@ -76,6 +76,7 @@ void check(Reader& reader, const ReduceMember& member);
 void check(Reader& reader, const ReducePlan& plan);
 void check(Reader& reader, const CommitRound& commit);
 void check(Reader& reader, const StageCopy& copy);
+void check(Reader& reader, const MeasureLine& asked);
 void check(Reader& reader, const LogLine& line);
 void check(Reader& reader, const LogQuery& query);
 

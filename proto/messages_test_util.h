@@ -180,6 +180,9 @@ inline BlockMeasured block_measured() {
   return {1, kAnchor, {milliseconds(12), milliseconds(1), milliseconds(9)}, ""};
 }
 
+inline MeasureLine measure_line() { return {"\xff\x01payload", 77, 65'536}; }
+inline LineMeasured line_measured() { return {"\xfe\x02payload", 77}; }
+
 inline std::vector<FromAgent> messages_of_agents() {
   return {Heartbeat{12,
                     Bytes(345),
@@ -189,6 +192,7 @@ inline std::vector<FromAgent> messages_of_agents() {
                     {device_sample()}},
           DeviceMeasured{device()},
           block_measured(),
+          line_measured(),
           load_progress(),
           loaded(),
           ReplicaFailed{kReplica, ReplicaFailure::kPeerUnreachable, "no route"},
@@ -244,7 +248,8 @@ inline std::vector<ToAgent> messages_of_the_coordinator() {
       ForgetCheckpoint{CheckpointId(4)},
       Relays{{"10.0.0.9:7200", "relay.example.org:7200"}},
       ToReplica<KeepRecord>{kReplica, {record()}},
-      measure_block()};
+      measure_block(),
+      measure_line()};
 }
 
 inline std::vector<FromTrainer> messages_of_trainers() {

@@ -153,6 +153,9 @@ void Agent::State::obey(const ToAgent& message) {
     void operator()(const ToReplica<KeepCopies>& m) { s.forward(m.replica, m); }
     void operator()(const ToReplica<KeepRecord>& m) { s.keep_record(m); }
     void operator()(const MeasureBlock& m) { s.measure_block(m); }
+    void operator()(const MeasureLine& m) {
+      s.say(LineMeasured{line_payload(m.id, m.answer_bytes), m.id});
+    }
   } visitor{*this};
   std::visit(visitor, message);
 }

@@ -100,5 +100,17 @@ TEST_F(LineTest, ASessionIsBackTenSecondsAfterTheLineHasHealed) {
   EXPECT_GE(longest, seconds(5)) << "the model cuts in bad moments, too";
 }
 
+using LineProbeTest = AgentFixture;
+
+TEST_F(LineProbeTest, AQuestionIsAnsweredAtOnceWithThePayloadThatItWants) {
+  boot();
+  connect();
+  hear(MeasureLine{"payload", 77, 1000});
+  ASSERT_EQ(said<LineMeasured>().size(), 1u);
+  EXPECT_EQ(said<LineMeasured>()[0], (LineMeasured{line_payload(77, 1000), 77}));
+  hear(MeasureLine{"payload", 78, 0});
+  EXPECT_EQ(said<LineMeasured>().back().payload, "");
+}
+
 }  // namespace
 }  // namespace shoal::agent

@@ -1,4 +1,6 @@
 // shoal job plan, shoal job topology: how a job lies on the agents, before and while it runs.
+#include <time.h>
+
 #include "cli/commands/commands.h"
 #include "cli/commands/dry_run_text.h"
 #include "cli/commands/job_text.h"
@@ -17,7 +19,7 @@ Result<int> job_plan(const Context& context, const SubmitOptions& options) {
     return Error{Code::kInternal, "the coordinator answers without a plan", "",
                  "is it older than this command? see `shoal version`"};
   }
-  print(plan_text(*plan, terminal().stdout_color));
+  print(plan_text(*plan, terminal().stdout_color, static_cast<double>(::time(nullptr))));
   if (text_at(*plan, "placeable") != "true") say("It would be accepted and would wait.");
   say_notes(*checked);
   return kExitOk;

@@ -72,6 +72,22 @@ std::string line_text(const Json& forecast) {
   return text;
 }
 
+// The sources of the lines. A coordinator of an earlier version does not say.
+std::string measured_text(const Json& forecast, double now_unix_s) {
+  const double peers = number_at(forecast, "lines_to_peers", 0);
+  const double coordinator = number_at(forecast, "lines_to_coordinator", 0);
+  if (peers + coordinator == 0) return "";
+  const auto agents = [](double n) { return count(n) + (n == 1 ? " agent" : " agents"); };
+  std::string text;
+  if (peers > 0) text = "of " + agents(peers) + " measured to other agents";
+  if (coordinator > 0) {
+    text += std::string(text.empty() ? "" : ", ") + "of " + agents(coordinator) +
+            " measured to the coordinator, whose own line may be the slower one";
+  }
+  return "lines       " + text + "; the oldest " +
+         human_age(text_at(forecast, "lines_measured_at"), now_unix_s) + "\n";
+}
+
 // Where the speeds come from. A coordinator of an earlier version does not say.
 std::string speeds_text(const Json& forecast) {
   const double assumed = number_at(forecast, "speeds_assumed", -1);
@@ -82,7 +98,7 @@ std::string speeds_text(const Json& forecast) {
 }
 
 // `from`: what it goes by; empty: as the plan says. An empty text: no speed is known.
-std::string forecast_lines(const Json& plan, const std::string& from) {
+std::string forecast_lines(const Json& plan, const std::string& from, double now_unix_s) {
   const Json* forecast = at_path(plan, "forecast");
   if (forecast == nullptr || cell(*forecast, "tokens_per_second", count) == "-") return "";
   const std::string average = cell(*forecast, "average_s", human_duration);
@@ -91,7 +107,8 @@ std::string forecast_lines(const Json& plan, const std::string& from) {
          cell(*forecast, "step_s", human_duration) + "\nround       " +
          cell(*forecast, "round_s", human_duration) +
          (average == "-" ? "" : ", of which " + average + " averaging") + "\nbubble      " +
-         cell(*forecast, "bubble", percent) + "\n" + line_text(*forecast);
+         cell(*forecast, "bubble", percent) + "\n" + line_text(*forecast) +
+         measured_text(*forecast, now_unix_s);
 }
 
 std::string left_out_text(const Json& plan) {
@@ -179,16 +196,18 @@ std::string links_table(const Json& topology, bool color) {
 
 }  // namespace
 
-std::string plan_text(const Json& plan, bool color) {
+std::string plan_text(const Json& plan, bool color, double now_unix_s) {
   const std::string reason = text_at(plan, "reason");
   const std::string detail = text_at(plan, "detail", "");
-  std::string text = stages_table(plan, color) + forecast_lines(plan, "") + left_out_text(plan);
+  std::string text =
+      stages_table(plan, color) + forecast_lines(plan, "", now_unix_s) + left_out_text(plan);
   if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
   return text;
 }
 
 std::string placement_text(const Json& placement, double now_unix_s) {
-  std::string text = forecast_lines(placement, "from what replicas and lines were seen to do");
+  std::string text =
+      forecast_lines(placement, "from what replicas and lines were seen to do", now_unix_s);
   if (!text.empty() && !is_object(at_path(placement, "forecast/line"))) {
     text += "limit       what the devices compute\n";
   }

@@ -8,7 +8,7 @@
 namespace shoal::cli {
 
 // The stages, then the expected speed and traffic; or the reason why the job cannot be placed.
-std::string plan_text(const Json& plan, bool color);
+std::string plan_text(const Json& plan, bool color, double now_unix_s);
 
 // Why a running job is placed as it is: what limits it, what is assumed, who is left out, the
 // newest look at its stages and the move that was considered last. Empty: nothing is known yet.

@@ -9,6 +9,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
+constexpr double kNow = 1'795'248'372;  // 2026-11-21T08:06:12Z
+
 TEST(PlanTables, APlanShowsStagesAndForecast) {
   const Json plan = Json::parse(R"({
     "placeable": true, "reason": "placed", "detail": "",
@@ -17,7 +19,7 @@ TEST(PlanTables, APlanShowsStagesAndForecast) {
     "placement": [{"agent_name": "fast", "stage": 0}, {"agent_name": "slow", "stage": 1},
                   {"agent_name": "other", "stage": 1}],
     "forecast": {"tokens_per_second": 12000, "step_s": 0.5, "round_s": 25, "bubble": 0.2}})");
-  const std::string text = plan_text(plan, false);
+  const std::string text = plan_text(plan, false, kNow);
   EXPECT_THAT(text, HasSubstr("400k"));
   EXPECT_THAT(text, HasSubstr("other, slow"));
   EXPECT_THAT(text, HasSubstr("20 %"));
@@ -30,7 +32,7 @@ TEST(PlanTables, APlanShowsWhereItsSpeedsComeFrom) {
       "stages": [], "placement": [],
       "forecast": {"tokens_per_second": 12000, "step_s": 0.5, "round_s": 25, "bubble": 0.2)" +
                                  more + "}}"),
-                     false);
+                     false, kNow);
   };
   EXPECT_THAT(forecast(R"(, "speeds_assumed": 0)"),
               HasSubstr("tokens/s, as the devices measured a block of this model\n"));
@@ -44,16 +46,22 @@ TEST(PlanTables, APlanShowsWhatLinesDoToIt) {
     "placeable": true, "reason": "placed", "detail": "", "stages": [], "placement": [],
     "forecast": {"tokens_per_second": 2224, "step_s": 2, "round_s": 60, "bubble": 0.2,
                  "average_s": 4, "network": 0.25, "lines_assumed": 2,
+                 "lines_to_peers": 1, "lines_to_coordinator": 3,
+                 "lines_measured_at": "2026-11-21T08:06:00.000Z",
                  "line": {"agents": ["far", "near"], "bytes_per_second": 1250000}},
     "left_out": [{"agent_name": "slow", "device": 1, "tokens_per_second_with": 900,
                   "tokens_per_second_without": 2224, "line_bytes_per_second": 20000},
                  {"agent_name": "old", "device": 0, "tokens_per_second_with": 950,
                   "tokens_per_second_without": 2224, "line_bytes_per_second": null}]})");
-  const std::string text = plan_text(plan, false);
+  const std::string text = plan_text(plan, false, kNow);
   EXPECT_THAT(text, HasSubstr("round       1m 00s, of which 4.0 s averaging\n"));
   EXPECT_THAT(text, HasSubstr("limit       the line of far, near: 1.25 MB/s lets 25 % of the "
                               "devices' speed through\n"));
   EXPECT_THAT(text, HasSubstr("assumed     100 Mbit/s for the lines of 2 agents"));
+  EXPECT_THAT(text,
+              HasSubstr("lines       of 1 agent measured to other agents, of 3 agents measured "
+                        "to the coordinator, whose own line may be the slower one; the "
+                        "oldest 12 s ago\n"));
   EXPECT_THAT(text, HasSubstr("left out    slow, device 1: 900 tokens/s with it; its line carries "
                               "20.0 kB/s\n"));
   EXPECT_THAT(text, HasSubstr("left out    old, device 0: 950 tokens/s with it\n"));
@@ -71,7 +79,6 @@ TEST(PlanTables, APlacementShowsWhatLimitsItAndTheMoveThatWasConsidered) {
     "move": {"at": "2026-11-21T08:06:00.000Z", "reason": "rep_1 stays in stage 0: it is slow"},
     "plan": {"at": "2026-11-21T08:05:00.000Z", "tokens_per_second_now": 900,
              "tokens_per_second_anew": 1200}})");
-  constexpr double kNow = 1'795'248'372;  // 2026-11-21T08:06:12Z
   EXPECT_EQ(
       placement_text(placement, kNow),
       "forecast    900 tokens/s, from what replicas and lines were seen to do\n"
@@ -96,7 +103,7 @@ TEST(PlanTables, ARefusalShowsWhy) {
   const Json plan = Json::parse(R"({
     "placeable": false, "reason": "too_few_devices", "detail": "1 more", "stages": [],
     "placement": [], "forecast": {"tokens_per_second": null}})");
-  EXPECT_EQ(plan_text(plan, false), "too few devices: 1 more\n");
+  EXPECT_EQ(plan_text(plan, false, kNow), "too few devices: 1 more\n");
 }
 
 TEST(PlanTables, ATopologyShowsReplicasAndLinksByAgent) {

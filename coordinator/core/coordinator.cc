@@ -16,6 +16,7 @@
 #include "coordinator/core/replicas/device_health.h"
 #include "coordinator/core/replicas/drain.h"
 #include "coordinator/core/replicas/evaluation.h"
+#include "coordinator/core/replicas/line_probes.h"
 #include "coordinator/core/replicas/profiling.h"
 #include "coordinator/core/replicas/program_models.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -71,6 +72,7 @@ void dispatch(Transaction& tx, AgentId agent, const FromAgent& message) {
           [&](const LoadProgress& body) { on_model_told(tx, body); },
           [&](const DeviceMeasured& body) { on_device_measured(tx, agent, body); },
           [&](const BlockMeasured& body) { on_block_measured(tx, agent, body); },
+          [](const LineMeasured&) {},  // for the driver: MeasureHostLine
           [&](const Loaded& body) { on_loaded(tx, body); },
           [&](const ReplicaFailed& body) { on_replica_failed(tx, body); },
           [&](const FromReplica<RoundReport>& m) { on_report(tx, m.replica, m.body); },
@@ -149,6 +151,7 @@ void apply(Transaction& tx, const Input& input) {
                  [&](const CheckpointUploaded& i) { on_checkpoint_uploaded(tx, i); },
                  [&](const CheckpointUploadFailed& i) { on_checkpoint_upload_failed(tx, i); },
                  [&](const RecordKeysChanged& i) { on_record_keys_changed(tx, i.record_keys); },
+                 [&](const HostLineMeasured& i) { on_host_line_measured(tx, i); },
                  [](const Tick&) {},
              },
              input);
@@ -173,6 +176,7 @@ void Coordinator::step(Instant now, const Input& input, Effects& out) {
   if (!changes_nothing(input) || shows_fault || (deadline && now >= *deadline)) {
     scan_leases(tx);
     advance_jobs(tx);
+    measure_idle_lines(tx);
     keep_retention(tx);
   }
   tx.finish(out);
@@ -180,7 +184,9 @@ void Coordinator::step(Instant now, const Input& input, Effects& out) {
 
 std::optional<Instant> Coordinator::next_deadline() const {
   std::optional<Instant> due = state_->next_lease_scan;
-  if (const auto& next = state_->next_retention; next && (!due || *next < *due)) due = next;
+  for (const auto& next : {state_->next_retention, state_->lines.idle_due}) {
+    if (next && (!due || *next < *due)) due = next;
+  }
   for (const auto& [id, timers] : state_->timers) {
     if (timers.wakeup_at && (!due || *timers.wakeup_at < *due)) due = timers.wakeup_at;
   }

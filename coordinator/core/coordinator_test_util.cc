@@ -66,7 +66,7 @@ Rig::~Rig() = default;
 
 void Rig::restart(std::vector<CheckpointRecord> found) {
   core_ = std::make_unique<Coordinator>(options, snapshot());
-  sent.clear();
+  sent.clear(), lines.clear();
   input(Booted{++starts_, std::move(found), record_keys});
 }
 
@@ -98,6 +98,7 @@ void Rig::input(const Input& in) {
       if (auto* reply = std::get_if<Reply>(&effect)) replies.push_back(*reply);
       if (auto* gone = std::get_if<DeleteCheckpointFiles>(&effect))
         deleted.push_back(gone->checkpoint);
+      if (auto* line = std::get_if<MeasureHostLine>(&effect)) lines.push_back(line->connection);
     }
   }
   EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";

@@ -94,6 +94,7 @@ class Rig {
   std::map<ConnectionId, std::vector<ToAgent>> sent;
   std::vector<Reply> replies;
   std::vector<CheckpointId> deleted;
+  std::vector<ConnectionId> lines;  // streams over which host lines were to be measured
   std::vector<EventRecord> events;
   std::vector<SubmittedText> submitted;
   std::map<RoundKey, RoundRecord> rounds_;

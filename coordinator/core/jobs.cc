@@ -248,7 +248,7 @@ void place(Transaction& tx, JobId id) {
     return;
   }
   if (waits_for_earlier_pipeline(tx, id, input)) return;
-  const bool measures = waits_for_blocks(tx, id, input);  // meanwhile
+  const bool measures = waits_for_measurements(tx, id, input);  // meanwhile
   if (waits_for_late_devices(tx, id, input) || measures) return;
   keep_cut(tx, id, decision.cut);
   assign(tx, id, decision.places);

@@ -11,6 +11,7 @@
 #include "coordinator/core/replicas/copies.h"
 #include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/replicas/device_health.h"
+#include "coordinator/core/replicas/line_probes.h"
 #include "coordinator/core/replicas/profiling.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
@@ -133,6 +134,7 @@ void describe(AgentRecord& agent, const Hello& hello) {
   agent.name = hello.name;
   if (agent.version != hello.version) agent.blocks.clear();  // other kernels, other times
   agent.version = hello.version;
+  if (agent.host != hello.host) agent.line = {};  // it has moved
   agent.host = hello.host;
   agent.relay = hello.relay;
   agent.labels = hello.labels;
@@ -452,6 +454,7 @@ void on_hello(Transaction& tx, const AgentHello& said) {
   say_who_came(tx, id, hello, same_process);
   resume(tx, id, connection, hello, same_process);
   tell_relays(tx);
+  want_line_later(tx, id);
 }
 
 void on_hung_up(Transaction& tx, ConnectionId connection) {

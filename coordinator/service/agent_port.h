@@ -18,7 +18,8 @@ class AgentPort {
  public:
   virtual ~AgentPort() = default;
   virtual void send(ConnectionId connection, const ToAgent& message) = 0;  // unknown: dropped
-  virtual void disconnect(ConnectionId connection) = 0;  // after what was sent before
+  virtual void disconnect(ConnectionId connection) = 0;    // after what was sent before
+  virtual void measure_line(ConnectionId connection) = 0;  // as MeasureHostLine; unknown: dropped
   virtual void delete_checkpoint_files(CheckpointId checkpoint) = 0;
   virtual void checkpoint_changed(const CheckpointRecord& checkpoint) = 0;  // is durable now
   // `done` runs once, within seconds, on any thread.

@@ -246,7 +246,7 @@ struct AgentService::Impl final
     return all;
   }
 
-  // Streams that never said Hello, and transfers that fell silent.
+  // Streams that never said Hello, measurements of lines and transfers that fell silent.
   void watch() SHOAL_EXCLUDES(mutex) {
     const MutexLock guard(mutex);
     while (!wake_watcher.wait_for(
@@ -258,6 +258,7 @@ struct AgentService::Impl final
       forget_full_budgets();
       for (const auto& session : all_sessions()) {
         session->read_on();
+        session->end_late_measurement();
         if (!session->is_late(opened_before)) continue;
         inputs.count_refused_message();
         session->close_now({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello came"});
@@ -342,6 +343,10 @@ void AgentService::disconnect(ConnectionId connection) {
   if (const auto session = impl_->find(connection)) {
     session->close({grpc::StatusCode::ABORTED, "the coordinator closed this session"});
   }
+}
+
+void AgentService::measure_line(ConnectionId connection) {
+  if (const auto session = impl_->find(connection)) session->measure_line();
 }
 
 void AgentService::delete_checkpoint_files(CheckpointId checkpoint) {

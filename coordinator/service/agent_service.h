@@ -61,6 +61,7 @@ class AgentService final : public AgentPort {
 
   void send(ConnectionId connection, const ToAgent& message) override;
   void disconnect(ConnectionId connection) override;
+  void measure_line(ConnectionId connection) override;
   void delete_checkpoint_files(CheckpointId checkpoint) override;
   void checkpoint_changed(const CheckpointRecord& checkpoint) override;
   void ask_logs(AgentId agent, const LogQuery& query,

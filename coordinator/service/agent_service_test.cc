@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -195,8 +196,6 @@ TEST_F(AgentServiceTest, ASubmittedJobReachesTheAgentAndItsProgressTheView) {
   ASSERT_TRUE(points.ok());
 }
 
-// ---- checkpoints
-
 // Stands where the runtime stands and remembers what it was told.
 class RecordingInputs final : public InputPort {
  public:
@@ -231,12 +230,56 @@ class RecordingInputs final : public InputPort {
     return static_cast<int>(std::ranges::count_if(
         posted_, [](const Input& input) { return std::holds_alternative<Kind>(input); }));
   }
+  template <typename Kind>
+  Kind last() {
+    const MutexLock guard(mutex_);
+    Kind found;
+    for (const Input& input : posted_) {
+      if (const auto* kind = std::get_if<Kind>(&input)) found = *kind;
+    }
+    return found;
+  }
 
  private:
   Mutex mutex_;
   std::vector<Input> posted_ SHOAL_GUARDED_BY(mutex_);
   bool stopping_ SHOAL_GUARDED_BY(mutex_) = false;
 };
+
+// ---- lines
+
+TEST(AgentLine, IsMeasuredOverTheStreamOfTheAgent) {
+  const TemporaryFolder folder;
+  RecordingInputs inputs;
+  const auto files = std::move(CheckpointFiles::open(folder.path())).value();
+  const auto service =
+      std::move(AgentService::start({.bind = "127.0.0.1:0", .door = std::make_shared<OpenDoor>()},
+                                    inputs, *files, {}))
+          .value();
+  TestAgent agent(grpc::CreateChannel(service->address(), grpc::InsecureChannelCredentials()));
+  ASSERT_TRUE(agent.say(TestAgent::hello("one")));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+  while (inputs.count<AgentHello>() == 0) ASSERT_LT(std::chrono::steady_clock::now(), limit);
+  service->measure_line(ConnectionId{1});
+  std::thread answers([&] {
+    while (const auto asked = agent.hear_a<MeasureLine>()) {
+      agent.say(FromAgent(LineMeasured{line_payload(asked->id, asked->answer_bytes), asked->id}));
+    }
+  });
+  while (inputs.count<HostLineMeasured>() == 0 && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  service->stop();
+  answers.join();
+  ASSERT_EQ(inputs.count<HostLineMeasured>(), 1);
+  EXPECT_EQ(inputs.count<AgentSaid>(), 0) << "payloads go no further";
+  const HostLine line = inputs.last<HostLineMeasured>().line;
+  EXPECT_GT(line.round_trip.ns, 0);
+  EXPECT_GT(line.up, 0);
+  EXPECT_GT(line.down, 0);
+}
+
+// ---- checkpoints
 
 class CheckpointTransferTest : public ::testing::Test {
  protected:

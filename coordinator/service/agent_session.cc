@@ -1,5 +1,7 @@
 #include "coordinator/service/agent_session.h"
 
+#include <random>
+
 #include <spdlog/spdlog.h>
 
 #include "base/wire_text.h"
@@ -11,6 +13,7 @@ namespace {
 
 // gRPC sends the details beside the sentence in a header block, which may have 8 KiB.
 constexpr std::size_t kDetailsBytesMax = 2048;
+constexpr const char* kOverloaded = "the coordinator is stopping or overloaded; come back later";
 
 grpc::StatusCode status_code(Code code) {
   switch (code) {
@@ -98,6 +101,7 @@ void AgentSession::read_on() {
 }
 
 bool AgentSession::accept(const v1::AgentMessage& message) {
+  const auto arrived = LineLadder::Clock::now();
   bool taken = false, greeted = false;
   {
     const MutexLock guard(mutex_);
@@ -114,18 +118,72 @@ bool AgentSession::accept(const v1::AgentMessage& message) {
   } else {
     Result<FromAgent> said = proto::read(message);
     if (!said) return refuse(said.error()), false;
-    taken = inputs_.post(AgentSaid{id_, std::move(said).value()});
+    taken = take(std::move(said).value(), arrived);
   }
   if (!taken) {
-    close_now({grpc::StatusCode::UNAVAILABLE,
-               "the coordinator is stopping or overloaded; come back later"});
+    close_now({grpc::StatusCode::UNAVAILABLE, kOverloaded});
   }
   return taken;
+}
+
+bool AgentSession::take(FromAgent message, LineLadder::Clock::time_point arrived) {
+  if (const auto* answer = std::get_if<LineMeasured>(&message)) return go_on(*answer, arrived);
+  return inputs_.post(AgentSaid{id_, std::move(message)});
 }
 
 void AgentSession::refuse(const Error& error) {
   inputs_.count_refused_message();
   close_now(to_status(error));
+}
+
+// ---- the line
+
+void AgentSession::measure_line() {
+  const auto draw = [] {
+    std::random_device device;
+    const std::uint64_t high = device();
+    return high << 32 | device();
+  };
+  const MutexLock guard(mutex_);
+  if (closing_ || finished_) return;
+  ladder_.emplace(draw, LineLadder::Clock::now());
+  send_next_step();
+}
+
+void AgentSession::send_next_step() {
+  queue_.push_back(proto::to_wire(ToAgent(ladder_->next())));
+  if (!writing_) start_next_write();
+}
+
+std::optional<HostLine> AgentSession::finished_line() {
+  if (!ladder_ || !ladder_->is_over()) return std::nullopt;
+  const HostLine line = ladder_->line();
+  ladder_.reset();
+  return line;
+}
+
+bool AgentSession::go_on(const LineMeasured& answer, LineLadder::Clock::time_point arrived) {
+  std::optional<HostLine> line;
+  {
+    const MutexLock guard(mutex_);
+    if (closing_ || finished_ || !ladder_ || !ladder_->answered(answer, arrived)) return true;
+    line = finished_line();
+    if (!line) send_next_step();
+  }
+  return !line || inputs_.post(HostLineMeasured{id_, *line});
+}
+
+void AgentSession::end_late_measurement() {
+  std::optional<HostLine> line;
+  {
+    const MutexLock guard(mutex_);
+    if (!ladder_) return;
+    ladder_->look(LineLadder::Clock::now());
+    line = finished_line();
+  }
+  if (line && !inputs_.post(HostLineMeasured{id_, *line})) {
+    close_now({grpc::StatusCode::UNAVAILABLE, kOverloaded});
+  }
 }
 
 // ---- writing
@@ -152,6 +210,9 @@ void AgentSession::start_next_write() {
   writing_ = true;
   outgoing_ = std::move(queue_.front());
   queue_.pop_front();
+  if (ladder_ && outgoing_.has_measure_line()) {
+    ladder_->sent(outgoing_.measure_line().id(), LineLadder::Clock::now());
+  }
   StartWrite(&outgoing_);
 }
 

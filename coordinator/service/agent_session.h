@@ -7,11 +7,13 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <optional>
 
 #include <grpcpp/grpcpp.h>
 
 #include "coordinator/service/agent_door.h"
 #include "coordinator/service/agent_port.h"
+#include "coordinator/service/line_ladder.h"
 #include "proto/agent.pb.h"
 #include "threads/mutex.h"
 
@@ -39,6 +41,11 @@ class AgentSession final
 
   void read_on() SHOAL_EXCLUDES(mutex_);  // if it is held back, and may be read now; thread-safe
 
+  // Times messages both ways and posts HostLineMeasured, unless the stream ends before. The
+  // payloads go no further than this class. Thread-safe, like the other.
+  void measure_line() SHOAL_EXCLUDES(mutex_);
+  void end_late_measurement() SHOAL_EXCLUDES(mutex_);  // if its time is over
+
   // Without a Hello and older than that.
   bool is_late(std::chrono::steady_clock::time_point opened_before);
 
@@ -49,6 +56,11 @@ class AgentSession final
  private:
   bool accept(const v1::AgentMessage& message)
       SHOAL_EXCLUDES(mutex_);  // false: the stream was closed
+  bool take(FromAgent message, LineLadder::Clock::time_point arrived) SHOAL_EXCLUDES(mutex_);
+  bool go_on(const LineMeasured& answer, LineLadder::Clock::time_point arrived)
+      SHOAL_EXCLUDES(mutex_);
+  void send_next_step() SHOAL_REQUIRES(mutex_);
+  std::optional<HostLine> finished_line() SHOAL_REQUIRES(mutex_);
   void refuse(const Error& error) SHOAL_EXCLUDES(mutex_);
   void start_next_write() SHOAL_REQUIRES(mutex_);
   void finish(const grpc::Status& status) SHOAL_REQUIRES(mutex_);
@@ -69,7 +81,8 @@ class AgentSession final
   grpc::Status last_words_ SHOAL_GUARDED_BY(mutex_);
   bool greeted_ SHOAL_GUARDED_BY(mutex_) =
       false;  // Hello was handed on, so the hang-up must be too
-  std::int64_t dropped_ SHOAL_GUARDED_BY(mutex_) = 0;  // messages that no agent receives
+  std::optional<LineLadder> ladder_ SHOAL_GUARDED_BY(mutex_);  // of a measurement
+  std::int64_t dropped_ SHOAL_GUARDED_BY(mutex_) = 0;          // messages that no agent receives
   bool held_back_ SHOAL_GUARDED_BY(mutex_) = false;
   bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
   bool closing_ SHOAL_GUARDED_BY(mutex_) = false;

@@ -227,6 +227,8 @@ void Runtime::perform(Effect effect) {
     answer(std::move(*reply));
   } else if (const auto* deletion = std::get_if<DeleteCheckpointFiles>(&effect)) {
     agents_.load()->delete_checkpoint_files(deletion->checkpoint);
+  } else if (const auto* line = std::get_if<MeasureHostLine>(&effect)) {
+    agents_.load()->measure_line(line->connection);
   } else if (const auto* speed = std::get_if<ShowSpeed>(&effect)) {
     board_->show(*speed);
   } else if (const auto* placement = std::get_if<ShowPlacement>(&effect)) {

@@ -16,6 +16,10 @@ using namespace coordinator;
 
 namespace {
 constexpr std::int64_t kStepsAtOneInstant = 2000;
+// There is no bandwidth here: payloads take no time, and one question tells the round trip.
+constexpr Duration kLineLimit = seconds(3);
+constexpr double kLineMax = 1.25e9;        // as coordinator/service/line_ladder.h
+constexpr double kLineSilent = 21'845;     // likewise: 64 KiB in 3 s
 constexpr std::int64_t kCompareEvery = 8;  // drained moments; each of them costs a fresh core
 }  // namespace
 
@@ -80,6 +84,7 @@ void CoordinatorProcess::crash(StoreCrash store) {
   effects_until_crash_ = 0;
   steps_.clear();
   commands_.clear();
+  line_probes_.clear();
   armed_.reset();
   core_.reset();
   if (sim_.misbehave(Bug::kLostFsync)) store = StoreCrash::kLoseDurable;
@@ -147,6 +152,9 @@ void CoordinatorProcess::hear(ConnectionId connection, const FromAgent& message)
   if (swallow(said)) return;
   const std::string line = describe(said);
   if (!line.empty()) sim_.log("C< " + std::to_string(connection.n) + " " + line);
+  if (const auto* answer = std::get_if<LineMeasured>(&said)) {
+    return line_measured(connection, answer->id, true);
+  }
   const bool forgive = forgives(said);
   const AgentId agent =
       forgive ? tables().replicas.at(std::get<ReplicaFailed>(said).replica).agent : AgentId();
@@ -357,6 +365,8 @@ void CoordinatorProcess::perform_one(const Step& step, const Effect& effect) {
     network_.close_by_coordinator(disconnect->connection);
   } else if (const auto* reply = std::get_if<Reply>(&effect)) {
     replied(*reply);
+  } else if (const auto* line = std::get_if<MeasureHostLine>(&effect)) {
+    measure_line(line->connection);
   } else if (const auto* gone = std::get_if<DeleteCheckpointFiles>(&effect)) {
     const auto first = files_.lower_bound({gone->checkpoint, 0});
     const auto last = files_.upper_bound({gone->checkpoint, INT32_MAX});
@@ -377,6 +387,26 @@ void CoordinatorProcess::send(const Step& step, const Send& send) {
   const std::string line = describe(send.message);
   if (!line.empty()) sim_.log("C> host " + std::to_string(host) + " " + line);
   network_.send_down(send.connection, send.message);
+}
+
+void CoordinatorProcess::measure_line(ConnectionId connection) {
+  const int host = network_.host_of(connection);
+  if (host < 0) return;
+  const MeasureLine question{.payload = {}, .id = ++line_ids_};
+  sim_.log("C> host " + std::to_string(host) + " " + describe(ToAgent(question)));
+  line_probes_[connection] = {question.id, sim_.now()};
+  network_.send_down(connection, question);
+  process_.after(kLineLimit,
+                 [this, connection, id = question.id] { line_measured(connection, id, false); });
+}
+
+void CoordinatorProcess::line_measured(ConnectionId connection, std::uint64_t id, bool answered) {
+  const auto probe = line_probes_.find(connection);
+  if (probe == line_probes_.end() || probe->second.id != id) return;
+  HostLine line{.up = kLineSilent, .down = kLineSilent};
+  if (answered) line = {kLineMax, kLineMax, sim_.now() - probe->second.sent_at};
+  line_probes_.erase(probe);
+  input(HostLineMeasured{connection, line});
 }
 
 void CoordinatorProcess::arm() {

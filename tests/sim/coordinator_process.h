@@ -138,6 +138,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
   void perform();
   void perform_one(const Step& step, const coordinator::Effect& effect);
   void send(const Step& step, const coordinator::Send& send);
+  void measure_line(coordinator::ConnectionId connection);
+  void line_measured(coordinator::ConnectionId connection, std::uint64_t id, bool answered);
   void replied(const coordinator::Reply& reply);
   void arm();
   void durable(const Record& record, const Tables& before);
@@ -159,6 +161,12 @@ class CoordinatorProcess final : public CoordinatorEnd {
   Duration time_of_day_;              // of the host, ahead of the simulation's
   Instant booted_at_, core_started_;  // the same moment, in the simulation and for the core
   std::optional<Instant> armed_;      // in the simulation's time
+  struct LineProbe {
+    std::uint64_t id = 0;
+    Instant sent_at;
+  };
+  std::map<coordinator::ConnectionId, LineProbe> line_probes_;  // not answered yet
+  std::uint64_t line_ids_ = 0;
   std::int64_t same_instant_ = 0;
   Instant last_instant_;
   int effects_until_crash_ = 0;

@@ -32,6 +32,8 @@ struct Describe {
     return "block on " + number(m.device) + " " +
            (m.error.empty() ? number(m.times.block.ns) + " ns" : m.error);
   }
+  std::string operator()(const MeasureLine&) { return "measure the line"; }
+  std::string operator()(const LineMeasured&) { return "line measured"; }
   std::string operator()(const TrainerReady&) { return "ready"; }
   std::string operator()(const Goodbye& m) { return "goodbye"; }
   std::string operator()(const Loaded& m) {

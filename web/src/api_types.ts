@@ -229,6 +229,9 @@ export interface Forecast {
     bytes_per_second: number;
   } | null;
   lines_assumed?: number;
+  lines_to_coordinator?: number;
+  lines_to_peers?: number;
+  lines_measured_at?: string | null;
   speeds_assumed?: number;
 }
 

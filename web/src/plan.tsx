@@ -30,6 +30,7 @@ export function Reasons({ of: { forecast, left_out = [] } }: { of: Reasoned }) {
         </Sentence>
       ))}
       {(forecast.lines_assumed ?? 0) > 0 && <p class="under muted">Nobody has measured the lines of {plural(forecast.lines_assumed ?? 0, 'agent')}: 100 Mbit/s are assumed.</p>}
+      {(forecast.lines_to_coordinator ?? 0) > 0 && <p class="under muted">The lines of {plural(forecast.lines_to_coordinator ?? 0, 'agent')} are measured to the coordinator only, whose own line may be the slower one.</p>}
     </>
   );
 }

@@ -100,7 +100,7 @@ TEST(GrowingPipeline, SaysWhichLineBinds) {
   EXPECT_EQ(forecast.behind_line, std::vector<AgentId>{AgentId(2)});
   EXPECT_EQ(forecast.line_bytes_per_s, 1e4);
   EXPECT_LT(forecast.network, 0.5);
-  EXPECT_EQ(forecast.lines_assumed, 1) << "that of the other";
+  EXPECT_EQ(forecast.lines.assumed, 1) << "that of the other";
 }
 
 }  // namespace

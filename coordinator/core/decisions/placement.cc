@@ -158,7 +158,7 @@ Forecast forecast_of(const JobSpec& spec, const std::vector<PlannedDevice>& devi
   forecast.bubble = throughput.bubble;
   forecast.average_s = throughput.average_s;
   forecast.network = throughput.network;
-  forecast.lines_assumed = count_assumed_lines(devices);
+  forecast.lines = sources_of_lines(devices);
   if (throughput.full_line < 0) return forecast;
   const swarm::SharedLine& full = cluster.lines[static_cast<std::size_t>(throughput.full_line)];
   forecast.line_bytes_per_s = full.bytes_per_s;

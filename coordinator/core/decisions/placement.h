@@ -129,7 +129,7 @@ struct Forecast {
   // The line that binds: who is behind it, and its rate. Nobody: devices bind.
   std::vector<AgentId> behind_line;
   double line_bytes_per_s = 0;
-  std::int64_t lines_assumed = 0;   // agents whose line nobody has measured (kAssumedLine)
+  LineSources lines;                // of the agents with placed devices
   std::int64_t speeds_assumed = 0;  // placed devices that have not measured a block of the model
 };
 

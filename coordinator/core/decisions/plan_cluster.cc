@@ -12,16 +12,22 @@ constexpr std::size_t kManyValues = 1 << 20;
 constexpr double kSparseBytes = 0.25;  // of a value with sparse2: indices and two bits (sparse2.h)
 constexpr double kNeverAveraged = 1e12;  // steps
 
-bool is_measured(const AgentLine& line) { return line.bytes_per_s() > 0 && !line.at_least; }
-
 // Devices with the same key share a line.
 std::string line_key(const PlannedDevice& device) {
-  const bool own = is_measured(device.at.line) || device.at.host.empty();
+  const bool own = is_measured_by_peers(device.at.line) || device.at.host.empty();
   return own ? to_string(device.agent) : "host " + device.at.host;
 }
 
 double rate_of(const AgentLine& line) {
   return is_measured(line) ? line.bytes_per_s() : std::max(kAssumedLine, line.bytes_per_s());
+}
+
+// The line of a host carries what the best of its agents has; a measurement of one of them replaces
+// what is assumed of the others.
+void widen(swarm::SharedLine& shared, bool& measured, const AgentLine& line) {
+  if (measured && !is_measured(line)) return;
+  if (!measured && is_measured(line)) shared.bytes_per_s = 0, measured = true;
+  shared.bytes_per_s = std::max(shared.bytes_per_s, rate_of(line));
 }
 
 double bytes_of_value(CodecKind kind) {
@@ -52,14 +58,16 @@ swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>&
                           const SiteLines& sites) {
   swarm::Cluster cluster;
   FlatMap<std::string, swarm::SharedLine> lines;
+  FlatMap<std::string, bool> measured;
   for (const PlannedDevice& device : devices) {
     const auto index = static_cast<std::int32_t>(cluster.agents.size());
     cluster.agents.push_back(
         {device.agent, device.flops_per_s, device.memory, device.domain, device.group});
     cluster.round_trip_s.push_back(device.at.line.round_trip.seconds());
-    swarm::SharedLine& own = lines[line_key(device)];
+    const std::string key = line_key(device);
+    swarm::SharedLine& own = lines[key];
     own.agents.push_back(index);
-    own.bytes_per_s = std::max(own.bytes_per_s, rate_of(device.at.line));
+    widen(own, measured[key], device.at.line);
     const AgentLine* uplink = device.at.site.empty() ? nullptr : sites.find(device.at.site);
     if (uplink == nullptr || !is_measured(*uplink)) continue;
     swarm::SharedLine& shared = lines["site " + device.at.site];
@@ -74,12 +82,20 @@ swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>&
   return cluster;
 }
 
-std::int64_t count_assumed_lines(const std::vector<PlannedDevice>& devices) {
-  FlatMap<AgentId, bool> assumed;
-  for (const PlannedDevice& device : devices) {
-    if (!is_measured(device.at.line)) assumed.put(device.agent, true);
+LineSources sources_of_lines(const std::vector<PlannedDevice>& devices) {
+  FlatMap<AgentId, AgentLine> lines;
+  for (const PlannedDevice& device : devices) lines.put(device.agent, device.at.line);
+  LineSources sources;
+  for (const auto& [agent, line] : lines) {
+    if (!is_measured(line)) {
+      ++sources.assumed;
+      continue;
+    }
+    ++(line.to_coordinator ? sources.to_coordinator : sources.to_peers);
+    const bool is_first = sources.oldest == Instant();
+    sources.oldest = is_first ? line.measured_at : std::min(sources.oldest, line.measured_at);
   }
-  return static_cast<std::int64_t>(assumed.size());
+  return sources;
 }
 
 }  // namespace shoal::coordinator

@@ -1,8 +1,8 @@
 // The devices of a job and their lines as the planner of swarm/core sees them. A line that a probe
-// has measured belongs to its agent; agents of one host whose lines nobody has measured share one
-// of kAssumedLine, or what traffic has shown at least, and their devices reach each other beside
-// it. The hosts of a site (label `site`) share its uplink, once traffic to other sites has been
-// measured.
+// between agents has measured belongs to its agent. Other agents of one host share one: what the
+// coordinator has measured of it, else kAssumedLine, or what was shown at least; their devices
+// reach each other beside it. The hosts of a site (label `site`) share its uplink, once traffic to
+// other sites has been measured.
 #pragma once
 
 #include <string>
@@ -41,7 +41,13 @@ swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>&
 // Every replica of the whole model does the same steps of a round (one_stage_tokens_per_s()).
 bool has_equal_steps(const JobSpec& spec);
 
-// Agents whose line is not measured, so that the planner assumes one.
-std::int64_t count_assumed_lines(const std::vector<PlannedDevice>& devices);
+// Where the lines of a plan come from: numbers of agents.
+struct LineSources {
+  std::int64_t assumed = 0;         // not measured: kAssumedLine, or what was shown at least
+  std::int64_t to_coordinator = 0;  // measured by the coordinator alone
+  std::int64_t to_peers = 0;        // measured by other agents
+  Instant oldest;                   // measurement of the two last; zero: there is none
+};
+LineSources sources_of_lines(const std::vector<PlannedDevice>& devices);
 
 }  // namespace shoal::coordinator

@@ -38,7 +38,23 @@ TEST(PlanCluster, WithoutAMeasurementTheAgentsOfAHostShareAnAssumedLine) {
   const std::vector<PlannedDevice> devices = {device(1, "a"), device(2, "a"), device(3, "b")};
   EXPECT_THAT(lines_of(devices),
               UnorderedElementsAre(Line{{0, 1}, kAssumedLine}, Line{{2}, kAssumedLine}));
-  EXPECT_EQ(count_assumed_lines(devices), 3);
+  EXPECT_EQ(sources_of_lines(devices).assumed, 3);
+}
+
+TEST(PlanCluster, TheAgentsOfAHostShareTheLineThatTheCoordinatorMeasured) {
+  PlannedDevice one = device(1, "a", 1e6), other = device(2, "a", 9e5), peers = device(3, "b", 7e6);
+  one.at.line.to_coordinator = other.at.line.to_coordinator = true;
+  one.at.line.measured_at = Instant{50}, other.at.line.measured_at = Instant{40};
+  peers.at.line.measured_at = Instant{60};
+  const std::vector<PlannedDevice> devices = {device(5, "a"), one,           other, peers,
+                                              device(4, "c"), device(6, "a")};
+  EXPECT_THAT(lines_of(devices), UnorderedElementsAre(Line{{0, 1, 2, 5}, 1e6}, Line{{3}, 7e6},
+                                                      Line{{4}, kAssumedLine}));
+  const LineSources sources = sources_of_lines(devices);
+  EXPECT_EQ(sources.to_coordinator, 2);
+  EXPECT_EQ(sources.to_peers, 1);
+  EXPECT_EQ(sources.assumed, 3);
+  EXPECT_EQ(sources.oldest, Instant{40});
 }
 
 TEST(PlanCluster, TrafficShowsALowerBoundOfALine) {

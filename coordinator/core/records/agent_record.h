@@ -172,6 +172,24 @@ constexpr auto fields_of(Of<MeasuredBlock>) {
 }
 static_assert(lists_every_field<MeasuredBlock>());
 
+// The line of the agent's host, as the coordinator measured it over the agent's stream
+// (replicas/line_probes.h). Lower bounds of what it carries, if the coordinator's own line is the
+// slower one.
+struct HostLine {
+  double up = 0, down = 0;  // bytes/s from and to the host; 0: not measured
+  Duration round_trip;      // zero: the agent did not answer, and the rates are what that leaves
+  bool at_least = false;    // the slower rate: its bytes took little longer than the round trip
+  Instant measured_at;
+  bool operator==(const HostLine&) const = default;
+};
+constexpr auto fields_of(Of<HostLine>) {
+  using T = HostLine;
+  return fields(field<&T::up>("up_bytes_per_s"), field<&T::down>("down_bytes_per_s"),
+                field<&T::round_trip>("round_trip"), field<&T::at_least>("at_least"),
+                field<&T::measured_at>("measured_at"));
+}
+static_assert(lists_every_field<HostLine>());
+
 struct AgentRecord {
   AgentId id;
   std::string uid, name, version, host;
@@ -188,6 +206,7 @@ struct AgentRecord {
   Uptime uptime;
   AllowedPrograms programs;           // as its newest hello says
   std::vector<MeasuredBlock> blocks;  // oldest first; kBlocksPerDeviceMax of a device at most
+  HostLine line;
   bool operator==(const AgentRecord&) const = default;
 };
 constexpr auto fields_of(Of<AgentRecord>) {
@@ -200,7 +219,7 @@ constexpr auto fields_of(Of<AgentRecord>) {
                 field<&T::joined_at>("joined_at"), field<&T::updated_at>("updated_at"),
                 field<&T::health_record>("health_record", flat()), field<&T::refusals>("refusals"),
                 field<&T::uptime>("uptime", flat()), field<&T::programs>("programs", flat()),
-                field<&T::blocks>("blocks"));
+                field<&T::blocks>("blocks"), field<&T::line>("line", flat("line_")));
 }
 static_assert(lists_every_field<AgentRecord>());
 

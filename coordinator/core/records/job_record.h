@@ -73,7 +73,7 @@ enum class JobReason {
   kTooManyFailures,
   kCorruptRecord,   // what is stored of it contradicts itself (state/corrupt_records.h)
   kPreempted,       // its round is finished, its checkpoint stored, for a job of higher priority
-  kMeasuring,       // free devices measure a block of its model, before it is cut
+  kMeasuring,       // blocks of its model and lines of hosts are measured, before it is cut
   kHigherPriority,  // jobs of higher priority have the devices that it could take, or get them next
   kRecutting,       // its round is finished, its checkpoint stored, to be placed anew (swarm.recut)
 };

@@ -14,6 +14,7 @@ using testing::HasSubstr;
 struct ProfilingTest : testing::Test {
   ProfilingTest() {
     rig.options.measure_limit = seconds(10);
+    rig.protocol = kMeasuresLinesSince - 1;  // line_probes_test.cc is about those that do
     rig.restart();
   }
   void submit(const JobSpec& spec) { ASSERT_TRUE(rig.submit(spec).ok()); }

@@ -10,8 +10,9 @@
 namespace shoal::coordinator {
 
 // By replica: what the slower direction of its line takes for the activations and gradients of one
-// microbatch of its stage. Zero: no probe has measured the line within kLinkFresh, or the job is a
-// program, whose tensors are not known before it runs.
+// microbatch of its stage. Zero: the line is not measured, or to the coordinator alone while other
+// agents of its host have replicas, too; or the job is a program, whose tensors are not known
+// before it runs.
 std::vector<Duration> line_times(const State& state, Instant now, const JobRecord& job,
                                  const std::vector<ReplicaId>& replicas);
 

@@ -63,6 +63,19 @@ TEST_F(LineTimes, AreNotKnownWithoutAFreshProbe) {
   EXPECT_THAT(times(), Each(Duration{})) << "traffic shows a lower bound";
 }
 
+TEST_F(LineTimes, AreThoseToTheCoordinatorUntilPeersHaveMeasured) {
+  state.links = {};
+  for (std::uint64_t n = 1; n <= 3; ++n) {
+    AgentRecord agent{.id = AgentId(n), .host = n == 3 ? "far" : "near"};
+    agent.line = {.up = 5e5, .down = 1e6, .measured_at = kNow};
+    state.agents.put(agent.id, agent);
+  }
+  EXPECT_THAT(times(), ElementsAre(Duration{}, Duration{}, seconds_f(256 * 512 / 5e5)))
+      << "two agents share a host, and reach each other without its line";
+  measured(1, 2, 1e6);
+  EXPECT_EQ(times()[0], seconds_f(256 * 512 / 1e6));
+}
+
 TEST_F(LineTimes, OfAProgramAreNotKnown) {
   job.spec.trainer.kind = TrainerKind::kPython;
   EXPECT_THAT(times(), Each(Duration{}));

@@ -60,6 +60,11 @@ struct AgentSaid {
 struct AgentHungUp {
   ConnectionId connection;
 };
+// Answers MeasureHostLine.
+struct HostLineMeasured {
+  ConnectionId connection;
+  HostLine line;  // without its time
+};
 struct SubmitJob {
   RequestId request;
   JobSpec spec;
@@ -132,10 +137,10 @@ struct CheckpointUploadFailed {
 };
 struct Tick {};  // a deadline has passed
 
-using Input =
-    std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob, PauseJob,
-                 ResumeJob, ChangeJob, CommandAgent, CommandCheckpoint, RemoveJob, CheckpointMoved,
-                 CheckpointUploaded, CheckpointUploadFailed, RecordKeysChanged, Tick>;
+using Input = std::variant<Booted, AgentHello, AgentSaid, AgentHungUp, SubmitJob, CancelJob,
+                           PauseJob, ResumeJob, ChangeJob, CommandAgent, CommandCheckpoint,
+                           RemoveJob, CheckpointMoved, CheckpointUploaded, CheckpointUploadFailed,
+                           RecordKeysChanged, HostLineMeasured, Tick>;
 
 // ---- effects
 
@@ -159,6 +164,11 @@ struct Reply {
 struct DeleteCheckpointFiles {
   CheckpointId checkpoint;
 };
+// Time messages over this stream, both ways (MeasureLine). HostLineMeasured answers once, within
+// seconds, unless the stream ends before.
+struct MeasureHostLine {
+  ConnectionId connection;
+};
 
 // How fast a replica computes, for people: nothing keeps it (rounds/speeds.h).
 struct ShowSpeed {
@@ -173,8 +183,8 @@ struct ShowPlacement {
   bool has_new_move = false;  // the report's move was considered just now
 };
 
-using Effect =
-    std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles, ShowSpeed, ShowPlacement>;
+using Effect = std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles,
+                            MeasureHostLine, ShowSpeed, ShowPlacement>;
 using Effects = std::vector<Effect>;
 
 }  // namespace shoal::coordinator

@@ -9,6 +9,28 @@ void raise(double& rate, AgentLine& line, const LinkRecord& link) {
   if (link.bytes_per_s <= rate) return;
   rate = link.bytes_per_s;
   line.at_least = link.at_least;
+  line.measured_at = std::max(line.measured_at, link.measured_at);
+}
+
+// Traffic between agents may have shown more than the coordinator's own line carries.
+void add(const HostLine& host, AgentLine& line) {
+  const bool shown_up = line.up > host.up, shown_down = line.down > host.down;
+  line.up = std::max(line.up, host.up);
+  line.down = std::max(line.down, host.down);
+  const bool up_binds = line.down <= 0 || (line.up > 0 && line.up <= line.down);
+  line.at_least = host.at_least || (up_binds ? shown_up : shown_down);
+  line.to_coordinator = true;
+  line.measured_at = std::max(line.measured_at, host.measured_at);
+  if (line.round_trip.ns == 0) line.round_trip = host.round_trip;
+}
+
+void add_host_lines(const State& state, Instant now, FlatMap<AgentId, AgentLine>& lines) {
+  for (const auto& [id, agent] : state.agents) {
+    const HostLine& host = agent.line;
+    if (host.up + host.down <= 0 || now - host.measured_at > kHostLineKnown) continue;
+    AgentLine& line = lines[id];
+    if (!is_measured(line)) add(host, line);
+  }
 }
 
 }  // namespace
@@ -36,6 +58,7 @@ FlatMap<AgentId, AgentLine> lines_of(const State& state, Instant now) {
   for (const auto& [agent, trip] : trips) {
     lines[agent].round_trip = seconds_f(trip.first.seconds() / static_cast<double>(trip.second));
   }
+  add_host_lines(state, now, lines);
   return lines;
 }
 

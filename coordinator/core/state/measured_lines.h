@@ -1,4 +1,4 @@
-// The one reader of link records that plans, reduces and moves go by.
+// The one reader of link records and host lines that plans, reduces and moves go by.
 #pragma once
 
 #include "coordinator/core/decisions/plan_cluster.h"
@@ -9,7 +9,12 @@ namespace shoal::coordinator {
 // A measurement that is older counts for nothing.
 inline constexpr Duration kLinkFresh = seconds(1800);
 
-// By the agents that the fresh records name.
+// What the coordinator measured of a host's line counts for so long, where no peer has measured it
+// within kLinkFresh: it is better than an assumption, and a job that is cut for the first time has
+// it measured again anyway (replicas/line_probes.h).
+inline constexpr Duration kHostLineKnown = seconds(86'400);
+
+// By the agents whose lines anything is known of.
 FlatMap<AgentId, AgentLine> lines_of(const State& state, Instant now);
 
 // By the sites that agents name (label `site`): the best that was measured between one of its

@@ -18,6 +18,12 @@ struct Lines : testing::Test {
     link.measured_at = link.reached_at = kNow - ago;
     state.links.put({from, to}, link);
   }
+  void measured_by_coordinator(AgentId id, HostLine line, Duration ago) {
+    AgentRecord agent{.id = id};
+    agent.line = line;
+    agent.line.measured_at = kNow - ago;
+    state.agents.put(id, agent);
+  }
   State state;
 };
 
@@ -64,6 +70,55 @@ TEST_F(Lines, WhoWasTriedInVainIsMissed) {
   const AgentLine b = lines_of(state, kNow).at(kB);
   EXPECT_TRUE(b.missed);
   EXPECT_FALSE(b.reached);
+}
+
+TEST_F(Lines, AreThoseToTheCoordinatorWhereNoPeerHasMeasured) {
+  measured_by_coordinator(kA, {.up = 20, .down = 50, .round_trip = milliseconds(30)}, seconds(60));
+  const AgentLine a = lines_of(state, kNow).at(kA);
+  EXPECT_EQ(a.up, 20);
+  EXPECT_EQ(a.down, 50);
+  EXPECT_EQ(a.round_trip, milliseconds(30));
+  EXPECT_TRUE(a.to_coordinator);
+  EXPECT_TRUE(is_measured(a));
+  EXPECT_EQ(a.measured_at, kNow - seconds(60));
+}
+
+TEST_F(Lines, MeasuredByPeersCountBeforeThoseToTheCoordinator) {
+  measured_by_coordinator(kA, {.up = 20, .down = 50}, {});
+  measured(kA, kB, 15, seconds(900));
+  AgentLine a = lines_of(state, kNow).at(kA);
+  EXPECT_EQ(a.bytes_per_s(), 15);
+  EXPECT_TRUE(is_measured_by_peers(a));
+  a = lines_of(state, kNow + kLinkFresh).at(kA);
+  EXPECT_EQ(a.bytes_per_s(), 20) << "that of the peer is too old";
+  EXPECT_TRUE(a.to_coordinator);
+}
+
+TEST_F(Lines, TrafficMayShowMoreThanTheCoordinatorsOwnLineCarries) {
+  measured_by_coordinator(kA, {.up = 20, .down = 20}, {});
+  measured_by_coordinator(kB, {.up = 20, .down = 90}, {});
+  measured(kA, kB, 70, {});
+  state.links.at({kA, kB}).at_least = true;
+  const AgentLine a = lines_of(state, kNow).at(kA);
+  EXPECT_EQ(a.up, 70);
+  EXPECT_EQ(a.down, 20);
+  EXPECT_FALSE(a.at_least) << "the slower direction is measured";
+  state.links.at({kA, kB}).bytes_per_s = 10;
+  EXPECT_EQ(lines_of(state, kNow).at(kA).up, 20) << "traffic needed no more";
+  measured_by_coordinator(kA, {.up = 20}, {});
+  state.links.at({kA, kB}).bytes_per_s = 70;
+  EXPECT_TRUE(lines_of(state, kNow).at(kA).at_least);
+}
+
+TEST_F(Lines, ToTheCoordinatorAreForgottenAfterADay) {
+  measured_by_coordinator(kA, {.up = 20, .down = 50}, kHostLineKnown);
+  EXPECT_TRUE(lines_of(state, kNow).contains(kA));
+  EXPECT_FALSE(lines_of(state, kNow + seconds(1)).contains(kA));
+}
+
+TEST_F(Lines, OfAShortProbeAreLowerBounds) {
+  measured_by_coordinator(kA, {.up = 20, .down = 50, .at_least = true}, {});
+  EXPECT_FALSE(is_measured(lines_of(state, kNow).at(kA)));
 }
 
 }  // namespace

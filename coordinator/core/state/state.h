@@ -23,6 +23,7 @@
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/device_faults.h"
 #include "coordinator/core/state/io.h"
+#include "coordinator/core/state/line_queue.h"
 #include "coordinator/core/state/lost_time.h"
 #include "coordinator/core/state/record_keys.h"
 
@@ -117,8 +118,9 @@ struct JobTimers {
   std::optional<Instant> returned_at;    // the first that was absent, of a job that waits
   std::optional<Instant> asked_at;       // absent ones that may hear it, of a stalled job
   std::optional<Instant> planned_at;     // a pipeline that waits for devices: the last plan
-  std::optional<Instant> blocks_due;     // when it waits no longer for blocks (profiling.h),
-  std::vector<DeviceKey> blocks_asked;   //   and whom it has asked to measure one
+  std::optional<Instant> measures_due;   // when it waits no longer (profiling.h)
+  std::vector<DeviceKey> blocks_asked;   //   for those that it has asked to measure a block,
+  std::vector<AgentId> lines_asked;      //   and for the lines of these
   std::optional<Instant> short_since;    // fewer than min_replicas (core/priority.h)
   std::optional<Instant> claimed_at;     // its claim was decided, and
   std::optional<Instant> claim_good_at;  // found for the last time to give it what it lacks
@@ -223,6 +225,7 @@ struct VolatileState {
   FlatMap<DeviceKey, SlowDevice> slow_devices;    // of ended replicas, too
   FlatMap<DeviceKey, Digest>
       measuring;  // the shape that a device was asked to measure (profiling.h)
+  LineQueue lines;
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
   std::vector<std::string> relays;             // that agents know (relays.h)

@@ -196,6 +196,12 @@ void Transaction::delete_files(CheckpointId checkpoint) {
   outgoing_.push_back(DeleteCheckpointFiles{checkpoint});
 }
 
+void Transaction::measure_line(AgentId agent) {
+  const Presence* presence = state_.presence.find(agent);
+  if (presence == nullptr || !presence->connected) return;
+  outgoing_.push_back(MeasureHostLine{presence->connection});
+}
+
 void Transaction::show(ShowSpeed speed) { outgoing_.push_back(std::move(speed)); }
 void Transaction::show(ShowPlacement placement) { outgoing_.push_back(std::move(placement)); }
 

@@ -79,6 +79,7 @@ class Transaction {
              std::string forbidden = {});
   void reply_plan(RequestId request, PlacementDecision plan);
   void delete_files(CheckpointId checkpoint);
+  void measure_line(AgentId agent);  // lost when the agent is not connected
   void show(ShowSpeed speed);
   void show(ShowPlacement placement);
 

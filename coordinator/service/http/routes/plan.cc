@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "coordinator/service/http/views.h"
 #include "swarm/core/plan/cost_model.h"
 
 namespace shoal::coordinator::rest {
@@ -56,7 +57,11 @@ Json forecast_json(const Forecast& forecast, const NameOf& name_of) {
   json["average_s"] = is_known ? Json(forecast.average_s) : Json(nullptr);
   json["network"] = is_known ? Json(forecast.network) : Json(nullptr);
   json["line"] = line_json(forecast, name_of);
-  json["lines_assumed"] = forecast.lines_assumed;
+  json["lines_assumed"] = forecast.lines.assumed;
+  json["lines_to_coordinator"] = forecast.lines.to_coordinator;
+  json["lines_to_peers"] = forecast.lines.to_peers;
+  const bool any = forecast.lines.to_coordinator + forecast.lines.to_peers > 0;
+  json["lines_measured_at"] = any ? Json(rfc3339(forecast.lines.oldest)) : Json(nullptr);
   json["speeds_assumed"] = forecast.speeds_assumed;
   return json;
 }
