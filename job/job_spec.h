@@ -174,7 +174,7 @@ struct SwarmSpec {
   std::int64_t priority = kPriorityDefault;  // that the job begins with; then JobRecord::priority
   // Copies of a stage's state that a move for speed leaves there at least, 1 or 2.
   std::int64_t copies_min = 2;
-  bool recut = false;  // placed anew at a checkpoint where that is much faster
+  bool recut = false;  // placed anew at a checkpoint where that is much faster, and cut anew
   bool operator==(const SwarmSpec&) const = default;
 };
 constexpr auto fields_of(Of<SwarmSpec>) {

@@ -70,18 +70,25 @@ constexpr auto fields_of(Of<Refused>) {
 }
 static_assert(lists_every_field<Refused>());
 
+// The first protocol whose agents and trainers load a checkpoint of another cut.
+inline constexpr std::int32_t kFirstWithOtherCuts = 7;
+
 struct Assign {
   ReplicaId replica;
   JobId job;
   std::int32_t device = 0;
   StageIndex stage = 0;
-  std::vector<UnitRange> cut;  // of all stages; fixed for the life of the job
+  std::vector<UnitRange> cut;  // of all stages; fixed for the life of the replica
   JobSpec spec;
   StateSource source;
   CommitRecord record;               // of the state of `source`
   std::uint64_t store = 0;           // which start of which database gave the replica its id
   std::vector<PeerAddress> sources;  // kPeer: all that have the state; none: nobody has it any more
   std::string owner = {};            // of the job; empty: not known
+  // The parts of a checkpoint of another cut that have units of this stage, from the first on. 0
+  // parts: the checkpoint has the cut of the job, and the replica loads the part of its stage.
+  StageIndex checkpoint_first = 0;
+  std::int32_t checkpoint_parts = 0;
   bool operator==(const Assign&) const = default;
 };
 constexpr auto fields_of(Of<Assign>) {
@@ -89,7 +96,9 @@ constexpr auto fields_of(Of<Assign>) {
   return fields(field<&T::replica>("replica"), field<&T::job>("job"), field<&T::device>("device"),
                 field<&T::stage>("stage"), field<&T::cut>("cut"), field<&T::spec>("spec"),
                 field<&T::source>("source"), field<&T::record>("record"), field<&T::store>("store"),
-                field<&T::sources>("sources"), field<&T::owner>("owner"));
+                field<&T::sources>("sources"), field<&T::owner>("owner"),
+                field<&T::checkpoint_first>("checkpoint_first"),
+                field<&T::checkpoint_parts>("checkpoint_parts"));
 }
 static_assert(lists_every_field<Assign>());
 

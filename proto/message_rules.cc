@@ -201,6 +201,9 @@ void check(Reader& reader, const StateSource& source) {
 void check(Reader& reader, const Assign& assign) {
   reader.require(is_plain_text(assign.owner, kNameMax), "owner", kPlain);
   check_cut(reader, assign.cut, assign.spec, assign.stage);
+  const bool from_checkpoint = assign.source.kind == SourceKind::kCheckpoint;
+  reader.require(from_checkpoint || assign.checkpoint_parts == 0, "checkpoint_parts",
+                 "must be 0 unless the source is a checkpoint");
 }
 
 void check(Reader& reader, const FileEntry& file) {

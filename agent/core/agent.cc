@@ -241,7 +241,7 @@ Digest Agent::digest() const {
   for (const auto& [place, count] : s.kills)
     digester.add(place.job.n).add(place.stage).add(place.device).add(count);
   for (const auto& [id, fetch] : s.fetches)
-    add_to(digester.add(id.checkpoint.n).add(id.stage).add(id.weights), fetch);
+    add_to(digester.add(id.checkpoint.n).add(id.stage).add(id.weights).add(id.parts), fetch);
   for (const auto& [code, fetch] : s.codes) add_to(digester.add(code), fetch);
   for (const auto& [id, upload] : s.uploads)
     add_to(digester.add(id.checkpoint.n).add(id.stage), upload);

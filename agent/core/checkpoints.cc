@@ -31,6 +31,10 @@ bool is_worth_a_retry(const Error& error) {
 }
 
 std::string name_of(CheckpointPartId part) {
+  if (part.parts > 0) {
+    return to_string(part.checkpoint) + "." + std::to_string(part.stage) + "+" +
+           std::to_string(part.parts);
+  }
   return to_string(part.checkpoint) + (part.stage == 0 ? "" : "." + std::to_string(part.stage)) +
          (part.weights ? ".weights" : "");
 }
@@ -40,7 +44,9 @@ std::string name_of(CheckpointPartId part) {
 // A job that continues a checkpoint is at the checkpoint's round. A job that only begins with its
 // weights is at round 0.
 CheckpointPartId source_of(const Assign& assign) {
-  return {assign.source.checkpoint, assign.stage, assign.source.key.round == 0, assign.job};
+  const bool other_cut = assign.checkpoint_parts > 0;
+  return {assign.source.checkpoint, other_cut ? assign.checkpoint_first : assign.stage,
+          assign.source.key.round == 0, assign.job, assign.checkpoint_parts};
 }
 
 std::optional<Instant> Agent::State::break_off(TransferPatience& patience) {

@@ -293,6 +293,24 @@ TEST_F(CheckpointTest, ReplicasWaitForOneFetch) {
   EXPECT_EQ(one<DeleteCheckpointFolder>().folder, "/data/fetched/job_1/ckpt_4");
 }
 
+TEST_F(CheckpointTest, AStageOfAnotherCutFetchesThePartsThatHaveItsUnits) {
+  boot();
+  connect();
+  attach(0);
+  const CheckpointPartId parts{
+      .checkpoint = kCheckpoint, .stage = 1, .reader = JobId(1), .parts = 2};
+  Assign assigned = assign_from_checkpoint(1, 0, 4);
+  assigned.checkpoint_first = 1;
+  assigned.checkpoint_parts = 2;
+  hear(assigned);
+  EXPECT_EQ(one<FetchCheckpoint>().part, parts);
+  EXPECT_EQ(one<FetchCheckpoint>().folder, "/data/fetched/job_1/ckpt_4.1+2");
+  step(CheckpointFetched{parts});
+  ASSERT_THAT(told<LoadReplica>(0), SizeIs(1));
+  EXPECT_EQ(told<LoadReplica>(0)[0].checkpoint_folder, "/data/fetched/job_1/ckpt_4.1+2");
+  EXPECT_EQ(told<LoadReplica>(0)[0].assign.checkpoint_parts, 2);
+}
+
 // A confined program reaches the folder of its own job only.
 TEST_F(CheckpointTest, EachJobFetchesFilesOfItsOwn) {
   boot();

@@ -46,12 +46,14 @@ struct ProcessExit {
   bool for_memory = false;
 };
 
-// The files of one stage of a checkpoint: what one replica writes or loads.
+// The files of one stage of a checkpoint: what one replica writes or loads. A stage of another cut
+// loads those of several stages.
 struct CheckpointPartId {
   CheckpointId checkpoint;
   StageIndex stage = 0;
-  bool weights = false;  // only the weights, for a job that begins with them: files of all stages
-  JobId reader = {};     // of a fetch: the job that loads it; each job has files of its own
+  bool weights = false;    // only the weights, for a job that begins with them: files of all stages
+  JobId reader = {};       // of a fetch: the job that loads it; each job has files of its own
+  std::int32_t parts = 0;  // from `stage` on, for a stage of another cut; 0: one
   auto operator<=>(const CheckpointPartId&) const = default;
 };
 
@@ -269,7 +271,8 @@ struct ExitProcess {  // last effect; the message is for stderr
 
 // Checkpoint folders are <data_dir>/fetched/job_J/NAME, which the driver writes for the replicas of
 // one job, and <data_dir>/written/rep_R/NAME, which the trainer of one replica writes. NAME is
-// ckpt_N, or ckpt_N.S of a later stage S; weights alone are in ckpt_N.weights or ckpt_N.S.weights.
+// ckpt_N, or ckpt_N.S of a later stage S; weights alone are in ckpt_N.weights or ckpt_N.S.weights,
+// the files of P stages from S on in ckpt_N.S+P.
 // A confined program reaches the folder of its job and that of its replica, and no other one.
 inline constexpr const char* kFetchedFolder = "fetched";
 inline constexpr const char* kWrittenFolder = "written";

@@ -116,12 +116,15 @@ void Agent::State::load_what_is_ready() {
   }
 }
 
-// A trainer of protocol 4 cannot read part files (docs/checkpoints.md). An earlier start of the
-// daemon began it; the next process of the slot is of this version.
+// A trainer of protocol 4 cannot read part files (docs/checkpoints.md), one of protocol 6 no
+// checkpoint of another cut. An earlier start of the daemon began it; the next process of the slot
+// is of this version.
 bool Agent::State::is_too_old_for(const Replica& replica) const {
   constexpr std::int32_t kFirstWithPartFiles = 5;
-  return replica.assign.source.kind == SourceKind::kCheckpoint &&
-         trainers[static_cast<std::size_t>(replica.slot)].protocol < kFirstWithPartFiles;
+  if (replica.assign.source.kind != SourceKind::kCheckpoint) return false;
+  const bool other_cut = replica.assign.checkpoint_parts > 0;
+  return trainers[static_cast<std::size_t>(replica.slot)].protocol <
+         (other_cut ? kFirstWithOtherCuts : kFirstWithPartFiles);
 }
 
 void Agent::State::replace_trainer(std::int32_t slot) {

@@ -274,6 +274,7 @@ Status CheckpointWorker::do_fetch(Job& job, CheckpointPartId part) {
   v1::GetCheckpointRequest request;
   request.set_checkpoint(part.checkpoint.n);
   request.set_stage(part.stage);
+  request.set_parts(part.parts);
   request.set_takes_requests(reach_.is_direct(steady_now()));
   std::unique_ptr<FileReceiver> receiver;
   if (auto known = FileReceiver::reopen(folder)) {

@@ -52,9 +52,13 @@ class Comparison {
   std::vector<FieldError> fields_;
 };
 
-std::vector<FieldError> refused_place(const JobSpec& spec, const JobRecord& from,
-                                      const CheckpointRecord& checkpoint) {
-  const auto cut = static_cast<std::int64_t>(from.stages.size());
+// The cut of its job, which may have another one by now if the checkpoint says its own.
+bool is_cut_known(const JobRecord& from, const CheckpointRecord& checkpoint) {
+  return from.stages.size() == checkpoint.parts.size() || !cut_of(from.spec, checkpoint).empty();
+}
+
+std::vector<FieldError> refused_place(const JobSpec& spec, const CheckpointRecord& checkpoint) {
+  const auto cut = static_cast<std::int64_t>(checkpoint.parts.size());
   if (spec.swarm.stages != 0 && spec.swarm.stages != cut) {
     return {{"/swarm/stages", "must be " + std::to_string(cut) + ", as " +
                                   to_string(checkpoint.id) + " is cut, or 'auto', got " +
@@ -74,14 +78,14 @@ std::vector<FieldError> refused_continuation(const State& state, const JobSpec& 
   const CheckpointRecord* checkpoint = continued_from(state, asks);
   SHOAL_CHECK(checkpoint != nullptr, "the checkpoint of a job that passed refused_checkpoints()");
   const JobRecord* from = state.jobs.find(checkpoint->key.job);
-  if (from == nullptr || from->stages.size() != checkpoint->parts.size()) {
+  if (from == nullptr || !is_cut_known(*from, *checkpoint)) {
     return {{kField, "the job of " + to_string(checkpoint->id) +
                          " is not known any more; begin with its weights alone: model.init = '" +
                          to_string(checkpoint->id) + "'"}};
   }
   auto fields =
       Comparison(spec, with_derived_fields(from->spec), to_string(checkpoint->id)).refused();
-  if (fields.empty()) fields = refused_place(spec, *from, *checkpoint);
+  if (fields.empty()) fields = refused_place(spec, *checkpoint);
   return fields;
 }
 

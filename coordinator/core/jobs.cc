@@ -16,6 +16,7 @@
 #include "coordinator/core/replicas/moving.h"
 #include "coordinator/core/replicas/placing.h"
 #include "coordinator/core/replicas/profiling.h"
+#include "coordinator/core/replicas/recutting.h"
 #include "coordinator/core/replicas/reducers.h"
 #include "coordinator/core/replicas/replanning.h"
 #include "coordinator/core/replicas/replicas.h"
@@ -94,17 +95,18 @@ std::vector<std::int64_t> live_by_stage(const Transaction& tx, JobId id) {
   return counts;
 }
 
-// The model is cut once. The digests of its stages are known when they have loaded.
+// The digests of new stages are known when they have loaded.
 void keep_cut(Transaction& tx, JobId id, const std::vector<UnitRange>& cut) {
-  if (!job_of(tx, id).stages.empty()) return;
-  JobRecord& job = tx.job(id);
-  for (const UnitRange units : cut) job.stages.push_back({units, 0, {}, {}});
+  if (cut_of(job_of(tx, id)) == cut) return;
+  if (!job_of(tx, id).stages.empty()) begin_epoch(tx, id);
+  set_cut(tx, id, cut);
 }
 
 // False: planning a whole pipeline is expensive, and the last plan was made a moment ago.
 bool may_plan(Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
-  if (job.spec.swarm.stages == 1 || !job.stages.empty()) return true;
+  const bool keeps_cut = !job.stages.empty() && !may_cut_anew(tx.state(), job);
+  if (job.spec.swarm.stages == 1 || keeps_cut) return true;
   auto& planned_at = tx.volatile_state().timers[id].planned_at;
   if (planned_at && tx.now() < *planned_at + kPlanEvery) {
     tx.schedule_wakeup(id, *planned_at + kPlanEvery);
@@ -232,7 +234,7 @@ void place(Transaction& tx, JobId id) {
   const PlacementInput input = placement_input(tx, job_of(tx, id));
   tell_not_run(tx, id);
   if (input.free.empty() && input.cut.size() == 1 && !input.live.empty()) return;
-  PlacementDecision decision = decide_placement(input);
+  PlacementDecision decision = decide_placement(tx, job_of(tx, id), input);
   if (input.live.empty() && input.cut.size() != 1) tx.volatile_state().planned_at = tx.now();
   if (only) std::erase_if(decision.places, [&](const Place& p) { return p.stage != *only; });
   wake_when_rested(tx, id, input);
@@ -552,6 +554,7 @@ void advance_once(Transaction& tx, JobId id) {
   if (give_up(tx, id)) return;
   release_drained_loaders(tx, id);
   end_waiting_for_who_is_back(tx, id);
+  if (is_recut_refused(tx.state(), job_of(tx, id))) go_forward(tx, id);
   place(tx, id);
   if (is_terminal(job_of(tx, id).phase)) return;
   place_reducers(tx, id);

@@ -35,13 +35,6 @@ std::string name_of(const CheckpointRecord* cut) {
   return to_string(cut->id) + " of round " + std::to_string(cut->key.round);
 }
 
-// Its rounds are history: what follows the cut is numbered from there again.
-void begin_epoch(Transaction& tx, JobId id) {
-  end_round(tx, id);
-  end_waiting(tx, id);
-  ++tx.job(id).epoch;
-}
-
 // Names the replicas whose newer state the rollback gives up: they did not return in time.
 std::string asked_in_vain(const Transaction& tx, JobId id) {
   const std::vector<ReplicaId> absent = absent_replicas(tx.state(), id);
@@ -59,7 +52,21 @@ void say_rolled_back(Transaction& tx, JobId id, RoundNumber lost, const Checkpoi
           " is lost with the last replica of a stage; continuing from " + name_of(cut) + asked);
 }
 
+// The job had another cut when this checkpoint was stored (swarm.recut).
+void take_its_cut(JobRecord& job, const CheckpointRecord& checkpoint) {
+  const std::vector<UnitRange> cut = cut_of(job.spec, checkpoint);
+  if (cut.empty() || cut == cut_of(job)) return;
+  job.stages.clear();
+  for (const UnitRange units : cut) job.stages.push_back({units, 0, {}, {}});
+}
+
 }  // namespace
+
+void begin_epoch(Transaction& tx, JobId id) {
+  end_round(tx, id);
+  end_waiting(tx, id);
+  ++tx.job(id).epoch;
+}
 
 void stand_at(JobRecord& job, const CheckpointRecord* cut) {
   SHOAL_CHECK(cut == nullptr || cut->key.job == job.id || !job.spec.train.continue_from.empty(),
@@ -68,6 +75,8 @@ void stand_at(JobRecord& job, const CheckpointRecord* cut) {
   job.committed_round = cut == nullptr ? 0 : cut->key.round;
   job.committed_step = cut == nullptr ? Steps() : cut->step;
   job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
+  job.recut_from = {};
+  if (cut != nullptr) take_its_cut(job, *cut);
   for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
     job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
     job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;

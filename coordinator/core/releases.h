@@ -9,7 +9,11 @@
 
 namespace shoal::coordinator {
 
-// Makes the stored cut the committed state of the job. Null: the seed.
+// Its rounds are history: what follows the committed one is numbered from there again.
+void begin_epoch(Transaction& tx, JobId id);
+
+// Makes the stored cut the committed state of the job, with the stages that it was stored with.
+// Null: the seed.
 void stand_at(JobRecord& job, const CheckpointRecord* cut);
 
 // Called when no live replica of some stage holds the committed state and no checkpoint of exactly

@@ -226,6 +226,12 @@ void take_over_records(Transaction& tx, JobId id, const RestoredRound& round,
   if (commit.outer_lr > 0) job.outer_lr = commit.outer_lr;
   if (commit.data) job.data = commit.data;
   job.failures_in_row = 0;
+  job.recut_from = {};
+  const std::vector<UnitRange>& cut = claims[round.holders.front()].held.cut;
+  if (!cut.empty() && cut != cut_of(job)) {  // of after the backup (swarm.recut)
+    job.stages.clear();
+    keep_cut(job, cut);
+  }
   if (job.stages.empty()) keep_cut(job, whole_model(job.spec));
   for (const std::size_t holder : round.holders) {
     const HeldReplica& held = claims[holder].held;

@@ -356,13 +356,14 @@ class CheckpointTransferTest : public ::testing::Test {
     return writer->Finish();
   }
   // All files that the agent of this certificate gets for a stage, back to back.
-  std::string got_by(AgentId agent, StageIndex stage) {
+  std::string got_by(AgentId agent, StageIndex stage, std::int32_t parts = 0) {
     door_->machine = agent;
     grpc::ClientContext context;
     TestAgent::prepare(context);
     v1::GetCheckpointRequest request;
     request.set_checkpoint(kId.n);
     request.set_stage(stage);
+    request.set_parts(parts);
     auto reader = stub_->GetCheckpoint(&context, request);
     std::string received;
     for (v1::CheckpointUpload message; reader->Read(&message);) {
@@ -505,6 +506,7 @@ TEST_F(CheckpointTransferTest, RolesSayWhatReplicasGet) {
   store_stages(first, "{}onemix[0]", second, "twon[1]");
   EXPECT_EQ(got_by(AgentId(3), 4), "{}onex[0]two[1]") << "it begins with the weights";
   EXPECT_EQ(got_by(AgentId(4), 1), "{}[0]twon[1]") << "it continues: all of its stage";
+  EXPECT_EQ(got_by(AgentId(4), 0, 2), "{}onemix[0]twon[1]") << "its stage is of another cut";
 }
 
 TEST_F(CheckpointTransferTest, OthersNeitherUploadNorGetIt) {

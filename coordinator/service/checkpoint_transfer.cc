@@ -60,18 +60,21 @@ bool is_of_all_stages(const FileEntry& file) {
   return file.role == "description" || file.role == "part";
 }
 
-// What a replica of this stage loads: what its stage wrote, and the small files that belong to all.
-std::vector<FileEntry> files_for_stage(const CheckpointRecord& record, StageIndex stage) {
+// What a replica loads: what these stages wrote, and the small files that belong to all.
+std::vector<FileEntry> files_for_stages(const CheckpointRecord& record, StageIndex first,
+                                        std::int32_t count) {
   std::vector<FileEntry> files;
   for (std::size_t i = 0; i < record.parts.size(); ++i) {
+    const auto stage = static_cast<StageIndex>(i);
+    const bool wanted = stage >= first && std::int64_t{stage} - first < count;
     for (const FileEntry& file : record.parts[i].files) {
-      if (static_cast<StageIndex>(i) == stage || is_of_all_stages(file)) files.push_back(file);
+      if (wanted || is_of_all_stages(file)) files.push_back(file);
     }
   }
   return files;
 }
 
-// Only a job of the same cut can continue with it.
+// Only a job that continues the checkpoint can use it.
 bool is_state_of_training(const FileEntry& file) {
   if (file.role.empty()) return file.path.starts_with("shoal_state");
   return file.role.starts_with("outer/") || file.role.starts_with("inner/") || file.role == "data";
@@ -355,7 +358,9 @@ grpc::Status CheckpointTransfer::get(grpc::ServerContext* context, AgentId calle
         !caller || inputs_.works_for(caller, job) || inputs_.continues_from(caller, id);
     const bool begins = caller && inputs_.begins_from(caller, id, job);
     if (!continues && !begins) return kOfAnother;
-    if (continues) files = files_for_stage(*record, request->stage());
+    if (continues) {
+      files = files_for_stages(*record, request->stage(), std::max(1, request->parts()));
+    }
     if (begins) add_weights(*record, files);
   }
   // Received bytes of other files are of no use.

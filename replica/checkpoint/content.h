@@ -34,7 +34,9 @@ struct Checkpoint {
   RoundKey key;
   Steps step;
   std::vector<float> anchor, momentum, adam_m, adam_v;
-  std::int64_t adam_step = 0;  // of the stage; of the last one of a whole model
+  // That of the stage; of a whole model that of the last one; where a stage of another cut is made
+  // of several, the largest.
+  std::int64_t adam_step = 0;
 };
 
 }  // namespace shoal::replica

@@ -133,6 +133,12 @@ class ComputeHost {
                                                const CheckpointContent& content) = 0;
   virtual Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                              StageIndex stage) = 0;
+  // The units of a stage from a checkpoint of another cut, whose parts that have some of them are
+  // in the folder. `cut` of the result is that of the checkpoint.
+  virtual Result<Checkpoint> read_units(const std::filesystem::path& folder, UnitRange units) {
+    (void)folder, (void)units;
+    return Error{Code::kIncompatible, "this trainer loads no checkpoint of another cut", "", ""};
+  }
   // Whether another thread may call write_checkpoint(), and guarded() around it, while the compute
   // thread trains; one at a time.
   virtual bool writes_beside_training() const { return false; }

@@ -1,5 +1,7 @@
 // How a replica comes to its state: from the seed, from a checkpoint's files, or from a source. A
-// state that does not have the announced digests is refused.
+// state that does not have the announced digests is refused. Those of a stage whose checkpoint is
+// of another cut are announced once a replica has loaded it. Until then the SHA-256 of each file,
+// which the agent has compared with the coordinator's, tells that it is the state that was stored.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -104,7 +106,11 @@ MaybeFailure Replica::begin() {
 }
 
 MaybeFailure Replica::load_checkpoint() {
-  auto checkpoint = context_.compute.read_checkpoint(command_.checkpoint_folder, stage_);
+  const bool other_cut = command_.assign.checkpoint_parts > 0;
+  auto checkpoint = other_cut
+                        ? context_.compute.read_units(command_.checkpoint_folder,
+                                                      cut_[static_cast<std::size_t>(stage_)])
+                        : context_.compute.read_checkpoint(command_.checkpoint_folder, stage_);
   if (!checkpoint) return checkpoint_failure(checkpoint.error());
   if (checkpoint->key.round != command_.assign.source.key.round) {
     return Failure{ReplicaFailure::kDigestMismatch,
@@ -112,7 +118,7 @@ MaybeFailure Replica::load_checkpoint() {
                        ", the checkpoint is of round " +
                        std::to_string(command_.assign.source.key.round)};
   }
-  if (checkpoint->spec.model != spec_.model || checkpoint->cut != cut_) {
+  if (checkpoint->spec.model != spec_.model || (!other_cut && checkpoint->cut != cut_)) {
     return Failure{ReplicaFailure::kInternal,
                    "the checkpoint holds another model than the job's, or another cut of it"};
   }

@@ -1,6 +1,7 @@
 // See checkpoint.h.
 #include "trainer/compute/checkpoint.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "replica/checkpoint/part_file.h"
@@ -234,6 +235,32 @@ class ShardReader {
   Checkpoint& out_;
 };
 
+std::int64_t second_moments(const JobSpec& spec, UnitRange units) {
+  const auto layout = parameter_layout(spec.model, units);
+  return optimizer_layout(layout, spec.train.optimizer).second_moments;
+}
+
+std::int64_t value_count_of(const JobSpec& spec, UnitRange units) {
+  return value_count(parameter_layout(spec.model, units));
+}
+
+// What the vectors of a part have of `units`. A vector holds its units one after the other, so that
+// is one run of each; none for vectors that the checkpoint does not have.
+void append_units(const Checkpoint& part, UnitRange of_part, UnitRange units, Checkpoint& out) {
+  const auto append = [&](const std::vector<float>& from, const auto& count,
+                          std::vector<float>& to) {
+    if (from.empty()) return;
+    const bool at_start = units.first == of_part.first;
+    const auto first = at_start ? 0 : count(part.spec, {of_part.first, units.first});
+    const auto begin = from.begin() + first;
+    to.insert(to.end(), begin, begin + count(part.spec, units));
+  };
+  append(part.anchor, value_count_of, out.anchor);
+  append(part.momentum, value_count_of, out.momentum);
+  append(part.adam_m, value_count_of, out.adam_m);
+  append(part.adam_v, second_moments, out.adam_v);
+}
+
 }  // namespace
 
 Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
@@ -268,6 +295,34 @@ Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
     ShardReader reader(folder, s, *part, out);
     if (Status read = reader.read_model(); !read) return read.error();
     if (Status read = reader.read_state(); !read) return read.error();
+  }
+  return out;
+}
+
+Result<Checkpoint> read_units(const std::filesystem::path& folder, UnitRange units) {
+  const auto head = read_head(folder, 0);
+  if (!head) return head.error();
+  Checkpoint out = head->checkpoint;
+  const UnitRange whole = whole_model(out.spec.model);
+  const bool within =
+      whole.first <= units.first && units.first < units.last && units.last <= whole.last;
+  if (!within || (*out.spec.model.tie_embeddings && units != whole)) {
+    return Error{Code::kIncompatible, "the model of " + folder.string() + " has no such stage", "",
+                 ""};
+  }
+  for (StageIndex stage = 0; stage < std::ssize(out.cut); ++stage) {
+    const UnitRange of_part = out.cut[static_cast<std::size_t>(stage)];
+    const UnitRange common{std::max(of_part.first, units.first),
+                           std::min(of_part.last, units.last)};
+    if (common.first >= common.last) continue;
+    const auto part_head = read_head(folder, stage);
+    if (!part_head) return part_head.error();
+    Checkpoint part = head->checkpoint;  // whose round all parts must have
+    ShardReader reader(folder, stage, *part_head, part);
+    if (Status read = reader.read_model(); !read) return read.error();
+    if (Status read = reader.read_state(); !read) return read.error();
+    append_units(part, of_part, common, out);
+    out.adam_step = std::max(out.adam_step, part.adam_step);
   }
   return out;
 }

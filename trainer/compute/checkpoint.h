@@ -51,6 +51,13 @@ Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
 Result<Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                    std::optional<StageIndex> stage);
 
+// The units of a stage of another cut, from the files of all parts that have some of them; the part
+// files of all parts must be there. `cut` of the result is that of the checkpoint; `adam_step` is
+// the largest of those parts, whose writers may have begun to train at different steps. Reads one
+// part after another, so it needs room for the stage and one part. Fails as read_checkpoint() does;
+// kIncompatible also when the model has no such units.
+Result<Checkpoint> read_units(const std::filesystem::path& folder, UnitRange units);
+
 // The whole model of a checkpoint, for those who only ask it: its parameters as they lie in the
 // file, which is mapped, or read where a cut or another writer has spread them.
 class StoredModel {

@@ -44,11 +44,14 @@ class CheckpointTest : public testing::TestWithParam<ModelFamily> {
   }
   // The part of one stage, with its slices of the vectors.
   CheckpointContent part(const std::vector<UnitRange>& cut, StageIndex stage) {
-    std::size_t first = 0;
-    for (StageIndex s = 0; s < stage; ++s) first += count_of(cut[static_cast<std::size_t>(s)]);
-    const std::size_t count = count_of(cut[static_cast<std::size_t>(stage)]);
+    std::size_t first = 0, first_second = 0;
+    for (StageIndex s = 0; s < stage; ++s) {
+      first += count_of(cut[static_cast<std::size_t>(s)]);
+      first_second += seconds_of(cut[static_cast<std::size_t>(s)]);
+    }
+    const UnitRange units = cut[static_cast<std::size_t>(stage)];
     const auto slice = [&](const std::vector<float>& all) {
-      return std::span<const float>(all).subspan(first, count);
+      return std::span<const float>(all).subspan(first, count_of(units));
     };
     return {spec_,
             cut,
@@ -58,22 +61,36 @@ class CheckpointTest : public testing::TestWithParam<ModelFamily> {
             slice(anchor_),
             slice(momentum_),
             slice(m_),
-            slice(v_),
+            std::span<const float>(v_).subspan(first_second, seconds_of(units)),
             590 + stage};
   }
   std::size_t count_of(UnitRange units) {
     return static_cast<std::size_t>(value_count(parameter_layout(spec_.model, units)));
   }
-  // All parts, with an untied head, into the folder.
-  std::vector<UnitRange> write_parts() {
-    spec_.model.tie_embeddings = false;
-    const std::vector<UnitRange> cut = {{0, 1}, {1, 3}, {3, 4}};
+  std::size_t seconds_of(UnitRange units) {  // second moments
+    const auto layout = parameter_layout(spec_.model, units);
+    return static_cast<std::size_t>(optimizer_layout(layout, spec_.train.optimizer).second_moments);
+  }
+  // With values for every unit of the model as it is now.
+  void fill_vectors() {
     const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
     std::uint64_t seed = 10;
     for (auto* vector : {&anchor_, &momentum_, &m_, &v_}) {
       vector->resize(static_cast<std::size_t>(value_count(layout)));
       initialize(layout, ++seed, *vector);
     }
+    v_.resize(seconds_of(whole_model(spec_.model)));
+  }
+  void write_cut(const std::filesystem::path& folder, const std::vector<UnitRange>& cut) {
+    for (StageIndex stage = 0; stage < std::ssize(cut); ++stage) {
+      ASSERT_TRUE(write_checkpoint(folder, part(cut, stage)).ok());
+    }
+  }
+  // All parts, with an untied head, into the folder.
+  std::vector<UnitRange> write_parts() {
+    spec_.model.tie_embeddings = false;
+    const std::vector<UnitRange> cut = {{0, 1}, {1, 3}, {3, 4}};
+    fill_vectors();
     for (StageIndex stage = 0; stage < 3; ++stage) {
       EXPECT_TRUE(write_checkpoint(folder_, part(cut, stage)).ok());
     }
@@ -267,6 +284,47 @@ TEST_P(CheckpointTest, StagesReadTheirPartsAndTogetherTheyAreTheModel) {
   ASSERT_TRUE(model.ok()) << to_string(model.error());
   EXPECT_FALSE(model->is_mapped()) << "its stages are files of their own";
   EXPECT_TRUE(std::ranges::equal(model->values(), anchor_));
+}
+
+// Two stages, then three, then one: every vector is the same again, bit for bit.
+TEST_P(CheckpointTest, AStageOfAnotherCutIsMadeOfThePartsThatHaveItsUnits) {
+  for (const Optimizer optimizer : {Optimizer::kAdamw, Optimizer::kMuon}) {
+    spec_.model.tie_embeddings = false;
+    spec_.train.optimizer = optimizer;
+    fill_vectors();
+    const std::filesystem::path folders[] = {folder_ / "two", folder_ / "three"};
+    write_cut(folders[0], {{0, 2}, {2, 4}});
+    const std::vector<UnitRange> cut = {{0, 1}, {1, 3}, {3, 4}};
+    for (StageIndex stage = 0; stage < 3; ++stage) {
+      const auto read = read_units(folders[0], cut[static_cast<std::size_t>(stage)]);
+      ASSERT_TRUE(read.ok()) << to_string(read.error());
+      EXPECT_EQ(read->adam_step, stage == 0 ? 590 : 591) << "the larger one of its parts";
+      const CheckpointContent content{
+          spec_,          cut,          stage,        read->key,      read->step, read->anchor,
+          read->momentum, read->adam_m, read->adam_v, read->adam_step};
+      ASSERT_TRUE(write_checkpoint(folders[1], content).ok());
+    }
+    const auto whole = read_units(folders[1], whole_model(spec_.model));
+    ASSERT_TRUE(whole.ok()) << to_string(whole.error());
+    EXPECT_EQ(whole->anchor, anchor_);
+    EXPECT_EQ(whole->momentum, momentum_);
+    EXPECT_EQ(whole->adam_m, m_);
+    EXPECT_EQ(whole->adam_v, v_);
+    EXPECT_EQ(whole->cut, cut) << "that of the files";
+    std::filesystem::remove_all(folder_);
+  }
+}
+
+TEST_P(CheckpointTest, AStageOfAnotherCutNeedsAllItsPartsOfOneRound) {
+  const auto cut = write_parts();
+  EXPECT_EQ(read_units(folder_, {0, 5}).error().code, Code::kIncompatible);
+  auto later = part(cut, 1);
+  ++later.key.round;
+  ASSERT_TRUE(write_checkpoint(folder_, later).ok());
+  EXPECT_EQ(read_units(folder_, {0, 2}).error().code, Code::kDataLoss);
+  EXPECT_TRUE(read_units(folder_, {0, 1}).ok());
+  std::filesystem::remove(folder_ / "outer-00003-of-00003.safetensors");
+  EXPECT_EQ(read_units(folder_, {3, 4}).error().code, Code::kNotFound);
 }
 
 TEST_P(CheckpointTest, TheIndexNamesTheShardOfEveryTensor) {

@@ -282,6 +282,42 @@ TEST_F(PipelineReplicaTest, ARoundOfTwoStagesFromSeedToCheckpointAndBack) {
   EXPECT_EQ(other.hear<Loaded>().momentum, applied.at(id_of(1, 0)).momentum);
 }
 
+TEST_F(PipelineReplicaTest, StagesOfAnotherCutLoadTheSameParameters) {
+  start(2);
+  open(1, 0, 5);
+  commit(1, reports());
+  for (std::uint64_t n : {0, 1}) hear<Evaluated>(id_of(0, n));
+  for (StageIndex stage = 0; stage < 2; ++stage) {
+    const ReplicaId writer = id_of(stage, 1);
+    trainers_.at(writer)->tell(WriteCheckpointTo{writer, {CheckpointId(5), key(1)}, checkpoint_});
+    trainers_.at(writer)->hear<CheckpointReady>();
+  }
+  const auto stored = read_checkpoint(checkpoint_, std::nullopt);
+  ASSERT_TRUE(stored.ok()) << to_string(stored.error());
+  const ModelSpec model = with_derived_fields(spec_).model;
+  cut_ = {{0, 1}, {1, 3}, {3, 4}};
+  Trainer other;
+  std::size_t first = 0;
+  for (StageIndex stage = 0; stage < 3; ++stage) {
+    auto resume = load_of(ReplicaId(40 + static_cast<std::uint64_t>(stage)), stage,
+                          SourceKind::kCheckpoint, 1);
+    resume.checkpoint_folder = checkpoint_;
+    resume.assign.checkpoint_parts = 2;
+    other.tell(resume);
+    const auto loaded = other.hear<Loaded>();
+    const auto units = cut_[static_cast<std::size_t>(stage)];
+    const auto count = static_cast<std::size_t>(value_count(parameter_layout(model, units)));
+    const auto part = [&](const std::vector<float>& all) {
+      return digest_of(std::span<const float>(all).subspan(first, count));
+    };
+    EXPECT_EQ(loaded.value_count, static_cast<std::int64_t>(count));
+    EXPECT_EQ(loaded.anchor, part(stored->anchor));
+    EXPECT_EQ(loaded.momentum, part(stored->momentum));
+    first += count;
+  }
+  EXPECT_EQ(first, stored->anchor.size());
+}
+
 // The evaluation of a round is part of the first step of the next one; a replica that joins between
 // them takes part in that one from its first step on, although it did not know its number.
 TEST_F(PipelineReplicaTest, RoundsFollowEachOtherAndAJoinerEnters) {

@@ -176,4 +176,9 @@ Result<replica::Checkpoint> TorchHost::read_checkpoint(const std::filesystem::pa
   return trainer::read_checkpoint(folder, stage);
 }
 
+Result<replica::Checkpoint> TorchHost::read_units(const std::filesystem::path& folder,
+                                                  UnitRange units) {
+  return trainer::read_units(folder, units);
+}
+
 }  // namespace shoal::trainer

@@ -39,6 +39,8 @@ class TorchHost final : public replica::ComputeHost {
                                                 const replica::CheckpointContent& content) override;
   Result<replica::Checkpoint> read_checkpoint(const std::filesystem::path& folder,
                                               StageIndex stage) override;
+  Result<replica::Checkpoint> read_units(const std::filesystem::path& folder,
+                                         UnitRange units) override;
   bool writes_beside_training() const override { return true; }
 
  private:

@@ -9,6 +9,7 @@
 #include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/checkpoints/momentum.h"
 #include "coordinator/core/decisions/checkpoint_part.h"
+#include "coordinator/core/decisions/placement.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
@@ -186,7 +187,59 @@ bool can_read_source(const State& state, const ReplicaRecord& replica) {
                               [](const FileEntry& file) { return file.role == "part"; });
 }
 
+bool covers(const std::vector<UnitRange>& cut, const UnitRange& model) {
+  std::int32_t next = model.first;
+  for (const UnitRange& units : cut) {
+    if (units.first != next || units.last <= units.first) return false;
+    next = units.last;
+  }
+  return next == model.last;
+}
+
+// One of those who loaded this checkpoint is wrong, or a file is: only on the cut of the checkpoint
+// does a record tell which.
+void refuse_recut(Transaction& tx, const ReplicaRecord& replica, const std::string& detail) {
+  const CheckpointId id = replica.source.checkpoint;
+  tx.volatile_state().recuts_refused.put(replica.job, id);
+  tx.event(Severity::kWarning, event_kind::kPipelineRecut,
+           {.job = replica.job, .agent = replica.agent, .replica = replica.id},
+           tx.state().jobs.at(replica.job).spec.name + " goes back to the cut of " + to_string(id) +
+               ", which could not be loaded on another one: " + detail);
+}
+
+// What the stages of the job are loaded from since its cut has changed; null: nothing.
+const CheckpointRecord* recut_from(const State& state, const JobRecord& job) {
+  const CheckpointRecord* checkpoint = state.checkpoints.find(job.recut_from);
+  const bool stored = checkpoint != nullptr && checkpoint->state == CheckpointState::kStored &&
+                      checkpoint->key.round == job.committed_round;
+  return stored ? checkpoint : nullptr;
+}
+
 }  // namespace
+
+std::vector<UnitRange> cut_of(const JobSpec& spec, const CheckpointRecord& checkpoint) {
+  std::vector<UnitRange> cut;
+  for (const CheckpointPart& part : checkpoint.parts) cut.push_back(part.units);
+  const bool untold = cut.size() == 1 && cut.front() == UnitRange{} && spec.swarm.stages == 1;
+  if (untold) return whole_model(spec);
+  return covers(cut, whole_model(spec).front()) ? cut : std::vector<UnitRange>{};
+}
+
+PartRange parts_of_source(const State& state, const ReplicaRecord& replica) {
+  const CheckpointRecord* source = state.checkpoints.find(replica.source.checkpoint);
+  const bool loads = replica.source.kind == SourceKind::kCheckpoint && replica.source.key.round > 0;
+  if (!loads || source == nullptr) return {};
+  const JobRecord& job = state.jobs.at(replica.job);
+  const std::vector<UnitRange> cut = cut_of(job.spec, *source);
+  if (cut.empty() || cut == cut_of(job)) return {};
+  const UnitRange units = stage_of(job, replica.stage).units;
+  PartRange parts;
+  for (std::size_t i = 0; i < cut.size(); ++i) {
+    if (cut[i].last <= units.first || cut[i].first >= units.last) continue;
+    if (parts.count++ == 0) parts.first = static_cast<StageIndex>(i);
+  }
+  return parts;
+}
 
 const CheckpointRecord* continued_from(const State& state, const JobRecord& job) {
   const auto id = checkpoint_of_weights(job.spec.train.continue_from);
@@ -202,6 +255,7 @@ const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRec
       return &checkpoint;
     }
   }
+  if (const CheckpointRecord* other_cut = recut_from(state, job)) return other_cut;
   const CheckpointRecord* first = continued_from(state, job);
   return first != nullptr && is_committed_state(*first, job) ? first : nullptr;
 }
@@ -374,6 +428,7 @@ bool writes_checkpoint(const State& state, ReplicaId replica) {
 void doubt_source(Transaction& tx, const ReplicaRecord& replica, const std::string& detail) {
   const CheckpointId id = replica.source.checkpoint;
   if (!can_read_source(tx.state(), replica)) return;
+  if (tx.state().jobs.at(replica.job).recut_from == id) return refuse_recut(tx, replica, detail);
   if (++tx.volatile_state().doubts[id] < kDoubtsMax) return;
   tx.volatile_state().doubts.erase(id);
   CheckpointRecord& checkpoint = tx.checkpoint(id);

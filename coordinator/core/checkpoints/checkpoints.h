@@ -5,6 +5,8 @@
 // stored: it says so (JobReason::kCheckpointFailing) and continues.
 #pragma once
 
+#include <vector>
+
 #include "coordinator/core/state/transaction.h"
 
 namespace shoal::coordinator {
@@ -26,15 +28,27 @@ void resend_checkpoint(Transaction& tx, const ReplicaRecord& replica);  // after
 bool writes_checkpoint(const State& state, ReplicaId replica);          // its files, now
 
 // The replica's load found files of its source that do not match the record. After several such
-// loads in a row the checkpoint is set aside: it is never chosen again, and its files are kept.
+// loads in a row the checkpoint is set aside: it is never chosen again, and its files are kept. If
+// the job has another cut than the checkpoint, it goes back to that one instead, at once.
 // Nothing without a checkpoint as the source, or when the agent is too old to read it.
 void doubt_source(Transaction& tx, const ReplicaRecord& replica, const std::string& detail);
 void check_checkpoint_limits(Transaction& tx, JobId job);
 
 // The checkpoint that train.continue_from names, while it is stored; null: none.
 const CheckpointRecord* continued_from(const State& state, const JobRecord& job);
+// The units of the stages that wrote its parts; empty: its parts do not say it, because an earlier
+// version stored it.
+std::vector<UnitRange> cut_of(const JobSpec& spec, const CheckpointRecord& checkpoint);
+// The parts of a replica's source that have units of its stage, when that is a checkpoint of
+// another cut; else none.
+struct PartRange {
+  StageIndex first = 0;
+  std::int32_t count = 0;
+};
+PartRange parts_of_source(const State& state, const ReplicaRecord& replica);
 // The stored checkpoint of exactly the committed round. It belongs to another job only before the
-// first commit of a job that continues it.
+// first commit of a job that continues it, and is of another cut only while JobRecord::recut_from
+// names it.
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job);
 bool checkpoint_of_committed_pending(const State& state, const JobRecord& job);
 // The cut to roll back to: the newest stored one of the job, else what it continues.

@@ -3,34 +3,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/core/decisions/placement.h"
+#include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/records/event_kinds.h"
 
 namespace shoal::coordinator {
 namespace {
 
-bool covers(const std::vector<UnitRange>& cut, const UnitRange& model) {
-  std::int32_t next = model.first;
-  for (const UnitRange& units : cut) {
-    if (units.first != next || units.last <= units.first) return false;
-    next = units.last;
-  }
-  return next == model.last;
-}
-
-// Empty: its parts do not say it.
-std::vector<UnitRange> cut_of(const JobSpec& spec, const CheckpointRecord& checkpoint) {
-  std::vector<UnitRange> cut;
-  for (const CheckpointPart& part : checkpoint.parts) cut.push_back(part.units);
-  const bool untold = cut.size() == 1 && cut.front() == UnitRange{} && spec.swarm.stages == 1;
-  if (untold) return whole_model(spec);
-  return covers(cut, whole_model(spec).front()) ? cut : std::vector<UnitRange>{};
-}
-
-// Its parts are those of the stages that the job has, or is to have.
+// Its parts are those of the stages that the job has, or is to have, or had with swarm.recut.
 bool fits(const JobRecord& job, const CheckpointRecord& checkpoint) {
   const std::vector<UnitRange> cut = cut_of(job.spec, checkpoint);
-  if (job.stages.empty()) return !cut.empty();
+  if (job.stages.empty() || job.spec.swarm.recut) return !cut.empty();
   return cut.empty() ? checkpoint.parts.size() == job.stages.size() : cut == cut_of(job);
 }
 

@@ -132,6 +132,10 @@ TEST(Found, PartsSayWhatTheStagesAreWhereNothingElseDoes) {
   ASSERT_EQ(rig.job(rig.id).stages.size(), 2u);
   EXPECT_EQ(rig.job(rig.id).stages[0].units, (UnitRange{0, 1})) << "the newest says it";
   EXPECT_FALSE(rig.state().checkpoints.contains(CheckpointId(40))) << "it is of other stages";
+  backup.jobs[0].spec.swarm.recut = true;
+  rig.restore(backup, {older, two});
+  EXPECT_TRUE(rig.state().checkpoints.contains(CheckpointId(40))) << "it had those before";
+  EXPECT_EQ(rig.job(rig.id).stages[0].units, (UnitRange{0, 1}));
 }
 
 }  // namespace

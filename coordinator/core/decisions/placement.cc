@@ -453,6 +453,13 @@ PlacementDecision decide_placement(const PlacementInput& input) {
   return decision;
 }
 
+bool is_worth_recut(const PlacementDecision& kept, const PlacementDecision& other) {
+  if (other.reason != PlacementReason::kPlaced || other.cut == kept.cut) return false;
+  if (kept.reason != PlacementReason::kPlaced) return true;
+  const double now = kept.forecast.tokens_per_s;
+  return now > 0 && other.forecast.tokens_per_s >= kMuchBetter * now;
+}
+
 swarm::RebalanceView rebalance_view(const PlacementInput& input) {
   SHOAL_CHECK(!input.cut.empty());
   const swarm::CostModel model(input.spec, swarm::cost_options(input.spec), input.ends);

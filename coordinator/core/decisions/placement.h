@@ -3,11 +3,12 @@
 //
 // A job of one stage gets every free device that fits, up to swarm.max_replicas, the fastest first.
 // A pipeline is cut when it starts: the planner of swarm/core places it on the free devices, all at
-// once or not at all. The cut then holds for the life of the job. Devices that become free later go
-// to a stage below min_replicas, else to the weakest stage. A device may hold several stages of one
-// job (swarm/core/plan/assignment.h says when that pays). After the start that happens only when a
-// stage is below min_replicas and no other device can help, and only for as long as it is useful.
-// Agents that could not load this job get no replica, nor do devices that rest after a failure.
+// once or not at all. The cut then holds, unless the job starts again (is_worth_recut()). Devices
+// that become free later go to a stage below min_replicas, else to the weakest stage. A device may
+// hold several stages of one job (swarm/core/plan/assignment.h says when that pays). After the
+// start that happens only when a stage is below min_replicas and no other device can help, and only
+// for as long as it is useful. Agents that could not load this job get no replica, nor do devices
+// that rest after a failure.
 #pragma once
 
 #include <cstdint>
@@ -166,6 +167,12 @@ struct PlacementDecision {
 void keep_within_quota(PlacementInput& input, std::int64_t held, Bytes needed);
 
 PlacementDecision decide_placement(const PlacementInput& input);
+
+// From this share of the present forecast on, a plan is worth that the job is placed anew.
+inline constexpr double kMuchBetter = 1.2;
+// Whether a job that starts again gets the cut of `other`: where that is much better by the
+// forecasts, or the devices cannot serve the cut that it has.
+bool is_worth_recut(const PlacementDecision& kept, const PlacementDecision& other);
 
 // The live replicas as the rebalancing of swarm/core sees them; needs a cut.
 swarm::RebalanceView rebalance_view(const PlacementInput& input);

@@ -27,8 +27,9 @@ struct MoveReport {
   std::string reason;                                                // two sentences at most
 };
 
-// The forecast of the present placement, and that of the plan that would be made now, with the cut
-// that the job has. Both by the same speeds and lines.
+// The forecast of the present placement, and that of the plan that would be made now: with the cut
+// that the job has, or with swarm.recut with another one that is worth it. Both by the same speeds
+// and lines.
 struct PlanComparison {
   Instant at;
   double present = 0, best = 0;  // tokens/s

@@ -24,11 +24,21 @@ bool contradicts(const HeldReplica& claim, const KnownCommit& known) {
   return known.anchors[stage] && claim.anchor != known.anchors[stage];
 }
 
+// The number of stages when this round was committed: the cut may have changed since (swarm.recut).
+std::int32_t stages_at(const std::vector<HeldReplica>& claims, const RoundKey& key,
+                       std::int32_t now) {
+  for (const HeldReplica& claim : claims) {
+    if (claim.key == key && !claim.cut.empty()) return static_cast<std::int32_t>(claim.cut.size());
+  }
+  return now;
+}
+
 // The round that its holders agree on; none if they disagree or a stage has no holder.
 std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, const RoundKey& key,
                                       const std::vector<KnownCommit>& known_commits,
-                                      std::int32_t stages, bool shared) {
+                                      std::int32_t stages_now, bool shared) {
   RestoredRound round{key, {}};
+  const std::int32_t stages = stages_at(claims, key, stages_now);
   std::vector<const HeldReplica*> first(static_cast<std::size_t>(stages), nullptr);
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const HeldReplica& claim = claims[i];
@@ -37,9 +47,10 @@ std::optional<RestoredRound> agree_on(const std::vector<HeldReplica>& claims, co
                              });
     if (claim.key != key || false_state) continue;
     if (claim.stage < 0 || claim.stage >= stages) return std::nullopt;
-    if (!round.holders.empty() &&
-        !same_commit(claim.record, claims[round.holders.front()].record)) {
-      return std::nullopt;
+    if (!round.holders.empty()) {
+      const HeldReplica& holder = claims[round.holders.front()];
+      const bool agree = same_commit(claim.record, holder.record) && claim.cut == holder.cut;
+      if (!agree) return std::nullopt;
     }
     const HeldReplica*& known = first[static_cast<std::size_t>(claim.stage)];
     if (known == nullptr) known = &claim;

@@ -24,8 +24,9 @@ struct KnownCommit {
 };
 
 // A claim of a known commit with another anchor than the known one is passed over: its memory has
-// changed, or it lies. `shared`: all replicas of a stage have one anchor; not where a job averages
-// in groups.
+// changed, or it lies. `stages`: of the job, for claims that say no cut; those of one round must
+// say the same one. `shared`: all replicas of a stage have one anchor; not where a job averages in
+// groups.
 std::optional<RestoredRound> decide_restored_round(const std::vector<HeldReplica>& claims,
                                                    const std::vector<KnownCommit>& known,
                                                    std::int32_t stages, bool shared);

@@ -62,6 +62,17 @@ TEST(RestoredRound, AStageThatTheJobDoesNotHaveIsNotAgreedOn) {
       decide_restored_round({claim(1, 0, 33, {3, 3}), claim(2, 5, 33, {3, 3})}, {}, 1, true));
 }
 
+TEST(RestoredRound, TheCutIsThatOfTheHolders) {
+  std::vector<HeldReplica> claims{claim(1, 0, 33, {3, 3}), claim(2, 1, 33, {4, 4}),
+                                  claim(3, 2, 33, {5, 5})};
+  for (HeldReplica& held : claims) held.cut = {{0, 1}, {1, 3}, {3, 4}};
+  const auto round = decide_restored_round(claims, {}, 2, true);
+  ASSERT_TRUE(round) << "the job had two stages when the backup was made";
+  EXPECT_EQ(round->holders, (std::vector<std::size_t>{0, 1, 2}));
+  claims[2].cut = {{0, 1}, {1, 2}, {2, 4}};
+  EXPECT_FALSE(decide_restored_round(claims, {}, 2, true)) << "no round has two cuts";
+}
+
 TEST(RestoredRound, InitialParametersAreNoCommit) {
   EXPECT_FALSE(decide_restored_round({claim(1, 0, 0, {3, 3})}, {}, 1, true));
   EXPECT_FALSE(decide_restored_round({}, {}, 1, true));

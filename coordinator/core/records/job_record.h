@@ -107,7 +107,8 @@ constexpr auto enumerators_of(Of<JobReason>) {
                                  {kRecutting, "recutting"}});
 }
 
-// One stage of a job's model and what its replicas hold after the last commit.
+// One stage of a job's model and what its replicas hold after the last commit. Where no record has
+// the digests (at the start, or on a new cut), the first replica that loads defines them.
 struct JobStage {
   UnitRange units;
   std::int64_t value_count = 0;              // parameters, once loaded
@@ -141,9 +142,11 @@ struct JobRecord {
   Tokens committed_tokens;
   Steps begun_step;  // what the checkpoint had that it continues; 0: it began anew
   Tokens begun_tokens;
-  std::vector<JobStage> stages;  // the plan, fixed for the life of the job; empty until it is made
-  std::int64_t view = 0;         // number of the last PipelineView
-  std::int64_t routers = 0;      // the most that one of its rounds had; 0 before the first
+  // The cut; empty until it is made. With swarm.recut it may change while no replica lives
+  // (replicas/recutting.h), else it never does.
+  std::vector<JobStage> stages;
+  std::int64_t view = 0;            // number of the last PipelineView
+  std::int64_t routers = 0;         // the most that one of its rounds had; 0 before the first
   std::int64_t next_sequence = 0;   // first sequence never leased
   std::vector<DataLease> returned;  // leased, not trained; sorted by first
   std::int64_t lease_unit = 0;      // LeasePlace::unit; 0: of a job without datasets
@@ -165,6 +168,9 @@ struct JobRecord {
   JobId yields_to = {};  // it gives its devices up for this job after its round; zero: it does not
   bool recuts = false;  // it is placed anew after its round (replicas/replanning.h), as was decided
   Instant recut_at;     //   last at this time; zero: never
+  // The checkpoint of another cut that the stages are loaded from, until the next commit; zero: its
+  // checkpoints are of its cut.
+  CheckpointId recut_from = {};
   bool operator==(const JobRecord&) const = default;
 };
 constexpr auto fields_of(Of<JobRecord>) {
@@ -188,7 +194,7 @@ constexpr auto fields_of(Of<JobRecord>) {
       field<&T::balance_confirmed>("balance_confirmed"), field<&T::owner>("owner"),
       field<&T::removed_at>("removed_at"), field<&T::priority>("priority"),
       field<&T::yields_to>("yields_to"), field<&T::recuts>("recuts"),
-      field<&T::recut_at>("recut_at"));
+      field<&T::recut_at>("recut_at"), field<&T::recut_from>("recut_from"));
 }
 static_assert(lists_every_field<JobRecord>());
 

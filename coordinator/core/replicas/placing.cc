@@ -253,6 +253,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
       if (device.kind == DeviceKind::kReducer) continue;
       ++input.devices_known;
       if (!presence.connected) continue;
+      if (job.recut_from && presence.protocol < kFirstWithOtherCuts) continue;
       if (is_cordoned(agent, device.index, job.spec.trainer)) {
         ++input.cordoned;
         continue;

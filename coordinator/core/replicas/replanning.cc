@@ -8,6 +8,7 @@
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
 #include "coordinator/core/replicas/placing.h"
+#include "coordinator/core/replicas/recutting.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/round_facts.h"
 
@@ -17,7 +18,6 @@ namespace {
 constexpr Duration kLookEvery = seconds(120);
 constexpr Duration kPlansApart = seconds(1);
 constexpr Duration kRecutEvery = seconds(1800);  // at most, of one job
-constexpr double kBetter = 1.2;                  // of the present forecast: worth a word
 constexpr double kToldAgain = 0.25;              // of a forecast that was told
 constexpr double kNoise = 0.1;                   // of a measurement
 constexpr std::size_t kValuesPerDevice = 5;      // of measured(); the first one names it
@@ -77,12 +77,14 @@ std::string figures(const JobRecord& job, const PlanComparison& compared) {
          " placed anew, by the speeds and lines that are measured now";
 }
 
-void recut(Transaction& tx, JobId id, const PlanComparison& compared) {
+void recut(Transaction& tx, JobId id, const PlanComparison& compared, bool other_cut) {
   const JobRecord& job = tx.state().jobs.at(id);
   const RoundNumber last = next_key(job).round;
+  const std::string why = why_cut_stays(tx.state(), job);
   tx.event(Severity::kInfo, event_kind::kPipelineRecut, {.job = id, .round = job.committed_round},
            figures(job, compared) + ": that happens after round " + std::to_string(last) +
-               " (swarm.recut)");
+               (other_cut ? ", with another cut" : "") + " (swarm.recut)" +
+               (why.empty() ? "" : "; its cut stays, because " + why));
   JobRecord& record = tx.job(id);
   record.recuts = true;
   record.recut_at = tx.now();
@@ -125,15 +127,15 @@ void look_for_better_plan(Transaction& tx, JobId id) {
   if (is_same(watch.measured, now)) return;
   watch.measured = std::move(now);
   tx.volatile_state().planned_at = tx.now();
-  const PlacementDecision best = decide_placement(anew);
+  const PlacementDecision best = with_best_cut(tx, job, anew, {id});
   const PlanComparison compared{tx.now(), present_forecast(tx, id, anew),
                                 best.forecast.tokens_per_s};
   if (best.reason != PlacementReason::kPlaced || compared.present <= 0) return;
   tx.volatile_state().timers[id].compared = compared;
-  if (compared.best < kBetter * compared.present) {
+  if (compared.best < kMuchBetter * compared.present) {
     watch.told = 0;
   } else if (may_recut(tx, job)) {
-    recut(tx, id, compared);
+    recut(tx, id, compared, best.cut != cut_of(job));
   } else {
     tell_better(tx, id, compared);
   }

@@ -282,9 +282,13 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
   if (job.committed_round == 0) return first_source(job, source);
   // A stage agrees on its state within a moment of the commit. Only in asynchronous jobs, whose
   // commits follow one another without a pause, a joiner is compared with what its source reports.
-  const bool settled = source.anchor || averages_in_groups(job);
+  const bool settled = source.anchor || averages_in_groups(job) || job.recut_from;
   if (!settled && job.spec.sync.algorithm() != SyncAlgorithm::kAsync) return std::nullopt;
-  if (const ReplicaRecord* peer = choose_peer(state, job, stage)) {
+  const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job);
+  // On a new cut each replica loads the checkpoint, and so confirms what the first one told.
+  const bool recut = checkpoint != nullptr && checkpoint->id == job.recut_from;
+  const ReplicaRecord* peer = recut ? nullptr : choose_peer(state, job, stage);
+  if (peer != nullptr) {
     source.kind = SourceKind::kPeer;
     source.replica = peer->id;
     source.address = peer->address;
@@ -293,10 +297,11 @@ std::optional<StateSource> choose_source(const State& state, const JobRecord& jo
     }
     return source;
   }
-  if (const CheckpointRecord* checkpoint = checkpoint_of_committed(state, job)) {
-    const CheckpointPart& part = checkpoint->parts.at(static_cast<std::size_t>(stage));
+  if (checkpoint != nullptr) {
     source.kind = SourceKind::kCheckpoint;
     source.checkpoint = checkpoint->id;
+    if (recut) return source;
+    const CheckpointPart& part = checkpoint->parts.at(static_cast<std::size_t>(stage));
     source.anchor = part.anchor;
     source.momentum = part.momentum;
     return source;
@@ -352,10 +357,11 @@ void send_assign(Transaction& tx, const ReplicaRecord& told) {
   if (replica.source.kind == SourceKind::kPeer) {
     tx.volatile_state().joiners[replica.id].sources = sources;
   }
+  const PartRange parts = parts_of_source(tx.state(), replica);
   tx.send(replica.agent,
           Assign{replica.id, replica.job, replica.device, replica.stage, cut_of(job), job.spec,
                  replica.source, SignedRecords(tx.state(), job, std::move(record)).of(replica.id),
-                 replica.store, std::move(sources), job.owner});
+                 replica.store, std::move(sources), job.owner, parts.first, parts.count});
 }
 
 void on_loaded(Transaction& tx, const Loaded& loaded) {
@@ -378,8 +384,10 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
     return fail_replica(tx, loaded.replica, ReplicaFailure::kDataInvalid, why);
   }
   const bool first_of_all = !stage.anchor && job.committed_round == 0;
-  const bool found = stage.value_count == 0;  // the state is that of a checkpoint on disk
-  if ((first_of_all || found) && !has_own_anchor(job, before)) {
+  // The state is that of a checkpoint on disk, or of one of another cut.
+  const bool found = stage.value_count == 0;
+  const bool defines = (first_of_all || found) && !has_own_anchor(job, before);
+  if (defines) {
     JobStage& first = stage_of(tx.job(before.job), before.stage);
     first.anchor = loaded.anchor;
     first.momentum = loaded.momentum;
@@ -411,6 +419,10 @@ void on_loaded(Transaction& tx, const Loaded& loaded) {
   refresh_agent(tx, before.agent);
   // The next round may need another replica, which can get this state from no one else.
   if (before.source.kind == SourceKind::kPeer) return tell_to_go_on(tx, loaded.replica);
+  // On a new cut, those that loaded before could not be given the digests of all stages.
+  if (defines && anchors_known(job)) {
+    return renew_records(tx, job.id, in_sync_replicas(tx.state(), job));
+  }
   renew_record(tx, loaded.replica);
 }
 

@@ -190,6 +190,7 @@ void advance_job_to(Transaction& tx, const RoundKey& key) {
   job.committed_tokens += round.tokens;
   round.job_tokens = job.committed_tokens;
   job.train_loss = round.train_loss;
+  job.recut_from = {};
   for (JobStage& stage : job.stages) {
     stage.anchor = stage.momentum = {};  // known again when the outer steps were taken
   }

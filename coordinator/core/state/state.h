@@ -228,9 +228,10 @@ struct VolatileState {
   LineQueue lines;
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
-  std::vector<std::string> relays;             // that agents know (relays.h)
-  FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
-  std::optional<Instant> planned_at;           // a whole pipeline, of any job
+  std::vector<std::string> relays;              // that agents know (relays.h)
+  FlatMap<CheckpointId, std::int32_t> doubts;   // loads in a row that found files damaged
+  FlatMap<JobId, CheckpointId> recuts_refused;  // not loaded on another cut again
+  std::optional<Instant> planned_at;            // a whole pipeline, of any job
   std::optional<Instant> next_lease_scan;
   std::optional<Instant> next_retention;  // when stored checkpoints are looked through again
   bool over_budget = false;               // an event has said so
