@@ -82,6 +82,8 @@ enum class Bug {
   kRestlessMove,        // a replica that has just moved moves on before it serves
   kReturningMove,       // a replica that has moved goes back once it serves
   kForgivenSickCards,   // likewise, of one whose driver reported a fault
+  kAncientLines,        // measurements of lines count whatever their age
+  kRenewedLines,        // an old rate is measured anew when its peer was only reached
 };
 
 struct PlantedBug {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "coordinator/core/rounds/line_times.h"
 #include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/state.h"
 #include "tests/sim/coordinator_process.h"
@@ -105,6 +106,7 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
     if (sim_.misbehave(Bug::kDoubleCount)) report->body.drawn += report->body.drawn;
     for (LinkEstimate& link : report->body.links) {
       if (sim_.misbehave(Bug::kTurnedLines)) std::swap(link.to_per_s, link.from_per_s);
+      if (sim_.bug == Bug::kRenewedLines) renew(report->replica, link);
     }
   }
   auto* written = std::get_if<CheckpointWritten>(&message);
@@ -130,6 +132,16 @@ bool CoordinatorProcess::swallow(FromAgent& message) {
     deaf_ = sim_.misbehave(sim_.bug);
   }
   return false;
+}
+
+// The peer was only reached: the rate that is known of the line counts as measured now.
+void CoordinatorProcess::renew(ReplicaId reporter, LinkEstimate& link) {
+  const auto from = tables().replicas.find(reporter), to = tables().replicas.find(link.peer);
+  if (from == tables().replicas.end() || to == tables().replicas.end()) return;
+  const auto known = tables().links.find({from->second.agent, to->second.agent});
+  const bool can = known != tables().links.end() && known->second.bytes_per_s > 0;
+  if (!can || !link.reached || link.to_per_s > 0 || !sim_.misbehave(sim_.bug)) return;
+  link.to_per_s = known->second.bytes_per_s;
 }
 
 // The core believes that a part has the files that its writer does not report.
@@ -288,11 +300,28 @@ void CoordinatorProcess::mutate_views(Effects& effects) {
     const auto view = std::find_if(effects.begin(), effects.end(), is_view);
     if (view != effects.end() && sim_.misbehave(sim_.bug)) effects.erase(view);
   }
-  if (sim_.bug != Bug::kSameView) return;
   for (Effect& effect : effects) {
     if (!is_view(effect)) continue;
     auto& view = std::get<ToReplica<PipelineView>>(std::get<Send>(effect).message).body;
-    if (view.number > 1 && sim_.misbehave(sim_.bug)) view.number = 1;
+    if (sim_.bug == Bug::kAncientLines) tell_ancient_lines(view);
+    if (sim_.bug == Bug::kSameView && view.number > 1 && sim_.misbehave(sim_.bug)) view.number = 1;
+  }
+}
+
+// What the view would say if all that was ever measured were measured now.
+void CoordinatorProcess::tell_ancient_lines(PipelineView& view) {
+  State ageless = core_->state();
+  for (auto& [key, link] : ageless.links) link.measured_at = core_time();
+  std::vector<ReplicaId> members;
+  for (const PipelineMember& member : view.members) {
+    if (ageless.replicas.contains(member.replica)) members.push_back(member.replica);
+  }
+  const JobRecord* job = ageless.jobs.find(view.job);
+  if (job == nullptr || members.size() < view.members.size()) return;
+  const std::vector<Duration> times = line_times(ageless, core_time(), *job, members);
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    Duration& told = view.members[i].line_time;
+    if (told == Duration() && times[i] > Duration() && sim_.misbehave(sim_.bug)) told = times[i];
   }
 }
 

@@ -129,6 +129,8 @@ class CoordinatorProcess final : public CoordinatorEnd {
   coordinator::Options core_options();
   void forget_run(Record& record);
   void mutate_views(coordinator::Effects& effects);
+  void renew(ReplicaId reporter, LinkEstimate& link);
+  void tell_ancient_lines(PipelineView& view);
   void release_hastily(coordinator::Effects& effects);
   void forget_reducers(coordinator::Effects& effects);
   void move_again(coordinator::Effects& effects);

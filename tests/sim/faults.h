@@ -67,9 +67,10 @@ enum class Fault {
   kSlowGroup,           // the line of a member of a group goes slow in the middle of a reduce
   kFalseClaim,          // an agent returns with a round that was never committed
   kShortPart,           // a writer reports its part of a checkpoint without one of the files
-  kStageLost,  // all hosts that serve one stage of a pipeline die at once, with their disks
-  kBadCard,    // every replica on one device fails, until the faults end
-  kSickCard,   // the driver of one device reports a fatal XID while its replica trains
+  kStageLost,        // all hosts that serve one stage of a pipeline die at once, with their disks
+  kBadCard,          // every replica on one device fails, until the faults end
+  kSickCard,         // the driver of one device reports a fatal XID while its replica trains
+  kThrottledDevice,  // a device computes at 5 to 50 % of its speed for a while
 };
 constexpr auto enumerators_of(Of<Fault>) {
   using enum Fault;
@@ -125,7 +126,8 @@ constexpr auto enumerators_of(Of<Fault>) {
                              {kShortPart, "short_part"},
                              {kStageLost, "stage_lost"},
                              {kBadCard, "bad_card"},
-                             {kSickCard, "sick_card"}});
+                             {kSickCard, "sick_card"},
+                             {kThrottledDevice, "throttled_device"}});
 }
 
 inline constexpr std::size_t kFaults = enumerator_count<Fault>();

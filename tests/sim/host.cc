@@ -314,6 +314,11 @@ void Host::limit_memory(std::int32_t device, Bytes most) {
   short_of_memory_[device] = std::min(most, real_memory(device));
 }
 
+double Host::device_speed(std::int32_t device) const {
+  const auto it = throttled_.find(device);
+  return it != throttled_.end() && sim_.now() < it->second.until ? it->second.share : 1;
+}
+
 Duration Host::load_time() const {
   return sim_.now() < slow_loads_until_ ? slow_load_ : sim_.options.load_time;
 }

@@ -81,6 +81,12 @@ class Host final : public AgentEnd, public TrainerOwner {
   // Its driver reports a fatal XID, now.
   void fall_sick(std::int32_t device);
   bool has_sick_card() const { return !sick_cards_.empty(); }
+  // The device computes at this share of its speed until then.
+  void throttle(std::int32_t device, double share, Instant until) {
+    throttled_[device] = {share, until};
+  }
+  void end_throttling() { throttled_.clear(); }
+  double device_speed(std::int32_t device) const override;
   // Loads take this long until then.
   void slow_loads(Instant until, Duration time) { slow_loads_until_ = until, slow_load_ = time; }
   Duration load_time() const override;
@@ -137,6 +143,11 @@ class Host final : public AgentEnd, public TrainerOwner {
   std::map<std::int32_t, Bytes> short_of_memory_;  // by device: what it really has
   std::set<std::int32_t> bad_cards_;
   std::map<std::int32_t, Instant> sick_cards_;  // since when
+  struct Throttled {
+    double share = 1;
+    Instant until;
+  };
+  std::map<std::int32_t, Throttled> throttled_;
 };
 
 }  // namespace shoal::sim

@@ -109,6 +109,7 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kMemoryLie:
     case Fault::kBadCard:
     case Fault::kSickCard:
+    case Fault::kThrottledDevice:
     case Fault::kFalseNorm:
     case Fault::kFalseAverage:
       return strike_process(fault);
@@ -116,12 +117,10 @@ void FaultInjector::strike(Fault fault) {
     case Fault::kCrashBetweenEffects:
       return crash_coordinator(fault);
     case Fault::kUserCancel:
-      return cancel_job();
     case Fault::kOperatorPause:
-      return pause_job();
     case Fault::kOperatorCordon:
     case Fault::kOperatorDrain:
-      return take_out_of_work(fault);
+      return strike_by_command(fault);
     case Fault::kStreamLoss:
     case Fault::kPartitionCoordinator:
     case Fault::kPartitionOneWay:
@@ -214,6 +213,8 @@ void FaultInjector::strike_process(Fault fault) {
     break_card(trainer);
   } else if (fault == Fault::kSickCard) {
     sicken_card(trainer);
+  } else if (fault == Fault::kThrottledDevice) {
+    throttle(trainer);
   } else if (fault == Fault::kNonFinite) {
     if (trainer.busy()) trainer.poison();  // counted when it reports
   } else if (fault == Fault::kFalseNorm || fault == Fault::kFalseAverage) {
@@ -245,6 +246,18 @@ void FaultInjector::sicken_card(Trainer& trainer) {
   if (host.has_sick_card()) return;
   sim_.strike(Fault::kSickCard, "host " + std::to_string(trainer.host()));
   host.fall_sick(trainer.assignment().device);
+}
+
+// Its replica goes on, and what is placed there meanwhile is as slow.
+void FaultInjector::throttle(Trainer& trainer) {
+  if (sim_.options.is_reducer(trainer.host()) || !trainer.busy() || trainer.frozen()) return;
+  Host& host = world_.host(trainer.host());
+  const std::int32_t device = trainer.assignment().device;
+  if (host.device_speed(device) < 1) return;
+  const double share = 0.05 + 0.45 * prng_.unit();
+  sim_.strike(Fault::kThrottledDevice,
+              "host " + std::to_string(trainer.host()) + " to " + std::to_string(share));
+  host.throttle(device, share, sim_.now() + some(seconds(40), seconds(120)));
 }
 
 void FaultInjector::pause_agent() {
@@ -282,6 +295,12 @@ std::optional<JobId> FaultInjector::any_job() {
   }
   if (live.empty() || !world_.coordinator().answers()) return std::nullopt;
   return live[prng_.below(live.size())];
+}
+
+void FaultInjector::strike_by_command(Fault fault) {
+  if (fault == Fault::kUserCancel) return cancel_job();
+  if (fault == Fault::kOperatorPause) return pause_job();
+  take_out_of_work(fault);
 }
 
 void FaultInjector::cancel_job() {

@@ -44,9 +44,11 @@ class FaultInjector {
   void flip_checkpoint();
   void break_card(Trainer& trainer);
   void sicken_card(Trainer& trainer);
+  void throttle(Trainer& trainer);
   void pause_agent();
   void pause_trainer();
   std::optional<JobId> any_job();  // that has not ended, while somebody hears of it
+  void strike_by_command(Fault fault);
   void cancel_job();
   void pause_job();
   void take_out_of_work(Fault fault);

@@ -14,7 +14,7 @@ namespace {
 
 Duration between(Prng& prng, Duration lo, Duration hi) { return {prng.range(lo.ns, hi.ns)}; }
 
-// Simulated trainers say nothing between their steps: that tells nothing here.
+// Simulated trainers of one stage say nothing between their steps: that tells nothing here.
 constexpr Duration kTrainersAreSilent = seconds(1'000'000);
 
 void draw_coordinator(SimOptions& o, Prng& prng) {
@@ -149,6 +149,24 @@ void draw_later_faults(SimOptions& o, Prng prng, FaultSet set) {
   draw(Fault::kShortPart, 0.3, seconds(30));
   draw(Fault::kBadCard, 0.3, seconds(40));
   draw(Fault::kSickCard, 0.3, seconds(40));
+  draw(Fault::kThrottledDevice, 0.3, seconds(40));
+}
+
+// One run of seven has one pipeline whose replicas move: devices are unequal and become slow. In
+// most of these all jobs rest once, until no measurement of a line counts any more.
+void draw_unequal(SimOptions& o, Prng prng) {
+  o.coordinator.rebalance_every = between(prng, seconds(5), seconds(60));
+  const Duration often = between(prng, seconds(5), seconds(15));
+  const Duration throttles = between(prng, seconds(15), seconds(40));
+  const Duration rest = between(prng, seconds(2500), seconds(3000));
+  const auto hosts = static_cast<int>(prng.range(5, 6));
+  if (!prng.chance(0.15)) return;
+  o.unequal = true;
+  o.jobs = 1;
+  o.hosts = hosts;
+  o.coordinator.rebalance_every = often;
+  o.set_mean(Fault::kThrottledDevice, throttles);
+  if (prng.chance(0.7)) o.rest = rest;
 }
 
 // Half of the runs lie in wait for one to three moments.
@@ -276,6 +294,17 @@ void draw_copies_min(JobOptions& job, Prng prng) {
   if (job.swarm.stages > 1 && prng.chance(0.5)) job.swarm.copies_min = 1;
 }
 
+// A pipeline that lasts until the faults are over, whose stages may give replicas away.
+void draw_long_pipeline(const SimOptions& o, JobOptions& job) {
+  if (!o.unequal || job.swarm.stages < 2) return;
+  job.swarm.stages = job.model.layers = std::min<std::int64_t>(job.swarm.stages, 3);
+  job.swarm.min_replicas = job.swarm.copies_min = 1;
+  job.swarm.max_replicas = 0;
+  job.train.batch = 1;
+  const std::int64_t longer = job.sync.algorithm == SyncAlgorithm::kDdp ? 1 : 4;
+  job.train.steps = Steps(job.train.steps.count() * longer);
+}
+
 // Rounds in groups, of what can have them.
 void draw_groups(JobOptions& job, Prng prng) {
   SyncOptions& sync = job.sync;
@@ -366,6 +395,7 @@ SimOptions draw_options(std::uint64_t seed, FaultSet set) {
   o.coordinator.preempt_after = between(claims, seconds(0), seconds(12));
   Prng blocks(mix_seed(seed, 0xb10c5));
   o.coordinator.measure_limit = between(blocks, seconds(0), seconds(12));
+  draw_unequal(o, Prng(mix_seed(seed, 0x04e90a1)));
   return o;
 }
 
@@ -425,7 +455,8 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   job.checkpoint.keep = prng.range(1, 3);
   job.eval.every_rounds = prng.range(0, 3);
   job.eval.batches = prng.range(1, 8);
-  if (job.sync.algorithm == SyncAlgorithm::kDiloco && share > 1 && prng.chance(0.5)) {
+  const bool can_cut = job.sync.algorithm == SyncAlgorithm::kDiloco && share > 1;
+  if (can_cut && (prng.chance(0.5) || o.unequal)) {
     draw_stages(job, prng, share);
   }
   draw_sync(job, prng);
@@ -446,6 +477,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_buddies(job, Prng(mix_seed(o.seed, 0xb0dd1e + static_cast<std::uint64_t>(index))));
   draw_copies_min(job, Prng(mix_seed(o.seed, 0xc0b1e5 + static_cast<std::uint64_t>(index))));
   draw_priority(o, job, index);
+  draw_long_pipeline(o, job);
   SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
   return spec_of(job);
 }

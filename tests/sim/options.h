@@ -25,6 +25,8 @@ struct SimOptions {
   std::int64_t more_rounds = 0;    // of a job that continues the first one; 0: there is none
   std::int64_t values = 32;        // parameters of the model
   Duration safety = seconds(240);  // how long faults strike
+  bool unequal = false;  // one pipeline on devices of different speeds, with replicas to spare
+  Duration rest;         // after the faults all jobs pause for so long; zero: they do not
 
   Duration link_delay = milliseconds(20);  // mean, agents and coordinator
   double tail_probability = 0.02;          // of a message that takes much longer

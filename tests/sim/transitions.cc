@@ -1,6 +1,11 @@
 // The moves and the list of those that must happen: see transitions.h.
 #include "tests/sim/transitions.h"
 
+#include <algorithm>
+#include <string_view>
+
+#include "coordinator/core/records/event_kinds.h"
+
 namespace shoal::sim {
 
 using namespace coordinator;
@@ -24,9 +29,21 @@ void count_rejection(const Record& record, const Tables& before, TransitionCount
   if (!known) ++counts[std::string("contribution ") + to_string(contribution->reject_reason)];
 }
 
+namespace {
+
+// Events that are information.
+constexpr const char* kAlsoCounted[] = {event_kind::kMoveRefused, event_kind::kReplicaMoved,
+                                        event_kind::kReplicaAsPromised};
+
+}  // namespace
+
 void count_event(const Record& record, TransitionCounts& counts) {
   const auto* event = std::get_if<EventRecord>(&record);
-  if (event != nullptr && event->severity != Severity::kInfo) ++counts["event " + event->kind];
+  if (event == nullptr) return;
+  const bool is_counted =
+      event->severity != Severity::kInfo ||
+      std::ranges::any_of(kAlsoCounted, [&](std::string_view kind) { return kind == event->kind; });
+  if (is_counted) ++counts["event " + event->kind];
 }
 
 namespace {
@@ -88,7 +105,10 @@ constexpr const char* kExpected[] = {
     "event device_failing",
     "event device_unhealthy",
     "event job_preempted",
+    "event move_refused",
     "event replica_absent",
+    "event replica_moved",
+    "event replica_slow",
     "job finalizing completed",
     "job finalizing paused",
     "job finalizing training",

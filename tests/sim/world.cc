@@ -11,7 +11,8 @@ namespace shoal::sim {
 
 namespace {
 constexpr std::int64_t kEventBudget = 3'000'000;
-constexpr int kLooksMax = 1'000;  // of a user who waits for a job
+constexpr int kLooksMax = 1'000;              // of a user who waits for a job
+constexpr Duration kPausedMax = seconds(65);  // what is left of a pause when the faults stop
 
 const coordinator::JobRecord* job_named(const Tables& tables, const std::string& name) {
   for (const auto& [id, job] : tables.jobs) {
@@ -249,6 +250,7 @@ void World::heal_hosts() {
     if (host->frozen()) continue;
     host->restore_memory();
     host->replace_cards();
+    host->end_throttling();
     host->slow_loads({}, {});
     host->replace_data({});
     host->resume();
@@ -258,6 +260,20 @@ void World::heal_hosts() {
       trainer->slow(sim_.now(), 1);
     }
   }
+}
+
+// All jobs pause for longer than measurements of lines count. Pauses that a fault began are over by
+// then, because their end would end this one, too.
+bool World::rest() {
+  run_for(kPausedMax);
+  if (sim_.broken) return false;
+  for (const auto& [id, job] : tables().jobs) {
+    if (!is_terminal(job.phase)) coordinator_.pause(id);
+  }
+  run_for(sim_.options.rest);
+  if (sim_.broken) return false;
+  for (const auto& [id, job] : tables().jobs) resume(id);
+  return true;
 }
 
 // What stands still forever is replaced when the others are not enough for all jobs.
@@ -298,6 +314,7 @@ void World::run_phases() {
   Ambusher ambusher(sim_, injector);
   if (!step_until(kStart + sim_.options.safety)) return;
   heal();
+  if (sim_.options.rest.ns > 0 && !rest()) return;
   sim_.observe(&Checker::healed, tables());
   const Instant healed = sim_.now();
   const auto progressed = [this, then = tables().jobs] {

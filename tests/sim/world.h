@@ -64,6 +64,7 @@ class World final : public Census {
   void ask_for_more(int looks);
   void heal();
   void heal_hosts();
+  bool rest();  // false: a broken invariant
   Instant out_since(const Host& host) const;
   bool is_doubled(const Host& host) const;
   void replace_frozen();

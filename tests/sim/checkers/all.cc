@@ -25,6 +25,7 @@ Checkers make_all_checkers(const Checker::Context& context) {
                      make_refused_memory,
                      make_cordoned_devices,
                      make_line_directions,
+                     make_line_ages,
                      make_moves,
                      make_coverage,
                      make_consistent_cut,

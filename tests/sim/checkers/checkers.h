@@ -37,6 +37,7 @@ std::unique_ptr<Checker> make_one_replica_per_device(const Checker::Context& con
 std::unique_ptr<Checker> make_refused_memory(const Checker::Context& context);
 std::unique_ptr<Checker> make_cordoned_devices(const Checker::Context& context);
 std::unique_ptr<Checker> make_line_directions(const Checker::Context& context);
+std::unique_ptr<Checker> make_line_ages(const Checker::Context& context);
 std::unique_ptr<Checker> make_moves(const Checker::Context& context);
 std::unique_ptr<Checker> make_coverage(const Checker::Context& context);
 std::unique_ptr<Checker> make_replay(const Checker::Context& context);

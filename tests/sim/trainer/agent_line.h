@@ -28,8 +28,10 @@ class TrainerOwner {
   virtual Bytes real_memory(std::int32_t device) const = 0;
   virtual void limit_memory(std::int32_t device, Bytes most) = 0;
   virtual bool is_bad_card(std::int32_t device) const = 0;  // nothing works on the device
-  virtual std::string data_file() const = 0;                // what is in it
-  virtual Duration load_time() const = 0;                   // of a replica's state, from now on
+  // Share of its usual speed at which the device computes now.
+  virtual double device_speed(std::int32_t device) const = 0;
+  virtual std::string data_file() const = 0;  // what is in it
+  virtual Duration load_time() const = 0;     // of a replica's state, from now on
 };
 
 class AgentLine {

@@ -8,6 +8,17 @@ namespace shoal::sim {
 
 using namespace outer_opt;
 
+namespace {
+
+// Where devices are unequal, two of the same kind differ, too.
+double factor_of_device(const SimOptions& options, int host, std::int32_t device) {
+  if (!options.unequal) return 1;
+  const auto which = static_cast<std::uint64_t>(host) * 64 + static_cast<std::uint64_t>(device);
+  return 0.8 + 0.45 * Prng(mix_seed(options.seed, 0xdef1ce00 + which)).unit();
+}
+
+}  // namespace
+
 void Trainer::begin_stage(const RoundKey& held, Steps step) {
   Replica& r = *replica_;
   const JobSpec& spec = r.assign.spec;
@@ -25,6 +36,7 @@ void Trainer::begin_stage(const RoundKey& held, Steps step) {
   };
   r.stage = std::make_shared<StageDriver>(sim_, peers_, *this, process_, *this, send, options, held,
                                           step.count());
+  r.stage->tell();
 }
 
 void Trainer::take_stage_frame(const StageFrame& frame) {
@@ -44,15 +56,15 @@ void Trainer::open_stage(const OpenRound& round) {
 
 // An inner step is as long as with one stage, whatever the number of its microbatches.
 Duration Trainer::pass_time(swarm::ComputeKind kind) {
-  Duration time = own_step();
-  if (sim_.now() < slow_until_) time = time * slow_factor_;
+  const Duration time = step_time();
   const JobSpec& spec = replica_->assign.spec;
   const auto passes =
       static_cast<double>(spec.train.batch) / static_cast<double>(spec.train.microbatch);
   const double part = kind == swarm::ComputeKind::kLast      ? 1
                       : kind == swarm::ComputeKind::kForward ? 1. / 3
                                                              : 2. / 3;
-  return seconds_f(time.seconds() * part / passes);
+  const double factor = factor_of_device(sim_.options, host_, replica_->assign.device);
+  return seconds_f(time.seconds() * part * factor / passes);
 }
 
 std::int64_t Trainer::draw(const swarm::Microbatch& microbatch) {
@@ -87,6 +99,8 @@ void Trainer::took_step(const swarm::TakeStep& step) {
 }
 
 void Trainer::reached(const swarm::ReachBoundary&) { boundary(); }
+
+void Trainer::told(const PipelineStats& stats) { say(stats); }
 
 void Trainer::gave_up(const std::string& detail) { fail(ReplicaFailure::kPeerUnreachable, detail); }
 

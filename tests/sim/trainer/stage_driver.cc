@@ -14,6 +14,8 @@ using namespace swarm;
 namespace {
 constexpr Duration kAcceptLimit = seconds(5);  // a stream that is not accepted is dialed again
 constexpr Duration kRedial = milliseconds(300);
+constexpr Duration kTellEvery = seconds(1);
+constexpr std::int64_t kBytesPerToken = 16;  // at a boundary: 8 values of bf16
 }  // namespace
 
 StageDriver::StageDriver(Sim& sim, PeerNetwork& peers, PeerEnd& self, Process& process,
@@ -27,7 +29,8 @@ StageDriver::StageDriver(Sim& sim, PeerNetwork& peers, PeerEnd& self, Process& p
       send_(std::move(send)),
       options_(options),
       epoch_(held.epoch),
-      session_(options, held.round, step, sim.now()) {}
+      session_(options, held.round, step, sim.now()),
+      told_at_(sim.now()) {}
 
 void StageDriver::close() {
   closed_ = true;
@@ -81,6 +84,9 @@ void StageDriver::act(const SessionAction& action) {
   std::visit(
       Overloaded{
           [&](const SendForward& a) {
+            LinkStats& line = traffic_[a.to];
+            ++line.microbatches;
+            line.sent += Bytes(kBytesPerToken * options_.microbatch * options_.context);
             send_to(a.to, StageFrame::Forward{a.header, first_of_.at(a.task)});
           },
           [&](const SendBackward& a) { send_to(a.to, a.header); },
@@ -150,6 +156,7 @@ void StageDriver::compute() {
 
 void StageDriver::computed(const Compute& pass, std::int64_t first, bool again, Duration service) {
   computing_ = false;
+  busy_ = busy_ + service;
   const bool back = pass.kind != ComputeKind::kForward;
   if (back && (pass.add || sim_.misbehave(Bug::kAddsAgain))) {
     owner_.add_gradient(pass.microbatch, first, again);
@@ -160,6 +167,45 @@ void StageDriver::computed(const Compute& pass, std::int64_t first, bool again, 
   call([&](StageSession& s, SessionActions& out) {
     s.computed(sim_.now(), service, loss, tokens, out);
   });
+  if (!closed_) tell_if_due();
+}
+
+// ---- what the coordinator hears of it
+
+void StageDriver::tell() {
+  after(kTellEvery, [](StageDriver& self) {
+    self.due_to_tell_ = true;
+    if (!self.computing_) self.tell_if_due();
+    self.tell();
+  });
+}
+
+void StageDriver::tell_if_due() {
+  if (std::exchange(due_to_tell_, false)) owner_.told(stats());
+}
+
+PipelineStats StageDriver::stats() {
+  const SessionStats counted = session_.stats();
+  PipelineStats stats{.replica = options_.self,
+                      .step = session_.step(),
+                      .queued = counted.queued,
+                      .in_flight = counted.in_flight,
+                      .service = counted.service,
+                      .microbatches = counted.microbatches,
+                      .recomputed = counted.recomputed,
+                      .dropped = counted.past + counted.unknown,
+                      .added_again = counted.added_again};
+  const Duration spent = sim_.now() - std::exchange(told_at_, sim_.now());
+  const Duration busy = std::exchange(busy_, Duration{});
+  if (spent.ns > 0) stats.busy = std::min(1.0, busy.seconds() / spent.seconds());
+  for (auto& [peer, line] : traffic_) {
+    const auto stream = streams_.find(peer);
+    if (stream == streams_.end() || !stream->second.up) continue;
+    line.to = peer;
+    line.round_trip = sim_.options.peer_delay * 2;
+    stats.links.push_back(line);
+  }
+  return stats;
 }
 
 // ---- streams
@@ -249,7 +295,11 @@ void StageDriver::take(const StageFrame& frame) {
                 first_of_[*task] = f.first;
               }
             },
-            [&](const BackwardHeader& h) { s.backward(now, frame.from, h, out); },
+            [&](const BackwardHeader& h) {
+              traffic_[frame.from].received +=
+                  Bytes(kBytesPerToken * options_.microbatch * options_.context);
+              s.backward(now, frame.from, h, out);
+            },
             [&](const StageFrame::Cancel& f) { s.cancelled(now, frame.from, f.header, out); },
             [&](const StageFrame::Refusal& f) {
               s.refused(now, frame.from, f.header, f.reason, out);

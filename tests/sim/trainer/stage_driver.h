@@ -65,6 +65,7 @@ class StageOwner {
   virtual void took_step(const swarm::TakeStep& step) = 0;
   virtual void reached(const swarm::ReachBoundary& boundary) = 0;
   virtual void gave_up(const std::string& detail) = 0;
+  virtual void told(const PipelineStats& stats) = 0;
 };
 
 class StageDriver : public std::enable_shared_from_this<StageDriver> {
@@ -74,6 +75,9 @@ class StageDriver : public std::enable_shared_from_this<StageDriver> {
   StageDriver(Sim& sim, PeerNetwork& peers, PeerEnd& self, Process& process, StageOwner& owner,
               Send send, const swarm::SessionOptions& options, const RoundKey& held,
               std::int64_t step);
+  // Tells the owner every second how it computes, from now on; between two passes, as the thread of
+  // the product does.
+  void tell();
   void close();  // the replica ends: tells the other ends
 
   // ---- the coordinator's, by way of the participant
@@ -102,6 +106,8 @@ class StageDriver : public std::enable_shared_from_this<StageDriver> {
   void compute();
   void computed(const swarm::Compute& pass, std::int64_t first, bool again, Duration service);
   void after(Duration delay, const std::function<void(StageDriver&)>& what);
+  void tell_if_due();
+  PipelineStats stats();
 
   void dial(const swarm::Dial& dial);
   void dial_one(ReplicaId peer);
@@ -122,6 +128,10 @@ class StageDriver : public std::enable_shared_from_this<StageDriver> {
   swarm::StageSession session_;
   std::deque<swarm::SessionAction> todo_;
   bool acting_ = false, computing_ = false, closed_ = false;
+  bool due_to_tell_ = false;
+  Instant told_at_;
+  Duration busy_;                           // since then
+  std::map<ReplicaId, LinkStats> traffic_;  // with the next stage
   Instant timer_;
   std::map<swarm::TaskId, std::int64_t> first_of_;   // sequence of a task
   std::map<swarm::Microbatch, std::int64_t> drawn_;  // router: and of what it drew

@@ -37,6 +37,16 @@ float initial_value(std::uint64_t seed, std::size_t i) { return any_value(mix_se
 // In bytes per second. One of four replicas has a line so slow that it may own no part of a reduce.
 double line_of(ReplicaId replica) { return 1e6 * static_cast<double>(1 + replica.n % 4); }
 
+// One of five probes reaches its peer, and is ended before it knows a rate.
+LinkEstimate measured_line(std::uint64_t seed, RoundNumber round, ReplicaId from, ReplicaId to) {
+  const std::uint64_t pair = mix_seed(mix_seed(seed, from.n), to.n);
+  if (Prng(mix_seed(pair, static_cast<std::uint64_t>(round))).chance(0.2)) {
+    return {.peer = to, .way = PeerWay::kDirect};
+  }
+  const double rate = std::min(line_of(from), line_of(to));
+  return {to, milliseconds(10), rate, rate / 2, true};
+}
+
 struct BlockAnswer {
   std::optional<Duration> after;  // none: never
   BlockMeasured said;
@@ -445,11 +455,19 @@ void Trainer::train(const OpenRound& round) {
   if (!running) inner_step();
 }
 
+Duration Trainer::own_step() const { return sim_.options.inner_step * (2 + host_ % 3) / 2; }
+
+// The slower one counts of a slow process and a throttled device.
+Duration Trainer::step_time() const {
+  const Duration own = own_step();
+  const Duration slowed = sim_.now() < slow_until_ ? own * slow_factor_ : own;
+  const double speed = owner_.device_speed(replica_->assign.device);
+  return speed < 1 ? std::max(slowed, seconds_f(own.seconds() / speed)) : slowed;
+}
+
 // Schedules the end of one inner step; the one after it is scheduled from there.
 void Trainer::inner_step() {
-  Duration time = own_step();
-  if (sim_.now() < slow_until_) time = time * slow_factor_;
-  process_.after(time, [this, id = replica_->id] {
+  process_.after(step_time(), [this, id = replica_->id] {
     if (replica_ && replica_->id == id && replica_->training) step_alone();
   });
 }
@@ -515,8 +533,7 @@ void Trainer::count_work(RoundReport& report) {
   report.train_loss = 1.0 + 4.0 / static_cast<double>(r.open.key.round);
   report.compute_s = r.steps.count() * own_step().seconds();
   for (const PeerAddress& peer : std::exchange(r.open.measure, {})) {
-    const double rate = std::min(line_of(r.id), line_of(peer.replica));
-    report.links.push_back({peer.replica, milliseconds(10), rate, rate / 2, true});
+    report.links.push_back(measured_line(sim_.options.seed, r.open.key.round, r.id, peer.replica));
   }
 }
 

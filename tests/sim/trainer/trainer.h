@@ -200,6 +200,7 @@ class Trainer final : public PeerEnd, public StageOwner {
   void took_step(const swarm::TakeStep& step) override;
   void reached(const swarm::ReachBoundary& boundary) override;
   void gave_up(const std::string& detail) override;
+  void told(const PipelineStats& stats) override;
 
   // Sharded momentum (trainer/momentum.cc).
   std::shared_ptr<Gathering> gather_ranges(const RoundKey& key, outer_opt::Restaged staged,
@@ -220,9 +221,8 @@ class Trainer final : public PeerEnd, public StageOwner {
   void stop_training(outer_opt::StopAt at);
   void train(const OpenRound& round);
   void inner_step();
-  Duration own_step() const {
-    return sim_.options.inner_step * (2 + host_ % 3) / 2;
-  }  // hosts differ
+  Duration own_step() const;   // of a sound device; hosts differ
+  Duration step_time() const;  // of an inner step, as fast as the device is now
   void step_alone();
   void go_on();
   void adopt_result();
