@@ -13,9 +13,14 @@ void take_tokenizer(CLI::App& command, std::string& file) {
   command.add_option("--tokenizer", file, "tokenizer.json, or a SentencePiece model")->required();
 }
 
-void take_texts(CLI::App& command, std::vector<std::string>& files, std::string& field) {
-  command.add_option("FILES", files, "text, or JSON lines with --field")->required();
-  command.add_option("--field", field, "the field of each JSON line that holds the text");
+void take_texts(CLI::App& command, std::vector<std::string>& files, std::string& field,
+                bool& skip_bad) {
+  command.add_option("FILES", files, "text, or JSON lines with --field; gzip and zstd are read")
+      ->required();
+  command.add_option("--field", field,
+                     "what holds the text of each JSON line, such as text or messages[0].content");
+  command.add_flag("--skip-bad-lines", skip_bad,
+                   "leave out and count lines that are not JSON or have no text there");
 }
 
 void take_threads(CLI::App& command, int& threads) {
@@ -51,7 +56,7 @@ void add_up_flags(CLI::App& command, UpOptions& options) {
 }
 
 void add_train_flags(CLI::App& command, TrainTokenizerOptions& options) {
-  take_texts(command, options.files, options.field);
+  take_texts(command, options.files, options.field, options.skip_bad);
   command.add_option("-o,--output", options.output, "the tokenizer.json")->required();
   command
       .add_option("--vocab", options.vocabulary,
@@ -81,7 +86,7 @@ void add_decode_flags(CLI::App& command, EncodeOptions& options) {
 }
 
 void add_prepare_flags(CLI::App& command, PrepareDatasetOptions& options) {
-  take_texts(command, options.files, options.field);
+  take_texts(command, options.files, options.field, options.skip_bad);
   take_tokenizer(command, options.tokenizer);
   command.add_option("-o,--output", options.output, "a new folder")->required();
   command.add_option("--end-of-text", options.end_of_text,

@@ -6,6 +6,7 @@
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/json_node.h"
+#include "tokenizer/python_json.h"
 #include "tokenizer/utf8.h"
 
 namespace shoal::tokenizer {
@@ -287,6 +288,7 @@ HuggingFaceParts read_parts(const JsonNode& root) {
 }  // namespace
 
 Result<HuggingFaceParts> parse_hugging_face(std::string_view json) {
+  if (Status s = check_json_depth(json); !s) return s.error();
   try {
     const auto value = nlohmann::json::parse(json);
     return read_parts(JsonNode(value, ""));

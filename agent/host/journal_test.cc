@@ -117,6 +117,46 @@ TEST(LineSplitter, CutsLinesAndRemembersTheLast) {
   EXPECT_EQ(splitter.last_line(), "") << "it lived on";
 }
 
+TEST(LineSplitter, OfALineThatIsPaintedAnewTheLastPaintingCounts) {
+  std::vector<std::string> lines;
+  LineSplitter splitter([&](std::string_view line) { lines.emplace_back(line); });
+  const auto taken = [&] { return std::exchange(lines, {}); };
+  using Lines = std::vector<std::string>;
+  splitter.add("\r 10%|#  |\r 20%|## |");
+  EXPECT_EQ(taken(), Lines{}) << "it has no end";
+  splitter.show_progress();
+  splitter.show_progress();
+  EXPECT_EQ(taken(), Lines{" 20%|## |"}) << "once";
+  splitter.add("\r 30%|###|info: round_trained round=1\n");
+  EXPECT_EQ(taken(), (Lines{" 30%|###|", "info: round_trained round=1"}));
+  splitter.add("\r 40%|");
+  splitter.show_progress();
+  splitter.add("\n");
+  EXPECT_EQ(taken(), Lines{" 40%|"}) << "not a second time at its end";
+  EXPECT_EQ(splitter.last_line(), " 40%|");
+  // With the return after the state, as some bars have it; wiped at the end.
+  splitter.add("50%\r60%\r");
+  splitter.show_progress();
+  splitter.add("   \r\nplain\n");
+  EXPECT_EQ(taken(), (Lines{"60%", "plain"}));
+  splitter.show_progress();
+  splitter.add("no bar");
+  splitter.show_progress();
+  splitter.finish();
+  EXPECT_EQ(taken(), Lines{"no bar"});
+}
+
+// The ends of lines of Windows paint nothing.
+TEST(LineSplitter, ACarriageReturnBeforeALineFeedBelongsToIt) {
+  std::vector<std::string> lines;
+  LineSplitter splitter([&](std::string_view line) { lines.emplace_back(line); });
+  splitter.add("one\r\ntwo\r");
+  splitter.add("\nthree\r\r\n\r\nfour\r");
+  splitter.show_progress();
+  splitter.add("\n");
+  EXPECT_EQ(lines, (std::vector<std::string>{"one", "two", "three", "four"}));
+}
+
 // The level, and the line as it is kept.
 std::pair<LogLevel, std::string> leveled(std::string_view line) {
   const LogLevel level = take_level(line);

@@ -59,6 +59,10 @@ void OutputTail::read() {
   const std::int64_t before = line_end_;
   budget_ = std::min(kBurst, budget_ + kEach);
   read_at_most(budget_);
+  if (++reads_ >= kProgressEvery) {
+    lines_.show_progress();
+    reads_ = 0;
+  }
   empty_when_long();
   if (line_end_ != before) remember();
 }

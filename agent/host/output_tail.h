@@ -4,6 +4,8 @@
 // `bytes_max` is emptied once it was read; a line that is written in that moment may be lost. On
 // the disk it never takes much more than 16 times that.
 //
+// Every kProgressEvery reads it gives what a progress bar shows, which has no end of line.
+//
 // A process that writes more than kBurst at once, or kEach from one read() to the next for long,
 // loses the older part of it, and a line says how much: the log is for others, too. The last
 // kEndKept before its end are always there.
@@ -24,6 +26,7 @@ class OutputTail {
  public:
   static constexpr std::int64_t kBurst = 1 << 20, kEach = 32 << 10, kEndKept = 64 << 10;
   static constexpr std::int64_t kFileMax = 1 << 20;  // bytes_max of trainers
+  static constexpr int kProgressEvery = 25;          // reads
 
   // An emptied file, and a descriptor for a child to append to; -1 with errno when it cannot be
   // made. To be closed.
@@ -59,6 +62,7 @@ class OutputTail {
   std::int64_t budget_ = kBurst;  // bytes that may be taken now
   std::int64_t left_out_ = 0;     // not told yet
   int reads_left_out_ = 0;        // in a row
+  int reads_ = 0;                 // since a progress bar was given
 };
 
 }  // namespace shoal::agent

@@ -58,6 +58,22 @@ TEST_F(OutputTailTest, WhatIsNotUtf8IsReplacedInTheLastLine) {
   EXPECT_EQ(tail.last_line(), "caf\xEF\xBF\xBD: no such file");
 }
 
+// Its state is given now and then while it runs, and at its end if that is another one.
+TEST_F(OutputTailTest, OfAProgressBarTheNewestStateIsGiven) {
+  OutputTail tail(path_, lines());
+  for (int i = 1; i <= 2 * OutputTail::kProgressEvery; ++i) {
+    write("\r" + std::to_string(i) + "/60 |" + std::string(100, '#') + "|");
+    tail.read();
+  }
+  const std::string rest = "/60 |" + std::string(100, '#') + "|";
+  EXPECT_THAT(taken(), ElementsAre("25" + rest, "50" + rest));
+  tail.read();
+  EXPECT_THAT(taken(), IsEmpty());
+  write("info: round_trained round=1\n\r60/60 |done|\nnext\n");
+  tail.read();
+  EXPECT_THAT(taken(), ElementsAre("info: round_trained round=1", "60/60 |done|", "next"));
+}
+
 // Progress bars repaint one line, and its bound is within a character.
 TEST_F(OutputTailTest, ALongLastLineIsCutBetweenCharacters) {
   OutputTail tail(path_, lines());
@@ -65,7 +81,7 @@ TEST_F(OutputTailTest, ALongLastLineIsCutBetweenCharacters) {
   while (bar.size() < 3 * kLogTextMax) bar += "█";
   write(bar);
   tail.finish();
-  EXPECT_EQ(tail.last_line(), bar.substr(0, 511)) << "512 is within a block";
+  EXPECT_EQ(tail.last_line(), bar.substr(1, 510)) << "512 is within a block";
 }
 
 TEST_F(OutputTailTest, OfAFloodTheEndStaysAndALineSaysHowMuchIsMissing) {

@@ -117,6 +117,11 @@ std::string listed(const std::vector<TokenId>& tokens, const tokenizer::TextToke
   return text.empty() ? "-" : text;
 }
 
+void tell(const corpus::Skipped& skipped) {
+  if (skipped.records == 0) return;
+  say(plural(skipped.records, "record") + " left out; the first: " + skipped.first);
+}
+
 }  // namespace
 
 Result<int> tokenizer_train(const TrainTokenizerOptions& options, bool json) {
@@ -126,11 +131,13 @@ Result<int> tokenizer_train(const TrainTokenizerOptions& options, bool json) {
   if (!options.special.empty()) training.special = options.special;
   // Before hours of reading.
   if (auto possible = tokenizer::train_bpe({}, training); !possible) return possible.error();
-  const corpus::DocumentOptions documents{options.files, options.field,
-                                          static_cast<std::int64_t>(options.bytes_max)};
+  const corpus::DocumentOptions documents{
+      options.files, options.field, static_cast<std::int64_t>(options.bytes_max), options.skip_bad};
   ReadProgress progress(options.files);
-  const auto words = corpus::count_words(documents, threads_of(options.threads),
-                                         [&](std::int64_t bytes) { progress.show(bytes); });
+  corpus::Skipped skipped;
+  const auto words = corpus::count_words(
+      documents, threads_of(options.threads), [&](std::int64_t bytes) { progress.show(bytes); },
+      &skipped);
   progress.clear();
   if (!words) return words.error();
   const auto trained = tokenizer::train_bpe(*words, training);
@@ -143,7 +150,8 @@ Result<int> tokenizer_train(const TrainTokenizerOptions& options, bool json) {
     print(Json{{"file", options.output},
                {"vocabulary", vocabulary},
                {"merges", trained->merges.size()},
-               {"words", words->size()}}
+               {"words", words->size()},
+               {"skipped", skipped.records}}
               .dump(2) +
           "\n");
     return 0;
@@ -151,6 +159,7 @@ Result<int> tokenizer_train(const TrainTokenizerOptions& options, bool json) {
   print(options.output + "\n");
   say(std::to_string(vocabulary) + " tokens, learned from " +
       plural(static_cast<std::int64_t>(words->size()), "different word"));
+  tell(skipped);
   if (vocabulary < training.vocabulary) {
     say("No further pair occurs " + std::to_string(training.min_frequency) +
         " times: give more text, or a lower --min-frequency.");
@@ -223,7 +232,7 @@ Result<int> dataset_prepare(const PrepareDatasetOptions& options, bool json) {
   const auto loaded = tokenizer::parse_any_tokenizer(*content, options.tokenizer);
   if (!loaded) return loaded.error();
   corpus::PrepareOptions prepare;
-  prepare.documents = {options.files, options.field, 0};
+  prepare.documents = {options.files, options.field, 0, options.skip_bad};
   prepare.output = options.output;
   prepare.end_of_text = options.end_of_text;
   prepare.threads = threads_of(options.threads);
@@ -241,6 +250,7 @@ Result<int> dataset_prepare(const PrepareDatasetOptions& options, bool json) {
                {"tokens", done->tokens},
                {"token_bytes", done->token_bytes},
                {"text_bytes", done->text_bytes},
+               {"skipped", done->skipped.records},
                {"shards", done->shards.size()}}
               .dump(2) +
           "\n");
@@ -252,6 +262,7 @@ Result<int> dataset_prepare(const PrepareDatasetOptions& options, bool json) {
   say(human_count(static_cast<double>(done->tokens)) + " tokens of " + three_figures(per_token) +
       " bytes, from " + plural(done->documents, "document") + ", in " +
       plural(static_cast<std::int64_t>(done->shards.size()), "shard"));
+  tell(done->skipped);
   return 0;
 }
 

@@ -11,8 +11,9 @@ namespace shoal::cli {
 
 struct TrainTokenizerOptions {
   std::vector<std::string> files;
-  std::string field;   // of JSON lines; empty: the files are text
-  std::string output;  // the tokenizer.json
+  std::string field;      // of JSON lines; empty: the files are text
+  bool skip_bad = false;  // records without a text are left out
+  std::string output;     // the tokenizer.json
   std::int64_t vocabulary = 0;
   std::vector<std::string> special;  // none: <|endoftext|>
   std::uint64_t min_frequency = 2;
@@ -34,6 +35,7 @@ Result<int> tokenizer_info(const std::string& file, bool json);
 struct PrepareDatasetOptions {
   std::vector<std::string> files;
   std::string field, tokenizer, output, end_of_text;
+  bool skip_bad = false;  // records without a text are left out
   std::uint64_t shard_bytes = 256'000'000;
   int threads = 0;  // 0: one per core
 };

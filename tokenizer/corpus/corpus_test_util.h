@@ -1,4 +1,4 @@
-// A folder of files for a test, which goes with it.
+// A folder of files for a test, which goes with it, and compressed texts.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,30 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <zlib.h>
+#include <zstd.h>
 
 namespace shoal::corpus {
+
+inline std::string gzip_of(const std::string& text) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string packed(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+inline std::string zstd_of(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
+  return packed;
+}
 
 class CorpusTest : public testing::Test {
  protected:

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tokenizer/corpus/ordered_workers.h"
+#include "tokenizer/corpus/record_text.h"
 #include "tokenizer/utf8.h"
 
 namespace shoal::corpus {
@@ -23,7 +24,8 @@ using Batch = std::vector<Piece>;
 
 struct Encoded {
   std::vector<std::byte> tokens;
-  std::int64_t documents = 0, text_bytes = 0, read_bytes = 0;
+  std::int64_t documents = 0, text_bytes = 0;
+  Skipped skipped;
   std::optional<Error> failure;
 };
 
@@ -34,6 +36,7 @@ class BatchEncoder {
   BatchEncoder(const PrepareOptions& options, const tokenizer::TextTokenizer& tokenizer,
                TokenId end_of_text, std::size_t token_bytes)
       : options_(options),
+        field_(options.documents.field),
         encoder_(tokenizer.encoder()),
         end_of_text_(end_of_text),
         token_bytes_(token_bytes) {}
@@ -42,9 +45,9 @@ class BatchEncoder {
     Encoded out;
     ids_.clear();
     for (const Piece& piece : batch) {
-      out.read_bytes += static_cast<std::int64_t>(piece.text.size());
+      const std::int64_t skipped = out.skipped.records;
       if (Status s = encode_piece(piece, out); !s) return out.failure = s.error(), out;
-      if (!piece.ends_document) continue;
+      if (!piece.ends_document || out.skipped.records > skipped) continue;
       ids_.push_back(end_of_text_);
       ++out.documents;
     }
@@ -56,11 +59,14 @@ class BatchEncoder {
   Status encode_piece(const Piece& piece, Encoded& out) {
     const auto placed = [&](Error error, std::size_t at) {
       error.message = place_of(piece, options_.documents.files, at) + error.message;
-      error.field = "FILES";
+      if (error.field.empty()) error.field = "FILES";
       return error;
     };
     if (piece.line > 0) {
-      const auto text = text_of_line(piece.text, options_.documents.field);
+      const auto text = field_.text_of(piece.text);
+      if (!text && options_.documents.skip_bad) {
+        return out.skipped.add({1, placed(text.error(), 0).message}), Status();
+      }
       if (!text) return placed(text.error(), 0);
       out.text_bytes += static_cast<std::int64_t>(text->size());
       const Status done = encoder_->encode(*text, ids_);
@@ -90,6 +96,7 @@ class BatchEncoder {
   }
 
   const PrepareOptions& options_;
+  FieldPath field_;
   std::unique_ptr<tokenizer::Encoder> encoder_;
   TokenId end_of_text_;
   std::size_t token_bytes_;
@@ -127,7 +134,7 @@ std::string description(const Prepared& done, const TokenizerFile& file, TokenId
   for (const Shard& shard : done.shards) {
     shards.push_back({{"file", shard.file}, {"tokens", shard.tokens}, {"sha256", shard.sha256}});
   }
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"format", 1},
       {"tokens", done.token_bytes == 2 ? "uint16" : "uint32"},
       {"vocabulary", file.tokenizer.vocabulary()},
@@ -136,6 +143,7 @@ std::string description(const Prepared& done, const TokenizerFile& file, TokenId
       {"token_count", done.tokens},
       {"tokenizer", {{"file", file.name}, {"sha256", sha256_of(file.content)}}},
       {"shards", shards}};
+  if (done.skipped.records > 0) json["skipped"] = done.skipped.records;
   return json.dump(2) + "\n";
 }
 
@@ -149,15 +157,14 @@ Status encode_all(const PrepareOptions& options, const TokenizerFile& file, Toke
   OrderedWorkers<Batch, Encoded> workers(options.threads, [&](int worker, const Batch& batch) {
     return encoders[static_cast<std::size_t>(worker)].encode(batch);
   });
-  std::int64_t read = 0;
   const auto write_oldest = [&]() -> Status {
     const Encoded encoded = workers.pop();
     if (encoded.failure) return *encoded.failure;
     done.documents += encoded.documents;
     done.text_bytes += encoded.text_bytes;
     done.tokens += static_cast<std::int64_t>(encoded.tokens.size()) / done.token_bytes;
-    read += encoded.read_bytes;
-    if (progress) progress(read);
+    done.skipped.add(encoded.skipped);
+    if (progress) progress(reader.bytes_read());
     return writer.write(encoded.tokens);
   };
   const std::size_t most = kInFlightPerThread * static_cast<std::size_t>(options.threads);
@@ -173,6 +180,15 @@ Status encode_all(const PrepareOptions& options, const TokenizerFile& file, Toke
     if (Status s = write_oldest(); !s) return s;
   }
   return {};
+}
+
+Error no_document(const Skipped& skipped) {
+  const std::string skipped_text = skipped.records > 0
+                                       ? ": all " + std::to_string(skipped.records) +
+                                             " records were left out; the first: " + skipped.first
+                                       : "";
+  return {Code::kValidation, "the files hold no document" + skipped_text, "FILES",
+          "name files with text, and the field that holds it"};
 }
 
 }  // namespace
@@ -194,6 +210,7 @@ Result<Prepared> prepare(const PrepareOptions& options, const TokenizerFile& fil
   if (Status s = encode_all(options, file, *end, *reader, *writer, done, progress); !s) {
     return s.error();
   }
+  if (done.documents == 0) return no_document(done.skipped);
   auto shards = writer->finish_shards();
   if (!shards) return shards.error();
   done.shards = std::move(*shards);

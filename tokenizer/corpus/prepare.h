@@ -33,12 +33,13 @@ struct TokenizerFile {
 
 struct Prepared {
   std::int64_t documents = 0, tokens = 0, text_bytes = 0;
+  Skipped skipped;
   int token_bytes = 0;  // of one: 2 with a vocabulary of at most 65,536, else 4
   std::vector<Shard> shards;
 };
 
-// kValidation names the file and the place in it; nothing stays in the folder then. `progress` gets
-// the bytes that were read.
+// kValidation names the file and the place in it, or says that there is no document; nothing stays
+// in the folder then. `progress` gets the bytes of the files that were read.
 Result<Prepared> prepare(const PrepareOptions& options, const TokenizerFile& file,
                          const std::function<void(std::int64_t)>& progress = {});
 

@@ -116,8 +116,49 @@ TEST_F(Prepare, BadTextIsNamedAndNothingStays) {
   lines.documents.field = "t";
   const auto bad = run(lines);
   ASSERT_FALSE(bad.ok());
-  EXPECT_THAT(bad.error().message, HasSubstr("a.jsonl:2: the line has no string 't'"));
+  EXPECT_THAT(bad.error().message, HasSubstr("a.jsonl:2: the record has no string 't'"));
   expect_nothing_left("lines");
+}
+
+TEST_F(Prepare, BadRecordsAreSkippedAndCountedOnRequest) {
+  const std::string good = "{\"t\": \"ab\", \"score\": NaN}\n", bad = "{\"t\": null}\n";
+  PrepareOptions lines = options({write("a.jsonl", good + bad + good + "{\"t\"\n"),
+                                  write("b.json", "[{\"t\": \"cd\"}, {\"t\": \"cut")},
+                                 "out");
+  lines.documents.field = "t";
+  EXPECT_FALSE(run(lines).ok());
+  lines.documents.skip_bad = true;
+  const auto done = run(lines);
+  ASSERT_TRUE(done.ok()) << to_string(done.error());
+  EXPECT_EQ(done->documents, 3);
+  EXPECT_EQ(done->skipped.records, 3);
+  EXPECT_THAT(done->skipped.first,
+              HasSubstr("a.jsonl:2: the record has no string 't': it is null"));
+  EXPECT_EQ(tokenizer_->decode(tokens(read(folder_ / "out/shard_00000.bin")), false), "ababcd");
+  EXPECT_EQ(nlohmann::json::parse(read(folder_ / "out/dataset.json")).at("skipped"), 3);
+}
+
+TEST_F(Prepare, FilesWithoutADocumentAreRefused) {
+  PrepareOptions lines = options({write("a.jsonl", "{}\n[]\n")}, "out");
+  lines.documents.field = "t";
+  lines.documents.skip_bad = true;
+  const auto done = run(lines);
+  ASSERT_FALSE(done.ok());
+  EXPECT_THAT(done.error().message,
+              testing::AllOf(HasSubstr("no document: all 2 records were left out"),
+                             HasSubstr("a.jsonl:1: the record has no string 't'")));
+  expect_nothing_left("out");
+}
+
+TEST_F(Prepare, CompressedFilesGiveTheSameShards) {
+  const std::string lines = "{\"t\": \"The end\"}\n{\"t\": \"x the\"}\n";
+  PrepareOptions plain = options({write("a.jsonl", lines)}, "plain"),
+                 packed = options({write("a.jsonl.gz", gzip_of(lines))}, "packed");
+  plain.documents.field = packed.documents.field = "t";
+  ASSERT_TRUE(run(plain).ok());
+  const auto done = run(packed);
+  ASSERT_TRUE(done.ok()) << to_string(done.error());
+  EXPECT_EQ(read(folder_ / "plain/shard_00000.bin"), read(folder_ / "packed/shard_00000.bin"));
 }
 
 TEST_F(Prepare, RefusesAnotherFolderAndAnotherToken) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tokenizer/corpus/ordered_workers.h"
+#include "tokenizer/corpus/record_text.h"
 #include "tokenizer/hugging_face.h"
 #include "tokenizer/utf8.h"
 
@@ -16,21 +17,24 @@ constexpr std::size_t kInFlightPerThread = 3;
 
 struct Counted {
   WordCounts words;
-  std::int64_t bytes = 0;
+  Skipped skipped;
   std::optional<Error> failure;
 };
 
 class WordCounter {
  public:
   explicit WordCounter(const DocumentOptions& documents)
-      : documents_(documents), splitter_(tokenizer::trained_split()) {}
+      : documents_(documents), field_(documents.field), splitter_(tokenizer::trained_split()) {}
 
   Counted count(const Piece& piece) {
     Counted out;
-    out.bytes = static_cast<std::int64_t>(piece.text.size());
     std::string text = piece.text;
     if (piece.line > 0) {
-      auto inside = text_of_line(piece.text, documents_.field);
+      auto inside = field_.text_of(piece.text);
+      if (!inside && documents_.skip_bad) {
+        out.skipped = {1, place_of(piece, documents_.files, 0) + inside.error().message};
+        return out;
+      }
       if (!inside) return fail(piece, inside.error(), 0, std::move(out));
       text = std::move(*inside);
     }
@@ -57,6 +61,7 @@ class WordCounter {
   }
 
   const DocumentOptions& documents_;
+  FieldPath field_;
   tokenizer::Splitter splitter_;
 };
 
@@ -72,7 +77,8 @@ Status merge(Counted counted, WordCounts& all) {
 }  // namespace
 
 Result<WordCounts> count_words(const DocumentOptions& documents, int threads,
-                               const std::function<void(std::int64_t)>& progress) {
+                               const std::function<void(std::int64_t)>& progress,
+                               Skipped* skipped) {
   auto reader = DocumentReader::open(documents, tokenizer::cut_between_words);
   if (!reader) return reader.error();
   std::vector<WordCounter> counters;
@@ -81,11 +87,10 @@ Result<WordCounts> count_words(const DocumentOptions& documents, int threads,
     return counters[static_cast<std::size_t>(worker)].count(piece);
   });
   WordCounts all;
-  std::int64_t read = 0;
   const auto merge_oldest = [&]() -> Status {
     Counted counted = workers.pop();
-    read += counted.bytes;
-    if (progress) progress(read);
+    if (skipped != nullptr) skipped->add(counted.skipped);
+    if (progress) progress(reader->bytes_read());
     return merge(std::move(counted), all);
   };
   const std::size_t most = kInFlightPerThread * static_cast<std::size_t>(threads);

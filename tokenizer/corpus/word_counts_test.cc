@@ -23,6 +23,19 @@ TEST_F(CountWords, OfTextAndOfJsonLines) {
   EXPECT_THAT(*lines, UnorderedElementsAre(Pair("x", 2), Pair(" x", 1)));
 }
 
+TEST_F(CountWords, SkipsAndCountsBadRecordsOnRequest) {
+  DocumentOptions documents{{write("a.jsonl", "{\"t\":\"x\"}\noops\n{\"t\":\"x\"}\n")}, "t", 0};
+  EXPECT_THAT(count_words(documents, 2).error().message,
+              HasSubstr("a.jsonl:2: the record is not JSON"));
+  documents.skip_bad = true;
+  Skipped skipped;
+  const auto words = count_words(documents, 2, {}, &skipped);
+  ASSERT_TRUE(words.ok());
+  EXPECT_THAT(*words, UnorderedElementsAre(Pair("x", 2)));
+  EXPECT_EQ(skipped.records, 1);
+  EXPECT_THAT(skipped.first, HasSubstr("a.jsonl:2: the record is not JSON"));
+}
+
 TEST_F(CountWords, ThreadsChangeNothing) {
   std::string text;
   for (int i = 0; text.size() < 3 * kPieceBytes; ++i) text += "Word " + std::to_string(i) + "\n";

@@ -65,13 +65,14 @@ class PartWriter {
                         {"adam_step", std::to_string(content_.adam_step)}});
   }
   // What stage 0 writes for all of them.
-  Status add_descriptions(std::string_view tokenizer) {
+  Status add_descriptions(std::string_view tokenizer, const SpecialTokens& special) {
     const ModelSpec& model = content_.spec.model;
     if (!tokenizer.empty()) {
       if (Status s = add_text(kTokenizerFile, tokenizer); !s) return s;
     }
-    if (Status s = add_text("config.json", model_config(model)); !s) return s;
-    if (Status s = add_text("generation_config.json", generation_config()); !s) return s;
+    const std::string config = model_config(model, Precision::kFp32, special);
+    if (Status s = add_text("config.json", config); !s) return s;
+    if (Status s = add_text("generation_config.json", generation_config(special)); !s) return s;
     if (stages_ == 1) return {};
     return add_text("model.safetensors.index.json", shard_index(model, content_.cut));
   }
@@ -264,7 +265,8 @@ void append_units(const Checkpoint& part, UnitRange of_part, UnitRange units, Ch
 }  // namespace
 
 Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
-                                     const CheckpointContent& content, std::string_view tokenizer) {
+                                     const CheckpointContent& content, std::string_view tokenizer,
+                                     const SpecialTokens& special) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
@@ -278,7 +280,7 @@ Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
   }
   if (Status s = part.add_moments(); !s) return s.error();
   if (content.stage == 0) {
-    if (Status s = part.add_descriptions(tokenizer); !s) return s.error();
+    if (Status s = part.add_descriptions(tokenizer, special); !s) return s.error();
   }
   return part.finish(about_text(content.spec.data, !tokenizer.empty()));
 }

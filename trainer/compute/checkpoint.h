@@ -31,6 +31,7 @@
 #include "base/result.h"
 #include "job/job_spec.h"
 #include "replica/checkpoint/content.h"
+#include "trainer/compute/special_tokens.h"
 #include "trainer/plain/safetensors.h"
 
 namespace shoal::trainer {
@@ -39,11 +40,13 @@ using replica::Checkpoint;
 using replica::CheckpointContent;
 using replica::WrittenPart;
 
-// Writes what the stage has to write, `tokenizer` with stage 0, unless it is empty. Creates the
-// folder where it is missing and replaces files of the same names.
+// Writes what the stage has to write, with stage 0 the ids of `special` in the configurations and
+// `tokenizer`, unless it is empty. Creates the folder where it is missing and replaces files of the
+// same names.
 Result<WrittenPart> write_checkpoint(const std::filesystem::path& folder,
                                      const CheckpointContent& content,
-                                     std::string_view tokenizer = {});
+                                     std::string_view tokenizer = {},
+                                     const SpecialTokens& special = {});
 
 // One stage, or without `stage` the whole model, of any cut. kNotFound without the files,
 // kDataLoss when a digest does not match or files are of different rounds, kIncompatible for

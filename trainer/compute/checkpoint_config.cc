@@ -77,12 +77,12 @@ Json gpt2_config(const ModelSpec& model) {
           {"tie_word_embeddings", *model.tie_embeddings}};
 }
 
-// No token of these vocabularies begins, ends or pads a text: the libraries' defaults would be
-// wrong ones.
-void add_special_tokens(Json& config) {
-  config["bos_token_id"] = nullptr;
-  config["eos_token_id"] = nullptr;
-  config["pad_token_id"] = nullptr;
+// Null where no token begins, ends or pads a text: the libraries' defaults would be wrong ones.
+void add_special_tokens(Json& config, const SpecialTokens& tokens) {
+  const auto& eos = tokens.eos;
+  config["bos_token_id"] = tokens.bos ? Json(*tokens.bos) : Json();
+  config["eos_token_id"] = eos.size() > 1 ? Json(eos) : eos.empty() ? Json() : Json(eos.front());
+  config["pad_token_id"] = tokens.pad ? Json(*tokens.pad) : Json();
 }
 
 }  // namespace
@@ -91,17 +91,17 @@ std::string model_file(StageIndex stage, std::size_t stages) {
   return replica::tensor_file("model", stage, stages);
 }
 
-std::string model_config(const ModelSpec& model, Precision precision) {
+std::string model_config(const ModelSpec& model, Precision precision, const SpecialTokens& tokens) {
   Json config = model.family == ModelFamily::kLlama ? llama_config(model) : gpt2_config(model);
-  add_special_tokens(config);
+  add_special_tokens(config, tokens);
   config["use_cache"] = true;
   config["torch_dtype"] = precision == Precision::kBf16 ? "bfloat16" : "float32";
   return config.dump(2) + "\n";
 }
 
-std::string generation_config() {
+std::string generation_config(const SpecialTokens& tokens) {
   Json config;
-  add_special_tokens(config);
+  add_special_tokens(config, tokens);
   config["do_sample"] = true;
   config["temperature"] = 0.8;
   config["top_k"] = 40;

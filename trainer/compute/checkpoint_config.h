@@ -9,6 +9,7 @@
 #include "base/ids.h"
 #include "base/units.h"
 #include "job/job_spec.h"
+#include "trainer/compute/special_tokens.h"
 
 namespace shoal::trainer {
 
@@ -16,8 +17,9 @@ namespace shoal::trainer {
 std::string model_file(StageIndex stage, std::size_t stages);
 
 // Derived fields of `model` are filled. `precision`: of the values in the files.
-std::string model_config(const ModelSpec& model, Precision precision = Precision::kFp32);
-std::string generation_config();
+std::string model_config(const ModelSpec& model, Precision precision = Precision::kFp32,
+                         const SpecialTokens& tokens = {});
+std::string generation_config(const SpecialTokens& tokens = {});
 
 // model.safetensors.index.json: which file holds which tensor, `total` bytes in all.
 struct TensorPlace {

@@ -108,6 +108,23 @@ Status describe_tokenizer(const ExportOptions& options, const JobSpec& spec) {
   return written ? Status() : written.error();
 }
 
+// Of --tokenizer, and what that does not say, of the checkpoint. Shoal need not know every
+// tokenizer that is passed on: of one that it does not, the files alone count.
+Result<SpecialTokens> special_tokens(const ExportOptions& options, const JobSpec& spec) {
+  const std::int64_t vocabulary = spec.model.vocab;
+  auto tokens = special_tokens_of(options.checkpoint, vocabulary);
+  if (!tokens) return tokens;
+  if (!options.tokenizer.empty()) {
+    auto named = special_tokens_of(options.tokenizer, vocabulary);
+    if (!named) return named;
+    if (!named->eos.empty()) tokens = std::move(named);
+  }
+  const auto tokenizer = checkpoint_tokenizer(options.out, spec);
+  const bool silent = options.tokenizer.empty() || tokens->eos.empty();
+  if (silent && tokenizer && *tokenizer) add_tokens_of(**tokenizer, *tokens);
+  return tokens;
+}
+
 // --tokenizer, or the checkpoint's own, if it has one.
 Status bring_tokenizer(const ExportOptions& options) {
   const bool has_its_own = fs::exists(options.checkpoint / kTokenizerFile);
@@ -125,6 +142,8 @@ Result<Exported> export_model(const ExportOptions& options) {
   if (options.tokenizer.empty()) {
     if (Status s = describe_tokenizer(options, checkpoint->spec()); !s) return s.error();
   }
+  const auto tokens = special_tokens(options, checkpoint->spec());
+  if (!tokens) return tokens.error();
   const ModelSpec& model = checkpoint->spec().model;
   std::vector<TensorToWrite> tensors;
   for (const TensorSlot& slot : parameter_layout(model, whole_model(model))) {
@@ -135,10 +154,10 @@ Result<Exported> export_model(const ExportOptions& options) {
   const auto done = write_shards(options, std::move(tensors));
   if (!done) return done;
   const auto config = options.out / "config.json";
-  if (auto w = write_whole_file(config, model_config(model, options.precision)); !w)
-    return w.error();
+  const std::string text = model_config(model, options.precision, *tokens);
+  if (auto w = write_whole_file(config, text); !w) return w.error();
   const auto generation = options.out / "generation_config.json";
-  if (auto w = write_whole_file(generation, generation_config()); !w) return w.error();
+  if (auto w = write_whole_file(generation, generation_config(*tokens)); !w) return w.error();
   return done;
 }
 

@@ -19,7 +19,9 @@ struct ExportOptions {
   std::filesystem::path out;         // is created; must be empty
   Precision precision = Precision::kBf16;
   Bytes shard_max = Bytes(5'000'000'000);  // of a file's tensors; a larger tensor is alone in one
-  std::filesystem::path tokenizer;  // a folder that has one; empty: the checkpoint's, if it has one
+  // A folder that has one, whose tokens that end a text the configurations name; empty: the
+  // checkpoint's, if it has one.
+  std::filesystem::path tokenizer;
 };
 
 struct Exported {

@@ -117,6 +117,43 @@ TEST_F(ExportTest, TheJobsTokenizerComesAlong) {
   EXPECT_EQ(read_file(options_.out / "tokenizer.json").value(), gpt2);
   EXPECT_EQ(json("tokenizer_config.json")["tokenizer_class"], "PreTrainedTokenizerFast");
   EXPECT_EQ(json("tokenizer_config.json")["eos_token"], "</s>");
+  for (const char* file : {"config.json", "generation_config.json"}) {
+    EXPECT_EQ(json(file)["eos_token_id"], 1) << file << ": generate() stops there";
+    EXPECT_TRUE(json(file)["pad_token_id"].is_null()) << file;
+  }
+}
+
+// As those of the model that the job began from.
+TEST_F(ExportTest, TheCheckpointsEndsOfTextAreExported) {
+  const std::string ends = R"({"bos_token_id": 3, "eos_token_id": [4, 5], "pad_token_id": 6})";
+  std::ofstream(options_.checkpoint / "generation_config.json", std::ios::trunc) << ends;
+  exported();
+  for (const char* file : {"config.json", "generation_config.json"}) {
+    EXPECT_EQ(json(file)["bos_token_id"], 3) << file;
+    EXPECT_EQ(json(file)["eos_token_id"], nlohmann::json::array({4, 5})) << file;
+    EXPECT_EQ(json(file)["pad_token_id"], 6) << file;
+  }
+}
+
+// Its tokenizer.json has a model that Shoal does not know.
+TEST_F(ExportTest, TheEndsOfTextOfTheNamedTokenizerAreExported) {
+  options_.tokenizer = root_ / "tokenizer";
+  fs::create_directories(options_.tokenizer);
+  std::ofstream(options_.tokenizer / "tokenizer_config.json")
+      << R"({"eos_token": {"content": "<end>"}, "pad_token": "<pad>"})";
+  std::ofstream(options_.tokenizer / "tokenizer.json")
+      << R"({"added_tokens": [{"id": 7, "content": "<end>"}],
+             "model": {"type": "WordLevel", "vocab": {"<pad>": 8}}})";
+  exported();
+  EXPECT_EQ(json("config.json")["eos_token_id"], 7);
+  EXPECT_EQ(json("config.json")["pad_token_id"], 8);
+  EXPECT_EQ(json("generation_config.json")["eos_token_id"], 7);
+}
+
+TEST_F(ExportTest, WithoutATokenizerNoTokenEndsAText) {
+  exported();
+  EXPECT_TRUE(json("config.json")["eos_token_id"].is_null());
+  EXPECT_TRUE(json("generation_config.json")["eos_token_id"].is_null());
 }
 
 TEST_F(ExportTest, TheTokenizerComesAlong) {

@@ -6,10 +6,12 @@
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "job/data_rules.h"
 #include "job/model_match.h"
+#include "tokenizer/python_json.h"
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
@@ -21,6 +23,8 @@ constexpr std::uint64_t kConfigBytesMax = 1 << 20, kIndexBytesMax = 64 << 20;
 constexpr std::size_t kNamedMax = 10;
 constexpr const char* kField = "model.init";
 constexpr const char* kHead = "lm_head.weight";
+constexpr const char* kSingleFile = "model.safetensors";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
 
 Error of_init(Error error) {
   error.field = kField;
@@ -58,6 +62,17 @@ Status check_same_model(const ModelSpec& job, const ModelSpec& folder, const std
                "set these fields to the folder's values"};
 }
 
+// A job that leaves model.tie_embeddings out has `false` here, so nothing else tells such a job
+// from one that wants a head of its own. A single replica can tie them; then it must.
+Status check_tied(const JobSpec& job, const ModelSpec& folder, const std::string& path) {
+  if (job.swarm.stages != 1 || *job.model.tie_embeddings || !*folder.tie_embeddings) return {};
+  return Error{Code::kIncompatible,
+               path +
+                   " holds another model: model.tie_embeddings is false in the job and true there "
+                   "(tie_word_embeddings)",
+               kField, "set model.tie_embeddings = true"};
+}
+
 // The files of a folder, and where each tensor is.
 class Folder {
  public:
@@ -65,7 +80,7 @@ class Folder {
 
   Result<std::string> text(const std::string& name, std::uint64_t most) const {
     const auto fd = open_(name);
-    if (!fd) return of_init(fd.error());
+    if (!fd) return hinted(fd.error());
     auto read = read_text(*fd, path_ + "/" + name, most);
     if (!read) return of_init(read.error());
     return read;
@@ -117,20 +132,48 @@ class Folder {
     SafetensorsFile::Shape shape;
   };
 
+  bool has(const char* name) const {
+    const auto fd = open_(name);
+    if (fd) ::close(*fd);
+    return fd.ok();
+  }
+  // What people give in place of a model in safetensors.
+  Error hinted(Error error) const {
+    if (error.code == Code::kNotFound && has("adapter_config.json")) {
+      error.remedy =
+          "the folder holds an adapter (LoRA), no model: merge it into its model "
+          "(merge_and_unload() of peft), and save that";
+    } else if (error.code == Code::kNotFound &&
+               (has("pytorch_model.bin") || has("pytorch_model.bin.index.json"))) {
+      error.remedy =
+          "the folder holds pytorch_model.bin: load it with transformers, and save it "
+          "with save_pretrained(), which writes safetensors";
+    }
+    return of_init(std::move(error));
+  }
+
   Result<std::set<std::string>> file_names() const {
-    const std::string name = "model.safetensors.index.json";
-    const auto index = text(name, kIndexBytesMax);
-    if (!index && index.error().code != Code::kNotFound) return index.error();
-    if (!index) return std::set<std::string>{"model.safetensors"};
-    std::set<std::string> names;
-    try {
-      const auto json = nlohmann::json::parse(*index);
-      for (const auto& [tensor, file] : json.at("weight_map").items()) {
-        names.insert(file.get<std::string>());
-      }
-    } catch (const nlohmann::json::exception& e) {
-      return Error{Code::kDataLoss, path_ + "/" + name + ": " + e.what(), kField,
+    if (has(kSingleFile)) return std::set<std::string>{kSingleFile};
+    if (!has(kIndexFile)) {
+      const auto missing = open_(kSingleFile);
+      if (!missing) return hinted(missing.error());
+      ::close(*missing);  // it came meanwhile
+      return std::set<std::string>{kSingleFile};
+    }
+    const auto index = text(kIndexFile, kIndexBytesMax);
+    if (!index) return index.error();
+    const auto damaged = [&](const std::string& what) {
+      return Error{Code::kDataLoss, path_ + "/" + kIndexFile + " " + what, kField,
                    "take another copy of the folder"};
+    };
+    const auto json = tokenizer::parse_python_json(*index);
+    if (!json) return damaged(json.error().message);
+    const nlohmann::json::json_pointer map("/weight_map");
+    if (!json->contains(map) || !json->at(map).is_object()) return damaged("has no weight_map");
+    std::set<std::string> names;
+    for (const auto& [tensor, file] : json->at(map).items()) {
+      if (!file.is_string()) return damaged("names no file for a tensor");
+      names.insert(file.get<std::string>());
     }
     return names;
   }
@@ -183,9 +226,10 @@ Status read_weights(const JobSpec& spec, UnitRange units, const std::string& pat
   Folder folder(path, open);
   const auto config = folder.text("config.json", kConfigBytesMax);
   if (!config) return config.error();
-  const auto model = read_model_config(*config, path + "/config.json");
+  const auto model = read_model_config(*config, path + "/config.json", spec.model.context);
   if (!model) return model.error();
   if (Status s = check_same_model(spec.model, *model, path); !s) return s;
+  if (Status s = check_tied(spec, *model, path); !s) return s;
   if (Status s = folder.open_weights(); !s) return s;
   const bool ties = *model->tie_embeddings;
   if (Status s = check_tensors(spec.model, ties, folder); !s) return s;

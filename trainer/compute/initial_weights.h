@@ -4,8 +4,11 @@
 // stages. The folder must hold exactly the tensors of the job's model. The error names up to ten
 // tensors that are missing, unknown or of another shape.
 //
-// Tied embeddings: a job that does not tie them (a pipeline cannot) may begin from a folder that
-// does; its head begins as a copy of the embedding.
+// Where model.safetensors is beside an index, it alone is read, as the libraries do: saving a
+// model into a folder in use writes the one and leaves the other.
+//
+// Tied embeddings: config.json decides. A job on one stage must tie them where it does. In a
+// pipeline, which cannot, the head begins as a copy of the embedding.
 #pragma once
 
 #include <filesystem>

@@ -3,6 +3,7 @@
 #include "trainer/compute/initial_weights.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -106,12 +107,24 @@ TEST_F(InitialWeights, AnUntiedHeadBeginsAsTheTiedEmbedding) {
   JobSpec spec = job_from(golden("qwen2"));
   const auto tied = read(spec, whole_model(spec.model));
   ASSERT_TRUE(tied.ok()) << to_string(tied.error());
+  spec.swarm.stages = 2;
   spec.model.tie_embeddings = false;
   const auto head = read(spec, {3, 4});
   ASSERT_TRUE(head.ok()) << to_string(head.error());
   const std::size_t matrix = 256 * 32;
   ASSERT_EQ(head->size(), matrix + 32);  // behind the last norm
   EXPECT_TRUE(std::equal(head->begin() + 32, head->end(), tied->begin()));
+}
+
+// Such a job would train more parameters than the folder's model has.
+TEST_F(InitialWeights, OnOneStageAFolderWithTiedEmbeddingsNeedsAJobThatTiesThem) {
+  JobSpec spec = job_from(golden("qwen2"));
+  spec.model.tie_embeddings = false;
+  const Error error = refusal(spec);
+  EXPECT_EQ(error.code, Code::kIncompatible);
+  EXPECT_THAT(error.message, HasSubstr("model.tie_embeddings is false in the job and true there"));
+  EXPECT_EQ(error.remedy, "set model.tie_embeddings = true");
+  EXPECT_EQ(weights_failure(spec, error).kind, ReplicaFailure::kModelDoesNotFit);
 }
 
 // A checkpoint of three stages, for a job of one.
@@ -197,6 +210,64 @@ TEST_F(InitialWeights, ACutFileIsNamed) {
   EXPECT_EQ(error.code, Code::kDataLoss);
   EXPECT_THAT(error.message, AllOf(HasSubstr(path.string()), HasSubstr("was cut")));
   EXPECT_EQ(weights_failure(spec_, error).kind, ReplicaFailure::kDataInvalid);
+}
+
+// Saving a model into the folder of an older one leaves its index there.
+TEST_F(InitialWeights, TheSingleFileWinsOverALeftOverIndex) {
+  const auto expected = read(spec_, whole_model(spec_.model));
+  ASSERT_TRUE(expected.ok());
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  };
+  write("model.safetensors.index.json",
+        R"({"weight_map": {"model.norm.weight": "gone.safetensors"}})");
+  EXPECT_EQ(*read(spec_, whole_model(spec_.model)), *expected);
+  // With the older shard, whose values are others.
+  rewrite([&](std::vector<TensorToWrite>& tensors) {
+    std::string map;
+    for (const TensorToWrite& tensor : tensors) {
+      map +=
+          (map.empty() ? "\"" : ", \"") + tensor.name + "\": \"model-00001-of-00001.safetensors\"";
+    }
+    write("model.safetensors.index.json", "{\"weight_map\": {" + map + "}}");
+    std::vector<float> larger = values_;
+    for (float& value : larger) value *= 250;
+    std::vector<TensorToWrite> old = tensors;
+    std::size_t first = 0;
+    for (TensorToWrite& tensor : old) {
+      tensor.values = std::span<const float>(larger).subspan(first, tensor.values.size());
+      first += tensor.values.size();
+    }
+    ASSERT_TRUE(write_safetensors(folder_ / "model-00001-of-00001.safetensors", old, {}).ok());
+  });
+  EXPECT_EQ(*read(spec_, whole_model(spec_.model)), *expected);
+  fs::remove(folder_ / "model.safetensors");
+  const auto old = read(spec_, whole_model(spec_.model));
+  ASSERT_TRUE(old.ok()) << to_string(old.error());
+  EXPECT_EQ((*old)[0], (*expected)[0] * 250);
+}
+
+TEST_F(InitialWeights, AnIndexThatIsNotOneIsNamed) {
+  fs::remove(folder_ / "model.safetensors");
+  const auto with_index = [&](const std::string& text) {
+    std::ofstream(folder_ / "model.safetensors.index.json", std::ios::trunc) << text;
+    return refusal(spec_).message;
+  };
+  EXPECT_THAT(with_index("{oops"), HasSubstr("index.json is not JSON at line 1"));
+  EXPECT_THAT(with_index("[]"), HasSubstr("index.json has no weight_map"));
+  EXPECT_THAT(with_index(R"({"weight_map": {"a": 1}})"), HasSubstr("names no file for a tensor"));
+  EXPECT_THAT(with_index(R"({"weight_map": {"a": "b.safetensors"}})"), HasSubstr("b.safetensors"));
+  EXPECT_THAT(with_index(R"({"weight_map": {}, "metadata": {"total_size": NaN}})"),
+              HasSubstr("model.embed_tokens.weight is missing"));
+}
+
+TEST_F(InitialWeights, AFolderOfAnotherKindIsNamed) {
+  fs::remove(folder_ / "model.safetensors");
+  std::ofstream(folder_ / "pytorch_model.bin") << "x";
+  EXPECT_THAT(refusal(spec_).remedy, HasSubstr("pytorch_model.bin: load it with transformers"));
+  fs::remove(folder_ / "config.json");
+  std::ofstream(folder_ / "adapter_config.json") << "{}";
+  EXPECT_THAT(refusal(spec_).remedy, HasSubstr("holds an adapter (LoRA)"));
 }
 
 TEST_F(InitialWeights, WhatIsNotThereIsNamed) {

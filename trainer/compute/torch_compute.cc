@@ -2,6 +2,7 @@
 #include "trainer/compute/torch_compute.h"
 
 #include "base/number_text.h"
+#include "job/data_rules.h"
 #include "swarm/core/plan/cost_model.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/initial_weights.h"
@@ -36,10 +37,12 @@ class TorchCompute final : public replica::Compute {
  public:
   TorchCompute(std::unique_ptr<StageModel> model, std::shared_ptr<const Dataset> data,
                std::shared_ptr<const JobTokenizer> tokenizer,
-               std::unique_ptr<GroupLeader> replica_group, const data::DataRoots& roots, bool whole)
+               std::shared_ptr<SpecialTokens> special, std::unique_ptr<GroupLeader> replica_group,
+               const data::DataRoots& roots, bool whole)
       : model_(std::move(model)),
         data_(std::move(data)),
         tokenizer_(std::move(tokenizer)),
+        special_(std::move(special)),
         replica_group_(std::move(replica_group)),
         roots_(roots) {
     if (whole) learner_ = std::make_unique<Learner>(*model_, data_, replica_group_.get());
@@ -78,6 +81,11 @@ class TorchCompute final : public replica::Compute {
     const JobSpec& spec = model_->spec();
     const Status read = read_initial_weights(spec, model_->units(), roots_, checkpoint, initial);
     if (!read) return weights_failure(spec, read.error());
+    if (checkpoint_of_weights(spec.model.init)) {
+      auto special = special_tokens_of(checkpoint, spec.model.vocab);
+      if (!special) return weights_failure(spec, special.error());
+      *special_ = std::move(*special);
+    }
     model_->start_from(initial);
     return std::nullopt;
   }
@@ -123,10 +131,25 @@ class TorchCompute final : public replica::Compute {
   std::unique_ptr<StageModel> model_;
   std::shared_ptr<const Dataset> data_;            // of stage 0, which draws
   std::shared_ptr<const JobTokenizer> tokenizer_;  // of stage 0; null: the job has none
+  std::shared_ptr<SpecialTokens> special_;         // the host's
   std::unique_ptr<GroupLeader> replica_group_;     // null: this process computes alone
   data::DataRoots roots_;
   std::unique_ptr<Learner> learner_;  // of a whole model
 };
+
+// Reads the folder that the job begins from. A replica that joins later may be on a host without
+// it: then the tokenizer of the job alone says what ends a text.
+Result<SpecialTokens> tokens_of_init(const JobSpec& spec, const data::DataRoots& roots) {
+  const auto folder = folder_of_weights(spec.model.init);
+  if (!folder) return SpecialTokens();
+  const auto read = [&](const std::string& name, std::uint64_t most) -> Result<std::string> {
+    const std::string path = *folder + "/" + name;
+    const auto fd = roots.open(path);
+    if (!fd) return fd.error();
+    return read_text(*fd, path, most);
+  };
+  return special_tokens_of(read, *folder, spec.model.vocab);
+}
 
 }  // namespace
 
@@ -135,6 +158,7 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   if (auto failure = check_fits(needed_memory(order), device_)) return failure;
   std::shared_ptr<const Dataset> data;
   tokenizer_.reset();
+  special_ = std::make_shared<SpecialTokens>();
   if (order.stage == 0) {
     auto opened = Dataset::open(order.spec, roots_, read_);
     if (!opened) return data_failure(opened.error());
@@ -142,6 +166,9 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
     auto tokenizer = open_job_tokenizer(order.spec, roots_, read_);
     if (!tokenizer) return data_failure(tokenizer.error());
     tokenizer_ = std::move(*tokenizer);
+    auto special = tokens_of_init(order.spec, roots_);
+    if (!special) return weights_failure(order.spec, special.error());
+    *special_ = std::move(*special);
   }
   std::unique_ptr<StageModel> model;
   const UnitRange units = order.cut[static_cast<std::size_t>(order.stage)];
@@ -149,7 +176,7 @@ MaybeFailure TorchHost::make(const replica::ComputeOrder& order,
   const bool whole = order.cut.size() == 1;
   std::unique_ptr<GroupLeader> replica_group;
   if (whole && make_replica_group_) replica_group = make_replica_group_(*model);
-  out = std::make_unique<TorchCompute>(std::move(model), std::move(data), tokenizer_,
+  out = std::make_unique<TorchCompute>(std::move(model), std::move(data), tokenizer_, special_,
                                        std::move(replica_group), roots_, whole);
   return std::nullopt;
 }
@@ -168,12 +195,18 @@ MaybeFailure TorchHost::guarded(const std::function<void()>& work) {
 
 Result<replica::WrittenPart> TorchHost::write_checkpoint(
     const std::filesystem::path& folder, const replica::CheckpointContent& content) {
-  return trainer::write_checkpoint(folder, content, tokenizer_ ? tokenizer_->content : "");
+  SpecialTokens special = *special_;
+  if (tokenizer_) add_tokens_of(*tokenizer_->tokenizer, special);
+  return trainer::write_checkpoint(folder, content, tokenizer_ ? tokenizer_->content : "", special);
 }
 
 Result<replica::Checkpoint> TorchHost::read_checkpoint(const std::filesystem::path& folder,
                                                        StageIndex stage) {
-  return trainer::read_checkpoint(folder, stage);
+  auto checkpoint = trainer::read_checkpoint(folder, stage);
+  if (!checkpoint || stage != 0) return checkpoint;
+  auto special = special_tokens_of(folder, checkpoint->spec.model.vocab);
+  if (special && !special->eos.empty()) *special_ = std::move(*special);
+  return checkpoint;
 }
 
 Result<replica::Checkpoint> TorchHost::read_units(const std::filesystem::path& folder,

@@ -8,6 +8,7 @@
 #include "data/data_roots.h"
 #include "data/stored_tokens.h"
 #include "replica/runtime/compute.h"
+#include "trainer/compute/special_tokens.h"
 #include "trainer/model/group_leader.h"
 #include "trainer/model/torch_bridge.h"
 
@@ -49,6 +50,8 @@ class TorchHost final : public replica::ComputeHost {
   outer_opt::Accelerator* accelerator_;
   MakeReplicaGroup make_replica_group_;
   std::shared_ptr<const JobTokenizer> tokenizer_;  // of the last stage 0 that was made; may be null
+  // Those of the weights that this stage 0 began from, for the configurations of its checkpoints.
+  std::shared_ptr<SpecialTokens> special_ = std::make_shared<SpecialTokens>();
   data::ReadStored read_;
 };
 

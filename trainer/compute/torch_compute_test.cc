@@ -3,9 +3,11 @@
 #include "trainer/compute/torch_compute.h"
 
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/model/tiny_job_test_util.h"
@@ -63,6 +65,29 @@ TEST_F(TorchComputeTest, ItBeginsFromWeightsOfAFolder) {
   const auto without = make({whole_model(spec_.model)}, 0);
   ASSERT_FALSE(failure_) << failure_->detail;
   EXPECT_EQ(without->seed({})->kind, ReplicaFailure::kDataMissing);
+}
+
+TEST_F(TorchComputeTest, ItsCheckpointsNameTheEndOfTextOfItsTokenizer) {
+  const auto tokens = std::filesystem::path(testing::TempDir()) / "special_tokens.bin";
+  std::ofstream(tokens, std::ios::binary) << std::string(40'000, '\0');
+  spec_.model.vocab = 702;
+  spec_.data.train = tokens.string();
+  spec_.data.tokenizer = Tokenizer::kUint16;
+  spec_.data.tokenizer_file = std::string(SHOAL_GOLDEN_DIR) + "/tokenizer/qwen2.json";
+  const auto compute = make({whole_model(spec_.model)}, 0);
+  ASSERT_FALSE(failure_) << failure_->detail;
+  const auto end = compute->tokenizer()->end_of_text();
+  ASSERT_TRUE(end);
+  const std::vector<float> zeros(static_cast<std::size_t>(compute->value_count()));
+  const auto folder = std::filesystem::path(testing::TempDir()) / "special_tokens_checkpoint";
+  const std::vector<UnitRange> cut = {whole_model(spec_.model)};
+  const auto written = host_.write_checkpoint(
+      folder, {spec_, cut, 0, {JobId(1), 0, 5}, Steps(9), zeros, zeros, zeros, zeros, 9});
+  ASSERT_TRUE(written.ok()) << to_string(written.error());
+  for (const char* file : {"config.json", "generation_config.json"}) {
+    const auto json = nlohmann::json::parse(read_file(folder / file).value());
+    EXPECT_EQ(json["eos_token_id"], *end) << file;
+  }
 }
 
 TEST_F(TorchComputeTest, ThePromptIsHeldOutText) {
