@@ -4,7 +4,8 @@
     scripts/bench_agents.py [--agents N] [--gpus G] [--seconds S] [--json]
 
 Starts a coordinator, joins it as N agents in one other process (shoal-many-agents), and counts the CPU time of the
-coordinator while all of them say at their intervals that they live, and every 10 s how each of their G GPUs is. Exit
+coordinator while all of them say at their intervals that they live, and every 10 s what has changed of each of their G
+GPUs, which train: power varies by 15 W, utilization by 2 %, temperature by 1 degree, clocks by 20 MHz. Exit
 code 1 when that takes more than 12 % of a core for 1,000 agents, in proportion, or a session ends. Needs a finished
 build.
 """

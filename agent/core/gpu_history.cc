@@ -11,7 +11,8 @@ namespace {
 constexpr Duration kRestFirst = seconds(10), kRestCap = seconds(600);
 constexpr double kShareStep = 0.05;
 constexpr double kMemoryStep = 64 << 20;  // bytes
-constexpr double kCelsiusStep = 2, kWattsStep = 10, kMhzStep = 50;
+constexpr double kCelsiusStep = 2, kMhzStep = 50;
+constexpr double kWattsStep = 10, kLimitStep = 0.05;  // the larger one: of the power limit
 
 // In steps; a value that has moved by less than one stays as it was told.
 double steady(double told, double now, double step) {
@@ -25,12 +26,13 @@ Bytes steady(Bytes told, Bytes now) {
 }
 
 DeviceClimate steady(const DeviceClimate& told, const GpuReading& now) {
-  DeviceClimate climate{.celsius = steady(told.celsius, now.celsius, kCelsiusStep),
-                        .watts = steady(told.watts, now.watts, kWattsStep),
-                        .watts_limit = now.watts_limit,
-                        .mhz = steady(told.mhz, now.mhz, kMhzStep),
-                        .mhz_max = now.mhz_max,
-                        .throttled = now.throttled};
+  DeviceClimate climate{
+      .celsius = steady(told.celsius, now.celsius, kCelsiusStep),
+      .watts = steady(told.watts, now.watts, std::max(kWattsStep, kLimitStep * now.watts_limit)),
+      .watts_limit = now.watts_limit,
+      .mhz = steady(told.mhz, now.mhz, kMhzStep),
+      .mhz_max = now.mhz_max,
+      .throttled = now.throttled};
   if (climate.throttled.size() > kThrottleReasonsMax) climate.throttled.resize(kThrottleReasonsMax);
   return climate;
 }

@@ -9,8 +9,11 @@
 #include <utility>
 #include <variant>
 
+#include "agent/core/gpu_history.h"
 #include "agent/host/coordinator_link.h"
 #include "agent/host/membership.h"
+#include "base/prng.h"
+#include "threads/clock.h"
 #include "threads/mutex.h"
 
 namespace shoal::bench {
@@ -43,19 +46,46 @@ std::vector<Device> devices_of(int number, int gpus) {
 
 constexpr std::int64_t kHeartbeatsASample = 5;  // of 2 s each
 
-// As of GPUs that train, whose figures are never the same twice.
-std::vector<DeviceSample> samples_of(int number, int gpus, std::int64_t sequence) {
-  std::vector<DeviceSample> samples;
-  for (int i = 0; i < gpus && sequence % kHeartbeatsASample == 0; ++i) {
-    const auto turn = static_cast<double>((sequence / kHeartbeatsASample + i) % 7);
-    DeviceSample sample{.uuid = gpu_of(number, i), .answer = DeviceAnswer::kWhole};
-    sample.use = DeviceUse{0.6 + 0.05 * turn, 0, mebibytes(40'000), mebibytes(500)};
-    sample.climate = DeviceClimate{60 + turn, 300 + 10 * turn, 700, 1400 + 15 * turn, 1980, {}};
-    sample.errors = DeviceErrors{};
-    samples.push_back(std::move(sample));
+// The GPUs of an agent while they train: what their drivers read is never the same twice, and what
+// of it is told is decided as by an agent.
+class TrainingGpus {
+ public:
+  TrainingGpus(int number, int gpus)
+      : prng_(static_cast<std::uint64_t>(number)), told_(static_cast<std::size_t>(gpus)) {
+    for (int i = 0; i < gpus; ++i) gpus_.emplace_back(gpu_of(number, i), mebibytes(500));
   }
-  return samples;
-}
+
+  std::vector<DeviceSample> news(Instant now) {
+    std::vector<DeviceSample> news;
+    for (std::size_t i = 0; i < gpus_.size(); ++i) {
+      gpus_[i].answered(now, reading(), false, std::nullopt);
+      DeviceSample sample = *gpus_[i].sample(now);
+      if (!agent::is_news(told_[i], sample)) continue;
+      told_[i] = sample;
+      news.push_back(std::move(sample));
+    }
+    return news;
+  }
+
+ private:
+  agent::GpuReading reading() {
+    agent::GpuReading reading;
+    reading.has_memory = reading.has_load = reading.has_climate = reading.has_counters = true;
+    reading.memory_total = mebibytes(81'920).count();
+    reading.memory_used = mebibytes(40'000).count();
+    reading.busy = 0.96 + 0.02 * prng_.normal();
+    reading.celsius = 65 + prng_.normal();
+    reading.watts = 620 + 15 * prng_.normal();
+    reading.watts_limit = 700;
+    reading.mhz = 1700 + 20 * prng_.normal();
+    reading.mhz_max = 1980;
+    return reading;
+  }
+
+  Prng prng_;
+  std::vector<agent::GpuHistory> gpus_;
+  std::vector<DeviceSample> told_;
+};
 
 Hello hello_of(int number, int gpus) {
   Hello hello{.uid = uid_of(number), .name = "many-" + std::to_string(number)};
@@ -67,7 +97,7 @@ Hello hello_of(int number, int gpus) {
 
 // One agent. What it hears comes from gRPC's threads.
 struct Member {
-  int number = 0, gpus = 0;
+  TrainingGpus gpus{0, 0};
   std::shared_ptr<agent::Membership> membership;
   Mutex mutex;
   CondVar heard;
@@ -120,8 +150,7 @@ class Joined final : public ManyAgents {
 
   Status add(const ManyAgentsOptions& options, int number, JoinTimes& times) {
     auto member = std::make_unique<Member>();
-    member->number = number;
-    member->gpus = options.gpus;
+    member->gpus = TrainingGpus(number, options.gpus);
     const std::string folder = options.folder + "/" + std::to_string(number);
     std::filesystem::create_directories(folder);
     const Hello hello = hello_of(number, options.gpus);
@@ -186,7 +215,9 @@ class Joined final : public ManyAgents {
     for (auto& member : members_) {
       if (now < member->due) continue;
       Heartbeat heartbeat{++member->sequence, mebibytes(100)};
-      heartbeat.samples = samples_of(member->number, member->gpus, member->sequence);
+      if (member->sequence % kHeartbeatsASample == 0) {
+        heartbeat.samples = member->gpus.news(steady_now());
+      }
       member->link->send(std::move(heartbeat));
       member->due += std::chrono::nanoseconds(member->interval().ns);
       ++sent_;
