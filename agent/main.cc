@@ -330,6 +330,7 @@ Result<HostOptions> host_options(const Flags& flags) {
   options.program_cgroup = flags.program_cgroup;
   options.core.programs = allowed_programs(flags);
   options.threads = threads_per_trainer(flags.threads, options.core.devices.size());
+  options.threads_by_devices = flags.threads <= 0;
   if (flags.replica_group) form_replica_group(options);
   options.program_bounds = program_bounds(flags, options.core.devices.size());
   options.core.load_limit = seconds_f(flags.load_limit_s);

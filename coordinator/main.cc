@@ -370,6 +370,9 @@ Status serve(const Config& config, ServiceManager& manager) {
   options.record_keys = record_keys->keys();
   options.found_checkpoints = std::move(shelves->found);
   if (exporter) options.on_record = spans_to(*exporter, spans);
+  options.on_decision = [&](const NoteDecision& decision) {
+    (*people)->note(audit_of(decision), [](const Status&) {});
+  };
   auto runtime = Runtime::create(std::move(options), **store);
   if (!runtime) return runtime.error();
   FileTransfer file_transfer(*uploads->files, **runtime, (*store)->reader(),

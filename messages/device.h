@@ -84,13 +84,17 @@ struct DeviceUse {
   double busy = 0, stolen = 0;  // shares of the time, 0 to 1
   Bytes used_here;              // by this agent and its trainers
   Bytes used_elsewhere;         // by anybody else
+  // Of `busy`, without `stolen`: by processes other than this agent's. 0 also where that cannot be
+  // told: of a GPU while this agent has work on it, and of agents of protocol 6.
+  double busy_elsewhere = 0;
   bool operator==(const DeviceUse&) const = default;
 };
 constexpr auto fields_of(Of<DeviceUse>) {
   using T = DeviceUse;
   return fields(field<&T::busy>("busy"), field<&T::stolen>("stolen"),
                 field<&T::used_here>("used_here_bytes"),
-                field<&T::used_elsewhere>("used_elsewhere_bytes"));
+                field<&T::used_elsewhere>("used_elsewhere_bytes"),
+                field<&T::busy_elsewhere>("busy_elsewhere", added_later()));
 }
 static_assert(lists_every_field<DeviceUse>());
 

@@ -103,6 +103,7 @@ void check(Reader& reader, const DeviceSample& sample) {
   if (sample.use) {
     reader.require(sample.use->busy <= 1, "use.busy", "must be at most 1");
     reader.require(sample.use->stolen <= 1, "use.stolen", "must be at most 1");
+    reader.require(sample.use->busy_elsewhere <= 1, "use.busy_elsewhere", "must be at most 1");
   }
   if (!sample.climate) return;
   for (const std::string& reason : sample.climate->throttled) {

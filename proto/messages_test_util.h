@@ -80,7 +80,7 @@ inline DeviceSample device_sample() {
       DeviceAnswer::kPartial,
       seconds(3),
       "not supported",
-      DeviceUse{0.75, 0.125, Bytes(1000), Bytes(2000)},
+      DeviceUse{0.75, 0.125, Bytes(1000), Bytes(2000), 0.25},
       DeviceClimate{71.5, 350, 700, 1200, 1980, {"sw_power_cap"}},
       DeviceErrors{5, 1, 2, true, true, 7, 8, RecoveryAction::kResetGpu, {{79, 1, seconds(4)}}}};
 }

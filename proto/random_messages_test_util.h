@@ -112,7 +112,9 @@ class RandomMessages {
   void mend(DeviceSample& sample) {
     sample.uuid = plain(sample.uuid), sample.error = plain(sample.error);
   }
-  void mend(DeviceUse& use) { use.busy = prng_.unit(), use.stolen = prng_.unit(); }
+  void mend(DeviceUse& use) {
+    use.busy = use.busy_elsewhere = prng_.unit(), use.stolen = prng_.unit();
+  }
   void mend(DeviceClimate& climate) {
     for (std::string& reason : climate.throttled) reason = plain(reason);
   }

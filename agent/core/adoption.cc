@@ -11,8 +11,7 @@ void Agent::State::await(const LeftTrainer& left) {
   const auto slot = static_cast<std::size_t>(left.trainer.slot);
   const std::size_t most =
       options.devices.size() * static_cast<std::size_t>(options.trainers_per_device_max);
-  const bool fits = left.trainer.slot >= 0 && slot < most && left.device >= 0 &&
-                    is_first(left.device) &&
+  const bool fits = left.trainer.slot >= 0 && slot < most && has_device(left.device) &&
                     (!is_first(left.trainer.slot) || left.trainer.slot == left.device);
   if (!fits) return emit(KillTrainer{left.trainer, true, "this agent has no such device"});
   const Device device = trainers[static_cast<std::size_t>(left.device)].device;  // memory was read

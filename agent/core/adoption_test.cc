@@ -11,6 +11,8 @@ using testing::SizeIs;
 
 class AdoptionTest : public AgentFixture {
  protected:
+  explicit AdoptionTest(Options options = test_options()) : AgentFixture(std::move(options)) {}
+
   // The roster names the replica, if there is one.
   static LeftTrainer left(std::int32_t slot, std::int32_t device, std::uint64_t replica = 0) {
     const JobId job(replica == 0 ? 0 : 1);
@@ -89,6 +91,40 @@ TEST_F(AdoptionTest, DevicesWithoutALeftTrainerGetOneAtOnce) {
   EXPECT_EQ(one<StartTrainer>().trainer, (TrainerId{0, 1}));
   attach_again(1, std::nullopt);
   EXPECT_THAT(all<OpenLink>(), SizeIs(1)) << "nobody waits for one that was started just now";
+}
+
+class VacantNumberTest : public AdoptionTest {
+ protected:
+  static Options without_device_0() {
+    Options options = test_options();
+    options.vacant = {0};
+    return options;
+  }
+  VacantNumberTest() : AdoptionTest(without_device_0()) {}
+};
+
+TEST_F(VacantNumberTest, HasNoTrainerAndIsNotTold) {
+  boot_with({left(1, 1, 2)});
+  EXPECT_THAT(all<StartTrainer>(), IsEmpty());
+  attach_again(1, assign(2, 1));
+  trainer_says(1, loaded(2), 4);
+  const auto open = one<OpenLink>();
+  ASSERT_THAT(open.hello.devices, SizeIs(1));
+  EXPECT_EQ(open.hello.devices[0].index, 1);
+  EXPECT_EQ(open.hello.devices[0].uuid, "cpu-1");
+  EXPECT_THAT(named(open), ElementsAre(2));
+  link_ = open.link;
+  connect({ReplicaId(2)});
+  EXPECT_THAT(said<DeviceMeasured>(), IsEmpty()) << "the hello has said it";
+  hear(assign(3, 0));
+  ASSERT_THAT(said<ReplicaFailed>(), SizeIs(1));
+  EXPECT_EQ(said<ReplicaFailed>()[0].detail, "this agent has no device 0");
+}
+
+TEST_F(VacantNumberTest, EndsATrainerThatHadIt) {
+  step(Booted{{left(0, 0, 1)}});
+  EXPECT_THAT(one<KillTrainer>().because, HasSubstr("no such device"));
+  EXPECT_EQ(one<StartTrainer>().trainer.slot, 1);
 }
 
 TEST_F(AdoptionTest, OneThatDoesNotComeIsKilledAndTheLinkIsOpened) {

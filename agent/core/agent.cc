@@ -81,7 +81,8 @@ void Agent::State::boot(const Booted& input) {
   if (link_id.n != 0 || link_due) return drop();
   for (const LeftTrainer& left : input.left) await(left);
   for (std::int32_t i = 0; is_first(i); ++i) {
-    if (trainers[static_cast<std::size_t>(i)].state == TrainerState::kDown) start_trainer(i);
+    const bool is_down = trainers[static_cast<std::size_t>(i)].state == TrainerState::kDown;
+    if (has_device(i) && is_down) start_trainer(i);
   }
   if (!is_gathering()) return open_link();
   link_due = now + options.gather_limit;

@@ -65,10 +65,12 @@ struct Options {
   std::string name, version, host;
   std::vector<std::pair<std::string, std::string>> labels;
   std::vector<Device> devices;  // devices[i].index == i
-  bool only_relays = false;     // no device, and no trainer
-  std::string data_dir;         // checkpoint folders are named below it
-  AllowedPrograms programs;     // of jobs with trainer.kind = "python"
-  std::uint64_t seed = 1;       // of the jitter
+  // Numbers among them that no device has now: others keep theirs while their trainers live.
+  std::vector<std::int32_t> vacant = {};
+  bool only_relays = false;  // no device, and no trainer
+  std::string data_dir;      // checkpoint folders are named below it
+  AllowedPrograms programs;  // of jobs with trainer.kind = "python"
+  std::uint64_t seed = 1;    // of the jitter
 
   // Together: within 10 s after the line has healed there is a session again, however long it was
   // cut. A new attempt is a new connection, which does not wait for what TCP would repeat.

@@ -232,6 +232,57 @@ TEST_F(AgentTest, ALinkLostWhileDrainingStaysDown) {
   EXPECT_EQ(one<ExitProcess>().code, 0);
 }
 
+// ---- load of others
+
+class GpuLoadTest : public AgentFixture {
+ protected:
+  static Options gpus() {
+    Options options = test_options();
+    for (Device& device : options.devices) {
+      device.kind = DeviceKind::kCuda;
+      device.uuid = "GPU-" + std::to_string(device.index);
+    }
+    return options;
+  }
+  GpuLoadTest() : AgentFixture(gpus()) {}
+
+  // Both GPUs are half busy. What was told of the load of others, by device.
+  std::vector<double> told_of_others() {
+    HostMeasured measured{Bytes(1)};
+    for (const char* uuid : {"GPU-0", "GPU-1"}) {
+      DeviceSample sample{.uuid = uuid, .answer = DeviceAnswer::kWhole};
+      sample.use = DeviceUse{.busy = 0.5};
+      measured.samples.push_back(sample);
+    }
+    step(measured);
+    advance(seconds(2));
+    for (const Heartbeat& heartbeat : said<Heartbeat>()) {
+      for (const DeviceSample& sample : heartbeat.samples)
+        told_[sample.uuid == "GPU-1"] = sample.use->busy_elsewhere;
+    }
+    return told_;
+  }
+
+  std::vector<double> told_{-1, -1};
+};
+
+TEST_F(GpuLoadTest, IsThatOfOthersWhereThisAgentHasHadNoWorkForAWhile) {
+  serve();
+  EXPECT_THAT(told_of_others(), ElementsAre(0, 0))
+      << "the trainers have just measured their devices";
+  advance(seconds(30));
+  EXPECT_THAT(told_of_others(), ElementsAre(0, 0.5)) << "replica 1 works on device 0";
+  hear(Release{ReplicaId(1), ReleaseReason::kReplaced});
+  EXPECT_THAT(told_of_others(), ElementsAre(0, 0.5)) << "its trainer still ends it";
+  trainer_says(0, TrainerReady{0, {}, "10.0.0.4:7100", "libtorch"});
+  advance(seconds(20));
+  EXPECT_THAT(told_of_others(), ElementsAre(0, 0.5)) << "samples may still show its work";
+  advance(seconds(30));
+  EXPECT_THAT(told_of_others(), ElementsAre(0.5, 0.5));
+  hear(MeasureBlock{1, {}, 2, 1});
+  EXPECT_THAT(told_of_others(), ElementsAre(0.5, 0));
+}
+
 // ---- determinism
 
 TEST_F(AgentTest, EqualInputsGiveEqualDigests) {

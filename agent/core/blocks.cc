@@ -16,7 +16,7 @@ void Agent::State::measure_block(const MeasureBlock& asked) {
     say(BlockMeasured{asked.device, shape, {}, std::move(why)});
   };
   const std::int32_t first = asked.device;  // the slot of its first trainer
-  if (first < 0 || !is_first(first)) return refuse("there is no such device");
+  if (!has_device(first)) return refuse("there is no such device");
   Trainer& trainer = trainers[static_cast<std::size_t>(first)];
   const bool trains = std::ranges::any_of(replicas, [&](const auto& entry) {
     return trainers[static_cast<std::size_t>(entry.second.slot)].device.index == asked.device;
@@ -40,6 +40,7 @@ void Agent::State::block_measured(std::int32_t slot, const BlockMeasured& measur
   BlockMeasured own = measured;
   own.device = trainer.device.index;
   own.shape = *std::exchange(trainer.measures, {});
+  trainer.worked_at = now;
   if (!say(own)) drop();
 }
 

@@ -13,6 +13,7 @@ namespace {
 constexpr int kExitToken = 4;
 constexpr int kExitRefused = 1;
 constexpr std::size_t kReasonMax = 500;
+constexpr Duration kOwnWorkShows = seconds(30);  // in samples, after it has ended
 
 bool is_final(Code code) {
   return code == Code::kUnauthenticated || code == Code::kPermissionDenied ||
@@ -35,8 +36,8 @@ void Agent::State::open_link() {
               .runs_programs = options.programs.beneath_root,
               .code_from = options.programs.code_from,
               .program_limits = options.programs.limits};
-  for (std::size_t i = 0; i < options.devices.size(); ++i) {
-    hello.devices.push_back(trainers[i].device);
+  for (std::int32_t i = 0; is_first(i); ++i) {
+    if (has_device(i)) hello.devices.push_back(trainers[static_cast<std::size_t>(i)].device);
   }
   hello_replicas.clear();
   for (const auto& [id, replica] : replicas) {
@@ -94,8 +95,9 @@ void Agent::State::welcomed(const Welcome& message) {
     if (!kept && replicas.contains(id)) release({id, ReleaseReason::kReplaced});
   }
   confirm_identities(message.keep);
-  for (std::size_t i = 0; i < hello_devices.size(); ++i) {
-    if (trainers[i].device != hello_devices[i]) say(DeviceMeasured{trainers[i].device});
+  for (const Device& told : hello_devices) {
+    const Device& device = trainers[static_cast<std::size_t>(told.index)].device;
+    if (device != told) say(DeviceMeasured{device});
   }
   for (FromAgent& kept : outbox.say_all(now)) say(std::move(kept));
   retry_uploads();
@@ -178,10 +180,41 @@ std::vector<DeviceSample> Agent::State::new_samples() {
   return fresh;
 }
 
+// Its process may keep the device busy.
+bool Agent::State::works(std::int32_t slot) const {
+  const Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
+  if (trainer.state == TrainerState::kDown) return false;
+  return trainer.state != TrainerState::kReady || trainer.releasing || trainer.measures ||
+         trainer.identity.runs.kind == TrainerKind::kPython || is_taken(slot);
+}
+
+// The driver of a GPU tells how busy it is, not who keeps it so: others do where this agent has had
+// no work on it for a while. GPUs that are no devices are those of a replica group, whose trainer
+// is that of device 0. What others take of the processors was measured.
+void Agent::State::tell_load_apart() {
+  std::vector<Instant> worked_at(options.devices.size());
+  for (std::size_t slot = 0; slot < trainers.size(); ++slot) {
+    Trainer& trainer = trainers[slot];
+    if (works(static_cast<std::int32_t>(slot))) trainer.worked_at = now;
+    Instant& last = worked_at[static_cast<std::size_t>(trainer.device.index)];
+    last = std::max(last, trainer.worked_at);
+  }
+  for (DeviceSample& sample : measured_host.samples) {
+    const auto known = std::ranges::find(options.devices, sample.uuid, &Device::uuid);
+    const std::size_t device =
+        known == options.devices.end() ? 0 : static_cast<std::size_t>(known->index);
+    if (!sample.use || device >= worked_at.size()) continue;
+    if (options.devices[device].kind != DeviceKind::kCuda) continue;
+    const bool is_others = now - worked_at[device] >= kOwnWorkShows;
+    sample.use->busy_elsewhere = is_others ? sample.use->busy : 0;
+  }
+}
+
 // Memory of a device follows what its driver or the kernel has, up and down. While the link is down
 // the next Hello says it.
 void Agent::State::host_measured(const HostMeasured& input) {
   measured_host = input;
+  tell_load_apart();
   for (const MeasuredMemory& measured : input.memory) {
     for (Trainer& trainer : std::span(trainers).first(options.devices.size())) {
       Device& device = trainer.device;

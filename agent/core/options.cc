@@ -1,5 +1,7 @@
 // What an agent must be told before it starts, checked once: every mistake is named, not the first
 // one only.
+#include <algorithm>
+
 #include "agent/core/agent.h"
 
 namespace shoal::agent {
@@ -22,6 +24,12 @@ void check_identity(const Options& options, std::vector<FieldError>& errors) {
       return;
     }
   }
+  const auto is_one = [&](std::int32_t number) {
+    return number >= 0 && static_cast<std::size_t>(number) < options.devices.size();
+  };
+  const bool all = !options.devices.empty() && options.vacant.size() >= options.devices.size();
+  if (all || !std::ranges::all_of(options.vacant, is_one))
+    errors.push_back({"/vacant", "must be numbers of devices, and leave one"});
 }
 
 void check_times(const Options& options, std::vector<FieldError>& errors) {

@@ -26,7 +26,7 @@ void Agent::State::assign(const Assign& message) {
   const bool ended = std::find(released.begin(), released.end(), message.replica) != released.end();
   if (ended) return;
   if (Replica* known = replicas.find(message.replica)) return assign_again(*known, message);
-  if (message.device < 0 || !is_first(message.device)) {
+  if (!has_device(message.device)) {
     return refuse(message.replica, ReplicaFailure::kInternal,
                   "this agent has no device " + std::to_string(message.device));
   }

@@ -36,6 +36,7 @@ struct Trainer {
   bool hears_relays = false;   // of the process that is attached, as is
   std::int32_t protocol = kProtocolVersion;
   std::optional<Digest> measures;  // the shape of the block that it measures now
+  Instant worked_at;               // a replica, a measurement or a start or stop kept it busy
   bool left = false;  // by an earlier start of the daemon, and not attached to this one yet
   Backoff backoff{seconds(1), seconds(1)};
   // By its port, as it said last; none: it was left, and has not said yet.
@@ -164,6 +165,8 @@ struct Agent::State {
   void beat();
   std::vector<DeviceFailure> device_failures() const;
   std::vector<DeviceSample> new_samples();
+  bool works(std::int32_t slot) const;
+  void tell_load_apart();
   void host_measured(const HostMeasured& input);
   bool say(FromAgent message);                               // false: the link is not active
   std::optional<Instant> say_now(const FromAgent& message);  // when it was said
@@ -186,6 +189,7 @@ struct Agent::State {
   void silenced(std::int32_t slot);
   void stop_trainer(std::int32_t slot);
   void stop_trainers();
+  bool has_device(std::int32_t device) const;                 // its number is not vacant
   bool is_first(std::int32_t slot) const;                     // the one that its device always has
   bool is_taken(std::int32_t slot) const;                     // a replica is on it
   std::optional<std::int32_t> slot_for(std::int32_t device);  // none: too many trainers

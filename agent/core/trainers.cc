@@ -89,6 +89,7 @@ void Agent::State::attached(const TrainerAttached& input) {
   if (trainer->state != TrainerState::kStarting) return attached_again(input);
   move(trainer->state, TrainerEvent::kAttached);
   trainer->attached = true;
+  trainer->worked_at = now;  // it has measured its device
   trainer->failed_starts = 0;
   trainer->left = false;
   trainer->hears_relays = input.ready.hears_relays;
@@ -131,6 +132,7 @@ void Agent::State::measured(const TrainerAttached& input) {
 void Agent::State::ready_again(std::int32_t slot) {
   Trainer& trainer = trainers[static_cast<std::size_t>(slot)];
   if (!std::exchange(trainer.releasing, false)) return drop();
+  trainer.worked_at = now;
   trainer.due.reset();
   load_what_is_ready();
 }
@@ -150,6 +152,7 @@ void Agent::State::exited(const TrainerExited& input) {
   move(trainer->state, TrainerEvent::kExited);
   trainer->attached = trainer->left = false;
   trainer->due.reset();
+  trainer->worked_at = now;
   trainer->last_exit = describe(input.exit);
   const bool early = input.exit.known && input.exit.code == 0 && input.exit.signal == 0;
   if (early && trainer->identity.runs.kind == TrainerKind::kPython)
@@ -318,6 +321,10 @@ void Agent::State::stop_trainer(std::int32_t slot) {
 
 void Agent::State::stop_trainers() {
   for (std::size_t i = 0; i < trainers.size(); ++i) stop_trainer(static_cast<std::int32_t>(i));
+}
+
+bool Agent::State::has_device(std::int32_t device) const {
+  return device >= 0 && is_first(device) && std::ranges::count(options.vacant, device) == 0;
 }
 
 bool Agent::State::is_first(std::int32_t slot) const {

@@ -41,7 +41,7 @@ std::optional<CpuLoad::Ticks> CpuLoad::read_ticks() const {
     return std::nullopt;
   }
   const std::int64_t all = user + nice + system + idle + wait + irq + soft + stolen;
-  return Ticks{all, idle + wait, stolen};
+  return Ticks{all, idle + wait, stolen, 0};
 }
 
 double CpuLoad::hottest() const {
@@ -57,10 +57,11 @@ double CpuLoad::hottest() const {
   return rounded(most, kCelsiusStep);
 }
 
-DeviceSample CpuLoad::sample(Bytes here) {
+DeviceSample CpuLoad::sample(Bytes here, std::int64_t own_ticks) {
   DeviceSample sample{.answer = DeviceAnswer::kWhole};
   const std::vector<MemoryLevel> levels = memory_levels(root_);
-  const std::optional<Ticks> now = read_ticks();
+  std::optional<Ticks> now = read_ticks();
+  if (now) now->own = own_ticks;
   if (!now || levels.empty()) {
     sample.answer = DeviceAnswer::kPartial;
     sample.error = now ? "the memory of the host cannot be read" : "/proc/stat cannot be read";
@@ -70,8 +71,10 @@ DeviceSample CpuLoad::sample(Bytes here) {
       now->stolen >= before_->stolen) {
     const std::int64_t span = now->all - before_->all;
     const std::int64_t idle = std::min(span, now->idle - before_->idle);
-    sample.use = DeviceUse{.busy = share(span - idle, span),
-                           .stolen = share(now->stolen - before_->stolen, span)};
+    const std::int64_t stolen = now->stolen - before_->stolen;
+    const std::int64_t own = std::max<std::int64_t>(0, now->own - before_->own);
+    sample.use = DeviceUse{.busy = share(span - idle, span), .stolen = share(stolen, span)};
+    sample.use->busy_elsewhere = share(span - idle - stolen - own, span);
   }
   before_ = now;
   if (!levels.empty()) {

@@ -17,12 +17,14 @@ class CpuLoad {
 
   // Load since the call before (none at the first call); memory now, of which `here` is this
   // agent's; the hottest thermal zone, where the kernel shows one. What cannot be read is not
-  // there.
-  DeviceSample sample(Bytes here);
+  // there. own_ticks: that processes of this agent have used so far; what they use less than
+  // before, because some have ended, counts as nothing.
+  DeviceSample sample(Bytes here, std::int64_t own_ticks = 0);
 
  private:
   struct Ticks {
     std::int64_t all = 0, idle = 0, stolen = 0;
+    std::int64_t own = 0;
   };
   std::optional<Ticks> read_ticks() const;
   double hottest() const;  // degrees Celsius; 0: not known

@@ -35,6 +35,16 @@ TEST_F(CpuLoadTest, IsTheShareOfTheTimeSinceTheLastSample) {
   EXPECT_DOUBLE_EQ(sample.use->stolen, 0.1);
 }
 
+TEST_F(CpuLoadTest, LoadOfOthersIsWhatThisAgentAndAHypervisorLeave) {
+  (void)load.sample({}, 4'000);
+  ticks("1400 0 100 9300 100 0 0 100");
+  const DeviceSample sample = load.sample({}, 4'200);
+  EXPECT_DOUBLE_EQ(sample.use->busy, 0.6);
+  EXPECT_DOUBLE_EQ(sample.use->busy_elsewhere, 0.3) << "0.1 is stolen, and 0.2 its own";
+  ticks("2400 0 100 9300 100 0 0 100");
+  EXPECT_DOUBLE_EQ(load.sample({}, 3'000).use->busy_elsewhere, 1) << "one of its own has ended";
+}
+
 TEST_F(CpuLoadTest, MemoryIsThatOfThisAgentAndOfOthers) {
   const DeviceSample sample = load.sample(mebibytes(1024));
   EXPECT_EQ(sample.use->used_here, mebibytes(1024));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include "agent/host/device_probe.h"
 #include "agent/host/process_table.h"
@@ -15,6 +16,7 @@ std::vector<GpuWatch::Gpu> watched(const HostOptions& options, const std::vector
                                    bool idle) {
   std::vector<GpuWatch::Gpu> gpus;
   for (std::size_t i = 0; i < options.gpus.size(); ++i) {
+    if (options.gpus[i].empty()) continue;  // a vacant number
     const bool probed = idle && i < devices.size();
     gpus.push_back({options.gpus[i], probed ? devices[i].total - devices[i].memory : Bytes()});
   }
@@ -58,10 +60,14 @@ void DeviceSamples::read_processors(Bytes resident, const std::set<pid_t>& train
   const bool any = std::ranges::any_of(
       devices_, [](const Device& device) { return device.kind != DeviceKind::kCuda; });
   if (!any) return;
-  const DeviceSample sample = cpu_load_.sample(resident);
+  const std::vector<ProcessEntry> all = all_processes();
+  std::set<pid_t> leaders = trainers;
+  leaders.insert(getpid());
+  std::int64_t own_ticks = 0;
+  for (const ProcessEntry& process : begun_by(leaders, all)) own_ticks += process.cpu_ticks;
+  const DeviceSample sample = cpu_load_.sample(resident, own_ticks);
   Bytes ours;
-  for (const ProcessEntry& process : begun_by(trainers, all_processes()))
-    ours += own_memory(process.id.pid);
+  for (const ProcessEntry& process : begun_by(trainers, all)) ours += own_memory(process.id.pid);
   const Bytes memory = usable_host_memory(memory_declared_, ours, processors_);
   for (const Device& device : devices_) {
     if (device.kind == DeviceKind::kCuda) continue;

@@ -32,8 +32,9 @@ struct HostOptions {
   ProgramBounds program_bounds = {};             // of each program
   std::string program_cgroup = {};  // in which each gets a cgroup; empty: the agent watches them
   int threads = 1;                  // of each CPU trainer
-  std::vector<std::string> gpus =
-      {};                      // the UUID of each device; with a replica group of all its own
+  bool threads_by_devices = false;  // not chosen, but those of the host divided by its devices
+  // The UUID of each device, empty where none has its number; with a replica group of all its own.
+  std::vector<std::string> gpus = {};
   DriverOptions driver = {};   // that is asked for the figures of `gpus`
   Bytes memory = {};           // that CPU devices take together; 0: four fifths of the room
   int replica_group = 1;       // devices that train one replica together; 1: each its own

@@ -32,7 +32,13 @@ std::optional<ProcessEntry> read_process(pid_t pid) {
   fields >> state >> entry.parent;
   skip(1);  // its group
   fields >> entry.session;
-  skip(13);
+  skip(7);
+  for (int i = 0; i < 4; ++i) {  // its own in user and system mode, then its children's
+    std::int64_t ticks = 0;
+    fields >> ticks;
+    entry.cpu_ticks += ticks;
+  }
+  skip(2);
   fields >> entry.threads;
   skip(1);
   fields >> entry.id.started;

@@ -17,8 +17,9 @@ struct ProcessEntry {
   ProcessId id;
   pid_t parent = 0, session = 0;
   std::int64_t threads = 0;
-  Bytes resident;      // pages that it shares with others count in full
-  bool ended = false;  // and its parent has not waited for it
+  std::int64_t cpu_ticks = 0;  // that it and its children that have ended used, as in /proc/stat
+  Bytes resident;              // pages that it shares with others count in full
+  bool ended = false;          // and its parent has not waited for it
 };
 
 std::optional<ProcessEntry> read_process(pid_t pid);  // none: there is no such process

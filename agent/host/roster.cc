@@ -1,5 +1,6 @@
 #include "agent/host/roster.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <random>
@@ -11,7 +12,9 @@
 namespace shoal::agent {
 namespace {
 
-constexpr std::string_view kHeading = "shoal-trainers 2", kHeadingBefore = "shoal-trainers 1";
+constexpr std::string_view kHeadings[] = {"shoal-trainers 1", "shoal-trainers 2",
+                                          "shoal-trainers 3"};  // by version
+constexpr int kVersion = 3, kIdentitySince = 2, kGpusSince = 3;
 
 Error damaged(const std::string& line) {
   return {Code::kDataLoss, "the list of trainers has the line \"" + line + "\"", "--data-dir",
@@ -61,12 +64,14 @@ bool read_identity(std::istream& fields, TrainerIdentity& identity) {
   return decode(code, identity.runs.code) && decode(entry, identity.runs.entry);
 }
 
-bool read_entry(const std::string& line, bool has_identity, RosterEntry& entry) {
+bool read_entry(const std::string& line, int version, RosterEntry& entry) {
   std::istringstream fields(line);
-  std::string word, more;
+  std::string word, gpus, more;
   fields >> word >> entry.trainer.slot >> entry.trainer.generation >> entry.device >>
       entry.process.pid >> entry.process.started >> entry.port >> entry.nonce;
-  if (has_identity && !read_identity(fields, entry.identity.emplace())) return false;
+  if (version >= kIdentitySince && !read_identity(fields, entry.identity.emplace())) return false;
+  if (version >= kGpusSince && !(fields >> gpus && decode(gpus, entry.gpus.emplace())))
+    return false;
   const bool sound = !fields.fail() && !(fields >> more) && word == "trainer";
   return sound && entry.trainer.slot >= 0 && entry.process.pid > 0 && !entry.nonce.empty();
 }
@@ -75,12 +80,14 @@ bool read_entry(const std::string& line, bool has_identity, RosterEntry& entry) 
 
 std::string to_text(const Roster& roster) {
   std::ostringstream text;
-  text << kHeading << "\nboot " << roster.boot << "\nsettings " << roster.settings << "\n";
+  text << kHeadings[kVersion - 1] << "\nboot " << roster.boot << "\nsettings " << roster.settings
+       << "\n";
   for (const RosterEntry& entry : roster.trainers) {
     text << "trainer " << entry.trainer.slot << " " << entry.trainer.generation << " "
          << entry.device << " " << entry.process.pid << " " << entry.process.started << " "
          << entry.port << " " << entry.nonce << " "
-         << identity_text(entry.identity.value_or(TrainerIdentity())) << "\n";
+         << identity_text(entry.identity.value_or(TrainerIdentity())) << " "
+         << encoded(entry.gpus.value_or("")) << "\n";
   }
   return text.str();
 }
@@ -89,8 +96,9 @@ Result<Roster> parse_roster(std::string_view text) {
   std::istringstream lines{std::string(text)};
   std::string line;
   std::getline(lines, line);
-  const bool has_identity = line == kHeading;
-  if (!has_identity && line != kHeadingBefore) return damaged(line);
+  const auto heading = std::ranges::find(kHeadings, line);
+  if (heading == std::end(kHeadings)) return damaged(line);
+  const int version = static_cast<int>(heading - std::begin(kHeadings)) + 1;
   Roster roster;
   const std::pair<const char*, std::string*> head[] = {{"boot", &roster.boot},
                                                        {"settings", &roster.settings}};
@@ -102,7 +110,7 @@ Result<Roster> parse_roster(std::string_view text) {
   }
   while (std::getline(lines, line)) {
     RosterEntry entry;
-    if (!read_entry(line, has_identity, entry)) return damaged(line);
+    if (!read_entry(line, version, entry)) return damaged(line);
     roster.trainers.push_back(std::move(entry));
   }
   return roster;

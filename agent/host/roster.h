@@ -3,14 +3,16 @@
 // when it attaches. Rewritten whenever one was started; processes that have ended meanwhile are
 // told by their start time. Lines of text:
 //
-//   shoal-trainers 2
+//   shoal-trainers 3
 //   boot 6a0f…                                     of the host: numbers of processes mean it only
 //   settings 9c41…                                 with which the daemon starts its trainers
-//   trainer SLOT GENERATION DEVICE PID STARTED PORT NONCE REPLICA JOB STAGE KIND CODE ENTRY
+//   trainer SLOT GENERATION DEVICE PID STARTED PORT NONCE REPLICA JOB STAGE KIND CODE ENTRY GPUS
 //
 // REPLICA, JOB and STAGE are those that the process was given last, or 0; KIND is the kind of the
-// trainer; CODE and ENTRY are those of a program: "=" and the percent-encoded text. The lines of a
-// list of version 1 end with the nonce: they do not tell which replica a process is.
+// trainer; CODE and ENTRY are those of a program, GPUS the UUIDs of the GPUs that the process sees:
+// "=" and the percent-encoded text. The lines of a list of version 1 end with the nonce: they do
+// not tell which replica a process is. Those of version 2 end with ENTRY, and its settings count
+// all GPUs of the host.
 #pragma once
 
 #include <optional>
@@ -31,6 +33,7 @@ struct RosterEntry {
   int port = 0;                                  // that it serves its peers on
   std::string nonce;                             // 32 hex characters
   std::optional<TrainerIdentity> identity = {};  // none: the list is of version 1
+  std::optional<std::string> gpus = {};          // none: of version 1 or 2; empty: it sees none
   bool operator==(const RosterEntry&) const = default;
 };
 

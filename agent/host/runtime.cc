@@ -14,6 +14,7 @@
 #include "agent/host/data_cache.h"
 #include "agent/host/data_folder.h"
 #include "agent/host/data_readers.h"
+#include "agent/host/device_numbers.h"
 #include "agent/host/device_samples.h"
 #include "agent/host/host_meters.h"
 #include "agent/host/input_queue.h"
@@ -21,6 +22,7 @@
 #include "agent/host/log_answers.h"
 #include "agent/host/membership.h"
 #include "agent/host/metrics_page.h"
+#include "agent/host/roster.h"
 #include "agent/host/stop_limit.h"
 #include "agent/host/trainer_processes.h"
 #include "agent/host/trainer_server.h"
@@ -45,7 +47,8 @@ void end_without(const std::string& hangs) {
 // A processor has none of its own.
 std::vector<Device> with_uuids(std::vector<Device> devices, const std::string& uid) {
   for (Device& device : devices) {
-    if (device.uuid.empty()) device.uuid = "cpu-" + uid + "-" + std::to_string(device.index);
+    if (device.uuid.empty() && device.kind != DeviceKind::kCuda)
+      device.uuid = "cpu-" + uid + "-" + std::to_string(device.index);
   }
   return devices;
 }
@@ -137,7 +140,8 @@ class Runtime::Impl {
 
   ExitProcess run() {
     spdlog::info("agent {} ({}) on {}, {} device(s), data in {}", options_.core.name,
-                 folder_->uid(), options_.core.host, options_.core.devices.size(), folder_->path());
+                 folder_->uid(), options_.core.host,
+                 options_.core.devices.size() - options_.core.vacant.size(), folder_->path());
     if (page_) spdlog::info("metrics on http://{}/metrics", page_->address());
     samples_ = std::make_unique<DeviceSamples>(
         options_, devices_, trainers_->leaders(),
@@ -471,6 +475,8 @@ Result<std::unique_ptr<Runtime>> Runtime::open(HostOptions options) {
   }
   auto folder = DataFolder::open(options.data_dir);
   if (!folder.ok()) return folder.error();
+  if (const auto roster = read_roster((*folder)->roster_path()); roster.ok())
+    keep_numbers(options, *roster);
   auto meters = std::make_shared<HostMeters>(options.core.version);
   auto page = open_page(options.metrics, *meters);
   if (!page.ok()) return page.error();

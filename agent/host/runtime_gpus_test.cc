@@ -106,19 +106,52 @@ TEST_F(RuntimeGpusTest, ARestartWhileItsTrainersLiveChangesNoMemory) {
   EXPECT_EQ(coordinator_.hello(2).devices[0].memory, Bytes(139'000'000'000));
 }
 
-TEST_F(RuntimeGpusTest, AGpuThatDisappearsBetweenTwoStartsLeavesTheOthersTheirUuids) {
+TEST_F(RuntimeGpusTest, AGpuThatDisappearsBetweenTwoStartsEndsItsOwnTrainerOnly) {
+  HostOptions all = gpu_options();
+  all.threads_by_devices = true;
+  start(all);
+  EXPECT_THAT(coordinator_.hello(1).devices, SizeIs(3));
+  coordinator_.welcome();
+  Assign on_c = assign(7);
+  on_c.device = 2;
+  coordinator_.say(on_c);
+  EXPECT_EQ(coordinator_.next<Loaded>().replica, ReplicaId(7));
+  const auto before = roster();
+  ASSERT_THAT(before, SizeIs(3));
+  handed_over();
+  gpus_.set("a/gone", "");
+  HostOptions next = gpu_options();
+  next.threads_by_devices = true;
+  next.threads = all.threads + 1;  // fewer devices share the cores
+  start(std::move(next));
+  const Hello hello = coordinator_.hello(2);
+  ASSERT_THAT(hello.devices, SizeIs(2));
+  EXPECT_EQ(hello.devices[0].index, 1) << "the number that its trainer knows";
+  EXPECT_EQ(hello.devices[0].uuid, "GPU-b");
+  EXPECT_EQ(hello.devices[1].index, 2);
+  EXPECT_EQ(hello.devices[1].uuid, "GPU-c");
+  ASSERT_THAT(hello.replicas, SizeIs(1));
+  EXPECT_EQ(hello.replicas[0].replica, ReplicaId(7));
+  EXPECT_EQ(hello.replicas[0].device, 2);
+  EXPECT_FALSE(process_with(before[0].process.pid).has_value()) << "its GPU is gone";
+  EXPECT_EQ(process_with(before[1].process.pid), before[1].process);
+  EXPECT_EQ(process_with(before[2].process.pid), before[2].process);
+  EXPECT_THAT(journal(), HasSubstr("is ended: its GPU is not there any more"));
+}
+
+TEST_F(RuntimeGpusTest, WithoutTrainersOfBeforeGpusAreNumberedAsTheDriverListsThem) {
   start(gpu_options());
   EXPECT_THAT(coordinator_.hello(1).devices, SizeIs(3));
   coordinator_.welcome();
-  handed_over();
+  runtime_->stop();
+  ended();
+  runtime_.reset();
   gpus_.set("a/gone", "");
   start(gpu_options());
   const Hello hello = coordinator_.hello(2);
   ASSERT_THAT(hello.devices, SizeIs(2));
   EXPECT_EQ(hello.devices[0].index, 0);
   EXPECT_EQ(hello.devices[0].uuid, "GPU-b");
-  EXPECT_EQ(hello.devices[1].uuid, "GPU-c");
-  EXPECT_THAT(hello.replicas, IsEmpty()) << "trainers of the former numbers were ended";
 }
 
 }  // namespace

@@ -210,6 +210,14 @@ TEST_F(RuntimeTest, AStopEndsTrainersOfTheLastStartToo) {
   EXPECT_FALSE(process_with(before[0].process.pid).has_value());
 }
 
+// Its lines do not end with GPUs.
+std::string as_version_2(std::string text) {
+  text[text.find('3')] = '2';  // of the heading
+  for (auto last = text.find(" =\n"); last != std::string::npos; last = text.find(" =\n", last + 1))
+    text.erase(last, 2);
+  return text;
+}
+
 // As agents of 0.2.0 first wrote it, which had fewer flags.
 TEST_F(RuntimeTest, TheTrainersOfTheVersionBeforeGoOn) {
   serve();
@@ -223,7 +231,7 @@ TEST_F(RuntimeTest, TheTrainersOfTheVersionBeforeGoOn) {
   auto changed = read_roster(path);
   ASSERT_TRUE(changed.ok());
   changed->settings = to_hex(digester.finish());
-  ASSERT_TRUE(write_roster(path, *changed).ok());
+  std::ofstream(path) << as_version_2(to_text(*changed));
   start(options());
   ASSERT_EQ(coordinator_.hello(2).replicas.size(), 1u);
   EXPECT_TRUE(process_with(before[0].process.pid).has_value());

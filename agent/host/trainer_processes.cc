@@ -38,9 +38,8 @@ std::vector<RosterEntry> TrainerProcesses::find_left() {
   if (!roster.ok()) outside_.note(LogLevel::kWarning, to_string(roster.error()));
   std::vector<RosterEntry> left;
   if (roster.ok() && roster->boot == boot_) {  // else the host was started since
-    const bool fits = roster->settings == settings();
     for (const RosterEntry& entry : roster->trainers) {
-      if (adopt(entry, fits)) left.push_back(entry);
+      if (adopt(entry, why_not_adopted(*roster, entry))) left.push_back(entry);
     }
   }
   folder_.keep_folders_of(identities(), true);
@@ -55,34 +54,54 @@ std::vector<TrainerIdentity> TrainerProcesses::identities() const {
   return all;
 }
 
-bool TrainerProcesses::adopt(const RosterEntry& entry, bool fits) {
+// Empty: the process is what this daemon would start there. A GPU that is gone ends its own
+// trainers only.
+std::string TrainerProcesses::why_not_adopted(const Roster& roster,
+                                              const RosterEntry& entry) const {
+  if (roster.settings != settings(!entry.gpus)) return "the flags of this agent have changed";
+  const auto devices = static_cast<std::int32_t>(options_.core.devices.size());
   const std::int32_t slot = entry.trainer.slot;
+  const bool is_there = entry.device >= 0 && entry.device < devices &&
+                        entry.gpus.value_or(own_gpus(entry.device)) == own_gpus(entry.device);
+  if (!is_there) return "its GPU is not there any more, or is not lent";
+  if (slot < devices && slot != entry.device) return "a GPU that has come has its number";
+  return {};
+}
+
+bool TrainerProcesses::adopt(const RosterEntry& entry, const std::string& why_not) {
+  const std::int32_t slot = entry.trainer.slot;
+  const bool fits = why_not.empty();
   auto end = fits ? end_of(entry.trainer) : [](const ProcessExit&) {};
   auto process = TrainerProcess::adopt(entry.process, options_of(slot), std::move(end));
   if (!process.ok()) return false;
   const std::string name = "trainer " + std::to_string(slot) + ", process " +
                            std::to_string(entry.process.pid) + " of the last start, ";
   if (!fits) {
-    outside_.note(LogLevel::kWarning, name + "is ended: the flags of this agent have changed");
+    outside_.note(LogLevel::kWarning, name + "is ended: " + why_not);
     return false;
   }
   outside_.note(LogLevel::kInfo, name + "is awaited");
   processes_[slot] = std::move(process).value();
   entries_[slot] = entry;
+  entries_[slot].gpus = own_gpus(entry.device);
   watch(entry);
   return true;
 }
 
 // A trainer that was started with other settings is not what the daemon was asked for. Settings of
 // later versions count at the end, and only where they are used: the trainers of an agent that did
-// not have them yet continue under one that has.
-std::string TrainerProcesses::settings() const {
+// not have them yet continue under one that has. Which GPUs there are is not part of them, nor what
+// follows from their number, because each trainer is compared with its own GPU; with_gpus: they
+// are, as in lists of before version 3.
+std::string TrainerProcesses::settings(bool with_gpus) const {
+  const bool by_gpu = !options_.gpus.empty() && !with_gpus;
   Digester digester;
+  if (by_gpu) digester.add("gpus");
   for (const Device& device : options_.core.devices) {
-    digester.add(static_cast<std::int32_t>(device.kind)).add(device.name);
+    if (!by_gpu) digester.add(static_cast<std::int32_t>(device.kind)).add(device.name);
   }
   digester.add(options_.core.host)
-      .add(options_.threads)
+      .add(by_gpu && options_.threads_by_devices ? 0 : options_.threads)
       .add(options_.replica_group)
       .add(options_.speed);
   digester.add(options_.data_roots.to_text());
@@ -96,7 +115,9 @@ std::string TrainerProcesses::settings() const {
   for (const std::string& owner : options_.core.programs.code_from) {
     add_later("code_from", owner, std::string());
   }
-  for (const std::string& gpu : options_.gpus) add_later("gpu", gpu, std::string());
+  for (const std::string& gpu : options_.gpus) {
+    if (!by_gpu) add_later("gpu", gpu, std::string());
+  }
   if (options_.program_user) add_later("program_user", options_.program_user->name, std::string());
   return to_hex(digester.finish());
 }
@@ -118,6 +139,7 @@ void TrainerProcesses::start(const StartTrainer& effect, const std::string& nonc
   entry.process = (*process)->id();
   entry.nonce = nonce;
   entry.identity = effect.identity;
+  entry.gpus = own_gpus(effect.device);
   processes_[id.slot] = std::move(process).value();
   watch(entry);
   write();
@@ -201,7 +223,7 @@ std::set<pid_t> TrainerProcesses::leaders() const {
 }
 
 void TrainerProcesses::write() {
-  Roster roster{boot_, settings(), {}};
+  Roster roster{boot_, settings(false), {}};
   for (const auto& [slot, process] : processes_) roster.trainers.push_back(entries_.at(slot));
   const Status written = write_roster(folder_.roster_path(), roster);
   if (written.ok()) return;

@@ -35,9 +35,9 @@ class TrainerProcesses {
   TrainerProcesses(const HostOptions& options, const DataFolder& folder,
                    std::shared_ptr<const ProgramCgroups> cgroups, Outside outside);
 
-  // The trainers of the last start that still live and were started with the flags of this daemon.
-  // Its other trainers are killed and waited for. Only exact matches of the roster are touched:
-  // process, start time and user.
+  // The trainers of the last start that still live, were started with the flags of this daemon, and
+  // whose GPUs are still lent under their numbers (device_numbers.h). Its other trainers are killed
+  // and waited for. Only exact matches of the roster are touched: process, start time and user.
   std::vector<RosterEntry> find_left();
 
   // TrainerExited is posted at its end, also when it could not be started.
@@ -51,7 +51,8 @@ class TrainerProcesses {
   std::set<pid_t> leaders() const;                 // the processes that this agent started
 
  private:
-  bool adopt(const RosterEntry& entry, bool fits);
+  std::string why_not_adopted(const Roster& roster, const RosterEntry& entry) const;
+  bool adopt(const RosterEntry& entry, const std::string& why_not);  // empty: it fits
   std::vector<TrainerIdentity> identities() const;  // of the processes that are there
   void watch(const RosterEntry& entry);             // if it is a program
   ProcessOptions options_of(std::int32_t slot) const;
@@ -61,7 +62,7 @@ class TrainerProcesses {
   std::string own_gpus(std::int32_t device) const;
   Result<std::vector<std::string>> environment(const StartTrainer& effect,
                                                const std::string& nonce);
-  std::string settings() const;
+  std::string settings(bool with_gpus) const;
   void write();
 
   const HostOptions& options_;

@@ -99,7 +99,9 @@ std::string sample_text(const Json& agent, const Json& device) {
   if (sample == nullptr) return "";
   std::string text;
   if (const Json* use = at_path(*sample, "use"); use != nullptr && use->is_object()) {
-    text += "; " + percent(number_at(*use, "busy", 0)) + " busy, " +
+    const double others = number_at(*use, "busy_elsewhere", 0);
+    text += "; " + percent(number_at(*use, "busy", 0)) + " busy" +
+            (others > 0 ? " (" + percent(others) + " by others), " : ", ") +
             size_text(number_at(*use, "used_here_bytes", 0)) + " in use here and " +
             size_text(number_at(*use, "used_elsewhere_bytes", 0)) + " by others";
   }

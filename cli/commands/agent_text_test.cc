@@ -112,9 +112,13 @@ TEST(AgentText, ADeviceShowsWhatItsDriverSaidLast) {
   const Json agent = Json::parse(R"({"device_samples": [
     {"uuid": "cpu-1", "answer": "whole", "error": "", "climate": {"celsius": 54.0},
      "use": {"busy": 0.35, "used_here_bytes": 2000000000, "used_elsewhere_bytes": 1000000000}},
+    {"uuid": "cpu-2", "answer": "whole", "error": "",
+     "use": {"busy": 0.8, "used_here_bytes": 0, "used_elsewhere_bytes": 0, "busy_elsewhere": 0.75}},
     {"uuid": "GPU-1", "answer": "silent", "error": "no answer within 5 s", "use": null}]})");
   EXPECT_EQ(sample_text(agent, Json{{"uuid", "cpu-1"}}),
             "; 35 % busy, 2.00 GB in use here and 1.00 GB by others, 54 °C");
+  EXPECT_EQ(sample_text(agent, Json{{"uuid", "cpu-2"}}),
+            "; 80 % busy (75 % by others), 0 B in use here and 0 B by others");
   EXPECT_EQ(sample_text(agent, Json{{"uuid", "GPU-1"}}), "; silent: no answer within 5 s");
   EXPECT_EQ(sample_text(agent, Json{{"uuid", ""}}), "");
 }

@@ -123,6 +123,16 @@ std::string left_out_text(const Json& plan) {
   return text;
 }
 
+std::string used_text(const Json& plan) {
+  std::string text;
+  for (const Json& used : list_at(plan, "used_by_others")) {
+    text += "in use      " + text_at(used, "agent_name") + ", device " +
+            cell(used, "device", count) + ": others take " + cell(used, "share", percent) +
+            " of its time, so plans count it with the rest\n";
+  }
+  return text;
+}
+
 bool is_object(const Json* value) { return value != nullptr && value->is_object(); }
 
 // ", 12 s ago"
@@ -200,7 +210,8 @@ std::string plan_text(const Json& plan, bool color, double now_unix_s) {
   const std::string reason = text_at(plan, "reason");
   const std::string detail = text_at(plan, "detail", "");
   std::string text =
-      stages_table(plan, color) + forecast_lines(plan, "", now_unix_s) + left_out_text(plan);
+      stages_table(plan, color) + forecast_lines(plan, "", now_unix_s) + left_out_text(plan) +
+      used_text(plan);
   if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
   return text;
 }
@@ -211,8 +222,9 @@ std::string placement_text(const Json& placement, double now_unix_s) {
   if (!text.empty() && !is_object(at_path(placement, "forecast/line"))) {
     text += "limit       what the devices compute\n";
   }
-  return text + left_out_text(placement) + balance_text(placement, now_unix_s) +
-         move_text(placement, now_unix_s) + comparison_text(placement, now_unix_s);
+  return text + left_out_text(placement) + used_text(placement) +
+         balance_text(placement, now_unix_s) + move_text(placement, now_unix_s) +
+         comparison_text(placement, now_unix_s);
 }
 
 std::string topology_text(const Json& topology, bool color) {

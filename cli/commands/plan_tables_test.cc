@@ -74,6 +74,7 @@ TEST(PlanTables, APlacementShowsWhatLimitsItAndTheMoveThatWasConsidered) {
                  "lines_assumed": 1},
     "left_out": [{"agent_name": "slow", "device": 1, "tokens_per_second_with": 700,
                   "tokens_per_second_without": 900, "line_bytes_per_second": null}],
+    "used_by_others": [{"agent": "agt_3", "agent_name": "shared", "device": 0, "share": 0.75}],
     "balance": {"at": "2026-11-21T08:06:00.000Z", "verdict": "does_not_pay", "weakest_stage": 1,
                 "weakest_tokens_per_second": 1000, "mean_tokens_per_second": 1500, "reason": ""},
     "move": {"at": "2026-11-21T08:06:00.000Z", "reason": "rep_1 stays in stage 0: it is slow"},
@@ -86,6 +87,8 @@ TEST(PlanTables, APlacementShowsWhatLimitsItAndTheMoveThatWasConsidered) {
       "assumed     100 Mbit/s for the lines of 1 agent, which nobody has measured\n"
       "limit       what the devices compute\n"
       "left out    slow, device 1: 700 tokens/s with it\n"
+      "in use      shared, device 0: others take 75 % of its time, so plans count it with the "
+      "rest\n"
       "balance     stage 1 makes 1.00k tokens/s, the mean is 1.50k (does not pay), 12 s ago\n"
       "move        rep_1 stays in stage 0: it is slow, 12 s ago\n"
       "anew        1.20k tokens/s if it were paused and resumed, by what devices promise; 900 "

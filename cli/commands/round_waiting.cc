@@ -29,8 +29,13 @@ std::string trouble_of(const Json& contribution, const RoundContext& context) {
   const Json* agent = by_id(context.agents, text_at(contribution, "agent"));
   if (agent == nullptr) return "";
   if (text_at(*agent, "state") == "gone") return "gone";
-  if (text_at(*agent, "health", "green") == "green") return "";
-  return number_at(*agent, "slow_replicas", 0) > 0 ? "slow" : "not heard from";
+  const std::string health = text_at(*agent, "health", "green");
+  if (health == "green") return "";
+  const bool slow = number_at(*agent, "slow_replicas", 0) > 0;
+  // A coordinator of before does not tell late ones from others that are yellow.
+  const bool late = text_at(*agent, "late", slow ? "false" : "true") == "true";
+  if (health == "red" || late) return "not heard from";
+  return slow ? "slow" : "";
 }
 
 // What a member in this state still has to do; nullptr: nothing.

@@ -52,6 +52,16 @@ TEST(RoundWaiting, SlowAgent_IsNotCalledSilent) {
             "waits for rep_1 of one (trains, slow)\n");
 }
 
+TEST(RoundWaiting, AgentWithADeviceInTrouble_IsNotCalledSilent) {
+  Json troubled = agent(1, "one", "yellow"), late = agent(2, "two", "yellow");
+  troubled["late"] = false;
+  late["late"] = true;
+  late["slow_replicas"] = 1;
+  const RoundContext context{{troubled, late}, Json::array()};
+  EXPECT_EQ(waiting_line(round_of("open", {member(1, "training"), member(2, "training")}), context),
+            "waits for rep_1 of one (trains), rep_2 of two (trains, not heard from)\n");
+}
+
 TEST(RoundWaiting, AfterTheFreezeItWaitsForAveragesAndVotes) {
   EXPECT_EQ(waiting_line(round_of("reducing", {member(1, "voted"), member(2, "member")}), {}),
             "waits for rep_2 of agt_2 (averages)\n");

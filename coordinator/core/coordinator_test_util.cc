@@ -99,6 +99,7 @@ void Rig::input(const Input& in) {
       if (auto* gone = std::get_if<DeleteCheckpointFiles>(&effect))
         deleted.push_back(gone->checkpoint);
       if (auto* line = std::get_if<MeasureHostLine>(&effect)) lines.push_back(line->connection);
+      if (auto* decision = std::get_if<NoteDecision>(&effect)) decisions.push_back(*decision);
     }
   }
   EXPECT_EQ(Coordinator(options, snapshot()).digest(), core_->digest()) << "after replay";

@@ -96,6 +96,7 @@ class Rig {
   std::vector<CheckpointId> deleted;
   std::vector<ConnectionId> lines;  // streams over which host lines were to be measured
   std::vector<EventRecord> events;
+  std::vector<NoteDecision> decisions;
   std::vector<SubmittedText> submitted;
   std::map<RoundKey, RoundRecord> rounds_;
   std::map<ReplicaId, ReplicaRecord> replicas_;

@@ -159,6 +159,7 @@ void describe(AgentRecord& agent, const Hello& hello) {
     return std::none_of(hello.devices.begin(), hello.devices.end(),
                         [&](const Device& d) { return d.index == device.index; });
   });
+  std::ranges::sort(agent.devices, {}, &Device::index);  // one that comes may fill a vacant number
   forget_stale_blocks(agent, before);
 }
 

@@ -12,23 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "base/enumerators.h"
 #include "base/flat_map.h"
 #include "base/log_lines.h"
 #include "base/result.h"
 #include "coordinator/core/decisions/join_share.h"
+#include "coordinator/core/state/agent_health.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/meters/meters.h"
 #include "coordinator/store/store.h"
 
 namespace shoal::coordinator {
-
-// Heard in time and no replica slow; late, or a replica is slow; stream closed.
-enum class Health { kGreen, kYellow, kRed };
-constexpr auto enumerators_of(Of<Health>) {
-  using enum Health;
-  return enumerators<Health>({{kGreen, "green"}, {kYellow, "yellow"}, {kRed, "red"}});
-}
 
 struct AgentLive {
   Health health = Health::kRed;
@@ -43,6 +36,8 @@ struct AgentLive {
   AllowedPrograms programs;
   std::string health_reason = {};  // empty: green
   std::int32_t slow_replicas = 0;
+  bool late = false;                         // it is connected, and its heartbeat is late
+  std::vector<DeviceTrouble> troubles = {};  // of its devices
 };
 
 // The newest Progress of each replica, and how old it is.

@@ -95,6 +95,7 @@ void LiveBoard::note(const AgentRecord& agent) {
       agent.devices, [](const Device& device) { return device.kind != DeviceKind::kReducer; });
   entry.programs = agent.programs;
   entry.devices = agent.devices;
+  entry.refusals = agent.refusals;
   std::vector<std::string> away;
   for (const auto& [uuid, device] : entry.samples) {
     if (std::ranges::count(agent.devices, uuid, &Device::uuid) == 0) away.push_back(uuid);
@@ -380,8 +381,20 @@ std::vector<DeviceSample> LiveBoard::samples_now(const Agent& agent, Instant now
   return samples;
 }
 
-AgentLive LiveBoard::agent_now(const Agent& agent, Instant now) {
-  AgentLive live{.health = Health::kGreen,
+// Sentences, by agent.
+FlatMap<AgentId, std::vector<std::string>> LiveBoard::slow_replicas() {
+  FlatMap<AgentId, std::vector<std::string>> slow;
+  for (const auto& [replica, place] : held_) {
+    const SpeedLive* speed = speeds_.find(replica);
+    if (speed != nullptr && !speed->slow.empty()) slow[place.agent].push_back(speed->slow);
+  }
+  return slow;
+}
+
+AgentLive LiveBoard::agent_now(const Agent& agent, const std::vector<std::string>* slow,
+                               Instant now) {
+  static const std::vector<std::string> kNone;
+  AgentLive live{.health = Health::kRed,
                  .last_seen = agent.last_seen,
                  .resident = agent.resident,
                  .relay = agent.relay,
@@ -390,30 +403,16 @@ AgentLive LiveBoard::agent_now(const Agent& agent, Instant now) {
                  .name = agent.name,
                  .trains = agent.trains,
                  .programs = agent.programs};
-  if (agent.connection.n == 0) {
-    live.health = Health::kRed;
-    live.health_reason = "it has no connection to the coordinator";
-  } else if (now - agent.last_seen > late_after_) {
-    live.health = Health::kYellow;
-    live.health_reason = "its heartbeat is late";
-  }
+  const bool connected = agent.connection.n != 0;
+  live.late = connected && now - agent.last_seen > late_after_;
+  if (slow == nullptr || !connected) slow = &kNone;  // of a past time
+  live.slow_replicas = static_cast<std::int32_t>(slow->size());
+  AgentHealth known = health_of(
+      {connected, live.late, agent.devices, agent.refusals, agent.failures, live.samples, *slow});
+  live.health = known.health;
+  live.health_reason = std::move(known.reason);
+  live.troubles = std::move(known.troubles);
   return live;
-}
-
-void LiveBoard::add_replicas(LiveView& view) {
-  for (const auto& [replica, place] : held_) {
-    AgentLive* agent = view.agents.find(place.agent);
-    if (agent == nullptr) continue;
-    ++agent->replicas;
-    const SpeedLive* speed = speeds_.find(replica);
-    if (speed == nullptr || speed->slow.empty() || agent->health == Health::kRed) continue;
-    ++agent->slow_replicas;
-    agent->health = Health::kYellow;
-    agent->health_reason += (agent->health_reason.empty() ? "" : "; ") + speed->slow;
-  }
-  view.replicas = replicas_;
-  view.pipeline = pipeline_;
-  view.speeds = speeds_;
 }
 
 std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
@@ -422,8 +421,16 @@ std::shared_ptr<const LiveView> LiveBoard::view(Instant now) {
   auto fresh = std::make_shared<LiveView>();
   fresh->now = now;
   fresh->boot_epoch = boot_epoch_;
-  for (const auto& [id, agent] : agents_) fresh->agents.put(id, agent_now(agent, now));
-  add_replicas(*fresh);
+  const auto slow = slow_replicas();
+  for (const auto& [id, agent] : agents_) {
+    fresh->agents.put(id, agent_now(agent, slow.find(id), now));
+  }
+  for (const auto& [replica, place] : held_) {
+    if (AgentLive* agent = fresh->agents.find(place.agent)) ++agent->replicas;
+  }
+  fresh->replicas = replicas_;
+  fresh->pipeline = pipeline_;
+  fresh->speeds = speeds_;
   fresh->copies = copies_;
   fresh->placements = placements_;
   for (const auto& [id, load] : loads_) {

@@ -61,6 +61,7 @@ class LiveBoard {
     std::optional<RelayFigures> relay;
     std::vector<DeviceFailure> failures;
     std::vector<Device> devices;
+    std::vector<DeviceRefusal> refusals;
     FlatMap<std::string, SampledDevice> samples;  // by UUID
     std::int64_t heartbeats = 0;                  // the sequence of its last heartbeat
     RefusalCounts refused;                        // as that heartbeat said
@@ -93,8 +94,9 @@ class LiveBoard {
   void note(const Progress& progress, Instant now) SHOAL_REQUIRES(mutex_);
   void note_copies(const ReplicaRecord& keeper) SHOAL_REQUIRES(mutex_);
   void note(ReplicaId keeper, const CopiesHeld& held) SHOAL_REQUIRES(mutex_);
-  AgentLive agent_now(const Agent& agent, Instant now) SHOAL_REQUIRES(mutex_);
-  void add_replicas(LiveView& view) SHOAL_REQUIRES(mutex_);
+  FlatMap<AgentId, std::vector<std::string>> slow_replicas() SHOAL_REQUIRES(mutex_);
+  AgentLive agent_now(const Agent& agent, const std::vector<std::string>* slow, Instant now)
+      SHOAL_REQUIRES(mutex_);
 
   const Duration late_after_;
   const std::shared_ptr<Meters> meters_;

@@ -83,6 +83,38 @@ TEST(LiveBoard, AgentWithASlowReplica_IsYellowAndSaysWhy) {
   EXPECT_TRUE(board.view(kStart + seconds(11))->speeds.empty());
 }
 
+TEST(LiveBoard, AgentWithADeviceInTrouble_IsYellowAndNotLate) {
+  LiveBoard board(seconds(2), {});
+  AgentRecord record{.id = AgentId(1), .state = AgentState::kIdle};
+  Device gpu{.index = 0, .kind = DeviceKind::kCuda};
+  gpu.uuid = "GPU-a";
+  record.devices = {gpu};
+  board.stored(record);
+  board.welcomed(kStart, kStream, AgentId(1));
+  EXPECT_EQ(board.view(kStart)->agents.at(AgentId(1)).health, Health::kGreen);
+  Heartbeat heartbeat;
+  heartbeat.samples = {{.uuid = "GPU-a", .answer = DeviceAnswer::kSilent, .error = "no answer"}};
+  EXPECT_TRUE(board.said(kStart + seconds(1), kStream, heartbeat));
+  const AgentLive silent = board.view(kStart + seconds(1))->agents.at(AgentId(1));
+  EXPECT_EQ(silent.health, Health::kYellow);
+  EXPECT_EQ(silent.health_reason, "the driver of device 0 does not answer: no answer");
+  EXPECT_FALSE(silent.late);
+  ASSERT_EQ(silent.troubles.size(), 1u);
+  EXPECT_EQ(silent.troubles[0].trouble, DeviceTroubleKind::kSilent);
+  DeviceRefusal cordon{.device = 0, .needed = Bytes(), .at = kStart};
+  cordon.kind = DeviceRefusalKind::kUnhealthy;
+  cordon.reasons = {"XID 79"};
+  record.refusals = {cordon};
+  board.stored(record);
+  heartbeat.samples[0].answer = DeviceAnswer::kWhole;
+  EXPECT_TRUE(board.said(kStart + seconds(2), kStream, heartbeat));
+  EXPECT_EQ(board.view(kStart + seconds(2))->agents.at(AgentId(1)).health_reason,
+            "device 0 is cordoned: XID 79");
+  record.refusals.clear();
+  board.stored(record);
+  EXPECT_EQ(board.view(kStart + seconds(3))->agents.at(AgentId(1)).health, Health::kGreen);
+}
+
 TEST(LiveBoard, FiguresOfARelayAreThoseOfTheLastHeartbeat) {
   LiveBoard board(seconds(2), {});
   board.welcomed(kStart, kStream, AgentId(1));

@@ -233,6 +233,8 @@ void Runtime::perform(Effect effect) {
     board_->show(*speed);
   } else if (const auto* placement = std::get_if<ShowPlacement>(&effect)) {
     board_->show(*placement);
+  } else if (const auto* decision = std::get_if<NoteDecision>(&effect)) {
+    if (options_.on_decision) options_.on_decision(*decision);
   }
 }
 

@@ -35,6 +35,7 @@ struct RuntimeOptions {
   std::function<void(const Error&)> on_fatal;        // a write failed; must end the process
   std::function<void(const EventRecord&)> on_event;  // became durable; delivery thread
   std::function<void(Instant now, const Record&)> on_record = nullptr;  // likewise; null: nobody
+  std::function<void(const NoteDecision&)> on_decision = nullptr;       // likewise
   std::shared_ptr<Meters> meters = std::make_shared<Meters>();
   // On the core's thread, whenever it turns, and at least so often. Zero: only when it turns.
   std::function<void()> on_turn;

@@ -65,6 +65,17 @@ function makeData(options) {
     cordoned_devices: i % 8 === 1 && gpus(i) === 2 ? [{ device: 1, at: at(300), job: null, code: '', reasons: [options.hostile ? kMarkup + kLong : 'XID 79: the GPU has fallen off the bus'], uuid: `GPU-${i + 1}-1`, fault: 'xid', ends: `reset the GPU or reboot its host, then run shoal agent uncordon ${name(i)}` }] : [],
     labels: { region: ['eu', 'us', 'asia'][i % 3] }, runs_programs: options.programs && i === 0, code_from: options.programs && i === 0 ? ['ana', '*'] : [], joined_at: at(86_400 - i), updated_at: at(60),
   }));
+  for (const one of agents) {
+    const silent = one.device_samples.filter((sample) => sample.answer !== 'whole');
+    one.late = one.health === 'yellow';
+    one.device_troubles = [
+      ...one.cordoned_devices.map(({ device, uuid, reasons }) => ({ device, uuid, trouble: 'cordoned', reason: reasons.join('; ') })),
+      ...silent.map(({ uuid, answer, error }) => ({ device: 1, uuid, trouble: answer, reason: error })),
+    ];
+    if (one.late || one.device_troubles.length === 0) continue;
+    one.health = 'yellow';
+    one.health_reason = one.device_troubles.map(({ device, trouble, reason }) => `device ${device} is ${trouble}: ${reason}`).join('; ');
+  }
   const stageOf = (i) => i % options.stages;
   const replicas = Array.from({ length: options.replicas }, (_, i) => ({
     id: `rep_${i + 1}`, job: 'job_1', agent: `agt_${i + 1}`, incarnation: 1, device: 0, stage: stageOf(i),
@@ -319,7 +330,7 @@ function answer(world, url, path) {
   if (path === '/network') return [200, { items: networkLines(data), next_cursor: null }];
   if (path === '/examples') return [200, exampleList()];
   if (path === '/jobs') return [200, pageOf([...world.jobs].reverse(), url, false)];
-  if (path === '/agents') return [200, pageOf(data.agents.filter((one) => one.state !== 'gone' || url.searchParams.has('gone')), url, false)];
+  if (path === '/agents') return [200, pageOf(data.agents.map((one) => ({ ...one, device_samples: [] })).filter((one) => one.state !== 'gone' || url.searchParams.has('gone')), url, false)];
   if (path === '/events') {
     const least = { warning: 1, error: 2 }[url.searchParams.get('severity')] ?? 0;
     const agent = url.searchParams.get('agent');

@@ -244,6 +244,13 @@ export interface LeftOut {
   line_bytes_per_second: number | null;
 }
 
+export interface UsedByOthers {
+  agent: string;
+  agent_name: string;
+  device: number;
+  share: number;
+}
+
 export interface PlanDevices {
   free: number;
   fitting: number;
@@ -264,6 +271,7 @@ export interface Plan {
   memory_needed_bytes: number;
   memory_largest_bytes: number;
   left_out?: LeftOut[];
+  used_by_others?: UsedByOthers[];
 }
 
 export interface TopologyReplica {
@@ -310,6 +318,7 @@ export interface Placement {
   at: string | null;
   forecast: Forecast;
   left_out: LeftOut[];
+  used_by_others?: UsedByOthers[];
   balance: {
     at: string;
     verdict: 'balanced' | 'unconfirmed' | 'no_gain' | 'does_not_pay' | 'transit_budget' | 'moves';
@@ -580,6 +589,7 @@ export interface Agent {
       stolen: number;
       used_here_bytes: number;
       used_elsewhere_bytes: number;
+      busy_elsewhere?: number;
     } | null;
     climate: {
       celsius: number;
@@ -605,11 +615,18 @@ export interface Agent {
       }[];
     } | null;
   }[];
+  device_troubles?: {
+    device: number;
+    uuid: string;
+    trouble: 'cordoned' | 'trainer_fails' | 'lost' | 'silent' | 'partial';
+    reason: string;
+  }[];
   losses?: number;
   availability?: number | null;
   health: 'green' | 'yellow' | 'red';
   health_reason?: string;
   slow_replicas?: number;
+  late?: boolean;
   last_seen_at: string | null;
   resident_bytes: number | null;
   devices: Device[];

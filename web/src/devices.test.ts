@@ -51,8 +51,9 @@ describe('what a driver says', () => {
   });
   it('makes its agent look unwell in every list', () => {
     expect(agentTone(agent([sample()]))).toBe('good');
-    for (const answer of ['partial', 'silent', 'lost'] as const) expect(agentTone(agent([sample({ answer })]))).toBe('warn');
-    const cordoned = agent([sample({ answer: 'silent' })], { id: 'agt_1', name: 'a', cordoned_devices: [{ device: 0, at: '', job: '', code: '', reasons: ['XID 79'] }] } as Partial<Agent>);
+    const troubles = (['cordoned', 'silent'] as const).map((trouble) => ({ device: 0, uuid: 'GPU-1', trouble, reason: '' }));
+    const cordoned = agent([], { id: 'agt_1', name: 'a', health: 'yellow', late: false, device_troubles: troubles });
+    expect(agentTone(cordoned)).toBe('warn');
     expect(problems([], [cordoned, agent([sample()])], 0).map((one) => `${one.title}: ${one.detail}`)).toEqual(['a has devices out of order: device cordoned, device silent']);
   });
 });
@@ -75,6 +76,7 @@ describe('the figures of a device', () => {
     expect(ofLimit(350, 0, 'W')).toBe('350 W');
     expect(memoryText(readings(agent([sample()]))[0]!)).toBe('60 GB here, 2 GB by others of 141 GB');
     expect(busyText(sample({ use: { ...sample().use!, busy: 0.9, stolen: 0.25 } }))).toBe('90 %, 25 % stolen');
+    expect(busyText(sample({ use: { ...sample().use!, busy: 0.9, busy_elsewhere: 0.5 } }))).toBe('90 %, 50 % by others');
   });
   it('count errors', () => {
     expect(xidText(sample({ errors: { ...kErrors, xids: [{ xid: 79, count: 2, ago_s: 180 }] } }))).toBe('79: 2 times, last 3 min ago');

@@ -80,7 +80,8 @@ export function ofLimit(value: number | undefined, limit: number | undefined, un
 }
 
 export const busyText = (sample: DeviceSample | null): string =>
-  percent(sample?.use?.busy) + (sample?.use && sample.use.stolen >= 0.005 ? `, ${percent(sample.use.stolen)} stolen` : '');
+  percent(sample?.use?.busy) + ((sample?.use?.busy_elsewhere ?? 0) >= 0.005 ? `, ${percent(sample?.use?.busy_elsewhere)} by others` : '') +
+  (sample?.use && sample.use.stolen >= 0.005 ? `, ${percent(sample.use.stolen)} stolen` : '');
 
 export function memoryText({ sample, device }: Reading): string {
   if (!sample?.use) return kNone;

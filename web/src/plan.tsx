@@ -16,10 +16,10 @@ const kColumns: Column<Row>[] = [
   { name: 'Replicas', text: true, show: (one) => (one.who.length === 0 ? 'none' : `${one.who.length}: ${one.who.join(', ')}`), value: (one) => one.who.join(' ') },
 ];
 
-export type Reasoned = Pick<Plan, 'forecast' | 'left_out'>;
+export type Reasoned = Pick<Plan, 'forecast' | 'left_out' | 'used_by_others'>;
 
-// What limits a placement, who stands aside, and what was assumed.
-export function Reasons({ of: { forecast, left_out = [] } }: { of: Reasoned }) {
+// What limits a placement, who stands aside, which free devices others use, and what was assumed.
+export function Reasons({ of: { forecast, left_out = [], used_by_others = [] } }: { of: Reasoned }) {
   const limit = limitOf(forecast);
   return (
     <>
@@ -28,6 +28,9 @@ export function Reasons({ of: { forecast, left_out = [] } }: { of: Reasoned }) {
         <Sentence key={`${left.agent}/${left.device}`} tone="warn">
           Device {left.device} of {left.agent_name} stands aside: {short(left.tokens_per_second_with)} tokens/s with it, {short(left.tokens_per_second_without)} without{left.line_bytes_per_second !== null && <>; its line carries {lineRate(left.line_bytes_per_second)}</>}.
         </Sentence>
+      ))}
+      {used_by_others.map((used) => (
+        <p key={`${used.agent}/${used.device}`} class="under muted">Others use device {used.device} of {used.agent_name} for {percent(used.share)} of its time: plans count it with the rest.</p>
       ))}
       {(forecast.lines_assumed ?? 0) > 0 && <p class="under muted">Nobody has measured the lines of {plural(forecast.lines_assumed ?? 0, 'agent')}: 100 Mbit/s are assumed.</p>}
       {(forecast.lines_to_coordinator ?? 0) > 0 && <p class="under muted">The lines of {plural(forecast.lines_to_coordinator ?? 0, 'agent')} are measured to the coordinator only, whose own line may be the slower one.</p>}

@@ -1,7 +1,6 @@
 // Why a job is placed as it is: its placement as the coordinator shows it, the line of each agent as plans take it, and
 // what keeps an agent from being well. Pure functions from answers to verdicts and sentences.
 import type { Agent, NetworkLink, Placement, Plan } from './api';
-import { cordons, readings } from './devices';
 import { bytes, duration, lineRate, percent, plural, short, words } from './format';
 import type { Tone } from './status';
 
@@ -82,12 +81,5 @@ export function agentLines(links: NetworkLink[]): (agent: string) => AgentLine {
   };
 }
 
-// What keeps an agent or a device of it from being well; empty: nothing that is known.
-export function whyUnwell(agent: Agent): string {
-  return [
-    agent.health_reason ?? '',
-    ...cordons(agent).map((one) => `device ${one.device < 0 ? one.uuid : one.device} is cordoned: ${one.reasons.join('; ')}`),
-    ...(agent.device_failures ?? []).map((one) => `device ${one.device}: its trainer ${one.reason}`),
-    ...readings(agent).filter((one) => one.tone === 'warn' || one.tone === 'bad').map((one) => `device ${one.device?.index ?? one.name}: ${one.text}`),
-  ].filter((part) => part !== '').join('; ');
-}
+// What keeps an agent or a device of it from being well, as the coordinator says; empty: nothing that is known.
+export const whyUnwell = (agent: Agent): string => agent.health_reason ?? '';

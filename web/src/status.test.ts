@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Agent, ClusterEvent, Contribution, Job, Replica, Round } from './api';
 import {
-  consequence, coverage, done, hasGap, isFailureOf, isLate, lastMoved, loneStages, lostAgents, mergeEvents, mergeRounds, oneEach, phaseTone, problems, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, verdictOn, waitingFor, withoutAttemptsOfLosses,
+  agentTone, consequence, coverage, done, hasGap, isFailureOf, isLate, isSlow, isUnheard, lastMoved, loneStages, lostAgents, mergeEvents, mergeRounds, oneEach, phaseTone, problems, roundsText, skippedSteps, syncText, timeLeft, timeSplit, tokensTarget, verdictOn, waitingFor, withoutAttemptsOfLosses,
 } from './status';
 
 const kAt = '2026-01-01T00:00:00Z';
@@ -188,6 +188,16 @@ describe('failures and problems', () => {
     const slow = { ...agent('agt_1', 'yellow'), slow_replicas: 1, health_reason: 'rep_4 computes at 0.21 of what was promised' } as Agent;
     expect(problems([], [slow, agent('agt_2', 'yellow')], Date.parse(at(105))).map((one) => `${one.title}: ${one.detail}`).sort()).toEqual([
       'agent-1 is slow: rep_4 computes at 0.21 of what was promised', 'agent-2 is not heard from: state active, health yellow',
+    ]);
+  });
+  it('an agent with a device in trouble is heard from', () => {
+    const troubled = { ...agent('agt_1', 'yellow'), late: false, device_troubles: [
+      { device: 0, uuid: 'GPU-0', trouble: 'cordoned', reason: 'XID 79' }, { device: 0, uuid: 'GPU-0', trouble: 'lost', reason: '' }, { device: 1, uuid: 'GPU-1', trouble: 'lost', reason: '' },
+    ] } as Agent;
+    const late = { ...troubled, id: 'agt_2', name: 'agent-2', late: true, slow_replicas: 1, device_troubles: [] } as Agent;
+    expect([isUnheard(troubled), isUnheard(late), isSlow(late), agentTone(troubled)]).toEqual([false, true, false, 'warn']);
+    expect(problems([], [troubled, late], Date.parse(at(105))).map((one) => `${one.title}: ${one.detail}`).sort()).toEqual([
+      'agent-1 has devices out of order: device cordoned, device lost', 'agent-2 is not heard from: state active, health yellow',
     ]);
   });
   it('a job that trains again after a pause is not slow', () => {

@@ -41,23 +41,22 @@ export function lastMoved(job: Job): number | null {
   return last === null ? null : Math.max(last, millis(job.updated_at) ?? 0);
 }
 
-// Its connection broke, or its heartbeat is late. A yellow agent may also have a slow replica.
-export const isUnheard = (agent: Agent): boolean => agent.health !== 'green' && !isSlow(agent);
-export const isSlow = (agent: Agent): boolean => agent.health === 'yellow' && (agent.slow_replicas ?? 0) > 0;
+// Its connection broke, or its heartbeat is late. A yellow agent may also have a slow replica, or a device in trouble.
+export const isUnheard = (agent: Agent): boolean =>
+  agent.late === undefined ? agent.health !== 'green' && !isSlow(agent) : agent.health === 'red' || agent.late;
+export const isSlow = (agent: Agent): boolean => agent.health === 'yellow' && (agent.slow_replicas ?? 0) > 0 && agent.late !== true;
 
-const kUnanswered = [['lost', 'device lost'], ['silent', 'device silent'], ['partial', 'device answers in part']] as const;
+const kTroubles: Record<string, string> = {
+  cordoned: 'device cordoned', trainer_fails: 'trainer fails', lost: 'device lost', silent: 'device silent', partial: 'device answers in part',
+};
 
-// What is amiss with its devices; of drivers that do not answer, the worst.
-export function deviceTroubles(agent: Agent): string[] {
-  const found = kUnanswered.find(([answer]) => agent.device_samples?.some((one) => one.answer === answer))?.[1] ?? '';
-  const cordoned = (agent.cordoned_devices ?? []).length > 0, failing = (agent.device_failures ?? []).length > 0;
-  return [cordoned ? 'device cordoned' : '', failing ? 'trainer fails' : '', found].filter((text) => text !== '');
-}
+// What is amiss with its devices, the gravest first.
+export const deviceTroubles = (agent: Agent): string[] =>
+  [...new Set((agent.device_troubles ?? []).map((one) => kTroubles[one.trouble] ?? words(one.trouble)))];
 
 export function agentTone(agent: Agent): Tone {
   if (agent.state === 'gone' || agent.health === 'red') return 'bad';
-  if (agent.health === 'yellow' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
-  if (agent.health !== 'green' || deviceTroubles(agent).length > 0) return 'warn';
+  if (agent.health !== 'green' || agent.state === 'draining' || agent.cordoned === true || agent.quarantine) return 'warn';
   return agent.state === 'active' ? 'good' : 'busy';
 }
 
@@ -550,7 +549,7 @@ export function problems(jobs: Job[], agents: Agent[], nowMs: number): Problem[]
       found.push({
         key: `${agent.id}-devices`, tone: 'warn', title: `${agent.name} has devices out of order`, detail: troubles.join(', '), at: agent.last_seen_at, href: `/agents/${agent.id}`,
       });
-    if (agent.health === 'green') continue;
+    if (!isUnheard(agent) && !isSlow(agent)) continue;
     found.push({
       key: agent.id,
       tone: agent.health === 'red' ? 'bad' : 'warn',

@@ -449,6 +449,7 @@ PlacementDecision decide_placement(const PlacementInput& input) {
   decision.forbidden = input.forbidden;
   decision.forbidden_why = input.forbidden_why;
   decision.cordoned = input.cordoned;
+  decision.loaded = loaded_devices(input);
   decision.forecast.speeds_assumed = count_assumed_speeds(input, decision);
   return decision;
 }
@@ -458,6 +459,15 @@ bool is_worth_recut(const PlacementDecision& kept, const PlacementDecision& othe
   if (kept.reason != PlacementReason::kPlaced) return true;
   const double now = kept.forecast.tokens_per_s;
   return now > 0 && other.forecast.tokens_per_s >= kMuchBetter * now;
+}
+
+std::vector<LoadedDevice> loaded_devices(const PlacementInput& input) {
+  std::vector<LoadedDevice> loaded;
+  for (const FreeDevice& device : input.free) {
+    const bool counts = device.foreign > 0 && loaded.size() < kLoadedDevicesMax;
+    if (counts) loaded.push_back({device.agent, device.device, device.foreign});
+  }
+  return loaded;
 }
 
 swarm::RebalanceView rebalance_view(const PlacementInput& input) {

@@ -51,6 +51,9 @@ struct FreeDevice {
   // Times its speed with the whole model, where it leads a replica group and the model may be cut:
   // the leader alone computes a stage.
   double group = 1;
+  // Share of its time that processes of others take, which `gflops` and `block` are less by
+  // (foreign_load.h). 0: none, or a replica is on it.
+  double foreign = 0;
 };
 
 // A replica that is there or on its way.
@@ -142,6 +145,14 @@ struct LeftOut {
   double line_bytes_per_s = 0;   // of its agent; 0: not measured
 };
 
+// A device that a plan counts with less than its speed, because others use it.
+struct LoadedDevice {
+  AgentId agent;
+  std::int32_t device = 0;
+  double share = 0;  // of its time
+};
+inline constexpr std::size_t kLoadedDevicesMax = 64;  // that are named
+
 struct PlacementDecision {
   PlacementReason reason = PlacementReason::kComplete;
   std::vector<Place> places;   // by stage, then the fastest first
@@ -149,6 +160,7 @@ struct PlacementDecision {
   std::vector<Bytes> memory;   // of one replica, per stage of the cut
   Forecast forecast;           // of `places`, while no replica is live
   std::vector<LeftOut> left_out;
+  std::vector<LoadedDevice> loaded;  // of the free devices
   // The numbers behind the reason. `needed`: the memory of the smallest stage; without a cut, the
   // least that the largest stage can need. `fitting`: free devices with that memory, not refused.
   // `resting`: those of them that rest after a failure. `wanted`: the devices that min_replicas of
@@ -173,6 +185,9 @@ inline constexpr double kMuchBetter = 1.2;
 // Whether a job that starts again gets the cut of `other`: where that is much better by the
 // forecasts, or the devices cannot serve the cut that it has.
 bool is_worth_recut(const PlacementDecision& kept, const PlacementDecision& other);
+
+// The free devices that others use.
+std::vector<LoadedDevice> loaded_devices(const PlacementInput& input);
 
 // The live replicas as the rebalancing of swarm/core sees them; needs a cut.
 swarm::RebalanceView rebalance_view(const PlacementInput& input);

@@ -40,6 +40,7 @@ struct PlacementReport {
   Instant at;
   Forecast forecast;  // of the present placement
   std::vector<LeftOut> left_out;
+  std::vector<LoadedDevice> loaded;  // of the free devices
   // The newest look at the balance of the stages; none before the first.
   struct Look {
     Instant at;

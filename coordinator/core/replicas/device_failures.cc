@@ -114,7 +114,12 @@ void report_failing(Transaction& tx, const ReplicaRecord& ended, const Failures&
   tx.event(Severity::kWarning, event_kind::kDeviceFailing, {.job = ended.job, .agent = ended.agent},
            what + (cordons.may_add() ? what_is_cordoned(agent, spec.trainer)
                                      : what_is_not_cordoned(agent, cordons)));
-  if (cordons.may_add()) cordon_device(tx.agent(ended.agent), spec.trainer, std::move(refusal));
+  if (!cordons.may_add()) return;
+  const auto device = std::ranges::find(agent.devices, ended.device, &Device::index);
+  const std::string uuid = device == agent.devices.end() ? "" : device->uuid;
+  tx.note({NoteDecision::Kind::kCordonDevice, ended.agent, ended.device, uuid,
+           to_string(ended.job) + ": " + listed(refusal.reasons)});
+  cordon_device(tx.agent(ended.agent), spec.trainer, std::move(refusal));
 }
 
 void count_failure(Transaction& tx, const ReplicaRecord& ended,

@@ -147,6 +147,10 @@ TEST(DeviceFailures, ThirdFailureInARow_CordonsTheDevice) {
   EXPECT_EQ(cordon.job, rig.id);
   EXPECT_EQ(cordon.reasons, std::vector<std::string>(3, "trainer_exited: signal 9"));
   EXPECT_FALSE(rig.agent(3).cordoned) << "its other devices work";
+  ASSERT_EQ(rig.decisions.size(), 1u);
+  EXPECT_EQ(rig.decisions[0].kind, NoteDecision::Kind::kCordonDevice);
+  EXPECT_THAT(rig.decisions[0].why,
+              HasSubstr(to_string(rig.id) + ": 1. trainer_exited: signal 9; 2. "));
   rig.stay(seconds(30));
   EXPECT_FALSE(rig.holds_replica(3));
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);

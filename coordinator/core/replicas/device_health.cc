@@ -61,6 +61,7 @@ void cordon(Transaction& tx, AgentId id, const Device& device, const FaultSeen& 
   refusal.reasons = seen.reasons;
   refusal.fault = seen.fault;
   tx.agent(id).refusals.push_back(std::move(refusal));
+  tx.note({NoteDecision::Kind::kCordonDevice, id, device.index, device.uuid, listed(seen.reasons)});
 }
 
 void change_fault(Transaction& tx, AgentId id, const Device& device, const FaultSeen& seen) {
@@ -79,6 +80,8 @@ void change_fault(Transaction& tx, AgentId id, const Device& device, const Fault
 void end_cordon(Transaction& tx, AgentId id, const Device& device) {
   std::erase_if(tx.agent(id).refusals,
                 [&](const DeviceRefusal& refusal) { return is_of(refusal, device.index); });
+  tx.note({NoteDecision::Kind::kUncordonDevice, id, device.index, device.uuid,
+           "its driver reports no fault any more"});
   tx.event(Severity::kInfo, event_kind::kDeviceHealthy, {.agent = id},
            name_of(tx.state().agents.at(id), device) +
                " is back in service: its driver reports no fault any more");
@@ -109,6 +112,11 @@ void blame_host(Transaction& tx, AgentId id) {
     return refusal.fault == DeviceFault::kLost && refusal.reasons.size() == 1;
   };
   if (std::ranges::none_of(agent.refusals, only_lost)) return;
+  for (const DeviceRefusal& refusal : agent.refusals) {
+    if (!only_lost(refusal)) continue;
+    tx.note({NoteDecision::Kind::kUncordonDevice, id, refusal.device, refusal.uuid,
+             "all GPUs of its host stopped answering"});
+  }
   std::erase_if(tx.agent(id).refusals, only_lost);
 }
 
@@ -142,6 +150,8 @@ void on_device_samples(Transaction& tx, AgentId id, const std::vector<DeviceSamp
     const auto before = known == nullptr ? std::nullopt : std::optional(*known);
     changes.push_back({*device, before, &sample});
     facts.put({id, sample.uuid}, facts_after(before ? &*before : nullptr, sample));
+    const ForeignLoad* load = tx.state().foreign_loads.find({id, sample.uuid});
+    tx.volatile_state().foreign_loads.put({id, sample.uuid}, after_sample(load, sample, tx.now()));
   }
   const bool has_now = has_lost_all(tx.state(), tx.state().agents.at(id));
   if (has_now && !had_lost_all) blame_host(tx, id);
@@ -157,6 +167,7 @@ void note_devices_of_hello(Transaction& tx, AgentId id, const std::vector<Device
   const AgentRecord& agent = tx.state().agents.at(id);
   for (const Device& device : before) {
     if (device.uuid.empty()) continue;
+    tx.volatile_state().foreign_loads.erase({id, device.uuid});  // the new session tells it anew
     if (std::ranges::count(agent.devices, device.uuid, &Device::uuid) == 0) {
       facts.erase({id, device.uuid});
       if (device.kind != DeviceKind::kCuda) continue;  // an operator lends fewer processors

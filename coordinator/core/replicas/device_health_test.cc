@@ -169,6 +169,32 @@ TEST(DeviceHealth, RecoveryAction_EndsTheCordonWhenItIsOver) {
   EXPECT_EQ(rig.told(event_kind::kDeviceHealthy).size(), 1u);
 }
 
+TEST(DeviceHealth, EachCordonAndItsEnd_AreNotedForTheAuditTrail) {
+  Hosts rig(2, 2);
+  using Kind = NoteDecision::Kind;
+  rig.tell(0, {Hosts::sample(0, 1, {.recovery = RecoveryAction::kResetGpu})});
+  ASSERT_EQ(rig.decisions.size(), 1u);
+  EXPECT_EQ(rig.decisions[0].kind, Kind::kCordonDevice);
+  EXPECT_EQ(rig.decisions[0].agent, rig.agent(0).id);
+  EXPECT_EQ(rig.decisions[0].device, 1);
+  EXPECT_EQ(rig.decisions[0].uuid, Hosts::uuid_of(0, 1));
+  EXPECT_EQ(rig.decisions[0].why, "its driver asks for reset_gpu");
+  rig.tell(1, {Hosts::with_xid(1, 0, 79)});
+  EXPECT_EQ(rig.decisions.size(), 1u) << "beyond a quarter nothing is cordoned";
+  rig.tell(0, {Hosts::sample(0, 1)});
+  ASSERT_EQ(rig.decisions.size(), 2u);
+  EXPECT_EQ(rig.decisions[1].kind, Kind::kUncordonDevice);
+  rig.tell(0, {Hosts::lost(0, 0)});
+  rig.tell(0, {Hosts::lost(0, 1)});
+  ASSERT_EQ(rig.decisions.size(), 4u) << "the first one was lost with its host";
+  EXPECT_EQ(rig.decisions[3].kind, Kind::kUncordonDevice);
+  EXPECT_EQ(rig.decisions[3].why, "all GPUs of its host stopped answering");
+  rig.tell(0, {Hosts::sample(0, 0)});
+  EXPECT_EQ(rig.decisions.size(), 5u) << "only the other one is lost now";
+  rig.uncordon(0);
+  EXPECT_EQ(rig.decisions.size(), 5u) << "an operator's command has a row of its own";
+}
+
 TEST(DeviceHealth, XidThatTheRecoveryActionFollows_EndsWithIt) {
   Hosts rig(1);
   rig.tell(0, {Hosts::with_xid(0, 0, 79)});

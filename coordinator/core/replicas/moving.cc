@@ -179,7 +179,9 @@ void show_placement(Transaction& tx, JobId id, bool has_new_move) {
   JobTimers& timers = tx.volatile_state().timers[id];
   timers.placement_shown_at = tx.now();
   PlacementReport report{.job = id, .at = tx.now()};
-  report.forecast = forecast_now(placement_input(tx, tx.state().jobs.at(id)));
+  const PlacementInput input = placement_input(tx, tx.state().jobs.at(id));
+  report.forecast = forecast_now(input);
+  report.loaded = loaded_devices(input);
   report.left_out = timers.unused;
   report.look = timers.look;
   report.move = timers.considered;

@@ -104,6 +104,15 @@ double seen_share(const Transaction& tx, const DeviceKey& device) {
   return slow == nullptr || tx.now() - slow->at > kKnownFor ? 1 : slow->ratio;
 }
 
+// What others take of a device on which no replica is; those that are there have been measured.
+double foreign_share_of(const Transaction& tx, AgentId agent, const Device& device) {
+  const double share = foreign_share(tx.state().foreign_loads.find({agent, device.uuid}), tx.now());
+  const bool holds = share > 0 && std::ranges::any_of(tx.state().replicas, [&](const auto& entry) {
+                       return entry.second.agent == agent && entry.second.device == device.index;
+                     });
+  return holds ? 0 : share;
+}
+
 // A device rests after a failure. One whose line is too slow for the rounds of the job is asked
 // much later, too.
 void note_rest(const Transaction& tx, const JobRecord& job, FreeDevice& free) {
@@ -269,7 +278,9 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
       free->availability = availability(agent.uptime, tx.now());
       free->refused = refuses(tx, job.id, id);
       free->block = block_for(job, agent, device, shape);
-      slow_down(*free, seen_share(tx, {id, device.index}));
+      free->foreign = foreign_share_of(tx, id, device);
+      // A replica may have been slow because of others, which counts once.
+      slow_down(*free, std::min(seen_share(tx, {id, device.index}), speed_left(free->foreign)));
       note_rest(tx, job, *free);
       input.free.push_back(std::move(*free));
     }

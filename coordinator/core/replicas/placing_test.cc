@@ -160,6 +160,62 @@ TEST_F(PlacingTest, DeviceThatWasSlow_CountsAsSlowForAnHour) {
   EXPECT_DOUBLE_EQ(gflops(0.25, seconds(3601)), 10);
 }
 
+TEST_F(PlacingTest, DeviceThatOthersUse_CountsWithTheRestOfItsTime) {
+  const auto used = [&](double slowed) {
+    return [this, slowed](State& state) {
+      agent(state).devices[0].uuid = "GPU-a";
+      state.foreign_loads.put({AgentId(1), "GPU-a"}, {0.75, 0.75, rig.now});
+      keep_block(agent(state), agent(state).devices[0], shape_of(small_job()),
+                 {milliseconds(10), {}, {}}, {});
+      if (slowed < 1) state.slow_devices.put({AgentId(1), 0}, {slowed, rig.now});
+    };
+  };
+  const PlacementInput told = input(used(1));
+  ASSERT_EQ(told.free.size(), 1u);
+  EXPECT_EQ(told.free[0].foreign, 0.75);
+  EXPECT_EQ(told.free[0].block->block, milliseconds(40));
+  EXPECT_EQ(input(used(0.5)).free.at(0).block->block, milliseconds(40)) << "not counted twice";
+  EXPECT_EQ(input(used(0.125)).free.at(0).block->block, milliseconds(80)) << "it was slower yet";
+  ASSERT_EQ(loaded_devices(told).size(), 1u);
+  EXPECT_EQ(loaded_devices(told)[0].agent, AgentId(1));
+  EXPECT_EQ(decide_placement(told).loaded.at(0).share, 0.75) << "the plan says so";
+}
+
+TEST_F(PlacingTest, LoadOfADeviceWithAReplica_IsInItsMeasuredTimes) {
+  State state = rig.state();
+  agent(state).devices[0].uuid = "GPU-a";
+  state.foreign_loads.put({AgentId(1), "GPU-a"}, {0.75, 0.75, rig.now});
+  state.jobs.put(JobId(9), {.id = JobId(9), .spec = small_job()});
+  state.replicas.put(ReplicaId(5), {.id = ReplicaId(5), .job = JobId(9), .agent = AgentId(1)});
+  Transaction tx(state, rig.now);
+  const PlacementInput anew = placement_input(tx, JobRecord{.spec = small_job()}, {JobId(9)});
+  ASSERT_EQ(anew.free.size(), 1u) << "its job would let it go";
+  EXPECT_EQ(anew.free[0].gflops, 10);
+  EXPECT_EQ(anew.free[0].foreign, 0);
+}
+
+TEST_F(PlacingTest, SamplesOfASession_SayWhatOthersUse) {
+  Hello hello{.uid = "uid-gpu", .name = "gpu"};
+  Device device{.index = 0, .kind = DeviceKind::kCuda, .name = "H200"};
+  device.memory = mebibytes(4096);
+  device.gflops = 10;
+  device.uuid = "GPU-b";
+  hello.devices = {device};
+  const ConnectionId stream{77};
+  rig.input(AgentHello{stream, hello});
+  DeviceSample sample{.uuid = "GPU-b", .answer = DeviceAnswer::kWhole};
+  sample.use = DeviceUse{.busy = 0.5};
+  sample.use->busy_elsewhere = 0.5;
+  Heartbeat heartbeat;
+  heartbeat.samples = {sample};
+  rig.say(stream, heartbeat);
+  const auto gflops = [&] { return input([](State&) {}).free.at(1).gflops; };
+  EXPECT_EQ(gflops(), 5);
+  hello.incarnation = rig.state().agents.at(AgentId(2)).incarnation;
+  rig.input(AgentHello{ConnectionId(78), hello});
+  EXPECT_EQ(gflops(), 10) << "the new session has not said it";
+}
+
 TEST_F(PlacingTest, CordonedDevice_IsKnownAndNotFree) {
   const PlacementInput told =
       input([](State& state) { cordon_device(agent(state), {}, {.device = 0}); });

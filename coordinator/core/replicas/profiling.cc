@@ -29,8 +29,9 @@ bool lacks_block(const Transaction& tx, const JobSpec& spec, const FreeDevice& d
   const Presence* presence = tx.state().presence.find(device.agent);
   const bool understands =
       presence != nullptr && presence->connected && presence->protocol >= kMeasuresBlocksSince;
+  // What is measured beside others would count their load for as long as it is kept.
   return understands && !device.block && !device.refused && !device.resting &&
-         can_measure_block(spec, device);
+         device.foreign == 0 && can_measure_block(spec, device);
 }
 
 // Whether its answer is waited for.

@@ -107,6 +107,27 @@ TEST_F(ProfilingTest, AKnownBlockIsNotAskedAgain) {
   EXPECT_EQ(rig.last<Assign>(a)->job, JobId(2));
 }
 
+TEST_F(ProfilingTest, DeviceThatOthersUse_IsNotMeasured) {
+  const auto a = rig.join("a");
+  Hello hello{.uid = "uid-gpu", .name = "gpu"};
+  Device device{.index = 0, .kind = DeviceKind::kCuda, .name = "H200"};
+  device.memory = mebibytes(4096);
+  device.gflops = 10;
+  device.uuid = "GPU-b";
+  hello.devices = {device};
+  const ConnectionId b{77};
+  rig.input(AgentHello{b, hello});
+  DeviceSample sample{.uuid = "GPU-b", .answer = DeviceAnswer::kWhole};
+  sample.use = DeviceUse{.busy = 0.5};
+  sample.use->busy_elsewhere = 0.5;
+  Heartbeat heartbeat;
+  heartbeat.samples = {sample};
+  rig.say(b, heartbeat);
+  submit(two_stages());
+  EXPECT_EQ(asked(a), 1u);
+  EXPECT_EQ(asked(b), 0u);
+}
+
 TEST_F(ProfilingTest, ADryRunDisturbsNobody) {
   const auto a = rig.join("a"), b = rig.join("b");
   rig.input(SubmitJob{RequestId{1}, two_stages(), true});

@@ -183,8 +183,18 @@ struct ShowPlacement {
   bool has_new_move = false;  // the report's move was considered just now
 };
 
+// The coordinator itself has taken a device out of service or put it back: for the audit trail.
+struct NoteDecision {
+  enum class Kind { kCordonDevice, kUncordonDevice };
+  Kind kind = Kind::kCordonDevice;
+  AgentId agent;
+  std::int32_t device = 0;
+  std::string uuid = {};  // empty: its agent did not say
+  std::string why;        // the reasons of a cordon, or why it ends
+};
+
 using Effect = std::variant<Persist, Send, Disconnect, Reply, DeleteCheckpointFiles,
-                            MeasureHostLine, ShowSpeed, ShowPlacement>;
+                            MeasureHostLine, ShowSpeed, ShowPlacement, NoteDecision>;
 using Effects = std::vector<Effect>;
 
 }  // namespace shoal::coordinator

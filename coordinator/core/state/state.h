@@ -16,6 +16,7 @@
 #include "base/digest.h"
 #include "base/flat_map.h"
 #include "coordinator/core/decisions/compute_watch.h"
+#include "coordinator/core/decisions/foreign_load.h"
 #include "coordinator/core/decisions/join_share.h"
 #include "coordinator/core/decisions/options.h"
 #include "coordinator/core/decisions/seen_service.h"
@@ -220,9 +221,10 @@ struct VolatileState {
   FlatMap<CheckpointId, Movement> stores;        // of checkpoints that are not stored yet
   FlatMap<DeviceKey, Instant> resting_until;     // after a failed replica
   FlatMap<DeviceKey, DeviceFailures> device_failures;
-  FlatMap<DeviceUuid, DeviceFacts> device_facts;  // that their drivers said last
-  FlatMap<ReplicaId, WatchedSpeed> speeds;        // of those that train
-  FlatMap<DeviceKey, SlowDevice> slow_devices;    // of ended replicas, too
+  FlatMap<DeviceUuid, DeviceFacts> device_facts;   // that their drivers said last
+  FlatMap<DeviceUuid, ForeignLoad> foreign_loads;  // by what their drivers said
+  FlatMap<ReplicaId, WatchedSpeed> speeds;         // of those that train
+  FlatMap<DeviceKey, SlowDevice> slow_devices;     // of ended replicas, too
   FlatMap<DeviceKey, Digest>
       measuring;  // the shape that a device was asked to measure (profiling.h)
   LineQueue lines;

@@ -144,6 +144,7 @@ void Transaction::forget_agent(AgentId id) {
   erase_devices_of(id, state_.device_failures);
   erase_devices_of(id, state_.slow_devices);
   erase_devices_of(id, state_.device_facts);
+  erase_devices_of(id, state_.foreign_loads);
   state_.presence.erase(id);
   state_.agents.erase(id);
   dropped_.push_back(ForgottenAgent{id});
@@ -204,6 +205,7 @@ void Transaction::measure_line(AgentId agent) {
 
 void Transaction::show(ShowSpeed speed) { outgoing_.push_back(std::move(speed)); }
 void Transaction::show(ShowPlacement placement) { outgoing_.push_back(std::move(placement)); }
+void Transaction::note(NoteDecision decision) { outgoing_.push_back(std::move(decision)); }
 
 void Transaction::schedule_wakeup(JobId job, Instant at) {
   auto& due = state_.timers[job].wakeup_at;

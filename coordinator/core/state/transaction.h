@@ -82,6 +82,7 @@ class Transaction {
   void measure_line(AgentId agent);  // lost when the agent is not connected
   void show(ShowSpeed speed);
   void show(ShowPlacement placement);
+  void note(NoteDecision decision);
 
   // Grows with every write and every message: unchanged means that nothing was done.
   std::size_t activity() const { return writes_ + outgoing_.size(); }

@@ -488,7 +488,7 @@ AgentRole role_of(const AgentRecord& agent) {
 
 }  // namespace
 
-Json agent_json(const AgentRecord& agent, const LiveView& live) {
+Json agent_json(const AgentRecord& agent, const LiveView& live, AgentDetail detail) {
   AgentAnswer answer{.id = agent.id,
                      .uid = agent.uid,
                      .name = agent.name,
@@ -518,12 +518,18 @@ Json agent_json(const AgentRecord& agent, const LiveView& live) {
       answer.health = now->health;
       answer.health_reason = now->health_reason;
       answer.slow_replicas = now->slow_replicas;
+      answer.late = now->late;
+      for (const DeviceTrouble& one : now->troubles) {
+        answer.device_troubles.push_back({one.device, one.uuid, one.trouble, one.reason});
+      }
     }
     answer.last_seen_at = now->last_seen;
     answer.resident_bytes = now->resident;
     answer.device_failures = now->failures;
-    for (const DeviceSample& sample : now->samples) {
-      answer.device_samples.push_back(sample_answer(sample));
+    if (detail == AgentDetail::kWhole) {
+      for (const DeviceSample& sample : now->samples) {
+        answer.device_samples.push_back(sample_answer(sample));
+      }
     }
     answer.drained = agent.state == AgentState::kDraining && now->replicas == 0;
   }

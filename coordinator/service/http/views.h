@@ -36,7 +36,10 @@ Json round_json(const RoundRecord& round, const std::vector<ContributionRecord>&
 Json replica_json(const ReplicaRecord& replica, const LiveView& live);
 // `job`: null when it was removed.
 Json checkpoint_json(const CheckpointRecord& checkpoint, const JobRecord* job);
-Json agent_json(const AgentRecord& agent, const LiveView& live);
+// kListed: without what the drivers of its devices say, which would be most of a list.
+enum class AgentDetail { kWhole, kListed };
+Json agent_json(const AgentRecord& agent, const LiveView& live,
+                AgentDetail detail = AgentDetail::kWhole);
 Json device_history_json(const DeviceLine& line);
 Json event_json(const EventRecord& event);
 Json series_json(const SeriesQuery& query, const std::vector<SeriesLine>& lines);

@@ -325,6 +325,18 @@ Status People::keep_up() {
 
 // ---- the audit trail
 
+AuditRecord audit_of(const NoteDecision& decision) {
+  const bool cordons = decision.kind == NoteDecision::Kind::kCordonDevice;
+  const std::string device =
+      decision.uuid.empty() ? "device " + std::to_string(decision.device) : decision.uuid;
+  const std::string cordoned = "cordoned", in_service = "in service";
+  return {.principal = kCoordinatorItself,
+          .action = cordons ? "cordon_device" : "uncordon_device",
+          .object = to_string(decision.agent) + "/" + device,
+          .before = cordons ? in_service : cordoned,
+          .after = (cordons ? cordoned : in_service) + ": " + decision.why};
+}
+
 void People::note(AuditRecord record, std::function<void(Status)> done) {
   record.at = now();
   {

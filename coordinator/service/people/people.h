@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "coordinator/core/state/io.h"
 #include "coordinator/store/store.h"
 #include "identity/api_token.h"
 #include "threads/mutex.h"
@@ -33,6 +34,11 @@ inline constexpr Duration kSessionLife = seconds(7 * 86'400);   // at most; a to
 inline constexpr Duration kTicketLife = seconds(600);
 inline constexpr std::size_t kSessionsMost = 1'000, kTicketsMost = 100;  // the oldest goes
 inline constexpr std::size_t kApiTokensMost = 1'000;                     // that still work
+
+inline constexpr const char* kCoordinatorItself = "(coordinator)";  // in the audit trail
+
+// Its row, without number and time.
+AuditRecord audit_of(const NoteDecision& decision);
 
 // A person or program that has shown a token, or a browser that is logged in with one.
 struct Principal {

@@ -197,6 +197,23 @@ TEST_F(PeopleTest, WhatATokenMayNotBeIsNamed) {
   EXPECT_EQ(people_->create_token("ada", {Scope::kViewer}, {}).error().field, "ttl");
 }
 
+TEST_F(PeopleTest, DecisionsOfTheCoordinatorHaveRows) {
+  NoteDecision decision{.agent = AgentId(3), .device = 1, .uuid = "GPU-b", .why = "XID 79"};
+  const AuditRecord cordoned = audit_of(decision);
+  EXPECT_EQ(cordoned.principal, "(coordinator)");
+  EXPECT_EQ(cordoned.action, "cordon_device");
+  EXPECT_EQ(cordoned.object, "agt_3/GPU-b");
+  EXPECT_EQ(cordoned.before, "in service");
+  EXPECT_EQ(cordoned.after, "cordoned: XID 79");
+  decision.kind = NoteDecision::Kind::kUncordonDevice;
+  decision.uuid.clear();
+  const AuditRecord ended = audit_of(decision);
+  EXPECT_EQ(ended.action, "uncordon_device");
+  EXPECT_EQ(ended.object, "agt_3/device 1");
+  EXPECT_EQ(ended.before, "cordoned");
+  EXPECT_EQ(ended.after, "in service: XID 79");
+}
+
 TEST_F(PeopleTest, TheAuditTrailIsNumberedOverStarts) {
   const auto note = [&](const std::string& action) {
     std::promise<Status> written;

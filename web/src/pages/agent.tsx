@@ -7,10 +7,10 @@ import { Confirmed } from '../confirm';
 import { bytes, kNone, number, percent, plural, short, words } from '../format';
 import { Card, Denied, Glyph, Missing, State, Tile, Time, useWatch } from '../parts';
 import { session, whyNot } from '../session';
-import { agentTone, isCurrent, replicaText, replicaTone } from '../status';
+import { agentTone, isCurrent, isUnheard, replicaText, replicaTone } from '../status';
 import * as sources from '../sources';
 import { CurvesCard, DevicesCard } from './agent_devices';
-import { agentState, kHealth } from './agents';
+import { agentState, contact } from './agents';
 import { EventList } from './events';
 import { Table, type Column } from '../table';
 
@@ -91,7 +91,7 @@ export function AgentPage({ id }: { id: string }) {
       </p>
       <div class="tiles">
         <Tile label="State" value={<State tone={agentTone(shown)} text={agentState(shown)} />} note={<>joined <Time at={shown.joined_at} /></>} />
-        <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={(shown.health_reason ?? '') !== '' ? shown.health_reason : kHealth[shown.health] ?? shown.health} tone={shown.health === 'green' ? undefined : 'bad'} />
+        <Tile label="Last heard" value={<Time at={shown.last_seen_at} />} note={(shown.health_reason ?? '') !== '' ? shown.health_reason : contact(shown)} tone={shown.health === 'green' ? undefined : isUnheard(shown) ? 'bad' : 'warn'} />
         <Tile label="Devices" value={number(shown.devices.length)} note={speed > 0 ? `${short(speed * 1e9)}FLOP/s measured` : 'not measured yet'} />
         {typeof shown.availability === 'number' && (
           <Tile label="Availability" value={percent(shown.availability)} note={`from its history; lost ${plural(shown.losses ?? 0, 'time')}`} />

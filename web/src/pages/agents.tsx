@@ -5,7 +5,7 @@ import type { Agent } from '../api';
 import { Check, FilterForm, SearchBox, useFilters, useSettled } from '../filters';
 import { byName, bytes, kNone, number, words } from '../format';
 import { Missing, State, Time, useWatch } from '../parts';
-import { agentTone, deviceTroubles, isSlow } from '../status';
+import { agentTone, deviceTroubles, isSlow, isUnheard } from '../status';
 import * as sources from '../sources';
 import { Table, type Column } from '../table';
 
@@ -15,9 +15,10 @@ export function agentState(agent: Agent): string {
   const kept = [agent.cordoned === true && agent.state !== 'draining' ? 'cordoned' : '', agent.quarantine ? 'quarantined' : '', ...deviceTroubles(agent)];
   return [agent.state, ...kept.filter((word) => word !== '')].join(', ');
 }
-export const kHealth: Record<string, string> = { green: 'heard from', yellow: 'late', red: 'silent' };
-
-const contact = (agent: Agent): string => (isSlow(agent) ? 'heard from, slow' : kHealth[agent.health] ?? agent.health);
+export function contact(agent: Agent): string {
+  if (isUnheard(agent)) return agent.health === 'red' ? 'silent' : 'late';
+  return isSlow(agent) ? 'heard from, slow' : 'heard from';
+}
 
 function devices(agent: Agent): string {
   return agent.devices.map((device) => `${device.kind} ${device.name} ${bytes(device.memory_bytes)}`).join('; ') || kNone;

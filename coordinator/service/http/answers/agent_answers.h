@@ -103,6 +103,20 @@ constexpr auto fields_of(Of<DeviceSampleAnswer>) {
 }
 static_assert(lists_every_field<DeviceSampleAnswer>());
 
+// Why a device makes its agent yellow (core/state/agent_health.h).
+struct DeviceTroubleAnswer {
+  std::int32_t device = -1;
+  std::string uuid;
+  DeviceTroubleKind trouble = DeviceTroubleKind::kCordoned;
+  std::string reason;
+};
+constexpr auto fields_of(Of<DeviceTroubleAnswer>) {
+  using T = DeviceTroubleAnswer;
+  return fields(field<&T::device>("device"), field<&T::uuid>("uuid"), field<&T::trouble>("trouble"),
+                field<&T::reason>("reason"));
+}
+static_assert(lists_every_field<DeviceTroubleAnswer>());
+
 struct DevicePointAnswer {
   Instant at;  // where its minute, or its ten minutes, begin
   double busy = 0;
@@ -151,11 +165,13 @@ struct AgentAnswer {
   std::vector<CordonedDeviceAnswer> cordoned_devices;
   std::vector<DeviceFailure> device_failures;
   std::vector<DeviceSampleAnswer> device_samples;
+  std::vector<DeviceTroubleAnswer> device_troubles;
   std::int32_t losses = 0;
   double availability = 0;
   Health health = Health::kRed;
   std::string health_reason;
   std::int32_t slow_replicas = 0;
+  bool late = false;
   Instant last_seen_at;
   Bytes resident_bytes;
   std::vector<Device> devices;
@@ -181,11 +197,12 @@ constexpr auto fields_of(Of<AgentAnswer>) {
       field<&T::cordoned_devices>("cordoned_devices", added_later()),
       field<&T::device_failures>("device_failures", added_later()),
       field<&T::device_samples>("device_samples", added_later()),
+      field<&T::device_troubles>("device_troubles", added_later()),
       field<&T::losses>("losses", added_later()),
       field<&T::availability>("availability", added_later() | any_number()),
       field<&T::health>("health"), field<&T::health_reason>("health_reason", added_later()),
       field<&T::slow_replicas>("slow_replicas", added_later()),
-      field<&T::last_seen_at>("last_seen_at", or_none()),
+      field<&T::late>("late", added_later()), field<&T::last_seen_at>("last_seen_at", or_none()),
       field<&T::resident_bytes>("resident_bytes", or_none()), field<&T::devices>("devices"),
       field<&T::labels>("labels"), field<&T::joined_at>("joined_at", or_none()),
       field<&T::updated_at>("updated_at", or_none()),

@@ -162,7 +162,9 @@ Result<Response> list_agents(Context& context, const Request& request) {
   if (!agents.ok()) return agents.error();
   const auto live = context.cluster.live();
   Json items = Json::array();
-  for (const AgentRecord& agent : agents.value().items) items.push_back(agent_json(agent, *live));
+  for (const AgentRecord& agent : agents.value().items) {
+    items.push_back(agent_json(agent, *live, AgentDetail::kListed));
+  }
   return json_response(page_json(std::move(items), agents.value().next, "agents"));
 }
 

@@ -81,6 +81,26 @@ TEST_F(AgentsTest, DeviceHistory_GoesBackAsFarAsAsked) {
   EXPECT_EQ(get("/api/v1/agents/nobody/devices/history").status, 404);
 }
 
+TEST_F(AgentsTest, ListOfAgents_HasTroublesOfDevicesInPlaceOfSamples) {
+  LiveView live = *cluster_.live();
+  AgentLive& agent = live.agents.at(AgentId(1));
+  agent.health = Health::kYellow;
+  agent.health_reason = "device 0 is lost: gone";
+  agent.samples = {{.uuid = "GPU-a", .answer = DeviceAnswer::kLost, .error = "gone"}};
+  agent.troubles = {{0, "GPU-a", DeviceTroubleKind::kLost, "gone"}};
+  cluster_.set_live(live);
+  const Json trouble = {{"device", 0}, {"uuid", "GPU-a"}, {"trouble", "lost"}, {"reason", "gone"}};
+  const Json listed = get("/api/v1/agents").json()["items"][0];
+  EXPECT_EQ(listed["id"], "agt_1");
+  EXPECT_EQ(listed["device_samples"], Json::array());
+  EXPECT_EQ(listed["device_troubles"], Json::array({trouble}));
+  EXPECT_EQ(listed["health_reason"], "device 0 is lost: gone");
+  const Json whole = get("/api/v1/agents/agt_1").json();
+  EXPECT_EQ(whole["device_samples"][0]["answer"], "lost");
+  EXPECT_EQ(whole["device_troubles"], Json::array({trouble}));
+  EXPECT_EQ(whole["late"], false);
+}
+
 TEST_F(AgentsTest, Agent_WithASlowReplica_SaysWhyItIsYellow) {
   LiveView live = *cluster_.live();
   live.agents.at(AgentId(1)).health = Health::kYellow;

@@ -1,6 +1,7 @@
-// How a job is placed now and why: what limits it, who is left out, the newest look at the balance
-// of its stages, the move that was considered last, and whether another placement would be faster.
-// The coordinator shows it about every 30 s (coordinator/core/decisions/placement_report.h).
+// How a job is placed now and why: what limits it, who is left out, which free devices others use,
+// the newest look at the balance of its stages, the move that was considered last, and whether
+// another placement would be faster. The coordinator shows it about every 30 s
+// (coordinator/core/decisions/placement_report.h).
 #include "coordinator/core/decisions/placement_report.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/routes/plan.h"
@@ -70,6 +71,7 @@ Result<Response> get_placement(Context& context, const Request& request) {
   json["at"] = shown == nullptr ? Json(nullptr) : Json(rfc3339(report.at));
   json["forecast"] = forecast_json(report.forecast, name_of);
   json["left_out"] = left_out_json(report.left_out, name_of);
+  json["used_by_others"] = loaded_json(report.loaded, name_of);
   json["balance"] = look_json(report.look);
   json["move"] = move_json(report.move, name_of);
   json["plan"] = comparison_json(report.plan);

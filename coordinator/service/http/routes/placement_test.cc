@@ -25,6 +25,7 @@ TEST_F(PlacementRouteTest, AJobThatTrains_ShowsItsForecastItsLooksAndTheMoveCons
   report.forecast.behind_line = {AgentId(1)};
   report.forecast.line_bytes_per_s = 1.25e6;
   report.left_out = {{AgentId(2), 1, 700, 900, 1.25e6}};
+  report.loaded = {{AgentId(2), 0, 0.75}};
   report.look = {kAt, swarm::BalanceVerdict::kDoesNotPay, 1, 1000, 1500, ""};
   report.move =
       MoveReport{.at = kAt, .replica = ReplicaId(11), .agent = AgentId(1), .from = 0, .to = 1};
@@ -45,6 +46,9 @@ TEST_F(PlacementRouteTest, AJobThatTrains_ShowsItsForecastItsLooksAndTheMoveCons
   EXPECT_EQ(placement["forecast"]["line"],
             (Json{{"agents", Json::array({"agent-1"})}, {"bytes_per_second", 1.25e6}}));
   EXPECT_EQ(placement["left_out"][0]["agent"], "agt_2");
+  EXPECT_EQ(placement["used_by_others"],
+            Json::array({Json{
+                {"agent", "agt_2"}, {"agent_name", "agent-2"}, {"device", 0}, {"share", 0.75}}}));
   EXPECT_EQ(placement["balance"], (Json{{"at", "2023-11-14T22:13:20.000Z"},
                                         {"verdict", "does_not_pay"},
                                         {"weakest_stage", 1},

@@ -81,6 +81,19 @@ Json left_out_json(const std::vector<LeftOut>& left_out, const NameOf& name_of) 
   return list;
 }
 
+Json loaded_json(const std::vector<LoadedDevice>& loaded, const NameOf& name_of) {
+  Json list = Json::array();
+  for (const LoadedDevice& one : loaded) {
+    Json json;
+    json["agent"] = to_string(one.agent);
+    json["agent_name"] = name_of(one.agent);
+    json["device"] = one.device;
+    json["share"] = one.share;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
 Json cut_json(const JobSpec& spec, const std::vector<UnitRange>& cut) {
   const swarm::CostModel model(spec, swarm::cost_options(spec));
   Json list = Json::array();
@@ -107,6 +120,7 @@ Json plan_json(const JobSpec& spec, const PlacementDecision& decision, const Nam
   json["placement"] = places_json(decision, name_of);
   json["forecast"] = forecast_json(decision.forecast, name_of);
   json["left_out"] = left_out_json(decision.left_out, name_of);
+  json["used_by_others"] = loaded_json(decision.loaded, name_of);
   json["devices"] = devices_json(decision);
   json["memory_needed_bytes"] = decision.needed.count();
   json["memory_largest_bytes"] = decision.largest.count();

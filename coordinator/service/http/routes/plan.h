@@ -15,6 +15,7 @@ Json plan_json(const JobSpec& spec, const PlacementDecision& decision, const Nam
 
 Json forecast_json(const Forecast& forecast, const NameOf& name_of);
 Json left_out_json(const std::vector<LeftOut>& left_out, const NameOf& name_of);
+Json loaded_json(const std::vector<LoadedDevice>& loaded, const NameOf& name_of);
 
 // One object per stage: its units and layers, parameters, and the memory of one replica.
 Json cut_json(const JobSpec& spec, const std::vector<UnitRange>& cut);
