@@ -5,21 +5,9 @@
 #include <openssl/params.h>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace shoal {
-namespace {
-
-std::string hex_of(std::span<const unsigned char> bytes) {
-  static constexpr char kHex[] = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kHex[byte >> 4];
-    text += kHex[byte & 15];
-  }
-  return text;
-}
-
-}  // namespace
 
 struct Sha256::Context {
   EVP_MD_CTX* handle = EVP_MD_CTX_new();
@@ -41,7 +29,7 @@ std::string Sha256::finish() {
   unsigned char bytes[EVP_MAX_MD_SIZE];
   unsigned int size = 0;
   SHOAL_CHECK(EVP_DigestFinal_ex(context_->handle, bytes, &size) == 1);
-  return hex_of({bytes, size});
+  return hex_of(std::as_bytes(std::span(bytes, size)));
 }
 
 std::string sha256_of(std::string_view text) {
@@ -77,7 +65,7 @@ std::string HmacSha256::of(std::string_view text) {
                      text.size()) == 1 &&
       EVP_MAC_final(context_->handle, bytes, &size, sizeof bytes) == 1;
   SHOAL_CHECK(done);
-  return hex_of({bytes, size});
+  return hex_of(std::as_bytes(std::span(bytes, size)));
 }
 
 bool same_code(std::string_view a, std::string_view b) {

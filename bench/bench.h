@@ -1,6 +1,6 @@
 // The measurements of shoal-bench. Each prints a table for people or, with `json`, one JSON object;
 // the result is the exit code. Nothing here asserts a speed: the numbers are for
-// docs/performance.md and docs/swarm_results.md.
+// docs/performance.md and docs/simulation.md.
 #pragma once
 
 #include <cstdint>

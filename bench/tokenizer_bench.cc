@@ -3,13 +3,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include <nlohmann/json.hpp>
 
 #include "base/prng.h"
 #include "bench/bench.h"
+#include "threads/file_content.h"
 #include "tokenizer/bpe_trainer.h"
 
 namespace shoal::bench {
@@ -82,8 +81,7 @@ int run_tokenizer(const TokenizerOptions& options) {
   if (options.text.empty()) {
     text = invented_text(static_cast<std::size_t>(options.bytes));
   } else {
-    std::ifstream file(options.text, std::ios::binary);
-    text.assign(std::istreambuf_iterator<char>(file), {});
+    text = file_content(options.text).value_or("");
     if (text.empty()) return complain({Code::kNotFound, options.text + " is empty", "--text", ""});
   }
   const double megabytes = static_cast<double>(text.size()) / 1e6;

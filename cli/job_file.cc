@@ -12,6 +12,7 @@
 
 #include "cli/toml_edit.h"
 #include "job/data_rules.h"
+#include "threads/file_content.h"
 
 namespace shoal::cli {
 namespace {
@@ -121,18 +122,17 @@ std::vector<std::string> split(const std::string& dotted) {
 }  // namespace
 
 Result<JobFile> JobFile::load(const std::string& path, const JobFileChanges& changes) {
-  std::ostringstream text;
   if (path == "-") {
+    std::ostringstream text;
     text << std::cin.rdbuf();
     return parse(text.str(), "stdin", fs::current_path().string(), changes);
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path)) {
+  const auto text = file_content(path);
+  if (!text) {
     return Error{Code::kNotFound, "no such job file: " + path, "",
                  "give the path of a TOML file, for example examples/kjv.toml"};
   }
-  text << file.rdbuf();
-  return parse(text.str(), path, fs::absolute(path).parent_path().string(), changes);
+  return parse(*text, path, fs::absolute(path).parent_path().string(), changes);
 }
 
 Result<JobFile> JobFile::parse(const std::string& text, const std::string& shown_name,

@@ -6,8 +6,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <thread>
 
 #include <arpa/inet.h>
@@ -22,6 +20,7 @@
 #include "cli/format.h"
 #include "cli/terminal.h"
 #include "identity/private_file.h"
+#include "threads/file_content.h"
 #include "threads/file_lock.h"
 #include "threads/landlock.h"
 
@@ -218,10 +217,8 @@ class Cluster {
   }
 
   bool read_addresses() {
-    std::ifstream file(layout_.address_file());
-    std::ostringstream text;
-    text << file.rdbuf();
-    const Json json = Json::parse(text.str(), nullptr, false);
+    const std::string text = file_content(layout_.address_file()).value_or("");
+    const Json json = Json::parse(text, nullptr, false);
     if (!json.is_object()) return false;
     state_.addresses = {text_at(json, "http", ""), text_at(json, "grpc", ""),
                         text_at(json, "token_file", ""), text_at(json, "admin_token_file", "")};

@@ -5,13 +5,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include <unistd.h>
 
 #include "base/link_options.h"
 #include "cli/format.h"
 #include "cli/user_folder.h"
+#include "threads/file_content.h"
 
 namespace shoal::cli {
 namespace {
@@ -261,11 +261,9 @@ Status save_up_state(const UpLayout& layout, const UpState& state) {
 }
 
 Result<std::optional<UpState>> load_up_state(const UpLayout& layout) {
-  std::ifstream file(layout.state_file());
-  if (!file) return std::optional<UpState>();
-  std::ostringstream text;
-  text << file.rdbuf();
-  auto state = read_up_state(text.str());
+  const auto text = file_content(layout.state_file());
+  if (!text) return std::optional<UpState>();
+  auto state = read_up_state(*text);
   if (!state) return state.error();
   return std::optional<UpState>(std::move(*state));
 }

@@ -2,6 +2,7 @@
 
 #include <openssl/crypto.h>
 
+#include "base/text.h"
 #include "identity/openssl.h"
 
 namespace shoal::identity {
@@ -17,15 +18,7 @@ Hash256 sha256(std::string_view bytes) {
   return hash;
 }
 
-std::string to_hex(const Hash256& hash) {
-  std::string hex;
-  hex.reserve(kHashDigits);
-  for (const std::uint8_t byte : hash.bytes) {
-    hex += kDigits[byte >> 4];
-    hex += kDigits[byte & 15];
-  }
-  return hex;
-}
+std::string to_hex(const Hash256& hash) { return hex_of(std::as_bytes(std::span(hash.bytes))); }
 
 std::optional<Hash256> parse_hash(std::string_view hex) {
   if (hex.size() != kHashDigits) return std::nullopt;

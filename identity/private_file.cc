@@ -8,22 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
+#include "threads/descriptor.h"
+
 namespace shoal::identity {
 namespace {
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 Error file_error(const std::string& path, const char* what, int number) {
   const std::string message = std::string(what) + ": " + std::strerror(number);
@@ -102,12 +91,11 @@ Result<std::string> read_public_file(const std::string& path) { return read_file
 Result<std::string> read_token_file(const std::string& path) {
   Result<std::string> content = read_private_file(path);
   if (!content) return content;
-  constexpr char kBlank[] = " \t\r\n";
-  const std::size_t first = content->find_first_not_of(kBlank);
-  if (first == std::string::npos) {
+  const std::string_view token = trimmed(*content);
+  if (token.empty()) {
     return Error{Code::kInvalidArgument, "holds no token", path, "write the token into it"};
   }
-  return content->substr(first, content->find_last_not_of(kBlank) - first + 1);
+  return std::string(token);
 }
 
 Status write_private_file(const std::string& path, std::string_view content) {

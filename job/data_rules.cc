@@ -1,5 +1,7 @@
 #include "job/data_rules.h"
 
+#include "base/text.h"
+
 namespace shoal {
 namespace {
 
@@ -16,9 +18,7 @@ bool is_dataset_name(std::string_view name) {
          name.find_first_not_of(kNameRest) == std::string_view::npos;
 }
 
-bool is_sha256_hex(std::string_view text) {
-  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
+bool is_sha256_hex(std::string_view text) { return is_hex(text, 64); }
 
 std::optional<DatasetRef> parse_dataset(std::string_view text) {
   const auto at = text.find('@');

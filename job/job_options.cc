@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/text.h"
 #include "job/data_rules.h"
 #include "job/field_checker.h"
 #include "job/mixture_order.h"
@@ -421,8 +422,7 @@ bool is_relative_path(std::string_view path) {
 bool is_code(std::string_view code) {
   if (!code.starts_with(kCodePrefix)) return false;
   code.remove_prefix(kCodePrefix.size());
-  return code.size() == kCodeHashLength &&
-         code.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+  return is_hex(code, kCodeHashLength);
 }
 
 void check_program(const TrainerSpec& trainer, FieldChecker& checker) {

@@ -16,8 +16,6 @@
 
 namespace shoal {
 
-// The [sync] table of a job file.
-
 struct OuterSpec {  // docs/convergence.md has the runs that these come from
   double lr = 0.9;
   double momentum = 0.5;
@@ -31,6 +29,7 @@ static_assert(lists_every_field<OuterSpec>());
 
 inline constexpr double kAuditUsual = 0.02;
 
+// The [sync] table of a job file.
 struct SyncOptions {
   SyncAlgorithm algorithm = SyncAlgorithm::kDiloco;
   Steps every{

@@ -5,6 +5,7 @@
 
 #include <openssl/evp.h>
 
+#include "base/base64.h"
 #include "objects/answers.h"
 #include "threads/clock.h"
 
@@ -55,9 +56,7 @@ Result<std::string> md5_of(const Body& body) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned size = 0;
   EVP_DigestFinal_ex(hash.get(), digest.data(), &size);
-  std::array<unsigned char, 4 * ((EVP_MAX_MD_SIZE + 2) / 3) + 1> text;
-  const int length = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(size));
-  return std::string(reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(length));
+  return base64({reinterpret_cast<const char*>(digest.data()), size});
 }
 
 Bucket::Bucket(Location location, ClientOptions options,

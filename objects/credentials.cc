@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "base/text.h"
 #include "identity/private_file.h"
 #include "threads/clock.h"
 
@@ -16,12 +17,6 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  if (first == text.npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
 }  // namespace
 
 Result<Credentials> read_credentials(const std::string& text) {
@@ -29,12 +24,12 @@ Result<Credentials> read_credentials(const std::string& text) {
   bool counts = true;  // in the section [default], or before any
   std::istringstream lines(text);
   for (std::string raw; std::getline(lines, raw);) {
-    const std::string line = trimmed(raw);
+    const std::string line(trimmed(raw));
     if (line.starts_with('[')) counts = line == "[default]";
     const std::size_t equals = line.find('=');
     if (!counts || line.starts_with('#') || line.starts_with(';') || equals == line.npos) continue;
-    const std::string name = trimmed(line.substr(0, equals));
-    const std::string value = trimmed(line.substr(equals + 1));
+    const std::string name(trimmed(std::string_view(line).substr(0, equals)));
+    const std::string value(trimmed(std::string_view(line).substr(equals + 1)));
     if (name == "aws_access_key_id") found.key_id = value;
     if (name == "aws_secret_access_key") found.secret = value;
     if (name == "aws_session_token") found.session_token = value;

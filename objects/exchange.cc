@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "base/text.h"
 #include "base/wire_text.h"
 #include "objects/content_range.h"
 
@@ -52,12 +53,6 @@ const char* remedy_of(Code code) {
   if (code == Code::kPermissionDenied) return "let this key or address read it, or name another";
   if (code == Code::kNotFound) return "check the name, or put it back";
   return "";
-}
-
-std::string trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r\n");
-  if (first == text.npos) return {};
-  return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
 }
 
 }  // namespace
@@ -260,7 +255,7 @@ std::size_t Client::Exchange::on_header(char* data, std::size_t size, std::size_
   } else if (colon != line.npos && answer.headers.size() < kHeadersMax) {
     std::string name(line.substr(0, colon));
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-    answer.headers[name] = trimmed(line.substr(colon + 1));
+    answer.headers[name] = std::string(trimmed(line.substr(colon + 1)));
   }
   return line.size();
 }

@@ -7,6 +7,8 @@
 #include <openssl/hmac.h>
 
 #include "base/check.h"
+#include "base/text.h"
+#include "identity/hash256.h"
 
 namespace shoal::objects {
 namespace {
@@ -23,23 +25,6 @@ Hash hmac(const std::string& key, const std::string& text) {
   SHOAL_CHECK(HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), bytes_of(text),
                    text.size(), code.data(), &size) != nullptr);
   return {reinterpret_cast<const char*>(code.data()), size};
-}
-
-Hash sha256(const std::string& text) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> code;
-  unsigned size = 0;
-  SHOAL_CHECK(EVP_Digest(text.data(), text.size(), code.data(), &size, EVP_sha256(), nullptr) == 1);
-  return {reinterpret_cast<const char*>(code.data()), size};
-}
-
-std::string hex(const Hash& hash) {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  for (const char c : hash) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return text;
 }
 
 // "20130524T000000Z"
@@ -86,11 +71,11 @@ std::string presign(const Location& location, const Credentials& credentials, co
   const std::string canonical = request.method + "\n" + url.substr(path_at) + "\n" +
                                 query_text(query) + "\n" + header_lines + "\n" + header_names +
                                 "\nUNSIGNED-PAYLOAD";
-  const std::string to_sign =
-      "AWS4-HMAC-SHA256\n" + time + "\n" + scope + "\n" + hex(sha256(canonical));
+  const std::string to_sign = "AWS4-HMAC-SHA256\n" + time + "\n" + scope + "\n" +
+                              identity::to_hex(identity::sha256(canonical));
   const Hash key = hmac(hmac(hmac(hmac("AWS4" + credentials.secret, date), location.region), "s3"),
                         "aws4_request");
-  return url + "?" + query_text(query) + "&X-Amz-Signature=" + hex(hmac(key, to_sign));
+  return url + "?" + query_text(query) + "&X-Amz-Signature=" + hex_of(hmac(key, to_sign));
 }
 
 }  // namespace shoal::objects

@@ -1,5 +1,6 @@
 #include "proto/message_rules.h"
 
+#include "base/text.h"
 #include "base/wire_text.h"
 #include "outer_opt/core/codec/frame.h"
 
@@ -14,11 +15,6 @@ constexpr const char* kPlainRole = "must be text without control characters";
 constexpr const char* kHostPort = "must be host:port";
 constexpr const char* kSha256 = "must be 64 lower-case hex characters";
 constexpr const char* kTooHigh = "must not be above 2^62";
-
-bool is_hex(std::string_view text, std::size_t length) {  // lower case
-  return text.size() == length &&
-         text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
 
 // Stays below the folder it is put into: relative, no empty, "." or ".." segment.
 bool is_inside_folder(std::string_view path) {

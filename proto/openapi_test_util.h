@@ -5,20 +5,17 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <string_view>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "threads/file_content.h"
+
 namespace shoal {
 
-inline std::string text_of_file(const std::string& path) {
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
+inline std::string text_of_file(const std::string& path) { return file_content(path).value_or(""); }
 
 // A committed file that follows from something else.
 inline void expect_committed(const std::string& path, const std::string& wanted) {

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/text.h"
 #include "proto/convert.h"
 #include "proto/convert_logs.h"
 #include "proto/messages_test_util.h"
@@ -32,13 +33,9 @@ void leave_out_specs(google::protobuf::Message& wire) {
 // "agent 2: 8a 01 06 …"
 template <typename Wire>
 void write(std::ostream& out, const std::string& name, Wire wire) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   leave_out_specs(wire);
   out << name << ':';
-  for (const char c : wire.SerializeAsString()) {
-    const auto byte = static_cast<unsigned char>(c);
-    out << ' ' << kDigits[byte >> 4] << kDigits[byte & 15];
-  }
+  for (const char c : wire.SerializeAsString()) out << ' ' << hex_of(std::string_view(&c, 1));
   out << '\n';
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What carries bytes between peers: streams of our own, gRPC, bare TLS sockets. Options of shoal-streams follow `--`.
+"""What carries bytes between peers: streams of our own, bare TLS sockets. Options of shoal-streams follow `--`.
 
     scripts/bench_streams.py                            on this host (build/bin/shoal-streams)
     sudo scripts/bench_streams.py nat                   one process behind a router that translates addresses
@@ -7,9 +7,9 @@
     sudo scripts/bench_streams.py far [--rtt MS] [--loss PERCENT] [--mbit N] [--lanes N…]
 
 nat: process 1 is in a network of its own. A router masquerades what leaves it (nftables) and drops what comes to it
-uncalled, so process 1 can dial process 0, and 0 cannot dial 1. Every contender then has to carry both directions.
+uncalled, so process 1 can dial process 0, and 0 cannot dial 1. Streams carry both directions over what 1 dialed.
 lines: three hosts behind token buckets of tc, 200 Mbit/s each way unless --mbit says otherwise.
-far: two hosts joined by shoal-line. Streams with so many connections, and gRPC as it is today.
+far: two hosts joined by shoal-line. Streams with so many connections.
 Both run a butterfly; `mbit` in the table is what each host sends. The network of this host is not touched.
 Needs root (except the first), iproute2, nftables for nat, /dev/net/tun for far, and a finished build.
 """
@@ -68,13 +68,11 @@ def behind_router(_, rest):
         stack.callback(router.take_down)
         router.set_up()
         where = ["--namespaces", ",".join(router.hosts), "--hosts", f"{Router.OPEN},{Router.HIDDEN}"]
-        for kind in ("streams", "grpc-pump", "grpc", "grpc-tls"):
-            found, complaint = streams(*where, "--contenders", kind, "--measures", "flow,hop", *rest)
-            if found:
-                print(f"{kind:>10}  both ways, {found[0]['gb_per_s']:.2f} GB/s, hop of 64 KiB "
-                      f"{found[0]['hop_64k_p50_us']:.0f} us", flush=True)
-            else:
-                print(f"{kind:>10}  not reached: {complaint}", flush=True)
+        found, complaint = streams(*where, "--contenders", "streams", "--measures", "flow,hop", *rest)
+        if found:
+            print(f"both ways, {found[0]['gb_per_s']:.2f} GB/s, hop of 64 KiB {found[0]['hop_64k_p50_us']:.0f} us")
+        else:
+            print(f"not reached: {complaint}")
 
 
 def butterflies(lines, mbit, kinds, rest):
@@ -98,7 +96,7 @@ def over_lines(options, rest):
     with contextlib.ExitStack() as stack:
         stack.callback(lines.take_down)
         lines.set_up(2, options.mbit)
-        kinds = [("streams", 1), ("streams", 2), ("streams-tcp", 1), ("grpc", 1), ("grpc-tls", 1)]
+        kinds = [("streams", 1), ("streams", 2), ("streams-tcp", 1)]
         butterflies(lines, options.mbit, kinds, rest)
 
 
@@ -110,7 +108,7 @@ def over_far_lines(options, rest):
         for number in (0, 1):
             lines.set_line(number, {"mbit": options.mbit, "delay_ms": options.rtt / 2, "loss": options.loss / 100},
                            {"mbit": options.mbit})
-        butterflies(lines, options.mbit, [*(("streams", lanes) for lanes in options.lanes), ("grpc", 1)], rest)
+        butterflies(lines, options.mbit, [("streams", lanes) for lanes in options.lanes], rest)
 
 
 def main():

@@ -99,6 +99,8 @@ check_scripts() {
 
 check_pages() { python3 scripts/pages.py; }
 
+check_comment_paths() { python3 scripts/comment_paths.py; }
+
 check_test_places() { python3 scripts/test_places.py; }
 
 check_tidy() {
@@ -120,6 +122,7 @@ check_tidy() {
   check_locks
   check_scripts
   check_pages
+  check_comment_paths
   check_test_places
   if [[ ${1:-} == --tidy ]]; then check_tidy; fi
 } >"$findings"

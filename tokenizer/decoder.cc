@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "base/text.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/utf8.h"
 
@@ -11,15 +12,6 @@ namespace shoal::tokenizer {
 namespace {
 
 using Tokens = std::vector<std::string>;
-
-std::string joined(const Tokens& tokens, const char* between) {
-  std::string text;
-  for (const std::string& token : tokens) {
-    if (&token != &tokens.front()) text += between;
-    text += token;
-  }
-  return text;
-}
 
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   if (from.empty()) return;

@@ -5,16 +5,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <span>
-#include <sstream>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/number_text.h"
+#include "threads/file_content.h"
 #include "transfer/disk.h"
 
 namespace shoal {
@@ -105,14 +104,6 @@ Error unfit(const std::string& path, std::string message, std::string remedy) {
   return {Code::kInvalidArgument, std::move(message), path, std::move(remedy)};
 }
 
-Result<std::string> content_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in.peek() != std::ifstream::traits_type::eof()) text << in.rdbuf();
-  if (in.bad() || !in.is_open()) return disk_error("read the file", path, EIO);
-  return std::move(text).str();
-}
-
 Status add_file(const std::string& folder, const std::string& path, std::string& bundle) {
   const std::string there = folder + "/" + path;
   struct stat info {};
@@ -120,8 +111,8 @@ Status add_file(const std::string& folder, const std::string& path, std::string&
   if (!S_ISREG(info.st_mode)) {
     return unfit(path, "is no regular file", "leave it out, or put a copy in its place");
   }
-  auto content = content_of(there);
-  if (!content.ok()) return content.error();
+  const auto content = file_content(there);
+  if (!content) return disk_error("read the file", there, EIO);
   const bool runs = (info.st_mode & S_IXUSR) != 0;
   const auto header = header_of(path, content->size(), runs ? kExecutable : kPlain);
   if (!header) return unfit(path, "has too long a path", "shorten the names of its folders");

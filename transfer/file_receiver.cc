@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "threads/file_content.h"
 #include "transfer/files.h"
 
 namespace shoal {
@@ -18,12 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string list_path(const std::string& folder) { return folder + ".list"; }
-
-std::string read_text(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 // Empty when the text is no list.
 std::vector<FileEntry> parse_list(const std::string& text) {
@@ -73,7 +67,7 @@ Result<std::unique_ptr<FileReceiver>> FileReceiver::open(std::string folder,
 }
 
 Result<std::unique_ptr<FileReceiver>> FileReceiver::reopen(std::string folder) {
-  std::vector<FileEntry> files = parse_list(read_text(list_path(folder)));
+  std::vector<FileEntry> files = parse_list(file_content(list_path(folder)).value_or(""));
   if (files.empty() || !fs::exists(folder)) {
     return Error{Code::kNotFound, "nothing was received yet", folder, ""};
   }
@@ -102,7 +96,7 @@ FileReceiver::~FileReceiver() {
 // The list comes first: without it nobody knows what lies in the folder.
 Status FileReceiver::make_room() {
   const std::string list = list_text(files_);
-  if (read_text(list_path(folder_)) == list) return make_folders(folder_);
+  if (file_content(list_path(folder_)) == list) return make_folders(folder_);
   if (Status s = discard(folder_); !s.ok()) return s;
   if (Status s = make_folders(folder_); !s.ok()) return s;
   return write_file_durably(list_path(folder_), list);

@@ -1,7 +1,7 @@
 // Which congestion control a TCP connection of peers takes, by what its line is like.
 //
 // bbr keeps its rate where packets are lost; reno and cubic stop there on long lines. But bbr
-// leaves a tenth of a short clean line unused, because it probes its rate (docs/lines.md). So a
+// leaves a tenth of a short clean line unused, because it probes its rate (docs/transport.md). So a
 // connection takes bbr when its round trip is long, or when segments are lost on and on, and cubic
 // otherwise. A kernel without bbr or cubic keeps its own choice.
 //

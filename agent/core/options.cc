@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "agent/core/agent.h"
+#include "base/text.h"
 
 namespace shoal::agent {
 namespace {
 
-bool is_uid(const std::string& uid) {
-  return uid.size() == 32 && uid.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
 void check_identity(const Options& options, std::vector<FieldError>& errors) {
-  if (!is_uid(options.uid)) errors.push_back({"/uid", "must be 32 lower-case hex characters"});
+  if (!is_hex(options.uid, 32)) errors.push_back({"/uid", "must be 32 lower-case hex characters"});
   if (options.name.empty()) errors.push_back({"/name", "must not be empty"});
   if (options.data_dir.empty()) errors.push_back({"/data_dir", "must not be empty"});
   if (options.devices.empty() != options.only_relays)

@@ -4,9 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <span>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -16,6 +14,7 @@
 #include "agent/host/file_range.h"
 #include "agent/host/program_launch.h"
 #include "base/sha256.h"
+#include "threads/file_content.h"
 #include "transfer/bundle.h"
 #include "transfer/disk.h"
 
@@ -40,12 +39,6 @@ Status append(const std::string& file, const std::string& bytes) {
   const Status written = write_all(fd, std::as_bytes(std::span(bytes)), file);
   ::close(fd);
   return written;
-}
-
-std::string content_of(const std::string& file) {
-  std::ostringstream text;
-  text << std::ifstream(file, std::ios::binary).rdbuf();
-  return std::move(text).str();
 }
 
 Error other_code(const std::string& how) {
@@ -135,7 +128,7 @@ Status CodeStore::receive(const FetchCode& effect, const std::string& file,
 
 // Under another name until all of it is there.
 Status CodeStore::unpack(const FetchCode& effect, const std::string& file) {
-  const std::string bundle = content_of(file);
+  const std::string bundle = file_content(file).value_or("");
   std::error_code error;
   if (sha256_of(bundle) != hash_of(effect)) {
     fs::remove(file, error);

@@ -3,23 +3,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "base/sha256.h"
 #include "job/data_rules.h"
+#include "threads/file_content.h"
 #include "transfer/files.h"
 
 namespace shoal::agent {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::optional<std::string> read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
 
 // A name only once all of it is there.
 bool write_file(const std::string& path, const std::string& content) {
@@ -116,7 +110,7 @@ std::optional<std::string> DataCache::get(const std::string& sha256) {
     if (entry == entries_.end()) return std::nullopt;
     uses_.splice(uses_.end(), uses_, entry->second.place);
   }
-  auto content = read_file(path_of(sha256));
+  auto content = file_content(path_of(sha256));
   if (content && sha256_of(*content) == sha256) return content;
   const MutexLock guard(mutex_);
   if (!entries_.contains(sha256)) return std::nullopt;  // it had to go meanwhile

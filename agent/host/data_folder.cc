@@ -14,6 +14,7 @@
 
 #include "agent/core/io.h"
 #include "agent/host/roster.h"
+#include "base/text.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
 
@@ -53,10 +54,6 @@ void remove_written(const fs::path& written) {
       fs::remove_all(entry.path(), ignored);
     }
   }
-}
-
-bool is_uid(const std::string& text) {
-  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 }  // namespace
@@ -157,7 +154,7 @@ Status DataFolder::read_or_make_uid() {
   const std::string file = path_ + "/agent_id";
   if (std::ifstream in(file); in) {
     std::getline(in, uid_);
-    if (is_uid(uid_)) return {};
+    if (is_hex(uid_, 32)) return {};
     return Error{Code::kDataLoss, file + " does not hold an agent's id (32 hex characters)",
                  "--data-dir", "remove the file to join as a new agent"};
   }

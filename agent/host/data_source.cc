@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/sha256.h"
+#include "base/text.h"
 #include "objects/reach.h"
 
 namespace shoal::agent {
@@ -11,16 +12,6 @@ namespace {
 constexpr std::size_t kManifestsKept = 16;
 // A fetch ends by its own deadline; this is only beyond all of them.
 constexpr auto kWaitMost = std::chrono::minutes(10);
-
-std::string hex_of(std::string_view raw) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : raw) {
-    hex += kDigits[static_cast<unsigned char>(c) >> 4];
-    hex += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return hex;
-}
 
 Error located(const std::string& where, Error error) {
   error.message = where + ": " + error.message;

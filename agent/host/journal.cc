@@ -7,7 +7,8 @@
 #include <cstdio>
 #include <ctime>
 #include <fstream>
-#include <sstream>
+
+#include "threads/file_content.h"
 
 namespace shoal::agent {
 namespace {
@@ -44,13 +45,6 @@ std::string_view take_word(std::string_view& text) {
   const std::string_view word = text.substr(0, end);
   text.remove_prefix(std::min(end + 1, text.size()));
   return word;
-}
-
-std::string text_of_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
 }
 
 // Not so after a kill in the middle of one.
@@ -133,7 +127,7 @@ void Journal::add(LogLevel level, std::string_view source, ReplicaId replica,
 LogPage Journal::read(const LogQuery& query) const {
   Backwards lines(query);
   for (int i = 0; i <= limits_.files_kept && !lines.done(); ++i)
-    lines.add_file(text_of_file(i == 0 ? path_ : path_ + "." + std::to_string(i)));
+    lines.add_file(file_content(i == 0 ? path_ : path_ + "." + std::to_string(i)).value_or(""));
   return lines.finish();
 }
 

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "base/digest.h"
+#include "base/text.h"
 #include "identity/join_token.h"
 #include "identity/private_file.h"
 #include "identity/renewal.h"
@@ -20,16 +21,6 @@ constexpr Duration kLookMost = seconds(60);  // clocks are set, hosts sleep: loo
 constexpr Duration kRetryFirst = seconds(1), kRetryMost = seconds(60);
 
 std::int64_t unix_ms(Instant at) { return at.ns / 1'000'000; }
-
-std::string to_hex(const std::string& bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char byte : bytes) {
-    const auto value = static_cast<unsigned char>(byte);
-    text += {kDigits[value >> 4], kDigits[value & 15]};
-  }
-  return text;
-}
 
 std::uint64_t seed_of(const std::string& uid) { return Digester().add(uid).finish().low; }
 
@@ -159,7 +150,7 @@ Status Membership::renew(const Held& held) {
   const std::string proof = identity::prove_old_key(key_, held.name.cluster, *parsed);
   const Json body{{"chain", held.chain},
                   {"csr", request},
-                  {"proof", to_hex(proof)},
+                  {"proof", hex_of(proof)},
                   {"clock_unix_ms", unix_ms(unix_now())}};
   identity::Client role = role_of(held);
   role.own.reset();  // an expired one would not be believed, and the port asks for none

@@ -12,22 +12,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "threads/descriptor.h"
+
 namespace shoal::agent {
 namespace {
-
-class Socket {
- public:
-  Socket(int family, int type) : fd_(socket(family, type | SOCK_CLOEXEC, 0)) {}
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
@@ -46,11 +34,11 @@ Result<AddressList> resolve(const std::string& host, const std::string& port, in
 bool can_listen(const std::string& host, int port) {
   const auto list = resolve(host, std::to_string(port), SOCK_STREAM, AI_NUMERICHOST | AI_PASSIVE);
   if (!list.ok()) return false;
-  const Socket socket((*list)->ai_family, SOCK_STREAM);
+  const Descriptor socket(::socket((*list)->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const int yes = 1;
-  setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  return bind(socket.fd(), (*list)->ai_addr, (*list)->ai_addrlen) == 0 &&
-         listen(socket.fd(), 1) == 0;
+  setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  return bind(socket.get(), (*list)->ai_addr, (*list)->ai_addrlen) == 0 &&
+         listen(socket.get(), 1) == 0;
 }
 
 bool parse_port(std::string_view text, int& port) {
@@ -74,12 +62,12 @@ Result<std::string> local_address_towards(const std::string& address) {
   const auto list = resolve(far->host, std::to_string(far->port), SOCK_DGRAM, 0);
   if (!list.ok()) return list.error();
   for (const addrinfo* each = list->get(); each != nullptr; each = each->ai_next) {
-    const Socket socket(each->ai_family, SOCK_DGRAM);
+    const Descriptor socket(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage local{};
     socklen_t length = sizeof local;
     std::array<char, NI_MAXHOST> text{};
-    if (connect(socket.fd(), each->ai_addr, each->ai_addrlen) == 0 &&
-        getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&local), &length) == 0 &&
+    if (connect(socket.get(), each->ai_addr, each->ai_addrlen) == 0 &&
+        getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &length) == 0 &&
         getnameinfo(reinterpret_cast<sockaddr*>(&local), length, text.data(), text.size(), nullptr,
                     0, NI_NUMERICHOST) == 0) {
       return std::string(text.data());

@@ -1,7 +1,7 @@
 // NVIDIA's management library (NVML), loaded at run time, so that the same binary serves hosts
 // without a driver. Our own prototypes keep its header out of the build: the part of nvml.h that is
 // used, which is stable since version 11 of CUDA. A look-alike library or a broken driver may hang
-// in a call, print, or end its caller, so only the helper process calls this (gpu_queries.h).
+// in a call, print, or end its caller, so only the helper process calls this (driver_helper.h).
 #pragma once
 
 #include <array>

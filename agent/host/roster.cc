@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <random>
 #include <sstream>
 
 #include "objects/location.h"
+#include "threads/file_content.h"
 #include "transfer/files.h"
 
 namespace shoal::agent {
@@ -117,11 +117,8 @@ Result<Roster> parse_roster(std::string_view text) {
 }
 
 Result<Roster> read_roster(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return Roster{};
-  std::ostringstream text;
-  text << file.rdbuf();
-  return parse_roster(text.str());
+  const auto text = file_content(path);
+  return text ? parse_roster(*text) : Roster{};
 }
 
 Status write_roster(const std::string& path, const Roster& roster) {

@@ -1,7 +1,6 @@
 // The whole host side of an agent in this process, against a coordinator that the test plays.
 #pragma once
 
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "agent/host/folder_test_util.h"
 #include "agent/host/roster.h"
 #include "agent/host/runtime.h"
+#include "threads/file_content.h"
 
 namespace shoal::agent {
 
@@ -66,8 +66,7 @@ class RuntimeTest : public testing::Test {
     return end;
   }
   std::string journal() const {
-    std::ifstream file(folder_.path() + "/agent/logs/agent.log");
-    return {std::istreambuf_iterator<char>(file), {}};
+    return file_content(folder_.path() + "/agent/logs/agent.log").value_or("");
   }
   std::vector<RosterEntry> roster() const {
     const auto read = read_roster(folder_.path() + "/agent/trainers");

@@ -1,8 +1,6 @@
 // shoal-convergence: what `shoal-bench convergence` runs. A binary of its own, because it is the
 // only benchmark that needs libtorch in the same process.
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <stdexcept>
 
 #include <CLI/CLI.hpp>
@@ -14,13 +12,6 @@
 
 namespace shoal::bench {
 namespace {
-
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  std::filesystem::create_directories(path.parent_path());
-  std::ofstream out(path);
-  out << text;
-  if (!out.flush()) throw std::runtime_error("cannot write " + path.string());
-}
 
 void add_options(CLI::App& app, CampaignOptions& o) {
   app.add_option("--text", o.setting.text, "Training text, bytes; the end is held out")
@@ -58,19 +49,14 @@ int run(int argc, char** argv) {
   CLI::App app("One small model, trained in every way: what each costs in loss and in bytes.");
   app.name("shoal-bench convergence");
   bool json = false;
-  std::string folder;
   add_options(app, options);
   app.add_flag("--json", json, "One JSON object");
-  app.add_option("--write", folder, "Writes convergence_arms.md and images/convergence.svg there");
   CLI11_PARSE(app, argc, argv);
   const Status ready = trainer::prepare_device({});
   if (!ready) throw std::runtime_error(to_string(ready.error()));
   const auto results = run_campaign(
       options, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
   std::fputs((json ? json_of(options, results) : table_of(results)).c_str(), stdout);
-  if (folder.empty()) return 0;
-  write_file(std::filesystem::path(folder) / "convergence_arms.md", markdown_of(options, results));
-  write_file(std::filesystem::path(folder) / "images" / "convergence.svg", svg_of(results));
   return 0;
 }
 

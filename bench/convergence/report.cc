@@ -1,4 +1,4 @@
-// See report.h. The plot is in plot.cc.
+// See report.h.
 #include "bench/convergence/report.h"
 
 #include <algorithm>
@@ -9,15 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/statistics.h"
-#include "bench/tuning.h"
-#include "job/job_options.h"
 
 namespace shoal::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const OuterSpec kUsual = default_options(SyncAlgorithm::kDiloco).sync.outer;
 
 std::string format(const char* pattern, ...) {
   char text[256];
@@ -77,27 +73,6 @@ Cells cells_of(const ArmResult& result, const std::vector<ArmResult>& results) {
   return cells;
 }
 
-std::string rates_text(const ArmResult& result) {
-  std::string text;
-  for (const auto& [lr, loss] : result.sweep) {
-    text += (text.empty() ? "" : ", ") + format("%g: ", lr) + loss_text(loss);
-  }
-  return text;
-}
-
-std::string markdown_table(const std::vector<ArmResult>& results) {
-  std::string text =
-      "| arm | inner lr | loss, mean and 95 % | seeds | against ddp | against its base | bytes "
-      "per step |\n|---|---|---|---|---|---|---|\n";
-  for (const ArmResult& result : results) {
-    const Cells c = cells_of(result, results);
-    text += "| " + c.name + " | " + c.lr + (result.sweep.empty() ? "" : " (tuned)") + " | " +
-            c.loss + " | " + std::to_string(result.runs.size()) + " | " + c.against_ddp + " | " +
-            c.against_base + " | " + c.bytes + " |\n";
-  }
-  return text;
-}
-
 struct Target {
   std::string arm, against;
   double limit = 0;  // per cent of the loss
@@ -116,18 +91,19 @@ const std::vector<Target>& targets() {
   return all;
 }
 
+// A line for each target whose two arms were run; empty without any.
 std::string targets_text(const std::vector<ArmResult>& results) {
-  std::string text = "| arm | against | at most | measured | |\n|---|---|---|---|---|\n";
+  std::string text;
   for (const Target& target : targets()) {
     const ArmResult* arm = find(results, target.arm);
     const ArmResult* against = find(results, target.against);
     if (arm == nullptr || against == nullptr) continue;
     const Interval measured = excess(*arm, *against);
-    text += "| " + target.arm + " | " + target.against + format(" | %g %% | ", target.limit) +
-            interval_text(measured, "%+.2f", " ± %.2f") + " % | " +
-            to_string(verdict_of(measured, target.limit)) + " |\n";
+    text += target.arm + " against " + target.against + format(": at most %g %%, ", target.limit) +
+            interval_text(measured, "%+.2f", " ± %.2f") +
+            " %: " + to_string(verdict_of(measured, target.limit)) + "\n";
   }
-  return text;
+  return text.empty() ? "" : "\ntargets\n" + text;
 }
 
 }  // namespace
@@ -141,7 +117,7 @@ std::string table_of(const std::vector<ArmResult>& results) {
     text += format("%-42s %-8s %-18s %-14s %-14s %s\n", c.name.c_str(), c.lr.c_str(),
                    c.loss.c_str(), c.against_ddp.c_str(), c.against_base.c_str(), c.bytes.c_str());
   }
-  return text;
+  return text + targets_text(results);
 }
 
 std::string json_of(const CampaignOptions& options, const std::vector<ArmResult>& results) {
@@ -167,72 +143,6 @@ std::string json_of(const CampaignOptions& options, const std::vector<ArmResult>
       {"batch", options.setting.batch}, {"parameters", parameter_count(options.setting.model)},
       {"seeds", options.seeds},         {"arms", arms}};
   return all.dump(2) + "\n";
-}
-
-std::string markdown_of(const CampaignOptions& options, const std::vector<ArmResult>& results) {
-  const Setting& s = options.setting;
-  std::string text =
-      "# Convergence: every arm\n\n"
-      "Every algorithm, codec and fault that was compared, in one table. For people who change "
-      "the\n"
-      "outer step; which figures hold is in [convergence.md](convergence.md).\n\n"
-      "The table shows how well the algorithms of `sync.algorithm` learn per inner step, and what\n"
-      "codecs and faults cost. `shoal-bench convergence --write docs` writes this file; the "
-      "harness\n"
-      "runs the trainer's learner, the sessions and the codecs of a real run in one process, "
-      "without\n"
-      "sockets.\n\n"
-      "![loss over inner steps](images/convergence.svg)\n\n";
-  text += markdown_table(results) + "\n## Targets\n\n" + targets_text(results);
-  text += "\n## How to read it\n\n";
-  text += format(
-      "- The model is a %s of %lld parameters (%lld layers, %lld wide, context %lld) on bytes of "
-      "English "
-      "prose; ",
-      to_string(s.model.family), static_cast<long long>(parameter_count(s.model)),
-      static_cast<long long>(s.model.layers), static_cast<long long>(s.model.hidden),
-      static_cast<long long>(s.model.context));
-  text += format(
-      "%lld workers,\n  %lld inner steps each, %lld sequences per worker and step. %lld seeds.\n",
-      static_cast<long long>(options.workers), static_cast<long long>(s.steps.count()),
-      static_cast<long long>(s.batch), static_cast<long long>(options.seeds));
-  text +=
-      "- Loss is in nats per byte, of the shared parameters, on the same held-out text for all.\n"
-      "  Percentages are of that loss (not of perplexity), on the seeds that both arms have.\n"
-      "- Intervals are of 95 % (Student's t over the seeds); arms are compared seed by seed.\n"
-      "- \"tuned\": the inner learning rate was swept by factors of two, for this arm alone, on a\n"
-      "  seed that is not among those reported (below). The others take the rate of the tuned arm\n"
-      "  they descend from. Their base, on the same seeds, is the arm whose name theirs begins "
-      "with.\n"
-      "- All arms except `one worker` and those with 7 or 8 workers see the same number of "
-      "tokens.\n"
-      "  Equal inner steps mean equal wall time where nothing waits: the time of communication is\n"
-      "  not in these figures.\n"
-      "- Outer a/b is an outer learning rate and momentum. What an arm does not name is the\n"
-      "  product's default: int8, clipping, outer " +
-      format("%g/%g", kUsual.lr, kUsual.momentum) +
-      ".\n"
-      "- Dropped: each worker's contribution to a round is lost with probability one half. "
-      "Progress\n"
-      "  lost: the worker continues from the shared parameters. Kept: from its own, as in the\n"
-      "  DiLoCo paper. Moved with the anchor: from its own, moved by the outer step, which the\n"
-      "  average of the present workers takes for their share (`sync.algorithm = \"async\"`).\n"
-      "- In `moshpit` and `gossip` every worker has an anchor of its own, and evaluates it on its\n"
-      "  share of the text.\n"
-      "- `ddp, muon` is one worker with the batch of all, which is the same training up to "
-      "rounding.\n"
-      "- The attacker is one of eight workers and sends -10 times its pseudo-gradient in every\n"
-      "  round. `nothing` is the mean without clipping. Its base is a run of the seven honest "
-      "ones.\n"
-      "- Bytes are those sent by one worker, frames with their headers, divided by the inner "
-      "steps.\n"
-      "- Tiny models show how the mechanics behave, not how large models will: published gaps\n"
-      "  shrink with size.\n\n"
-      "## The sweeps\n\n| arm | lr: loss of the tuning seed |\n|---|---|\n";
-  for (const ArmResult& result : results) {
-    if (!result.sweep.empty()) text += "| " + result.arm.name + " | " + rates_text(result) + " |\n";
-  }
-  return text;
 }
 
 }  // namespace shoal::bench

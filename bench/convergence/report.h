@@ -1,5 +1,5 @@
-// The results of a campaign for people (a table), for machines (JSON) and for the documentation (a
-// page of Markdown and a plot as SVG).
+// The results of a campaign for people (a table with the targets) and for machines (JSON, with the
+// sweeps and the loss over inner steps).
 #pragma once
 
 #include <string>
@@ -11,8 +11,5 @@ namespace shoal::bench {
 
 std::string table_of(const std::vector<ArmResult>& results);
 std::string json_of(const CampaignOptions& options, const std::vector<ArmResult>& results);
-std::string markdown_of(const CampaignOptions& options, const std::vector<ArmResult>& results);
-// Mean loss over inner steps, one line per tuned arm.
-std::string svg_of(const std::vector<ArmResult>& results);
 
 }  // namespace shoal::bench

@@ -1,13 +1,12 @@
 #include "bench/convergence/stored_order.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string>
 
 #include "data/manifest.h"
 #include "data/stored_tokens.h"
+#include "threads/file_content.h"
 
 namespace shoal::bench {
 namespace {
@@ -63,8 +62,7 @@ data::ReadStored reader_of(std::string text) {
 
 StoredOrder open_in_stored_order(const JobSpec& spec) {
   auto file = must(FileDataset::open(spec, data::DataRoots::whole_host()));
-  std::ifstream in(spec.data.train, std::ios::binary);
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  std::string text = file_content(spec.data.train).value_or("");
   text.resize(static_cast<std::size_t>(file->training_tokens()));
   JobSpec stored = spec;
   stored.data.train.clear();

@@ -108,7 +108,7 @@ class Fields {
 Result<Json> parse(std::string_view text, const std::string& what) {
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_discarded()) return json;
-  return Error{Code::kInvalidArgument, "is no JSON", what, "docs/lines.md has an example"};
+  return Error{Code::kInvalidArgument, "is no JSON", what, "docs/transport.md has an example"};
 }
 
 void read_line(Fields& host, const std::string& name, LineOptions& line) {

@@ -1,8 +1,6 @@
 // shoal-line: lines between network namespaces that are as slow, far and lossy as a file says.
 #include <csignal>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +9,7 @@
 
 #include "bench/line/control.h"
 #include "bench/line/forwarder.h"
+#include "threads/file_content.h"
 
 namespace shoal::bench {
 namespace {
@@ -44,9 +43,7 @@ Descriptor ending_signals() {
 }
 
 int run(const std::string& file) {
-  std::ifstream stream(file);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  auto setup = parse_setup(text);
+  auto setup = parse_setup(file_content(file).value_or(""));
   if (!setup.ok()) {
     Error error = setup.error();
     error.field = error.code == Code::kInvalidArgument ? file : file + ": " + error.field;

@@ -54,8 +54,5 @@ class Contender {
 
 std::unique_ptr<Contender> make_streams(Place place, const Identity* identity, bool local,
                                         Accept accept);
-enum class GrpcWay { kPlain, kTls, kPump };
-std::unique_ptr<Contender> make_grpc(Place place, const Identity& identity, GrpcWay way,
-                                     Accept accept);
 
 }  // namespace shoal::bench

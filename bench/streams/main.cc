@@ -216,7 +216,7 @@ void print_table(const Options& options, const Figures& figures) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("What carries bytes between peers: streams of our own, gRPC, and bare sockets.");
+  CLI::App app("What carries bytes between peers: streams of our own beside bare sockets.");
   Options o;
   app.add_option("--processes", o.processes)->check(CLI::Range(2, 16));
   app.add_option("--megabytes", o.megabytes, "Size of the vector of a butterfly")

@@ -53,13 +53,8 @@ std::string Worker::listen(const std::string& kind) {
   auto& contender = contenders_[kind];
   if (kind == "streams") {
     contender = make_streams(options_.place, &identity_, false, accept);
-  } else if (kind == "streams-tcp" || kind == "streams-unix") {
-    contender = make_streams(options_.place, nullptr, kind == "streams-unix", accept);
   } else {
-    const GrpcWay way = kind == "grpc"       ? GrpcWay::kPlain
-                        : kind == "grpc-tls" ? GrpcWay::kTls
-                                             : GrpcWay::kPump;
-    contender = make_grpc(options_.place, identity_, way, accept);
+    contender = make_streams(options_.place, nullptr, kind == "streams-unix", accept);
   }
   const auto address = contender->listen();
   return address.ok() ? *address : failed(address.error());

@@ -12,10 +12,8 @@
 
 namespace shoal::bench {
 
-// bare: TLS sockets; streams: (a); streams-tcp, streams-unix: (a) without TLS; grpc: as it is
-// today; grpc-tls: (b); grpc-pump: (c).
-inline constexpr const char* kContenders[] = {"bare", "streams",  "streams-tcp", "streams-unix",
-                                              "grpc", "grpc-tls", "grpc-pump"};
+// bare: TLS sockets without framing; streams: the product's; the others are those without TLS.
+inline constexpr const char* kContenders[] = {"bare", "streams", "streams-tcp", "streams-unix"};
 
 struct WorkerOptions {
   Place place;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/number_text.h"
+#include "base/text.h"
 #include "cli/format.h"
 #include "cli/http_client.h"
 #include "cli/progress.h"
@@ -69,12 +70,6 @@ Json with_names(const Json& replicas, const Json& agents) {
     replica["agent_name"] = agent == nullptr ? text_at(replica, "agent") : text_at(*agent, "name");
   }
   return named;
-}
-
-std::string joined(const std::vector<std::string>& parts, const char* separator = ", ") {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : separator) + part;
-  return text;
 }
 
 // By stage, the names of the agents whose replicas serve it.

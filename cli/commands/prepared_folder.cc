@@ -1,10 +1,9 @@
 #include "cli/commands/prepared_folder.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "cli/api.h"
+#include "threads/file_content.h"
 #include "tokenizer/corpus/shard_writer.h"
 
 namespace shoal::cli {
@@ -31,8 +30,7 @@ bool is_prepared_folder(const std::string& path) {
 }
 
 Result<PreparedFolder> read_prepared_folder(const std::string& folder) {
-  std::ifstream file(fs::path(folder) / corpus::kDatasetFile, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const std::string text = file_content(fs::path(folder) / corpus::kDatasetFile).value_or("");
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || number_at(json, "format", 0) != 1) {
     return bad_folder(folder, "is no description of format 1");

@@ -15,7 +15,7 @@
 
 namespace shoal::coordinator {
 
-struct State;  // core/state.h
+struct State;  // state/state.h
 
 class Coordinator {
  public:

@@ -1,6 +1,6 @@
 // Authorizes the checkpoints that a job names, in the step that accepts or resumes the job: no
 // other input comes between the check and the use. Uploads are authorized by the service, because
-// the core does not know them (service/files/object_access.h).
+// the core does not know them (coordinator/service/files/resolve.h).
 #pragma once
 
 #include <span>

@@ -1,7 +1,7 @@
 // Counters and histograms of the coordinator's process: native metrics of prometheus-cpp in one
 // prometheus::Registry, incremented where their event happens. Gauges of current state, such as
-// jobs by phase, are not here: http/metrics.cc reads them at scrape time. docs/metrics.md lists
-// all metrics.
+// jobs by phase, are not here: service/http/metrics.cc reads them at scrape time. docs/metrics.md
+// lists all metrics.
 //
 // A series whose labels come from a closed list exists from the start, at zero, so that its first
 // event shows as an increase. Thread-safe; no method waits for a disk.

@@ -3,13 +3,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include <unistd.h>
 
 #include "base/sha256.h"
 #include "coordinator/store/manifest.h"
+#include "threads/file_content.h"
 #include "transfer/file_receiver.h"
 #include "transfer/files.h"
 
@@ -220,10 +219,9 @@ Status CheckpointFiles::describe(const CheckpointRecord& stored) {
 
 Result<CheckpointRecord> CheckpointFiles::manifest(CheckpointId id) const {
   const std::string path = folder(id) + "/" + kManifestFile;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return disk_error("read the file", path, ENOENT);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  auto manifest = read_manifest(text);
+  const auto text = file_content(path);
+  if (!text) return disk_error("read the file", path, ENOENT);
+  auto manifest = read_manifest(*text);
   if (manifest) return manifest;
   Error error = manifest.error();
   error.field = path;

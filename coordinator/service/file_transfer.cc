@@ -10,6 +10,7 @@
 #include "coordinator/service/agent_session.h"
 #include "job/data_rules.h"
 #include "proto/convert.h"
+#include "threads/descriptor.h"
 #include "transfer/files.h"
 
 namespace shoal::coordinator {
@@ -20,18 +21,6 @@ constexpr std::size_t kJobsKept = 256;
 Error not_found(const std::string& sha256) {
   return {Code::kNotFound, "no job of this replica refers to a file " + sha256, "sha256", ""};
 }
-
-// Closes with its scope.
-struct OpenFile {
-  explicit OpenFile(const std::string& path)
-      : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)) {}
-  ~OpenFile() {
-    if (fd >= 0) ::close(fd);
-  }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  const int fd;
-};
 
 }  // namespace
 
@@ -130,13 +119,13 @@ grpc::Status FileTransfer::send_url(const std::string& url,
 grpc::Status FileTransfer::send(grpc::ServerContext* context, const FileRecord& file, Bytes from,
                                 Bytes count, grpc::ServerWriter<v1::FileBytes>* writer) {
   const std::string path = files_.folder_of(file.sha256) + "/" + FileStore::kContent;
-  const OpenFile open(path);
-  if (open.fd < 0) return to_status(disk_error("open the file", path, errno));
+  const Descriptor file_fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!file_fd) return to_status(disk_error("open the file", path, errno));
   v1::FileBytes message;
   std::vector<char> buffer(kPieceBytes);
   for (std::int64_t at = from.n, end = (from + count).n; at < end;) {
     const auto wanted = std::min<std::int64_t>(end - at, kPieceBytes);
-    const ssize_t got = ::pread(open.fd, buffer.data(), static_cast<std::size_t>(wanted), at);
+    const ssize_t got = ::pread(file_fd.get(), buffer.data(), static_cast<std::size_t>(wanted), at);
     if (got <= 0) {
       return to_status(
           {Code::kDataLoss,

@@ -24,7 +24,8 @@ constexpr const char* kDatabase = "/state.db";
 constexpr const char* kCheckpoints = "/checkpoints";
 constexpr const char* kStorePointer = ".store";  // beside ckpt_N (checkpoint_bucket.h)
 constexpr const char* kAuthority = "/ca.pem";
-constexpr const char* kRecordKeys = "/record_keys.json";  // machines/record_key_file.h
+// As coordinator/service/machines/record_key_file.h has it.
+constexpr const char* kRecordKeys = "/record_keys.json";
 constexpr const char* kFiles = "/files";      // as coordinator/service/files/file_store.h
 constexpr const char* kContent = "/content";  // the only entry of a file's folder
 

@@ -6,8 +6,8 @@
 //   ddp                   gradients are averaged, the outer step is an AdamW step (shared_adamw.h)
 //   diloco, local_sgd     pseudo-gradients, Nesterov (nesterov.h), whole or by fragment
 //   async                 delayed Nesterov with the terms of the commit
-//   groups                moshpit and gossip: one vector per member, an anchor of its own
-//   (groups.h) sharded               the owners of the parts took the step (momentum_shards.h)
+//   groups                moshpit, gossip: one vector and anchor per member (groups.h)
+//   sharded               the owners of the parts took the step (momentum_shards.h)
 //
 // Not thread-safe. Spans of a fragment are packed, the others are whole vectors.
 #pragma once

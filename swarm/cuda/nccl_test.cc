@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "swarm/cuda/device_group.h"
 #include "swarm/cuda/nccl_library.h"
 
@@ -140,15 +141,6 @@ TEST_F(Nccl, TwoDevicesHaveTheSum) {
 }
 
 // ---- two processes on one device
-
-std::string hex_of(const CommunicatorId& id) {
-  std::string text;
-  for (const std::byte one : id) {
-    text += "0123456789abcdef"[static_cast<int>(one) >> 4];
-    text += "0123456789abcdef"[static_cast<int>(one) & 15];
-  }
-  return text;
-}
 
 CommunicatorId id_of(const std::string& hex) {
   CommunicatorId id{};

@@ -11,10 +11,8 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <span>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +28,7 @@
 #include "proto/convert.h"
 #include "proto/job_spec_text.h"
 #include "proto/random_messages_test_util.h"
+#include "threads/file_content.h"
 
 namespace shoal::hostile {
 namespace {
@@ -197,10 +196,7 @@ Json ask_for_certificate(const Host& host, ReplicaId replica) {
 }
 
 int claim_falsely(const Flags& flags) {
-  std::ifstream file(flags.spec_file);
-  std::ostringstream text;
-  text << file.rdbuf();
-  const auto spec = proto::read_kept_spec(text.str());
+  const auto spec = proto::read_kept_spec(file_content(flags.spec_file).value_or(""));
   if (spec.problems) give_up(flags.spec_file + ": " + spec.problems->summary);
   const Host host = join(flags);
   HeldReplica held = claim(flags, spec.spec);

@@ -2,24 +2,16 @@
 // cluster or one that was revoked stays out; certificates are renewed and the CA is replaced while
 // a job trains.
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include "tests/integration/cluster.h"
+#include "threads/file_content.h"
 
 namespace shoal::integration {
 namespace {
 
 constexpr int kRefused = 4;  // exit code of an agent that the coordinator refuses
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 class Machines : public testing::Test {
  protected:
@@ -73,7 +65,8 @@ TEST_F(Machines, ARevokedAgentLeavesAndDoesNotComeBack) {
   const Finished revoked = cluster_->shoal({"agent", "revoke", "agent-2"});
   ASSERT_EQ(revoked.exit_code, 0) << revoked.err;
   ASSERT_TRUE(eventually(30, [&] { return !cli::is_alive(cluster_->state().agents[1]); }));
-  EXPECT_NE(read_text(cluster_->state().agents[1].log).find("revoked"), std::string::npos);
+  EXPECT_NE(file_content(cluster_->state().agents[1].log).value_or("").find("revoked"),
+            std::string::npos);
   EXPECT_EQ(cluster_->shoal({"agent", "revoke", "agent-2"}).exit_code, cli::kExitConflict);
 }
 
@@ -87,8 +80,9 @@ TEST_F(Machines, CertificatesAreRenewedAndTheCaIsReplacedWhileAJobTrains) {
   ASSERT_EQ(cluster_->shoal({"job", "submit", cluster_->write_job(tiny)}).exit_code, 0);
   ASSERT_TRUE(eventually(60, [&] { return cluster_->rounds_committed("tiny") >= 1; }));
   const std::string file = cluster_->agent_folder(0) + "/machine.pem";
-  const std::string first = read_text(file);
-  ASSERT_TRUE(eventually(30, [&] { return read_text(file) != first; })) << "not renewed";
+  const std::string first = file_content(file).value_or("");
+  ASSERT_TRUE(eventually(30, [&] { return file_content(file).value_or("") != first; }))
+      << "not renewed";
   ASSERT_EQ(cluster_->shoal({"ca", "rotate"}).exit_code, 0);
   const auto moved = [&] {
     const auto all = cluster_->api().get("/authorities");

@@ -3,10 +3,8 @@
 // replicas with every kind of wrong certificate try on each port of a cluster that trains. The
 // table is docs/refusals.md, and each row of it is one of these probes.
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <set>
-#include <sstream>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -14,6 +12,7 @@
 #include "cli/http_client.h"
 #include "identity/private_file.h"
 #include "tests/integration/strangers.h"
+#include "threads/file_content.h"
 
 namespace shoal::integration {
 namespace {
@@ -26,13 +25,6 @@ struct Probe {
   const char* reason;  // with which it is counted
   std::function<bool()> is_refused;
 };
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 std::string bearer(const std::string& token) { return "Authorization: Bearer " + token + "\r\n"; }
 
@@ -265,7 +257,7 @@ std::vector<Probe> Refusals::joiners() {
   Json renewal = enrolment("");
   renewal.erase("token"), renewal.erase("uid"), renewal.erase("name");
   renewal["proof"] = std::string(128, '0');
-  renewal["chain"] = read_text(cluster_->agent_folder(2) + "/machine.pem");
+  renewal["chain"] = file_content(cluster_->agent_folder(2) + "/machine.pem").value_or("");
   Json of_nobody = renewal;
   of_nobody["chain"] = forger_->agent(forger_->foreign(), AgentId(1)).certificate.pem();
   return {
@@ -295,12 +287,14 @@ std::vector<Probe> Refusals::at_the_agents_port() {
   const auto foreign = forger_->agent(forger_->foreign(), AgentId(1));
   const identity::Credentials revoked{
       *identity::PrivateKey::load(cluster_->agent_folder(2) + "/machine.key"),
-      identity::Certificate::parse_chain(read_text(cluster_->agent_folder(2) + "/machine.pem"))
+      identity::Certificate::parse_chain(
+          file_content(cluster_->agent_folder(2) + "/machine.pem").value_or(""))
           ->front(),
       {}};
   const identity::Credentials right{
       *identity::PrivateKey::load(cluster_->agent_folder(0) + "/machine.key"),
-      identity::Certificate::parse_chain(read_text(cluster_->agent_folder(0) + "/machine.pem"))
+      identity::Certificate::parse_chain(
+          file_content(cluster_->agent_folder(0) + "/machine.pem").value_or(""))
           ->front(),
       {}};
   return {
@@ -425,7 +419,7 @@ TEST_F(Refusals, EveryProbeIsTurnedAwayAndCounted) {
   const double rounds = cluster_->rounds_committed("tiny");
   EXPECT_TRUE(eventually(60, [&] { return cluster_->rounds_committed("tiny") > rounds + 1; }));
 
-  const std::string page = read_text(SHOAL_SOURCE_FOLDER "/docs/refusals.md");
+  const std::string page = file_content(SHOAL_SOURCE_FOLDER "/docs/refusals.md").value_or("");
   for (const std::string& what : tried_) {
     EXPECT_NE(page.find("| " + what + " |"), std::string::npos)
         << "docs/refusals.md lacks " << what;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.h"
+#include "threads/file_content.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/plain/parameter_layout.h"
 #include "trainer/plain/safetensors.h"
@@ -138,7 +139,7 @@ TEST_P(CheckpointTest, RoundTrip) {
 // file of state.
 TEST_P(CheckpointTest, TheSecondFormatIsStillRead) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
-  auto json = nlohmann::json::parse(read_file(folder_ / "part-00.json").value());
+  auto json = nlohmann::json::parse(file_content(folder_ / "part-00.json").value());
   json["format"] = 2;
   for (const char* later : {"trainer", "stage", "vectors", "files"}) json.erase(later);
   for (const char* later : {"part-00.json", "outer.safetensors", "optimizer.safetensors"})
@@ -168,7 +169,7 @@ TEST_P(CheckpointTest, TheSecondFormatIsStillRead) {
 // As version 1 wrote them: nothing in the files' metadata, everything in shoal.json.
 TEST_P(CheckpointTest, TheFirstFormatIsStillRead) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
-  auto json = nlohmann::json::parse(read_file(folder_ / "part-00.json").value());
+  auto json = nlohmann::json::parse(file_content(folder_ / "part-00.json").value());
   for (const char* later : {"part-00.json", "outer.safetensors", "optimizer.safetensors"})
     ASSERT_TRUE(std::filesystem::remove(folder_ / later));
   json["format"] = 1;
@@ -203,7 +204,7 @@ TEST_P(CheckpointTest, ReportDescribesEveryFileInTheFolder) {
   EXPECT_EQ(part->anchor, digest_of(anchor_));
   std::map<std::string, std::string> roles;
   for (const FileEntry& file : part->files) {
-    const std::string bytes = read_file(folder_ / file.path).value();
+    const std::string bytes = file_content(folder_ / file.path).value();
     EXPECT_EQ(file.size, Bytes(std::ssize(bytes))) << file.path;
     EXPECT_EQ(file.sha256, sha256_of(bytes)) << file.path;
     roles[file.path] = file.role;
@@ -221,7 +222,7 @@ TEST_P(CheckpointTest, ReportDescribesEveryFileInTheFolder) {
 
 TEST_P(CheckpointTest, ConfigNamesTheArchitecture) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
-  const auto config = nlohmann::json::parse(read_file(folder_ / "config.json").value());
+  const auto config = nlohmann::json::parse(file_content(folder_ / "config.json").value());
   const bool llama = GetParam() == ModelFamily::kLlama;
   EXPECT_EQ(config["architectures"][0], llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
   EXPECT_EQ(config["model_type"], llama ? "llama" : "gpt2");
@@ -330,7 +331,7 @@ TEST_P(CheckpointTest, AStageOfAnotherCutNeedsAllItsPartsOfOneRound) {
 TEST_P(CheckpointTest, TheIndexNamesTheShardOfEveryTensor) {
   write_parts();
   const auto index =
-      nlohmann::json::parse(read_file(folder_ / "model.safetensors.index.json").value());
+      nlohmann::json::parse(file_content(folder_ / "model.safetensors.index.json").value());
   EXPECT_EQ(index["metadata"]["total_size"], anchor_.size() * sizeof(float));
   const auto layout = parameter_layout(spec_.model, whole_model(spec_.model));
   EXPECT_EQ(index["weight_map"].size(), layout.size());
@@ -342,7 +343,7 @@ TEST_P(CheckpointTest, TheIndexNamesTheShardOfEveryTensor) {
     EXPECT_TRUE(shard->has(tensor)) << tensor;
     EXPECT_EQ(shard->metadata().at("format"), "pt");
   }
-  const auto config = nlohmann::json::parse(read_file(folder_ / "config.json").value());
+  const auto config = nlohmann::json::parse(file_content(folder_ / "config.json").value());
   EXPECT_EQ(config["tie_word_embeddings"], false);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "model.safetensors"));
 }
@@ -357,7 +358,7 @@ TEST_P(CheckpointTest, ShardsOfAnotherRoundOrDamagedOrMissingAreRefused) {
   EXPECT_EQ(StoredModel::open(folder_).error().code, Code::kDataLoss);
   EXPECT_TRUE(read_checkpoint(folder_, 2).ok());
   const auto path = folder_ / "optimizer-00003-of-00003.safetensors";
-  std::string bytes = read_file(path).value();
+  std::string bytes = file_content(path).value();
   bytes[bytes.size() - 3] ^= 1;
   ASSERT_TRUE(write_whole_file(path, bytes).ok());
   EXPECT_EQ(read_checkpoint(folder_, 2).error().code, Code::kDataLoss);
@@ -367,7 +368,7 @@ TEST_P(CheckpointTest, ShardsOfAnotherRoundOrDamagedOrMissingAreRefused) {
 
 TEST_P(CheckpointTest, DamageIsNoticedByDigest) {
   ASSERT_TRUE(write_checkpoint(folder_, content()).ok());
-  std::string bytes = read_file(folder_ / "model.safetensors").value();
+  std::string bytes = file_content(folder_ / "model.safetensors").value();
   bytes[bytes.size() - 3] ^= 1;
   ASSERT_TRUE(write_whole_file(folder_ / "model.safetensors", bytes).ok());
   const auto read = StoredModel::open(folder_);

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "threads/file_content.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/initial_weights.h"
 #include "trainer/plain/parameter_layout.h"
@@ -62,7 +63,7 @@ class ExportTest : public testing::Test {
     return flat;
   }
   nlohmann::json json(const char* name) {
-    return nlohmann::json::parse(read_file(options_.out / name).value());
+    return nlohmann::json::parse(file_content(options_.out / name).value());
   }
 
   fs::path root_;
@@ -114,7 +115,7 @@ TEST_F(ExportTest, TheJobsTokenizerComesAlong) {
     "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}})";
   std::ofstream(options_.checkpoint / "tokenizer.json") << gpt2;
   exported();
-  EXPECT_EQ(read_file(options_.out / "tokenizer.json").value(), gpt2);
+  EXPECT_EQ(file_content(options_.out / "tokenizer.json").value(), gpt2);
   EXPECT_EQ(json("tokenizer_config.json")["tokenizer_class"], "PreTrainedTokenizerFast");
   EXPECT_EQ(json("tokenizer_config.json")["eos_token"], "</s>");
   for (const char* file : {"config.json", "generation_config.json"}) {

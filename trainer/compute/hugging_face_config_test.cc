@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "threads/file_content.h"
 #include "trainer/compute/checkpoint_config.h"
 #include "trainer/plain/safetensors.h"
 
@@ -45,7 +46,7 @@ TEST(HuggingFaceConfig, WhatIsWrittenIsReadBack) {
 TEST(HuggingFaceConfig, FilesOfTheLibrariesAreRead) {
   const auto config = [](const char* name) {
     const auto folder = std::filesystem::path(SHOAL_GOLDEN_DIR) / "transformers" / name;
-    return read(read_file(folder / "config.json").value());
+    return read(file_content(folder / "config.json").value());
   };
   const ModelSpec llama3 = config("llama3"), linear = config("linear"), qwen2 = config("qwen2");
   EXPECT_EQ(llama3.rope, (RopeSpec{500'000, RopeScaling::kLlama3, 8, 1, 4, 16}));

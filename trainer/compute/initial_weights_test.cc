@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "threads/file_content.h"
 #include "trainer/compute/checkpoint.h"
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/plain/parameter_layout.h"
@@ -26,7 +27,7 @@ fs::path golden(const char* name) { return fs::path(SHOAL_GOLDEN_DIR) / "transfo
 // The job that begins from a folder.
 JobSpec job_from(const fs::path& folder) {
   JobSpec spec;
-  auto model = read_model_config(read_file(folder / "config.json").value(), "config.json");
+  auto model = read_model_config(file_content(folder / "config.json").value(), "config.json");
   EXPECT_TRUE(model.ok()) << to_string(model.error());
   spec.model = *model;
   spec.model.init = "hf:" + folder.string();

@@ -9,6 +9,7 @@
 
 #include "base/digest.h"
 #include "proto/job_spec_text.h"
+#include "threads/file_content.h"
 #include "trainer/compute/export.h"
 #include "trainer/plain/safetensors.h"
 #include "transfer/file_writer.h"
@@ -93,7 +94,7 @@ TEST_F(ProgramTensorsTest, InBf16AndInFilesOfALimitedSize) {
   EXPECT_THAT(read("model-00002-of-00002.safetensors", "head.weight", {3}, 3),
               ElementsAre(6, 7, 8));
   const auto index =
-      nlohmann::json::parse(read_file(root_ / "out" / "model.safetensors.index.json").value());
+      nlohmann::json::parse(file_content(root_ / "out" / "model.safetensors.index.json").value());
   EXPECT_EQ(index["weight_map"]["z.weight"], "model-00001-of-00002.safetensors");
   EXPECT_EQ(index["metadata"]["total_size"], 16);
 }

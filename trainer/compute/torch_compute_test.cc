@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "threads/file_content.h"
 #include "trainer/compute/hugging_face_config.h"
 #include "trainer/model/tiny_job_test_util.h"
 #include "trainer/plain/data.h"
@@ -46,7 +47,7 @@ TEST_F(TorchComputeTest, AWholeModelSaysWhatItIs) {
 
 TEST_F(TorchComputeTest, ItBeginsFromWeightsOfAFolder) {
   const auto folder = std::filesystem::path(SHOAL_GOLDEN_DIR) / "transformers" / "qwen2";
-  const auto model = read_model_config(read_file(folder / "config.json").value(), "config.json");
+  const auto model = read_model_config(file_content(folder / "config.json").value(), "config.json");
   ASSERT_TRUE(model.ok()) << to_string(model.error());
   spec_.model = *model;
   spec_.model.context = 12;

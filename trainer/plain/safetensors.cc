@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <fstream>
 #include <optional>
-#include <sstream>
 
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
@@ -269,15 +267,6 @@ Result<std::string> read_text(int fd, const std::filesystem::path& path, std::ui
   std::string text(size.value_or(0), '\0');
   if (size && read_at(fd, 0, text.data(), text.size())) return text;
   return Error{Code::kNotFound, path.string() + " cannot be read", "", ""};
-}
-
-Result<std::string> read_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
-    return Error{Code::kNotFound, path.string() + " cannot be read", "", ""};
-  }
-  return std::move(text).str();
 }
 
 }  // namespace shoal::trainer

@@ -98,6 +98,5 @@ class SafetensorsFile {
 
 // All of a file of at most `most` bytes; closes the descriptor. `path` is what messages call it.
 Result<std::string> read_text(int fd, const std::filesystem::path& path, std::uint64_t most);
-Result<std::string> read_file(const std::filesystem::path& path);
 
 }  // namespace shoal::trainer

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "threads/file_content.h"
 #include "transfer/file_writer.h"
 
 namespace shoal::trainer {
@@ -54,7 +55,7 @@ TEST(Safetensors, HeaderIsAlignedAndSaysWhereThingsAre) {
   const std::vector<float> values = {1, 2};
   const auto path = temp_path("header");
   ASSERT_TRUE(write_safetensors(path, {{"x", {2}, values}}, {}).ok());
-  const std::string bytes = read_file(path).value();
+  const std::string bytes = file_content(path).value();
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), 8);
   EXPECT_EQ(length % 8, 0U);
@@ -110,7 +111,7 @@ TEST(Safetensors, DamagedFilesAreRefused) {
   const std::vector<float> values = {1, 2};
   const auto path = temp_path("damaged");
   ASSERT_TRUE(write_safetensors(path, {{"x", {2}, values}}, {}).ok());
-  const std::string good = read_file(path).value();
+  const std::string good = file_content(path).value();
   for (const std::string& bad : {good.substr(0, good.size() - 1), good.substr(0, 5),
                                  std::string(64, '\xff'), std::string(8, '\0') + "not json"}) {
     ASSERT_TRUE(write_whole_file(path, bad).ok());

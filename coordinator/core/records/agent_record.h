@@ -64,7 +64,7 @@ constexpr auto enumerators_of(Of<RejectReason>) {
                                     {kUnverified, "unverified"}});
 }
 
-// What is held against an agent; the rules are in state/standing.h.
+// What is held against an agent; the rules are in state/health_record.h.
 struct HealthRecord {
   std::int32_t violations = 0;  // rejected contributions within the window
   Instant last_violation_at;    // the last one; zero: never

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/text.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/state/health_record.h"
@@ -15,12 +16,6 @@ constexpr std::size_t kReasonsMax = 4;  // of a cordon; the first ones stay
 
 std::string name_of(const AgentRecord& agent, const Device& device) {
   return "device " + std::to_string(device.index) + " (" + device.uuid + ") of " + agent.name;
-}
-
-std::string listed(const std::vector<std::string>& reasons) {
-  std::string text;
-  for (const std::string& reason : reasons) text += (text.empty() ? "" : ", ") + reason;
-  return text;
 }
 
 bool is_lost(const State& state, AgentId agent, const Device& device) {
@@ -53,7 +48,7 @@ void cordon(Transaction& tx, AgentId id, const Device& device, const FaultSeen& 
                                     what_ends(seen.fault, agent.name)
                               : what_is_not_cordoned(agent, cordons);
   tx.event(Severity::kWarning, event_kind::kDeviceUnhealthy, {.agent = id},
-           name_of(agent, device) + " is unhealthy: " + listed(seen.reasons) + "; " + end);
+           name_of(agent, device) + " is unhealthy: " + joined(seen.reasons) + "; " + end);
   if (!may) return;
   DeviceRefusal refusal{.device = device.index, .needed = Bytes(), .at = tx.now()};
   refusal.kind = DeviceRefusalKind::kUnhealthy;
@@ -73,7 +68,7 @@ void change_fault(Transaction& tx, AgentId id, const Device& device, const Fault
       std::ranges::copy(seen.reasons, std::back_inserter(refusal.reasons));
   }
   tx.event(Severity::kWarning, event_kind::kDeviceUnhealthy, {.agent = id},
-           name_of(agent, device) + " stays cordoned: " + listed(seen.reasons) + "; " +
+           name_of(agent, device) + " stays cordoned: " + joined(seen.reasons) + "; " +
                what_ends(seen.fault, agent.name));
 }
 

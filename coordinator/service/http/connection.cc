@@ -6,6 +6,7 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "coordinator/service/http/audit.h"
 #include "coordinator/service/http/client_limits.h"
 #include "coordinator/service/http/gate.h"
@@ -236,7 +237,7 @@ void Connection::answer_options() {
       return respond(
           problem_response(Problem::kNotFound, *request_, "there is nothing at " + request_->path));
     }
-    allow = join(match.allowed);
+    allow = joined(match.allowed);
   }
   response.headers.emplace_back("Allow", allow);
   respond(std::move(response));
@@ -270,7 +271,7 @@ bool Connection::admitted() {
                   "/api/v1/openapi.json lists every route of this coordinator, " SHOAL_VERSION);
   }
   if (match.route == nullptr) {
-    const std::string allow = join(match.allowed);
+    const std::string allow = joined(match.allowed);
     Response response = problem_response(Problem::kMethodNotAllowed, *request_,
                                          request_->path + " does not take " + request_->method, {},
                                          "it takes " + allow);

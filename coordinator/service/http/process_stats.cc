@@ -7,6 +7,8 @@
 #include <dirent.h>
 #include <unistd.h>
 
+#include "threads/file_content.h"
+
 namespace shoal::coordinator::rest {
 namespace {
 
@@ -31,8 +33,7 @@ double boot_time_s() {
 
 ProcessStats read_process_stats() {
   ProcessStats stats;
-  std::ifstream file("/proc/self/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const std::string text = file_content("/proc/self/stat").value_or("");
   const std::size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) return stats;
 

@@ -2,6 +2,7 @@
 // views.
 #include <gmock/gmock.h>
 
+#include "base/base64.h"
 #include "coordinator/service/http/byte_range.h"
 #include "coordinator/service/http/cluster_test_util.h"
 #include "coordinator/service/http/guard.h"
@@ -56,13 +57,6 @@ TEST(Url, SplitsAQuery) {
   EXPECT_EQ(*request.query_value("x"), "2");
   EXPECT_FALSE(split_target("a", request));
   EXPECT_FALSE(split_target("/a?x=%", request));
-}
-
-TEST(Url, Base64UrlGoesThereAndBack) {
-  for (const std::string text : {"", "f", "fo", "foo", "c1:jobs:123", "\xff\xfe\xfd"})
-    EXPECT_EQ(from_base64url(base64url(text)), text);
-  EXPECT_EQ(base64url("foob"), "Zm9vYg");
-  EXPECT_FALSE(from_base64url("a b"));
 }
 
 Code cursor_code(const std::string& cursor) {

@@ -5,11 +5,12 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/base64.h"
+#include "base/text.h"
+
 namespace shoal::coordinator::rest {
 namespace {
 
-constexpr std::string_view kAlphabet =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::string_view kCursorVersion = "c1";
 
 int hex_digit(char c) {
@@ -77,35 +78,6 @@ std::optional<std::string> percent_decode(std::string_view text, bool plus_is_sp
     }
     if (c == '\0') return std::nullopt;
     out.push_back(c);
-  }
-  return out;
-}
-
-std::string base64url(std::string_view bytes) {
-  std::string out;
-  std::uint32_t bits = 0;
-  int held = 0;
-  for (const char c : bytes) {
-    bits = (bits << 8) | static_cast<unsigned char>(c);
-    for (held += 8; held >= 6; held -= 6) out.push_back(kAlphabet[(bits >> (held - 6)) & 63]);
-  }
-  if (held > 0) out.push_back(kAlphabet[(bits << (6 - held)) & 63]);
-  return out;
-}
-
-std::optional<std::string> from_base64url(std::string_view text) {
-  std::string out;
-  std::uint32_t bits = 0;
-  int held = 0;
-  for (const char c : text) {
-    const std::size_t value = kAlphabet.find(c);
-    if (value == std::string_view::npos) return std::nullopt;
-    bits = (bits << 6) | static_cast<std::uint32_t>(value);
-    held += 6;
-    if (held >= 8) {
-      held -= 8;
-      out.push_back(static_cast<char>((bits >> held) & 255));
-    }
   }
   return out;
 }
@@ -186,16 +158,10 @@ Status check_query_names(const Request& request, const std::vector<std::string_v
   for (const auto& [name, value] : request.query) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     Error error = bad_query(name, "is not a parameter of this route");
-    error.remedy = known.empty() ? "it takes none" : "it takes " + join(known);
+    error.remedy = known.empty() ? "it takes none" : "it takes " + joined(known);
     return error;
   }
   return Status();
-}
-
-std::string join(const std::vector<std::string_view>& words) {
-  std::string out;
-  for (const std::string_view word : words) out += (out.empty() ? "" : ", ") + std::string(word);
-  return out;
 }
 
 }  // namespace shoal::coordinator::rest

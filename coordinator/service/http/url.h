@@ -15,9 +15,6 @@ namespace shoal::coordinator::rest {
 // None for a broken escape or an embedded zero. `plus_is_space` for query strings.
 std::optional<std::string> percent_decode(std::string_view text, bool plus_is_space);
 
-std::string base64url(std::string_view bytes);
-std::optional<std::string> from_base64url(std::string_view text);
-
 // "/a/b?x=1" into path and query. False for a target that is not a path or has broken escapes.
 bool split_target(std::string_view target, Request& request);
 
@@ -51,7 +48,5 @@ std::vector<std::string_view> all_words() {
   for (const auto& word : kEnumerators<Enum>) all.emplace_back(word.text);
   return all;
 }
-
-std::string join(const std::vector<std::string_view>& words);  // "a, b, c"
 
 }  // namespace shoal::coordinator::rest

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace shoal::coordinator {
 namespace {
 
@@ -11,10 +13,6 @@ constexpr const char* kJoinAnew =
 
 Error refused(std::string message, std::string field) {
   return {Code::kUnauthenticated, std::move(message), std::move(field), kJoinAnew};
-}
-
-bool is_uid(const std::string& text) {
-  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 Status check_token_ca(const identity::JoinToken& token, const identity::Roots& roots) {
@@ -60,7 +58,7 @@ Result<Admission> decide_enrolment(const Registry& registry, const identity::Roo
   if (!token) return token.error();
   if (Status ours = check_token_ca(*token, roots); !ours.ok()) return ours.error();
   if (Status clock = check_clock(asked.clock, now); !clock.ok()) return clock.error();
-  if (!is_uid(asked.uid)) {
+  if (!is_hex(asked.uid, 32)) {
     return Error{Code::kInvalidArgument, "must be 32 lower-case hex digits", "uid", ""};
   }
   const auto found = registry.tokens.find(token->id);

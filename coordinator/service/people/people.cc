@@ -5,6 +5,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "base/text.h"
 #include "identity/private_file.h"
 #include "identity/secret.h"
 #include "threads/clock.h"
@@ -24,12 +25,6 @@ Error stranger(std::string message) {
 
 std::string session_text(SessionId id, const std::string& secret) {
   return std::string(kSessionPrefix) + "." + to_string(id) + "." + secret;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
 }
 
 // "a=1; shoal_session=x" to "x"; empty: it is not there.

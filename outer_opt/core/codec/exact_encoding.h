@@ -1,9 +1,8 @@
 // Values that a codec has decoded once fit into its bytes again, without loss: an average is kept
-// for joiners as small as it traveled (replica/core/joining/average_log.h). Each segment is stored
-// in the first form that gives its bits back:
+// for joiners as small as it traveled (outer_opt/core/joining/average_log.h). Each segment is
+// stored in the first form that gives its bits back:
 //
-//   as `codec` encodes it   one that decoded it before; blocks count from the segment's first
-//   value.
+//   as `codec` encodes it   one that decoded it before; blocks count from the segment's start.
 //                           The scale of an int8 block is found again among its neighbors: a
 //                           product of 127 and a float need not divide back to that float.
 //   as a bitmap and values  one bit per value says whether it follows; what does not is +0. For

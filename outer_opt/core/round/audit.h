@@ -5,7 +5,7 @@
 //
 // Nobody can know beforehand which frames are drawn, because the draw comes after the owners have
 // told everybody their averages. Whoever differs from the first time is not known either: of two a
-// third decides (decisions/audit.h of the coordinator).
+// third decides (coordinator/core/decisions/audit.h).
 //
 // Frames of one owner have one second owner, that so many places after it, so that a short last
 // frame is the last of a part again and every frame is encoded in the same blocks.

@@ -52,7 +52,7 @@ struct RebalanceOptions {
   std::int32_t copies_min = 2;
   // Moves begin when the weakest falls below this share of the mean. A stage above the weakest has
   // speed that nobody can use, so that a move costs little; pays() and the confirmations keep small
-  // gains from moving anybody (docs/swarm_results.md has what other values give).
+  // gains from moving anybody (docs/simulation.md has what other values give).
   double low_water = 0.99;
   std::int32_t confirmations = 2;
   // Below this share of the mean one look is enough, because waiting for a second one costs more

@@ -1,7 +1,7 @@
 // Which replica of the next stage gets a microbatch: interleaved weighted round robin (Ryabinin et
 // al. 2023, appendix C). Every replica has a virtual time; the smallest one is chosen and pays its
 // work times the service time that the *server* reported. The response time would contain the queue
-// and oscillates (docs/swarm_results.md). Credits bound what is in flight per replica: without a
+// and oscillates (docs/simulation.md). Credits bound what is in flight per replica: without a
 // credit a replica is not in the heap. The seed breaks ties. One object per sender and next stage;
 // not thread-safe; a decision is O(log n).
 #pragma once

@@ -300,7 +300,7 @@ bool Pipeline::may_start_forward(const Agent& agent) const {
 
 // The oldest microbatch first, and backwards first among equals: with backwards always first,
 // forwards starve in bursts and the last stage runs dry; in the order of arrival, the step's tail
-// grows (docs/swarm_results.md).
+// grows (docs/simulation.md).
 void Pipeline::start(std::int32_t index) {
   Agent& agent = agents_[index];
   const bool forwards_first = chained() && options_.schedule != Schedule::kOneForwardOneBackward;

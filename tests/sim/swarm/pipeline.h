@@ -11,8 +11,8 @@
 // from the next step on. Chains have one router that never fails.
 //
 // A tensor passes sender and receiver cut-through: both links are booked when it is sent. Not
-// modeled: packets, CPU time of encoding, and a wiring per hop (docs/swarm_results.md, "What is
-// simplified"). pipeline.cc holds the traffic, membership.cc who is there.
+// modeled: packets, CPU time of encoding, and a wiring per hop (docs/simulation.md, "Pipelines
+// against the ideal"). pipeline.cc holds the traffic, membership.cc who is there.
 #pragma once
 
 #include <array>

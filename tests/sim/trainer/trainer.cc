@@ -1,5 +1,5 @@
 // What a simulated trainer does with the commands of its agent: loading, inner steps, evaluation
-// and checkpoints. Its reduces are in trainer_reduce.cc, its outer steps in trainer_outer.cc.
+// and checkpoints. Its reduces are in trainer/reduce.cc, its outer steps in trainer/outer.cc.
 #include "tests/sim/trainer/trainer.h"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/text.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/server.h"
@@ -30,7 +31,7 @@ Result<EventFilter> read_filter(Context& context, const Request& request) {
     const auto words = all_words<Severity>();
     const auto it = std::find(words.begin(), words.end(), *text);
     if (it == words.end())
-      return bad_query("severity", "must be one of " + join(words) +
+      return bad_query("severity", "must be one of " + joined(words) +
                                        " (the least severity to show), got \"" + *text + "\"");
     filter.severity_min = static_cast<Severity>(it - words.begin());
   }

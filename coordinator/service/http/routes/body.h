@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/text.h"
 #include "coordinator/service/http/message.h"
 #include "coordinator/service/http/url.h"
 
@@ -24,7 +25,7 @@ class Body {
     for (const auto& [key, value] : json.items()) {
       if (std::ranges::find(names, key) == names.end())
         return Error{Code::kInvalidArgument, "unknown field \"" + key + "\"", "/" + key,
-                     "it has " + join(names)};
+                     "it has " + joined(names)};
     }
     return Body(std::move(json));
   }

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "coordinator/service/http/byte_range.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/server.h"
@@ -66,7 +67,7 @@ Result<std::vector<CheckpointState>> read_states(const Request& request) {
     if (name != "state") continue;
     const auto state = parse_enumerator<CheckpointState>(text);
     if (!state) {
-      return bad_query("state", "must be one of " + join(all_words<CheckpointState>()) +
+      return bad_query("state", "must be one of " + joined(all_words<CheckpointState>()) +
                                     "; got \"" + text + "\"");
     }
     states.push_back(*state);

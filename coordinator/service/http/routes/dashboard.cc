@@ -7,16 +7,11 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/text.h"
 #include "coordinator/service/http/routes/api.h"
 
 namespace shoal::coordinator::rest {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 bool same_word(std::string_view a, std::string_view b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {

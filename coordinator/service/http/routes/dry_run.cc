@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "job/data_rules.h"
+#include "threads/descriptor.h"
 
 namespace shoal::coordinator::rest {
 namespace {
@@ -15,17 +16,13 @@ namespace {
 constexpr std::int64_t kHeadBytes = std::int64_t{4} << 20;  // of a file that are looked at
 constexpr std::size_t kNamed = 5;
 
-// Owns a descriptor.
 class File {
  public:
   explicit File(int fd) : fd_(fd) {}
-  ~File() { ::close(fd_); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
 
   std::optional<std::int64_t> size() const {  // none: no regular file
     struct stat info {};
-    if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+    if (::fstat(fd_.get(), &info) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
     return info.st_size;
   }
   std::vector<std::byte> head(std::int64_t size) const {
@@ -33,7 +30,7 @@ class File {
     std::size_t read = 0;
     while (read < bytes.size()) {
       const auto more =
-          ::pread(fd_, bytes.data() + read, bytes.size() - read, static_cast<off_t>(read));
+          ::pread(fd_.get(), bytes.data() + read, bytes.size() - read, static_cast<off_t>(read));
       if (more <= 0) break;
       read += static_cast<std::size_t>(more);
     }
@@ -42,7 +39,7 @@ class File {
   }
 
  private:
-  int fd_;
+  Descriptor fd_;
 };
 
 std::string joined(const std::set<std::string>& names) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/text.h"
 #include "coordinator/service/files/resolve.h"
 #include "coordinator/service/http/access.h"
 #include "coordinator/service/http/problem.h"
@@ -100,9 +101,7 @@ Response show_new_job(Context& context, const Request& request, JobId id) {
 }
 
 std::string_view media_type(std::string_view text) {
-  text = text.substr(0, text.find(';'));
-  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-  return text;
+  return trimmed(text.substr(0, text.find(';')));
 }
 
 // Where the submitter's relative paths begin; empty: they stay relative.
@@ -128,7 +127,7 @@ Result<std::vector<JobPhase>> read_phases(const Request& request) {
       const std::string word = text.substr(start, end - start);
       const auto it = std::find(words.begin(), words.end(), word);
       if (it == words.end())
-        return bad_query("phase", "must be of " + join(words) + "; got \"" + word + "\"");
+        return bad_query("phase", "must be of " + joined(words) + "; got \"" + word + "\"");
       phases.push_back(static_cast<JobPhase>(it - words.begin()));
       start = end + 1;
     }

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <map>
 
+#include "base/base64.h"
+#include "base/text.h"
 #include "coordinator/service/http/problem.h"
 #include "coordinator/service/http/routes/api.h"
 #include "coordinator/service/http/url.h"
@@ -187,7 +189,7 @@ Result<LogQuery> read_query(const Request& request) {
   if (const std::string* text = request.query_value("level")) {
     const auto level = parse_enumerator<LogLevel>(*text);
     if (!level) {
-      return bad_query("level", "must be one of " + join(all_words<LogLevel>()) +
+      return bad_query("level", "must be one of " + joined(all_words<LogLevel>()) +
                                     " (the least severity to show), got \"" + *text + "\"");
     }
     query.level_min = *level;
