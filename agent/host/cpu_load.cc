@@ -74,7 +74,9 @@ DeviceSample CpuLoad::sample(Bytes here, std::int64_t own_ticks) {
     const std::int64_t stolen = now->stolen - before_->stolen;
     const std::int64_t own = std::max<std::int64_t>(0, now->own - before_->own);
     sample.use = DeviceUse{.busy = share(span - idle, span), .stolen = share(stolen, span)};
-    sample.use->busy_elsewhere = share(span - idle - stolen - own, span);
+    const auto others = static_cast<double>(span - idle - stolen - own) / static_cast<double>(span);
+    sample.use->busy_elsewhere =
+        std::clamp(rounded((others + wanted_ - 1) / wanted_, kShareStep), 0.0, 1.0);
   }
   before_ = now;
   if (!levels.empty()) {

@@ -13,12 +13,15 @@ namespace shoal::agent {
 class CpuLoad {
  public:
   // `root` stands before /proc and /sys; tests name a folder.
-  explicit CpuLoad(std::string root = "") : root_(std::move(root)) {}
+  // `wanted`: the share of the host's processors that this agent's devices use when they train.
+  explicit CpuLoad(std::string root = "", double wanted = 1)
+      : root_(std::move(root)), wanted_(wanted) {}
 
   // Load since the call before (none at the first call); memory now, of which `here` is this
   // agent's; the hottest thermal zone, where the kernel shows one. What cannot be read is not
   // there. own_ticks: that processes of this agent have used so far; what they use less than
-  // before, because some have ended, counts as nothing.
+  // before, because some have ended, counts as nothing. Others take time from this agent as far
+  // as idle processors do not suffice for what it wants.
   DeviceSample sample(Bytes here, std::int64_t own_ticks = 0);
 
  private:
@@ -30,6 +33,7 @@ class CpuLoad {
   double hottest() const;  // degrees Celsius; 0: not known
 
   const std::string root_;
+  const double wanted_;
   std::optional<Ticks> before_;
 };
 

@@ -45,6 +45,15 @@ TEST_F(CpuLoadTest, LoadOfOthersIsWhatThisAgentAndAHypervisorLeave) {
   EXPECT_DOUBLE_EQ(load.sample({}, 3'000).use->busy_elsewhere, 1) << "one of its own has ended";
 }
 
+TEST_F(CpuLoadTest, LoadOfOthersOnProcessorsThatThisAgentDoesNotWantIsNone) {
+  CpuLoad half{folder.path(), 0.5};
+  (void)half.sample({});
+  ticks("1400 0 100 9300 100 0 0 100");
+  EXPECT_DOUBLE_EQ(half.sample({}).use->busy_elsewhere, 0) << "half of the host is 0.5 busy";
+  ticks("2200 0 100 9500 100 0 0 100");
+  EXPECT_DOUBLE_EQ(half.sample({}).use->busy_elsewhere, 0.6) << "others take 0.8 of the host";
+}
+
 TEST_F(CpuLoadTest, MemoryIsThatOfThisAgentAndOfOthers) {
   const DeviceSample sample = load.sample(mebibytes(1024));
   EXPECT_EQ(sample.use->used_here, mebibytes(1024));

@@ -1,6 +1,7 @@
 #include "agent/host/device_samples.h"
 
 #include <algorithm>
+#include <thread>
 
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -23,6 +24,13 @@ std::vector<GpuWatch::Gpu> watched(const HostOptions& options, const std::vector
   return gpus;
 }
 
+double wanted_share(const HostOptions& options, std::size_t devices) {
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const double threads = static_cast<double>(std::max(1, options.threads)) *
+                         static_cast<double>(std::max<std::size_t>(1, devices));
+  return std::clamp(threads / cores, 1.0 / cores, 1.0);
+}
+
 }  // namespace
 
 DeviceSamples::DeviceSamples(const HostOptions& options, std::vector<Device> devices,
@@ -31,7 +39,8 @@ DeviceSamples::DeviceSamples(const HostOptions& options, std::vector<Device> dev
       memory_declared_(options.memory),
       every_(options.sample_every),
       processors_(std::max(options.replica_group, static_cast<int>(devices_.size()))),
-      note_(std::move(note)) {
+      note_(std::move(note)),
+      cpu_load_("", wanted_share(options, devices_.size())) {
   if (options.gpus.empty() || options.driver.library.empty()) return;
   gpus_ = std::make_unique<GpuWatch>(options.driver, watched(options, devices_, left.empty()), left,
                                      every_);

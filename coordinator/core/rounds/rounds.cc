@@ -398,12 +398,13 @@ void check_round(Transaction& tx, JobId id) {
 }
 
 void on_report(Transaction& tx, ReplicaId replica, const RoundReport& report) {
-  note_links(tx, replica, report.links);
   const ContributionRecord* known = tx.state().contributions.find({report.key, replica});
+  const bool is_repeated = known != nullptr && known->state != ContributionState::kTraining;
+  if (!is_repeated) note_links(tx, replica, report.links);  // else its lines are older than it
   const RoundRecord* round = tx.state().rounds.find(report.key);
   if (known == nullptr || round == nullptr || round->state != RoundState::kOpen) return;
-  if (report.aborts != round->aborts) return;                // its replica has yet to hear of one
-  if (known->state != ContributionState::kTraining) return;  // said twice
+  if (report.aborts != round->aborts) return;  // its replica has yet to hear of one
+  if (is_repeated) return;
   if (fails_as_nonfinite(tx, replica, report)) return;
   ContributionRecord& contribution = tx.contribution(report.key, replica);
   contribution.state = ContributionState::kReported;
