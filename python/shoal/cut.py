@@ -10,6 +10,8 @@ import random
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from shoal import effects
+from shoal import names as naming
 from shoal._library import Error
 
 _STATE_BYTES = 16  # per trained parameter: it, its gradient, two moments
@@ -102,12 +104,8 @@ def _cheapest(shares, allowed, stages):
 def cut_sequential(model, stages, example, hidden):
     """Where stages 1, 2, ... of a flat Sequential begin. `example`: a batch of one input; `hidden`:
     what a stage may give is [1, ..., hidden]."""
-    was_training = model.training
-    model.eval()
-    try:
+    with effects.random_state_kept(), effects.evaluating([model]):
         measured = _measured(model, example)
-    finally:
-        model.train(was_training)
     allowed = {i + 1 for i, (_, _, shape) in enumerate(measured[:-1])
                if shape is not None and len(shape) == 3 and shape[-1] == hidden}
     total = [max(1, sum(column)) for column in zip(*[m[:2] for m in measured])]
@@ -139,6 +137,7 @@ def made_stage(factories, count, number, seed):
     drawn = random.Random(f"{seed}/{number}").getrandbits(63)
     random.seed(drawn)
     torch.manual_seed(drawn)
+    effects.seed_numpy(drawn)
     stage = factories[number]()
     if not isinstance(stage, torch.nn.Module):
         raise Error(f"stages[{number}]() gives {type(stage).__name__}, not a torch.nn.Module")
@@ -161,10 +160,10 @@ def stages_of(given, count, example, hidden):
 
 def names_of(stages, model):
     """The names of all parameters in the whole model, by their id()."""
-    names = {id(p): n for n, p in model.named_parameters()}
+    names = {id(p): n for n, p in naming.parameters(model)}
     owner = {}
     for number, stage in enumerate(stages):
-        for own, parameter in stage.named_parameters():
+        for own, parameter in naming.parameters(stage):
             if id(parameter) not in names:
                 raise Error(f"the parameter {own} of stage {number} is none of the given model's")
             before = owner.setdefault(id(parameter), number)

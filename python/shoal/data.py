@@ -6,15 +6,19 @@ own. Datasets of the cluster (stored.py) have the order of the job, in which chu
 together lie together.
 """
 
+import math
 import os
+import re
+from typing import NamedTuple
 
 import torch
-from torch.utils.data import default_collate
 
+from shoal import effects
 from shoal._library import Digest, Error, permuted
 from shoal.stored import HeldOut, Sequences
 
 _SAMPLES = 16
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 def beneath_roots(path, roots):
@@ -81,10 +85,11 @@ def announce(dataset, first, count):
         dataset.will_read(first, count)
 
 
-def training_batch(dataset, first, places, seed, collate):
+def training_batch(dataset, length, first, places, seed, collate):
+    """`length`: of the dataset when the run began."""
     numbers = [first + place for place in places]
     if not isinstance(dataset, Sequences):
-        numbers = [item_of(number, len(dataset), seed)[0] for number in numbers]
+        numbers = [item_of(number, length, seed)[0] for number in numbers]
     return collate([dataset[number] for number in numbers])
 
 
@@ -94,25 +99,48 @@ def _evenly(dataset, place, wanted):
     return dataset[place * len(dataset) // wanted]
 
 
-def held_out_batch(dataset, index, batches, count, collate, part=(0, 1)):
-    """Part of batch `index` of `batches`, evenly spaced and the same every time; None: there are
-    fewer."""
-    wanted = min(batches * count, len(dataset))
-    if (index + 1) * count > wanted:
-        return None
-    places = [index * count + place for place in part_of(count, part)]
-    return collate([_evenly(dataset, place, wanted) for place in places])
+class Span(NamedTuple):
+    """Items `first` and following of `wanted` evenly spaced ones, in one of `batches` batches."""
+
+    first: int
+    size: int
+    wanted: int
+    batches: int
 
 
-def held_out_items(dataset, wanted):
-    """How many are evaluated."""
-    return min(wanted, len(dataset))
+def held_out_span(length, order):
+    """Batch `index` of `count` with `sequences` items each; of a dataset that has fewer items all are
+    evaluated, in as few batches of nearly equal size. A size of 0: there are fewer batches."""
+    wanted = min(order.count * order.sequences, length)
+    batches = math.ceil(wanted / order.sequences)
+    if order.index >= batches:
+        return Span(0, 0, wanted, batches)
+    first, end = wanted * order.index // batches, wanted * (order.index + 1) // batches
+    return Span(first, end - first, wanted, batches)
+
+
+def held_out_items_of(dataset, span, part=(0, 1)):
+    """A rank's items of a batch, the same every time, and their weight in the mean over ranks. A rank
+    without an item gets the first one, of weight 0, because ranks compute together."""
+    index, parts = part
+    begin, end = span.size * index // parts, span.size * (index + 1) // parts
+    places = range(span.first + begin, span.first + max(end, begin + 1))
+    items = [_evenly(dataset, min(place, span.wanted - 1), span.wanted) for place in places]
+    return items, (end - begin) * parts / span.size
+
+
+def held_out_rows(length, first, count, wanted):
+    """How many items of a microbatch of a pipeline are evaluated, and the weight of their mean: all
+    microbatches count the same, and the last one may have fewer items."""
+    wanted = min(wanted, length)
+    rows = max(0, min(count, wanted - first))
+    return rows, rows * math.ceil(wanted / count) / wanted
 
 
 def held_out_microbatch(dataset, first, count, wanted, collate):
     """Items `first` ... of `wanted` held-out ones, evenly spaced; behind the last, where none is
     evaluated, comes the first."""
-    wanted = held_out_items(dataset, wanted)
+    wanted = min(wanted, len(dataset))
     places = [(first + i) % wanted for i in range(count)]
     return collate([_evenly(dataset, place, wanted) for place in places])
 
@@ -126,28 +154,59 @@ def check_dataset(dataset):
         raise Error("the dataset is empty")
 
 
-def _add(digest, item):
+def _words(item):
+    """What identifies an item, in pieces."""
     if isinstance(item, torch.Tensor):
-        digest.add(repr((item.dtype, tuple(item.shape))).encode())
-        digest.add(repr(item.tolist()).encode())
+        yield repr((item.dtype, tuple(item.shape)))
+        yield repr(item.tolist())
     elif isinstance(item, (tuple, list)):
         for part in item:
-            _add(digest, part)
+            yield from _words(part)
     elif isinstance(item, dict):
-        for key in sorted(item):
-            digest.add(str(key).encode())
-            _add(digest, item[key])
+        for key in sorted(item, key=str):
+            yield str(key)
+            yield from _words(item[key])
     else:
-        digest.add(repr(item).encode())
+        yield repr(item)
 
 
-def digest_of(dataset):
-    """A digest of the length and a few evenly spaced items, to compare the data of two hosts."""
+def _read(dataset, place, time):
+    with effects.random_state_kept():
+        effects.seed("digest", time)
+        return list(_words(dataset[place]))
+
+
+def _stable_words(dataset, place):
+    """None: the item is another one when it is read again, as after a random crop, or an object of
+    which only the address is known."""
+    words = _read(dataset, place, 0)
+    if any(_ADDRESS.search(word) for word in words) or _read(dataset, place, 1) != words:
+        return None
+    return words
+
+
+def _add(digest, text):
+    digest.add(text.encode(errors="replace"))
+
+
+def digest_of(dataset, identity=None):
+    """A digest of what is the same on all hosts, to compare their data: the length, and `identity`;
+    without one a few evenly spaced items, as far as they are the same when they are read again."""
     if isinstance(dataset, Sequences):
         return dataset.digest()
     digest = Digest()
-    digest.add(str(len(dataset)).encode())
-    samples = min(_SAMPLES, len(dataset))
+    _add(digest, str(len(dataset)))
+    if identity is not None:
+        _add(digest, str(identity))
+        return digest
+    samples, unstable = min(_SAMPLES, len(dataset)), 0
     for i in range(samples):
-        _add(digest, dataset[i * (len(dataset) - 1) // max(1, samples - 1)])
+        words = _stable_words(dataset, i * (len(dataset) - 1) // max(1, samples - 1))
+        unstable += words is None
+        for word in words or []:
+            _add(digest, word)
+    if unstable:
+        print(f"warning: {unstable} of {samples} items of the dataset are not the same when they are read again, "
+              "so hosts cannot compare them (say what the data is, equally on all hosts: "
+              "run.batches(dataset, identity=\"its name or hash\"))", flush=True)
     return digest

@@ -2,17 +2,18 @@
 
     model.safetensors      the anchor, under the names of the model's parameters
     outer.safetensors      outer momentum, flat
-    optimizer.safetensors  state of the inner optimizer of the replica that wrote it; where several
+    optimizer.safetensors  state of the inner optimizers of the replica that wrote it; where several
                            ranks hold it in shards, a file for each: optimizer-1-of-2.safetensors
+    kept.safetensors       what the program keeps there with run.keep(), likewise
+    buffers.safetensors    the buffers that are not averaged, of the replica that wrote it
 
-Each stage of a pipeline writes its own three, as model-00002-of-00004.safetensors, and stage 0
+Each stage of a pipeline writes its own, as model-00002-of-00004.safetensors, and stage 0
 model.safetensors.index.json besides, which says where each parameter is, unless the stages are
 built one by one.
 
 Nothing in them is code: a checkpoint of another host can be read without trust.
 """
 
-import ctypes
 import hashlib
 import json
 import math
@@ -21,9 +22,12 @@ import struct
 
 import torch
 
-from shoal import shards
+from shoal import names
 from shoal._library import Error
-from shoal.vectors import TYPES, view_of
+from shoal.registry import shown
+from shoal.state import is_finite
+from shoal.trees import TYPES, bytes_of, on_host
+from shoal.vectors import view_of
 
 _DTYPES = {name: dtype for dtype, name in TYPES.items()}
 _HEADER_MAX = 100 << 20
@@ -34,36 +38,12 @@ class NotFinite(Error):
     """A checkpoint is refused, because it could not be continued."""
 
 
-def _is_finite(tensor):
-    floats = tensor.is_floating_point() or tensor.is_complex()
-    return not floats or bool(torch.isfinite(tensor).all())
-
-
 def _refuse_nonfinite(tensors, what):
     for name, tensor in tensors:
-        if not _is_finite(tensor):
+        if not is_finite(tensor):
             raise NotFinite(f"the checkpoint is not written, because {name} of its {what} has values that are "
                             "not finite (lower the learning rate, clip the gradients, or look for such values "
                             "in the data)")
-
-
-def forget_nonfinite(optimizer):
-    """The parameters whose state in the optimizer has values that are not finite lose that state, so
-    they begin anew; else each later step would make them so again."""
-    ruined = [parameter for parameter, state in optimizer.state.items()
-              if isinstance(state, dict) and not all(
-                  _is_finite(shards.local_values(value)) for value in state.values()
-                  if isinstance(value, torch.Tensor))]
-    for parameter in ruined:
-        del optimizer.state[parameter]
-    if ruined:
-        print(f"warning: the optimizer's state of {len(ruined)} parameters had values that are not finite: "
-              "it begins anew", flush=True)
-
-
-def _bytes_of(tensor):
-    count = tensor.numel() * tensor.element_size()
-    return (ctypes.c_char * count).from_address(tensor.data_ptr()) if count else b""
 
 
 def _write(path, role, pieces):
@@ -82,7 +62,7 @@ def _write(path, role, pieces):
 def write_tensors(path, role, tensors, metadata=None):
     """Writes and syncs [(name, tensor)]; what is reported of the file."""
     header, end = {"__metadata__": {"format": "pt", **(metadata or {})}}, 0
-    tensors = [(name, tensor.detach().cpu().contiguous()) for name, tensor in tensors]
+    tensors = [(name, on_host(tensor)) for name, tensor in tensors]
     for name, tensor in tensors:
         begin, end = end, end + tensor.numel() * tensor.element_size()
         header[name] = {"dtype": TYPES[tensor.dtype], "shape": list(tensor.shape),
@@ -90,7 +70,7 @@ def write_tensors(path, role, tensors, metadata=None):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     start = struct.pack("<Q", len(text)) + text
-    return _write(path, role, [start, *(_bytes_of(tensor) for _, tensor in tensors)])
+    return _write(path, role, [start, *(bytes_of(tensor) for _, tensor in tensors)])
 
 
 def _read_header(path, file):
@@ -122,40 +102,22 @@ def read_tensors(path):
                 raise Error(f"{path}: the tensor {name} is cut (take another copy)")
             file.seek(data_start + begin)
             if wanted:
-                file.readinto(_bytes_of(tensor))
+                file.readinto(bytes_of(tensor))
             tensors[name] = tensor
         return tensors, metadata
 
 
 def _difference(there, wanted):
-    """What of a checkpoint does not fit the model, up to ten sentences."""
+    """What of a checkpoint does not fit the model."""
     lines = [f"{n} is missing" for n in wanted if n not in there]
     lines += [f"{n} is not in the model" for n in there if n not in wanted]
     lines += [f"{n} has shape {list(there[n].shape)}, the model's has {shape}"
               for n, shape in wanted.items() if n in there and list(there[n].shape) != shape]
-    return lines[:10] + ([f"and {len(lines) - 10} more"] if len(lines) > 10 else [])
+    return lines
 
 
-def _optimizer_tensors(optimizer):
-    tensors, numbers = [], {}
-    for index, state in optimizer.state_dict()["state"].items():
-        for key, value in state.items():
-            if isinstance(value, torch.Tensor):
-                tensors.append((f"{index}.{key}", shards.local_values(value)))
-            elif value is None or isinstance(value, (bool, int, float, str)):
-                numbers[f"{index}.{key}"] = value
-    return tensors, {"numbers": json.dumps(numbers)}
-
-
-def _restore_optimizer(optimizer, tensors, metadata):
-    state, parameters = {}, [p for group in optimizer.param_groups for p in group["params"]]
-    for name, value in [*tensors.items(), *json.loads(metadata.get("numbers", "{}")).items()]:
-        index, key = name.split(".", 1)
-        if isinstance(value, torch.Tensor) and value.dim() > 0:
-            value = shards.as_shard_of(parameters[int(index)], value)
-        state.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    forget_nonfinite(optimizer)  # checkpoints of versions before 0.2 may have such values
+def _named_as(wanted, stored):
+    return {names.plain(name, wanted): values for name, values in stored.items()}
 
 
 def _name(stem, stage, stages):
@@ -167,15 +129,15 @@ def _path(order, stem):
     return os.path.join(order.text.decode(), _name(stem, order.index, order.count))
 
 
-def _optimizer_stem(vectors, rank, ranks):
-    return f"optimizer-{rank + 1}-of-{ranks}" if vectors.sharded else "optimizer"
+def _stem_of_rank(stem, vectors, rank, ranks):
+    return f"{stem}-{rank + 1}-of-{ranks}" if vectors.sharded else stem
 
 
-def write_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
+def write_checkpoint(order, vectors, state, rank=0, ranks=1):
     """What is reported of the files that this rank wrote. What is whole is rank 0's to write."""
     written = []
-    tensors, numbers = _optimizer_tensors(optimizer)
-    _refuse_nonfinite(tensors, "optimizer's state")
+    tensors, document = state.optimizers_written()
+    _refuse_nonfinite(tensors.items(), "optimizer's state")
     if rank == 0:
         weights = list(vectors.split(view_of(order.values, order.value_count)))
         outer = [("outer_momentum", view_of(order.momentum, order.momentum_count))]
@@ -183,28 +145,47 @@ def write_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
         _refuse_nonfinite(outer, "outer state")
         written.append(write_tensors(_path(order, "model"), "weights", weights))
         written.append(write_tensors(_path(order, "outer"), "outer/momentum", outer))
+        buffers = vectors.local_buffers()
+        if buffers:
+            written.append(write_tensors(_path(order, "buffers"), "buffers", buffers))
     if rank == 0 or vectors.sharded:
-        stem = _optimizer_stem(vectors, rank, ranks)
-        written.append(write_tensors(_path(order, stem), f"inner/{stem}", tensors, numbers))
+        written.append(_write_state(order, "optimizer", vectors, rank, ranks, tensors, document))
+        if state.kept:
+            written.append(_write_state(order, "kept", vectors, rank, ranks, *state.kept_written()))
     return written
 
 
-def read_checkpoint(order, vectors, optimizer, rank=0, ranks=1):
+def _write_state(order, stem, vectors, rank, ranks, tensors, document):
+    stem = _stem_of_rank(stem, vectors, rank, ranks)
+    return write_tensors(_path(order, stem), f"inner/{stem}", tensors.items(), document)
+
+
+def read_checkpoint(order, vectors, state, rank=0, ranks=1):
     if rank == 0:
         _read_averaged(order, vectors)
-    place = _path(order, _optimizer_stem(vectors, rank, ranks))
+    _read_state(_path(order, _stem_of_rank("optimizer", vectors, rank, ranks)), state.read_optimizers,
+                "the optimizer starts without state")  # where another number of ranks wrote it
+    if state.kept:
+        _read_state(_path(order, _stem_of_rank("kept", vectors, rank, ranks)), state.read_kept,
+                    f"{', '.join(state.kept)} of run.keep() begin anew")
+    place = _path(order, "buffers")
     if os.path.exists(place):
-        _restore_optimizer(optimizer, *read_tensors(place))
-    else:  # written by another number of ranks
-        print(f"info: {os.path.basename(place)} is not in the checkpoint: the optimizer starts without state",
-              flush=True)
+        vectors.take_buffers(read_tensors(place)[0])
+
+
+def _read_state(place, read, otherwise):
+    if os.path.exists(place):
+        read(*read_tensors(place))
+    else:
+        print(f"info: {os.path.basename(place)} is not in the checkpoint: {otherwise}", flush=True)
 
 
 def _read_averaged(order, vectors):
-    model, _ = read_tensors(_path(order, "model"))
-    wrong = _difference(model, dict(vectors.shapes()))
+    wanted = dict(vectors.shapes())
+    model = _named_as(wanted, read_tensors(_path(order, "model"))[0])
+    wrong = _difference(model, wanted)
     if wrong:
-        raise Error("the checkpoint is of another model: " + "; ".join(wrong))
+        raise Error("the checkpoint is of another model: " + shown(wrong))
     for name, values in vectors.split(view_of(order.values, order.value_count)):
         values.copy_(model[name])
     outer, _ = read_tensors(_path(order, "outer"))
@@ -212,16 +193,19 @@ def _read_averaged(order, vectors):
 
 
 def read_parameters(folder, vectors):
-    """Those of a checkpoint of the same model, whatever its cut was, as one flat vector."""
-    stored, wanted = load_checkpoint(folder), dict(vectors.shapes())
+    """Those of a checkpoint of the same model, whatever its cut was, as one flat vector. Its buffers go
+    to the model."""
+    wanted, (stored, buffers) = dict(vectors.shapes()), _tensors_of(folder)
+    stored = _named_as(wanted, stored)
     if vectors.is_part:
         stored = {name: values for name, values in stored.items() if name in wanted}
     wrong = _difference(stored, wanted)
     if wrong:
-        raise Error("model.init: the checkpoint is of another model: " + "; ".join(wrong))
+        raise Error("model.init: the checkpoint is of another model: " + shown(wrong))
     flat = torch.empty(sum(math.prod(shape) for shape in wanted.values()))
     for name, values in vectors.split(flat):
         values.copy_(stored[name])
+    vectors.take_buffers(buffers)
     return flat
 
 
@@ -234,19 +218,48 @@ def write_index(folder, stages):
     return _write(os.path.join(folder, _INDEX), "description", [text.encode()])
 
 
-def load_checkpoint(folder):
-    """The parameters of a checkpoint by their names in the model, those of all stages."""
-    tensors, places = {}, {}
+def load_checkpoint(folder, model=None):
+    """The parameters and buffers of a checkpoint by their names in the model, those of all stages. They
+    are also loaded into `model`, a module or the list that was registered, if one is given; each must be
+    there."""
+    parameters, buffers = _tensors_of(folder)
+    tensors = {**buffers, **parameters}
+    if model is not None:
+        _load_into(model, tensors, folder)
+    return tensors
+
+
+@torch.no_grad()
+def _load_into(model, tensors, folder):
+    own = {**{name: module._buffers[key] for name, module, key in names.buffers(model)},
+           **dict(names.parameters(model))}
+    tensors = _named_as(own, tensors)
+    if not any(name in own for name in tensors):
+        raise Error(f"{folder}: no tensor of the checkpoint is in the model: it has {', '.join(list(tensors)[:3])} "
+                    f"..., and the model {', '.join(list(own)[:3])} ... (load it into the model that was registered)")
+    wrong = _difference(tensors, {name: list(values.shape) for name, values in own.items() if name in tensors})
+    if wrong:
+        raise Error(f"{folder}: the checkpoint is of another model: {shown(wrong)}")
+    for name, values in tensors.items():
+        own[name].copy_(values)
+
+
+def _tensors_of(folder):
+    """Parameters, and buffers."""
+    tensors, buffers, places = {}, {}, {}
     index = os.path.join(folder, _INDEX)
     if os.path.exists(index):
         with open(index) as file:
             places = json.load(file)["weight_map"]
-    for name in sorted(set(places.values())) or _shards_in(folder):
-        tensors.update(read_tensors(os.path.join(folder, os.path.basename(name)))[0])
+    for name in sorted({os.path.basename(name) for name in places.values()}) or _shards_in(folder):
+        tensors.update(read_tensors(os.path.join(folder, name))[0])
+        of_buffers = os.path.join(folder, name.replace("model", "buffers", 1))
+        if name.startswith("model") and os.path.exists(of_buffers):
+            buffers.update(read_tensors(of_buffers)[0])
     missing = [name for name in places if name not in tensors]
     if missing:
         raise Error(f"{folder}: {missing[0]} is missing (take another copy)")
-    return tensors
+    return tensors, buffers
 
 
 def _shards_in(folder):

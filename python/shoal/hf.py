@@ -15,11 +15,11 @@ from transformers import TrainerCallback
 from shoal._library import Error
 
 
-def attach(replica, trainer):
+def attach(replica, trainer, identity=None):
     """Makes `trainer.train()` train this replica of the job.
 
     train.batch sequences make one optimizer step, in args.gradient_accumulation_steps parts. The
-    job's evaluations are of trainer.eval_dataset, where there is one.
+    job's evaluations are of trainer.eval_dataset, where there is one. `identity`: as of run.batches().
     """
     args, job = trainer.args, replica.job["train"]
     parts = args.gradient_accumulation_steps * replica.ranks
@@ -30,7 +30,7 @@ def attach(replica, trainer):
         raise Error(f"the Trainer is on {args.device} and the agent's device is {replica.device}: leave "
                     "CUDA_VISIBLE_DEVICES as the agent sets it, and use_cpu at False")
     args.max_steps = job["steps"]
-    callback = _Callback(replica, trainer)
+    callback = _Callback(replica, trainer, identity)
     trainer.add_callback(callback)
     trainer.training_step = callback.counted(trainer.training_step)
     trainer.get_train_dataloader = callback.loader(trainer.get_train_dataloader)
@@ -51,14 +51,15 @@ class _Batches:
 
     def __iter__(self):
         if self._batches is None:
-            self._batches = self._callback.run.batches(self.dataset, self._split)
+            self._batches = self._callback.run.batches(self.dataset, self._split,
+                                                             identity=self._callback.identity)
         for parts in self._batches:
             yield from parts
 
 
 class _Callback(TrainerCallback):
-    def __init__(self, replica, trainer):
-        self._replica, self._trainer = replica, trainer
+    def __init__(self, replica, trainer, identity):
+        self._replica, self._trainer, self.identity = replica, trainer, identity
         self._loss = 0.0  # of the step's parts so far
         self.run = None
 
@@ -76,11 +77,18 @@ class _Callback(TrainerCallback):
                             self._trainer.args.gradient_accumulation_steps)
         return load
 
-    def on_train_begin(self, args, state, control, model=None, optimizer=None, **_):
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, lr_scheduler=None, **_):
         self.run = self._replica.diloco(model, optimizer)
+        if hasattr(lr_scheduler, "state_dict") and not hasattr(lr_scheduler, "lr_lambdas"):
+            self.run.keep("lr_scheduler", lr_scheduler)  # others are functions of the step
         if self._trainer.eval_dataset is not None:
-            held_out = self._trainer.get_eval_dataloader()
-            self.run.evaluate(held_out.dataset, self._loss_of, held_out.collate_fn)
+            sets = self._trainer.eval_dataset
+            named = isinstance(sets, dict)
+            loaders = {name: self._trainer.get_eval_dataloader(one)
+                       for name, one in (sets if named else {"": sets}).items()}
+            datasets = {name: loader.dataset for name, loader in loaders.items()}
+            collate = next(iter(loaders.values())).collate_fn
+            self.run.evaluate(datasets if named else datasets[""], self._loss_of, collate)
 
     def _loss_of(self, **batch):
         return self._trainer.compute_loss(self._trainer.model, batch)

@@ -1,15 +1,18 @@
 """The training of one stage of a model, as the program's own loop sees it."""
 
-import functools
 import math
 import time
 
 import torch
 from torch.utils.data import default_collate
 
-from shoal import _library, cut, data, files
+from shoal import _library, cut, data, effects, files
+from shoal import names as naming
 from shoal._library import Error
-from shoal.run import NO_LOSS, Work, moved
+from shoal.batch import moved
+from shoal.evaluation import NO_LOSS
+from shoal.registry import Registry, checked_optimizers
+from shoal.run import Work
 from shoal.stage import Stage
 from shoal.vectors import Vectors, view_of
 
@@ -19,6 +22,10 @@ def _pair(batch):
         raise Error("the items of a pipeline's dataset are pairs: an input for stage 0 and a target "
                     "for the last one")
     return batch
+
+
+def _buffer_names(model, prefix=""):
+    return {(id(module), key): prefix + name for name, module, key in naming.buffers(model)}
 
 
 class Pipeline(Work):
@@ -38,12 +45,15 @@ class Pipeline(Work):
         else:
             stage, names = self._chosen(stages, model, example, hidden)
         self.stage = stage.to(device)
-        self.optimizer = self._counted(optimizer_of(self.stage))
-        super().__init__(replica, Vectors(self.stage, names), self.optimizer)
+        self.optimizer = optimizer_of(self.stage)
+        optimizers = checked_optimizers(self.optimizer)
+        super().__init__(replica, Vectors(self.stage, names),
+                         Registry(self.stage, optimizers, names), optimizers)
         shape = (job["train"]["microbatch"], job["model"]["context"], hidden)
         self._compute = Stage(self.stage, replica.stage, shape, device, loss_of,
                               job["swarm"]["recompute"] == "recompute")
         self._dataset = self._held_out = None
+        self._newest_sequence = 0  # of the microbatches that were computed
 
     def _chosen(self, stages, model, example, hidden):
         """The replica's one of the whole model's stages, and the names of its parameters."""
@@ -51,7 +61,7 @@ class Pipeline(Work):
         whole = model or (stages if isinstance(stages, torch.nn.Sequential) else
                           torch.nn.Sequential(*stages))
         stages = cut.stages_of(stages, replica.stages, example, hidden)
-        names = cut.names_of(stages, whole)
+        names = {**cut.names_of(stages, whole), **_buffer_names(whole)}
         cut.check_size(stages, replica.described_parameters)
         self._tensors = [self._trained(stage, names) for stage in stages]
         return stages[replica.stage], names
@@ -66,7 +76,8 @@ class Pipeline(Work):
         stage = cut.made_stage(factories, replica.stages, number, seed)
         cut.check_size([stage], replica.described_parameters)
         self._tensors = None
-        return stage, {id(p): f"{number}.{name}" for name, p in stage.named_parameters()}
+        names = {id(p): f"{number}.{name}" for name, p in naming.parameters(stage)}
+        return stage, {**names, **_buffer_names(stage, f"{number}.")}
 
     # ---- the program's side
 
@@ -75,16 +86,18 @@ class Pipeline(Work):
         data.check_dataset(dataset)
         self._held_out = dataset
 
-    def steps(self, dataset, collate=None):
+    def steps(self, dataset, collate=None, identity=None):
         """The numbers of the inner steps, until the job ends. At each, the gradients of `stage` are
         means over the step's tokens: clip them, and call optimizer.step(). The library clears
-        them. Items of the dataset are pairs, an input and a target."""
+        them. Items of the dataset are pairs, an input and a target. `identity`: as of Run.batches().
+        After the job has ended there are no steps."""
+        if self._replica.over:
+            return
         if self._held_out is None:
             raise Error("run.evaluate(dataset) was not called: all stages take part in an "
                         "evaluation")
-        data.check_dataset(dataset)
         self._dataset, self._collate = dataset, collate or default_collate
-        self._replica.link.answer_model(self._vectors.tensors(), self._digest())
+        self._begin(dataset, identity)
         while True:
             order = self._next(_library.STEP)
             if order is None:
@@ -97,16 +110,18 @@ class Pipeline(Work):
     def _trained(stage, names):
         return [(names[id(p)], p.numel()) for p in stage.parameters() if p.requires_grad]
 
-    def _digest(self):
+    def _digest(self, dataset, identity):
         """Of the data and the cut: replicas that cut otherwise may not train together."""
-        digest = data.digest_of(self._dataset)
+        digest = super()._digest(dataset, identity)
         cut_ = self._tensors if self._tensors is not None else self._replica.stages
         digest.add(repr(cut_).encode())
         return digest
 
     def _one_step(self, order):
         self.step_number = order.step
+        effects.seed(*self._seed("step", order.step, self._newest_sequence))
         norm = self._compute.scale_gradients(order.count)
+        self._begins_step(order.step)
         if math.isfinite(norm):
             before, self._in_step = self._steps_taken, True
             yield order.step
@@ -114,21 +129,9 @@ class Pipeline(Work):
             if self._steps_taken == before:
                 raise Error("run.optimizer.step() was not called for the last step: call it once in "
                             "each turn of the loop over run.steps()")
+            self._ends_step()
         self._compute.clear_gradients()
-        lr = float(self.optimizer.param_groups[0]["lr"])
-        self._replica.link.answer_stage_step(norm, lr)
-
-    def _counted(self, optimizer):
-        """Knows whether the program calls its step()."""
-        step, self._steps_taken = optimizer.step, 0
-
-        @functools.wraps(step)
-        def counted(*arguments, **keywords):
-            self._steps_taken += 1
-            return step(*arguments, **keywords)
-
-        optimizer.step = counted
-        return optimizer
+        self._replica.link.answer_stage_step(norm, self._rate())
 
     def _perform(self, order):
         begun = time.perf_counter()
@@ -153,25 +156,39 @@ class Pipeline(Work):
             written.append(files.write_index(order.text.decode(), self._tensors))
         return written
 
-    def _microbatch(self, order):
-        """Input and target of the order's items."""
+    def _seed(self, kind, step, sequence):
+        """Of what this stage draws; a pass that is repeated, also elsewhere, draws the same."""
+        seed = self._replica.job["train"]["seed"]
+        return seed, kind, step, sequence, self._replica.stage
+
+    def _microbatch(self, order, rows):
+        """Input and target of the order's items; of held-out ones so many `rows`. The first stage and
+        the last one draw the same while they read."""
         first, count = order.first_sequence, order.sequences
-        if order.flags & _library.TRAINS:
-            self.epoch = first // len(self._dataset)
-            seed = self._replica.job["train"]["seed"]
-            return _pair(data.training_batch(self._dataset, first, range(count), seed,
-                                             self._collate))
-        return _pair(data.held_out_microbatch(self._held_out, first, count, order.count,
-                                              self._collate))
+        seed = self._replica.job["train"]["seed"]
+        with effects.random_state_kept():
+            effects.seed(seed, "read", order.step, first)
+            if order.flags & _library.TRAINS:
+                self.epoch = first // self._length
+                return _pair(data.training_batch(self._dataset, self._length, first, range(count),
+                                                 seed, self._collate))
+            return _pair(data.held_out_microbatch(self._held_out, first, rows, order.count,
+                                                  self._collate))
 
     def _input(self, order, train):
         if self._replica.stage == 0:
-            return moved(self._microbatch(order)[0], self._replica.device)
+            return moved(self._microbatch(order, order.sequences)[0], self._replica.device)
         return self._compute.received(view_of(order.values, order.value_count), train)
+
+    def _pass_seed(self, order, train):
+        if train:
+            self._newest_sequence = order.first_sequence
+        return self._seed("pass" if train else "evaluation", order.step, order.first_sequence)
 
     def _forward(self, order):
         train = bool(order.flags & _library.TRAINS)
-        output = self._compute.forward(order.index, self._input(order, train), train)
+        output = self._compute.forward(order.index, self._input(order, train), train,
+                                       self._pass_seed(order, train))
         self._give(order, output)
 
     def _backward(self, order):
@@ -182,16 +199,20 @@ class Pipeline(Work):
 
     def _loss(self, order, begun):
         train = bool(order.flags & _library.TRAINS)
-        if not train and (order.first_sequence + order.sequences >
-                          data.held_out_items(self._held_out, order.count)):
+        rows, weight = order.sequences, 1.0
+        if not train:
+            rows, weight = data.held_out_rows(len(self._held_out), order.first_sequence,
+                                              order.sequences, order.count)
+        if rows == 0:
             return NO_LOSS
-        target = moved(self._microbatch(order)[1], self._replica.device)
-        x = self._input(order, train)
-        mean, gradient = self._compute.loss(x, target, train, bool(order.flags & _library.ADD))
+        target = moved(self._microbatch(order, rows)[1], self._replica.device)
+        x = self._input(order, train)[:rows]
+        mean, gradient = self._compute.loss(x, target, train, bool(order.flags & _library.ADD),
+                                            self._pass_seed(order, train))
         if train:
             self._give(order, gradient)
         self._slow_down(begun)
-        return mean
+        return mean * weight
 
     @staticmethod
     def _give(order, tensor):

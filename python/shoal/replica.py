@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from shoal import _library, ranks
+from shoal import _library, effects, ranks
 from shoal._library import Error, Link
 from shoal.data import beneath_roots
 from shoal.pipeline import Pipeline
@@ -57,9 +57,9 @@ def _process(device, threads, order_limit_s):
 def join(order_limit_s=600.0):
     """Waits for a job from the agent that started this process.
 
-    Seeds Python's and PyTorch's generators with the job's train.seed, so that every replica builds
-    the same model. `order_limit_s`: how long one inner step may take. Under torchrun, called by all
-    ranks: together they are one replica.
+    Seeds the generators of Python, NumPy and PyTorch with the job's train.seed, so that every replica
+    builds the same model; what is drawn in an inner step differs by replica and step. `order_limit_s`:
+    how long one inner step may take. Under torchrun, called by all ranks: together they are one replica.
     """
     if not os.environ.get("SHOAL_TRAINER_SOCKET"):
         raise Error("SHOAL_TRAINER_SOCKET is not set: the program is started by shoal-agent "
@@ -81,6 +81,7 @@ class Replica:
     def __init__(self, link, device, rank=0, ranks=1):
         self.device, self._link, self._pid = device, link, os.getpid()
         self.rank, self.ranks = rank, ranks
+        self._run = None
         self.over = False  # the agent wants nothing more of this process
         atexit.register(self._at_exit)
         order = self.next_order()
@@ -94,13 +95,24 @@ class Replica:
         seed = self.job["train"]["seed"]
         random.seed(seed)
         torch.manual_seed(seed)
+        effects.seed_numpy(seed)
 
-    def diloco(self, model, optimizer):
-        """Begins a run from the model as it is now. Only parameters that require gradients are sent."""
+    def diloco(self, model, optimizer, buffers="local", after_average=None):
+        """Begins a run from the model as it is now. Only parameters that require gradients are sent.
+        Both may be lists: diloco([m1, m2], [o1, o2]). `buffers`: "mean" averages those with
+        floating-point values, too. `after_average()` is called each time that the parameters were
+        replaced; with it the optimizer may have parameters that are copies."""
+        self._check_first("diloco")
         if self.stages > 1:
             raise Error(f"the job has {self.stages} stages (swarm.stages): call replica.pipeline(), "
                         "or set it to 1")
-        return Run(self, model, optimizer)
+        self._run = Run(self, model, optimizer, buffers, after_average)
+        return self._run
+
+    def _check_first(self, call):
+        if self._run is not None:
+            raise Error(f"replica.{call}() was called a second time: a job has one run (register several models "
+                        "in one call: replica.diloco([m1, m2], [o1, o2]))")
 
     def pipeline(self, stages, optimizer_of, loss_of, model=None, example=None):
         """A run of one stage of a model. `stages`: a module for each; or for each a function that
@@ -109,7 +121,9 @@ class Replica:
         `optimizer_of(stage)`: the optimizer of a stage; `loss_of(output, target)`: the mean loss of
         a batch. `model`: the whole model, after which parameters are named in checkpoints; else
         they are named as in torch.nn.Sequential(*stages)."""
-        return Pipeline(self, stages, optimizer_of, loss_of, model, example)
+        self._check_first("pipeline")
+        self._run = Pipeline(self, stages, optimizer_of, loss_of, model, example)
+        return self._run
 
     @property
     def data_path(self):

@@ -56,17 +56,6 @@ def place_of(name, parameter, rank):
     return tuple(slice(first, first + count) for first, count in place), hands_on
 
 
-def whole_model(model):
-    """The user's own model inside DistributedDataParallel and torch.compile."""
-    while True:
-        if isinstance(model, torch.nn.parallel.DistributedDataParallel):
-            model = model.module
-        elif hasattr(model, "_orig_mod"):
-            model = model._orig_mod
-        else:
-            return model
-
-
 def reshard(model):
     """Parameters of fully_shard() are in pieces again; after an evaluation some are whole."""
     for module in model.modules():

@@ -6,6 +6,7 @@ knows nothing of orders.
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from shoal import effects
 from shoal._library import Error
 
 
@@ -24,6 +25,8 @@ class Stage:
         self.module, self._number, self._shape, self._device = module, number, shape, device
         self._loss_of, self._recompute = loss_of, recompute
         self._dtype = _working_dtype(module)
+        if not module.training:  # as from_pretrained() gives it; else each module keeps its own mode
+            module.train()
         self._kept = {}  # by number: input and output with its graph
 
     @property
@@ -36,17 +39,24 @@ class Stage:
         x = values.view(self._shape).to(self._device, self._dtype, copy=True)
         return x.requires_grad_(with_gradient)
 
-    def _computed(self, x, train):
-        if self.module.training != train:
-            self.module.train(train)
-        with torch.set_grad_enabled(train):
-            if train and self._recompute:
-                return checkpoint(self.module, x, use_reentrant=False)
+    def _computed(self, x, train, seed):
+        """`seed`: words of what the pass draws, also when it is computed again; None: as it comes."""
+        def drawn(x):
+            if seed is not None:
+                effects.seed(*seed)
             return self.module(x)
 
-    def forward(self, number, x, train):
+        if not train:
+            with torch.no_grad(), effects.evaluating([self.module]):
+                return drawn(x)
+        if self._recompute:
+            return checkpoint(drawn, x, use_reentrant=False)
+        return drawn(x)
+
+    def forward(self, number, x, train, seed=None):
         """The output; with `train` it is kept under `number`."""
-        output = self._computed(x, train)
+        with torch.set_grad_enabled(train), effects.random_state_kept():
+            output = self._computed(x, train, seed)
         if not isinstance(output, torch.Tensor) or tuple(output.shape) != self._shape:
             what = list(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
             raise Error(f"stage {self._number} gives {what}, and what travels between stages is one "
@@ -63,11 +73,11 @@ class Stage:
         gradient = gradient.view(output.shape).to(output.device, output.dtype, copy=True)
         return self._input_gradient(output, gradient, x, add)
 
-    def loss(self, x, target, train, add):
+    def loss(self, x, target, train, add, seed=None):
         """The mean loss of a microbatch and the gradient of its input, that of the loss summed over
         tokens; None without `train`."""
-        with torch.set_grad_enabled(train):
-            mean = self._loss_of(self._computed(x, train), target)
+        with torch.set_grad_enabled(train), effects.random_state_kept():
+            mean = self._loss_of(self._computed(x, train, seed), target)
         if mean.numel() != 1:
             raise Error(f"loss_of gives {list(mean.shape)}, not one mean loss")
         if not train:

@@ -4,6 +4,7 @@ import ctypes
 import difflib
 import os
 import tempfile
+import types
 import unittest
 
 try:
@@ -13,7 +14,9 @@ except ImportError:
 
 import shoal
 from shoal import _library, data, files, stored
+from shoal.registry import shown
 from shoal.run import failure_of
+from shoal.state import State
 from shoal.vectors import Vectors
 
 
@@ -52,6 +55,13 @@ class VectorsTest(unittest.TestCase):
             Vectors(torch.nn.ParameterDict({"c": torch.nn.Parameter(torch.zeros(1).cfloat())}))
 
 
+def held_out(dataset, index, batches, count=2):
+    """The items of a batch."""
+    wanted = types.SimpleNamespace(index=index, count=batches, sequences=count)
+    span = data.held_out_span(len(dataset), wanted)
+    return data.held_out_items_of(dataset, span)[0] if span.size else []
+
+
 class DataTest(unittest.TestCase):
     def test_each_item_is_read_once_per_epoch_and_epochs_differ(self):
         first = [data.item_of(i, 10, 1) for i in range(10)]
@@ -62,11 +72,13 @@ class DataTest(unittest.TestCase):
         self.assertNotEqual([item for item, _ in first], [item for item, _ in second])
 
     def test_held_out_batches_are_spread_and_end(self):
-        def of(index, batches):
-            return data.held_out_batch(range(100), index, batches, 2, list)
-        self.assertEqual(of(0, 2), [0, 25])
-        self.assertEqual(of(1, 2), [50, 75])
-        self.assertIsNone(data.held_out_batch(range(3), 1, 2, 2, list))
+        self.assertEqual(held_out(range(100), 0, 2), [0, 25])
+        self.assertEqual(held_out(range(100), 1, 2), [50, 75])
+        self.assertEqual(held_out(range(100), 2, 2), [])
+
+    def test_a_small_set_is_divided_into_fewer_batches(self):
+        self.assertEqual([held_out(range(5), index, 20) for index in range(4)], [[0], [1, 2], [3, 4], []])
+        self.assertEqual(held_out(range(1), 0, 20), [0])
 
     def test_windows_of_tokens(self):
         tokens = shoal.Tokens(torch.arange(9, dtype=torch.uint8), 4)
@@ -129,7 +141,7 @@ class StoredTest(unittest.TestCase):
     def test_sequences_come_in_the_jobs_own_order_also_beyond_an_epoch(self):
         data.check_dataset(self.dataset)
         self.assertEqual(len(self.dataset), 10)
-        x, y = data.training_batch(self.dataset, 9, range(2), 1, torch.utils.data.default_collate)
+        x, y = data.training_batch(self.dataset, 10, 9, range(2), 1, torch.utils.data.default_collate)
         self.assertEqual(x.tolist(), [[9, 10, 11], [10, 11, 12]])
         self.assertEqual(y.tolist(), [[10, 11, 12], [11, 12, 13]])
 
@@ -139,14 +151,14 @@ class StoredTest(unittest.TestCase):
         data.announce([1, 2], 0, 2)
 
     def test_held_out_ones_are_chosen_by_the_library(self):
-        held_out = self.dataset.held_out
-        first = [x[0].item() for x, _ in data.held_out_batch(held_out, 1, 2, 2, list)]
+        sequences = self.dataset.held_out
+        first = [x[0].item() for x, _ in held_out(sequences, 1, 2)]
         self.assertEqual(first, [1402, 1403])  # 2 and 3 of 4
-        self.assertIsNone(data.held_out_batch(held_out, 3, 4, 2, list))
-        microbatch = data.held_out_microbatch(held_out, 5, 2, 100, list)
+        self.assertEqual(held_out(sequences, 3, 4), [])
+        microbatch = data.held_out_microbatch(sequences, 5, 2, 100, list)
         self.assertEqual([x[0].item() for x, _ in microbatch], [1605, 1600])
         with self.assertRaises(IndexError):
-            held_out[6]
+            sequences[6]
 
     def test_the_digest_is_that_of_the_datasets(self):
         self.assertEqual(list(data.digest_of(self.dataset).words), [3, 4])
@@ -214,9 +226,10 @@ class FilesTest(unittest.TestCase):
         trained(model, optimizer, 3)
         copy = torch.nn.Linear(2, 1)
         copy.load_state_dict(model.state_dict())
-        files.write_tensors(self.path, "inner/optimizer", *files._optimizer_tensors(optimizer))
+        tensors, metadata = State([optimizer], {}).optimizers_written()
+        files.write_tensors(self.path, "inner/optimizer", tensors.items(), metadata)
         other = torch.optim.AdamW(copy.parameters(), lr=0.1)
-        files._restore_optimizer(other, *files.read_tensors(self.path))
+        State([other], {}).read_optimizers(*files.read_tensors(self.path))
         self.assertEqual(trained(copy, other, 2), trained(model, optimizer, 2))
 
     def test_another_model_is_told_by_its_tensors(self):
@@ -225,7 +238,7 @@ class FilesTest(unittest.TestCase):
                          ["b is missing", "c is not in the model",
                           "a has shape [2], the model's has [3]"])
         lines = files._difference({}, {f"w{i}": [1] for i in range(13)})
-        self.assertEqual(lines[9:], ["w9 is missing", "and 3 more"])
+        self.assertRegex(shown(lines), "w9 is missing; and 3 more$")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import shoal  # noqa: E402
 from script_util import Script, replica_of  # noqa: E402
 from shoal import _library, cut, data, files  # noqa: E402
 from shoal.stage import Stage  # noqa: E402
+from shoal.state import State  # noqa: E402
 from shoal.vectors import Vectors  # noqa: E402
 
 SIZES = {"layers": 4, "hidden": 16, "ffn": 32, "heads": 2, "vocab": 32, "context": 8}
@@ -252,7 +253,7 @@ class CheckpointTest(unittest.TestCase):
                 order = types.SimpleNamespace(
                     text=folder.encode(), index=number, count=2, values=anchor.data_ptr(),
                     value_count=anchor.numel(), momentum=0, momentum_count=0)
-                files.write_checkpoint(order, vectors, torch.optim.SGD(part.parameters(), lr=1.0))
+                files.write_checkpoint(order, vectors, State([torch.optim.SGD(part.parameters(), lr=1.0)], {}))
             files.write_index(folder, [Vectors(part, names).sizes() for part in parts])
             joined = shoal.load_checkpoint(folder)
             other = example.llama(SIZES)
@@ -274,9 +275,13 @@ class HeldOutTest(unittest.TestCase):
         self.assertEqual(of(2, 4), [50, 75])
         self.assertEqual(of(2, 8, length=3), [2, 0])
 
-    def test_there_are_at_most_those_of_the_dataset(self):
-        self.assertEqual(data.held_out_items(range(3), 8), 3)
-        self.assertEqual(data.held_out_items(range(9), 8), 8)
+    def test_of_a_small_set_each_item_weighs_the_same(self):
+        self.assertEqual(data.held_out_rows(9, 4, 4, 8), (4, 1.0))
+        self.assertEqual(data.held_out_rows(9, 8, 4, 8), (0, 0.0))
+        rows, weights = zip(*[data.held_out_rows(6, first, 4, 100) for first in (0, 4, 8)])
+        self.assertEqual(rows, (4, 2, 0))
+        self.assertAlmostEqual(weights[0] / weights[1], 2)
+        self.assertAlmostEqual(sum(weights), 2)
 
 
 if __name__ == "__main__":

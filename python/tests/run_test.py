@@ -179,7 +179,7 @@ class NonFiniteTest(unittest.TestCase):
             write = order(_library.WRITE_CHECKPOINT, text=os.fsencode(folder))
             script = trained([READ, *steps(0, 2), write, WRITE, *steps(2, 1), READ], 32, spoiled_at(1))
             self.assertEqual(os.listdir(folder), [])
-        self.assertRegex(script.failed, "^the checkpoint is not written, because 0.exp_avg of its optimizer's "
+        self.assertRegex(script.failed, "^the checkpoint is not written, because 0.weight.exp_avg of its optimizer's "
                                         "state has values that are not finite .lower the learning rate")
         self.assertEqual(len(script.steps), 3)
 
@@ -202,8 +202,8 @@ class NonFiniteTest(unittest.TestCase):
             trained([READ, *steps(0, 2), order(_library.WRITE_CHECKPOINT, text=text)], 32, plain)
             place = os.path.join(folder, "optimizer.safetensors")
             tensors, metadata = files.read_tensors(place)
-            tensors["0.exp_avg"][0] = math.nan
-            files.write_tensors(place, "inner/optimizer", list(tensors.items()), {"numbers": metadata["numbers"]})
+            tensors["0.weight.exp_avg"][0] = math.nan
+            files.write_tensors(place, "inner/optimizer", list(tensors.items()), metadata)
             script = trained([order(_library.READ_CHECKPOINT, text=text), WRITE, *steps(2, 3), READ], 32, plain)
         self.assertTrue(all(map(math.isfinite, script.steps)))
         self.assertTrue(all(map(math.isfinite, script.read[-1])))

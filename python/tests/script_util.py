@@ -25,7 +25,7 @@ class Script:
         self._count = count
         self.tensors, self.steps, self.rates, self.losses, self.read = None, [], [], [], []
         self.logged, self.stage_steps = [], []
-        self.left = "not yet"
+        self.left, self.times_told = "not yet", 0
 
     def next(self, while_waiting=lambda: None):
         while_waiting()
@@ -47,7 +47,8 @@ class Script:
             self.answer_failed(_library.FAILED, refused)
 
     def answer_model(self, tensors, digest):
-        self.told = tensors
+        self.told, self.data = tensors, list(digest.words)
+        self.times_told += 1
         self.tensors = [(name, math.prod(shape)) for name, shape, _ in tensors]
 
     def answer_step(self, loss, lr):
