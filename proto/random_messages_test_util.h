@@ -112,6 +112,7 @@ class RandomMessages {
   void mend(DeviceSample& sample) {
     sample.uuid = plain(sample.uuid), sample.error = plain(sample.error);
   }
+  void mend(MeasureLine& asked) { asked.answer_bytes %= kLinePayloadMax + 1; }
   void mend(DeviceUse& use) {
     use.busy = use.busy_elsewhere = prng_.unit(), use.stolen = prng_.unit();
   }
@@ -174,6 +175,7 @@ class RandomMessages {
   void mend(Assign& assign) {
     assign.cut = cut(), assign.stage = 0;
     assign.owner = plain(assign.owner);
+    if (assign.source.kind != SourceKind::kCheckpoint) assign.checkpoint_parts = 0;
   }
   void mend(TensorShape& tensor) { tensor.name = plain(tensor.name), tensor.type = "F32"; }
   void mend(LoggedValue& logged) { logged.name = "norm/" + std::to_string(prng_.below(100)); }

@@ -225,12 +225,16 @@ class Cluster:
     # ---- processes
 
     def begin(self):
+        self.begin_hosts()
+        self.name = self.submit(self.job)
+
+    def begin_hosts(self):
+        """All processes; no job."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.start_coordinator()
         for number in range(self.count):
             self.start_agent(number)
         (self.folder / "text.txt").write_text(" ".join(f"{n * n} is {n} times {n}" for n in range(20_000)))
-        self.name = self.submit(self.job)
 
     def around(self, program):
         """Words before a program; a cluster whose hosts are further apart says so here."""

@@ -90,10 +90,14 @@ TEST(HuggingFaceFile, WhatIsNotKnownIsRefusedByItsPlace) {
 }
 
 TEST(HuggingFaceFile, SequencesInSequencesEnd) {
-  Json json = good(), nested = {{"type", "NFC"}};
-  for (int i = 0; i < 2000; ++i) nested = {{"type", "Sequence"}, {"normalizers", {nested}}};
-  json["normalizer"] = nested;
-  EXPECT_THAT(parse_hugging_face(json.dump()).error().message, HasSubstr("too many Sequences"));
+  const auto refused = [](int sequences) {
+    Json json = good(), nested = {{"type", "NFC"}};
+    for (int i = 0; i < sequences; ++i) nested = {{"type", "Sequence"}, {"normalizers", {nested}}};
+    json["normalizer"] = nested;
+    return parse_hugging_face(json.dump()).error().message;
+  };
+  EXPECT_THAT(refused(20), HasSubstr("too many Sequences"));
+  EXPECT_THAT(refused(2000), HasSubstr("nested deeper"));
 }
 
 TEST(HuggingFaceFile, ACutFileIsNoFile) {

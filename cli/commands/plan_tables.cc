@@ -209,9 +209,8 @@ std::string links_table(const Json& topology, bool color) {
 std::string plan_text(const Json& plan, bool color, double now_unix_s) {
   const std::string reason = text_at(plan, "reason");
   const std::string detail = text_at(plan, "detail", "");
-  std::string text =
-      stages_table(plan, color) + forecast_lines(plan, "", now_unix_s) + left_out_text(plan) +
-      used_text(plan);
+  std::string text = stages_table(plan, color) + forecast_lines(plan, "", now_unix_s) +
+                     left_out_text(plan) + used_text(plan);
   if (reason != "placed") text += words(reason) + (detail.empty() ? "" : ": " + detail) + "\n";
   return text;
 }

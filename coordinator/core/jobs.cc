@@ -216,8 +216,7 @@ bool has_trained(const Transaction& tx, JobId id) {
          is_waiting_for_state(tx, id);
 }
 
-// The job is to pause, and only a copy has the committed state of one of its stages. A replica must
-// load the copy before it can be stored.
+// The stage of a job that is to pause which only a copy has: a replica loads it, to store it.
 std::optional<StageIndex> to_restore_for_pause(const Transaction& tx, JobId id) {
   const JobRecord& job = job_of(tx, id);
   if (!is_to_let_go(job) || job.phase != JobPhase::kStalled) return std::nullopt;
@@ -238,8 +237,8 @@ void place(Transaction& tx, JobId id) {
   if (input.live.empty() && input.cut.size() != 1) tx.volatile_state().planned_at = tx.now();
   if (only) std::erase_if(decision.places, [&](const Place& p) { return p.stage != *only; });
   wake_when_rested(tx, id, input);
-  tell_unused(tx, id, input, decision);
   if (decision.places.empty()) {
+    tell_unused(tx, id, input, decision);
     if (input.live.empty()) tx.volatile_state().timers[id].gathered_at.reset();
     if (decision.reason == PlacementReason::kAllRefused && input.live.empty()) {
       if (!has_trained(tx, id)) return fail_as_refused(tx, id);
@@ -252,6 +251,7 @@ void place(Transaction& tx, JobId id) {
   if (waits_for_earlier_pipeline(tx, id, input)) return;
   const bool measures = waits_for_measurements(tx, id, input);  // meanwhile
   if (waits_for_late_devices(tx, id, input) || measures) return;
+  tell_unused(tx, id, input, decision);
   keep_cut(tx, id, decision.cut);
   assign(tx, id, decision.places);
 }

@@ -206,7 +206,9 @@ class Pipeline(Work):
         if rows == 0:
             return NO_LOSS
         target = moved(self._microbatch(order, rows)[1], self._replica.device)
-        x = self._input(order, train)[:rows]
+        x = self._input(order, train)
+        if not train:
+            x = x[:rows]  # in training it stays a leaf, whose gradient the stage before gets
         mean, gradient = self._compute.loss(x, target, train, bool(order.flags & _library.ADD),
                                             self._pass_seed(order, train))
         if train:

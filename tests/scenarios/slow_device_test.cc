@@ -21,7 +21,7 @@ class Pipelined : public Cluster {
 
 TEST(SlowDevice, IsToldAndTheEndOfItToo) {
   Pipelined cluster;
-  ASSERT_TRUE(cluster.until_round(5)) << cluster.objection();
+  ASSERT_TRUE(cluster.until_round(10)) << cluster.objection();
   cluster.host(1).throttle(0, 0.1, cluster.world().sim().now() + seconds(3600));
   ASSERT_TRUE(cluster.until_told("replica_slow")) << cluster.objection();
   EXPECT_EQ(cluster.world().sim().transitions["event replica_as_promised"], 0);

@@ -166,7 +166,9 @@ void draw_unequal(SimOptions& o, Prng prng) {
   o.hosts = hosts;
   o.coordinator.rebalance_every = often;
   o.set_mean(Fault::kThrottledDevice, throttles);
-  if (prng.chance(0.7)) o.rest = rest;
+  if (!prng.chance(0.7)) return;
+  o.rest = rest;
+  o.coordinator.measure_limit = {};  // what it measures itself of lines counts for a day
 }
 
 // Half of the runs lie in wait for one to three moments.

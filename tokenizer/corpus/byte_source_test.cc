@@ -34,7 +34,7 @@ class ByteSourceTest : public CorpusTest {
   }
   static std::string long_text() {
     std::string text;
-    for (int i = 0; text.size() < 2'000'000; ++i) text += std::to_string(i * i) + "\n";
+    for (std::int64_t i = 0; text.size() < 2'000'000; ++i) text += std::to_string(i * i) + "\n";
     return text;
   }
 };

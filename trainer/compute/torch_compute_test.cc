@@ -86,7 +86,7 @@ TEST_F(TorchComputeTest, ItsCheckpointsNameTheEndOfTextOfItsTokenizer) {
       folder, {spec_, cut, 0, {JobId(1), 0, 5}, Steps(9), zeros, zeros, zeros, zeros, 9});
   ASSERT_TRUE(written.ok()) << to_string(written.error());
   for (const char* file : {"config.json", "generation_config.json"}) {
-    const auto json = nlohmann::json::parse(read_file(folder / file).value());
+    const auto json = nlohmann::json::parse(file_content(folder / file).value());
     EXPECT_EQ(json["eos_token_id"], *end) << file;
   }
 }

@@ -178,9 +178,8 @@ Forecast forecast_of_one_stage(const PlacementInput& input, const swarm::CostMod
   const std::vector<PlannedDevice> devices = planned(placed, mean);
   const swarm::Cluster cluster = cluster_of(input.spec, devices, input.sites);
   std::vector<swarm::Placement> places;
-  for (std::int32_t i = 0; i < static_cast<std::int32_t>(placed.size()); ++i) {
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(placed.size()); ++i)
     places.push_back({i, 0, 1});
-  }
   return forecast_of(input.spec, devices, cluster, places,
                      swarm::Forecaster(model, cluster).of({model.whole()}, places));
 }
@@ -265,7 +264,6 @@ PlacementDecision fill_cut(const PlacementInput& input, const swarm::CostModel& 
   PlacementDecision decision;
   describe_cut(input, model, decision);
   count_devices(input, decision);
-
   swarm::RebalanceView view = rebalance_view(input);
   const auto most = static_cast<std::int32_t>(max_replicas(input.spec));
   const bool full = is_full(view, most);
@@ -464,8 +462,8 @@ bool is_worth_recut(const PlacementDecision& kept, const PlacementDecision& othe
 std::vector<LoadedDevice> loaded_devices(const PlacementInput& input) {
   std::vector<LoadedDevice> loaded;
   for (const FreeDevice& device : input.free) {
-    const bool counts = device.foreign > 0 && loaded.size() < kLoadedDevicesMax;
-    if (counts) loaded.push_back({device.agent, device.device, device.foreign});
+    if (device.foreign <= 0 || loaded.size() >= kLoadedDevicesMax) continue;
+    loaded.push_back({device.agent, device.device, device.foreign});
   }
   return loaded;
 }
@@ -557,7 +555,7 @@ void keep_within_quota(PlacementInput& input, std::int64_t held, Bytes needed) {
   const auto own = std::count_if(input.free.begin(), input.free.end(),
                                  [](const FreeDevice& device) { return !device.holds.empty(); });
   const std::int64_t room = std::max<std::int64_t>(0, input.quota - held) + own;
-  const std::int64_t count = static_cast<std::int64_t>(input.free.size());
+  const auto count = static_cast<std::int64_t>(input.free.size());
   input.withheld = std::max<std::int64_t>(0, count - room);
   input.free.resize(static_cast<std::size_t>(std::min(count, room)));
 }

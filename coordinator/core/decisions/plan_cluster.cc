@@ -18,6 +18,17 @@ std::string line_key(const PlannedDevice& device) {
   return own ? to_string(device.agent) : "host " + device.at.host;
 }
 
+bool are_on_one_host(const std::vector<PlannedDevice>& devices) {
+  return !devices.empty() && std::ranges::all_of(devices, [&](const PlannedDevice& device) {
+    return !device.at.host.empty() && device.at.host == devices.front().at.host;
+  });
+}
+
+// To the others. The way to the coordinator says nothing of that inside a host.
+double round_trip_of(const AgentLine& line, bool inside_a_host) {
+  return line.to_coordinator && inside_a_host ? 0 : line.round_trip.seconds();
+}
+
 double rate_of(const AgentLine& line) {
   return is_measured(line) ? line.bytes_per_s() : std::max(kAssumedLine, line.bytes_per_s());
 }
@@ -59,11 +70,12 @@ swarm::Cluster cluster_of(const JobSpec& spec, const std::vector<PlannedDevice>&
   swarm::Cluster cluster;
   FlatMap<std::string, swarm::SharedLine> lines;
   FlatMap<std::string, bool> measured;
+  const bool inside_a_host = are_on_one_host(devices);
   for (const PlannedDevice& device : devices) {
     const auto index = static_cast<std::int32_t>(cluster.agents.size());
     cluster.agents.push_back(
         {device.agent, device.flops_per_s, device.memory, device.domain, device.group});
-    cluster.round_trip_s.push_back(device.at.line.round_trip.seconds());
+    cluster.round_trip_s.push_back(round_trip_of(device.at.line, inside_a_host));
     const std::string key = line_key(device);
     swarm::SharedLine& own = lines[key];
     own.agents.push_back(index);

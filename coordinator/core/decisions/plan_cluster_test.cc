@@ -57,6 +57,19 @@ TEST(PlanCluster, TheAgentsOfAHostShareTheLineThatTheCoordinatorMeasured) {
   EXPECT_EQ(sources.oldest, Instant{40});
 }
 
+TEST(PlanCluster, RoundTripToTheCoordinatorIsNoneInsideAHost) {
+  const auto round_trips = [](const std::vector<PlannedDevice>& devices) {
+    return cluster_of(default_spec(SyncAlgorithm::kDiloco), devices, {}).round_trip_s;
+  };
+  PlannedDevice one = device(1, "a", 1e6);
+  one.at.line.round_trip = milliseconds(40);
+  one.at.line.to_coordinator = true;
+  EXPECT_THAT(round_trips({one, device(2, "a")}), ElementsAre(0, 0));
+  EXPECT_THAT(round_trips({one, device(2, "b")}), ElementsAre(0.04, 0));
+  one.at.line.to_coordinator = false;
+  EXPECT_THAT(round_trips({one, device(2, "a")}), ElementsAre(0.04, 0));
+}
+
 TEST(PlanCluster, TrafficShowsALowerBoundOfALine) {
   PlannedDevice slow = device(1, "a", 1e6), fast = device(2, "b", 9e7);
   slow.at.line.at_least = fast.at.line.at_least = true;

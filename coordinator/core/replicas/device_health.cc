@@ -56,7 +56,7 @@ void cordon(Transaction& tx, AgentId id, const Device& device, const FaultSeen& 
   refusal.reasons = seen.reasons;
   refusal.fault = seen.fault;
   tx.agent(id).refusals.push_back(std::move(refusal));
-  tx.note({NoteDecision::Kind::kCordonDevice, id, device.index, device.uuid, listed(seen.reasons)});
+  tx.note({NoteDecision::Kind::kCordonDevice, id, device.index, device.uuid, joined(seen.reasons)});
 }
 
 void change_fault(Transaction& tx, AgentId id, const Device& device, const FaultSeen& seen) {

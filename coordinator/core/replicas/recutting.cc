@@ -33,6 +33,15 @@ bool may_come_back(const State& state, const PlacementInput& input) {
                              [](const auto& entry) { return !entry.second.connected; });
 }
 
+// All agents are here, none of them loads another cut, and no replica has done so.
+bool nobody_can_load(const State& state, JobId job) {
+  const bool waits = std::ranges::any_of(state.presence, [&](const auto& entry) {
+    return !entry.second.connected || can_load_other_cuts(state, entry.first);
+  });
+  return !waits && !state.presence.empty() && live_replicas(state, job).empty() &&
+         absent_replicas(state, job).empty();
+}
+
 PlacementInput without_cut(const Transaction& tx, const JobRecord& job,
                            const std::vector<JobId>& gone) {
   JobRecord uncut = job;
@@ -109,7 +118,8 @@ bool may_cut_anew(const State& state, const JobRecord& job) {
 
 bool is_recut_refused(const State& state, const JobRecord& job) {
   const CheckpointId* refused = state.recuts_refused.find(job.id);
-  return refused != nullptr && job.recut_from == *refused;
+  if (refused != nullptr && job.recut_from == *refused) return true;
+  return job.recut_from && nobody_can_load(state, job.id);
 }
 
 PlacementDecision with_best_cut(const Transaction& tx, const JobRecord& job,

@@ -25,7 +25,8 @@ std::string why_cut_stays(const State& state, const JobRecord& job);
 // Now, because none of its replicas lives and its state can be loaded.
 bool may_cut_anew(const State& state, const JobRecord& job);
 
-// Its replicas do not agree on what the checkpoint has on this cut, or could not load it.
+// Its replicas do not agree on what the checkpoint has on this cut, or could not load it; or no
+// agent that is left can.
 bool is_recut_refused(const State& state, const JobRecord& job);
 
 // The placement with the present cut, for `input`, or with another one that is worth it. Only

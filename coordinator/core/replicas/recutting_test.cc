@@ -231,6 +231,20 @@ TEST(Recutting, AgentsOfTheProtocolBefore_KeepTheCut) {
               HasSubstr("the agents are of a version"));
 }
 
+TEST(Recutting, WithoutAnAgentThatCanLoadIt_TheJobGoesBackToTheCutOfTheCheckpoint) {
+  Recut rig;
+  rig.recut();
+  rig.protocol = kFirstWithOtherCuts - 1;
+  rig.a = rig.join("a"), rig.b = rig.join("b");
+  EXPECT_EQ(rig.cut(), rig.halves);
+  EXPECT_FALSE(rig.job(rig.id).recut_from);
+  rig.stay(seconds(8));
+  for (const auto agent : {rig.a, rig.b}) {
+    ASSERT_TRUE(rig.last<Assign>(agent)) << "the job goes on";
+    EXPECT_EQ(rig.last<Assign>(agent)->checkpoint_parts, 0);
+  }
+}
+
 TEST(Recutting, AJobSaysWhyItsCutStays) {
   Recut rig;
   JobRecord job = rig.job(rig.id);

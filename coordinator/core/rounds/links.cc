@@ -125,7 +125,9 @@ void note_links(Transaction& tx, ReplicaId replica, const std::vector<LinkEstima
 
 std::vector<outer_opt::LinkedMember> links_of(const State& state, Instant now,
                                               const std::vector<ReplicaId>& members) {
-  const FlatMap<AgentId, AgentLine> lines = lines_of(state, now);
+  std::vector<AgentId> agents;
+  for (const ReplicaId id : members) agents.push_back(state.replicas.at(id).agent);
+  const FlatMap<AgentId, AgentLine> lines = lines_between(state, now, agents);
   std::vector<outer_opt::LinkedMember> links;
   for (const ReplicaId id : members) {
     const ReplicaRecord& replica = state.replicas.at(id);

@@ -5,6 +5,9 @@
 namespace shoal::coordinator {
 namespace {
 
+// A round trip to the coordinator that is shorter tells of busy processors, not of the way.
+constexpr Duration kProcessorsTake = milliseconds(5);
+
 void raise(double& rate, AgentLine& line, const LinkRecord& link) {
   if (link.bytes_per_s <= rate) return;
   rate = link.bytes_per_s;
@@ -21,7 +24,8 @@ void add(const HostLine& host, AgentLine& line) {
   line.at_least = host.at_least || (up_binds ? shown_up : shown_down);
   line.to_coordinator = true;
   line.measured_at = std::max(line.measured_at, host.measured_at);
-  if (line.round_trip.ns == 0) line.round_trip = host.round_trip;
+  const bool is_far = host.round_trip > kProcessorsTake;
+  if (line.round_trip.ns == 0 && is_far) line.round_trip = host.round_trip;
 }
 
 void add_host_lines(const State& state, Instant now, FlatMap<AgentId, AgentLine>& lines) {
@@ -31,6 +35,23 @@ void add_host_lines(const State& state, Instant now, FlatMap<AgentId, AgentLine>
     AgentLine& line = lines[id];
     if (!is_measured(line)) add(host, line);
   }
+}
+
+// Hosts that several of the agents are on.
+FlatMap<std::string, bool> shared_hosts(const State& state, const std::vector<AgentId>& agents) {
+  FlatMap<std::string, AgentId> first;
+  FlatMap<std::string, bool> shared;
+  for (const AgentId id : agents) {
+    const AgentRecord* agent = state.agents.find(id);
+    if (agent == nullptr || agent->host.empty()) continue;
+    const AgentId* known = first.find(agent->host);
+    if (known == nullptr) {
+      first.put(agent->host, id);
+    } else if (*known != id) {
+      shared.put(agent->host, true);
+    }
+  }
+  return shared;
 }
 
 }  // namespace
@@ -59,6 +80,18 @@ FlatMap<AgentId, AgentLine> lines_of(const State& state, Instant now) {
     lines[agent].round_trip = seconds_f(trip.first.seconds() / static_cast<double>(trip.second));
   }
   add_host_lines(state, now, lines);
+  return lines;
+}
+
+FlatMap<AgentId, AgentLine> lines_between(const State& state, Instant now,
+                                          const std::vector<AgentId>& agents) {
+  FlatMap<AgentId, AgentLine> lines = lines_of(state, now);
+  const FlatMap<std::string, bool> shared = shared_hosts(state, agents);
+  for (const AgentId id : agents) {
+    AgentLine* line = lines.find(id);
+    if (line == nullptr || !line->to_coordinator) continue;
+    if (shared.contains(state.agents.at(id).host)) line->up = line->down = 0;
+  }
   return lines;
 }
 

@@ -1,6 +1,8 @@
 // The one reader of link records and host lines that plans, reduces and moves go by.
 #pragma once
 
+#include <vector>
+
 #include "coordinator/core/decisions/plan_cluster.h"
 #include "coordinator/core/state/state.h"
 
@@ -16,6 +18,11 @@ inline constexpr Duration kHostLineKnown = seconds(86'400);
 
 // By the agents whose lines anything is known of.
 FlatMap<AgentId, AgentLine> lines_of(const State& state, Instant now);
+
+// The same for traffic between these agents: what the coordinator alone has measured of a host has
+// no rates where several of them are on it, because they reach each other beside that line.
+FlatMap<AgentId, AgentLine> lines_between(const State& state, Instant now,
+                                          const std::vector<AgentId>& agents);
 
 // By the sites that agents name (label `site`): the best that was measured between one of its
 // agents and one elsewhere.

@@ -83,6 +83,11 @@ TEST_F(Lines, AreThoseToTheCoordinatorWhereNoPeerHasMeasured) {
   EXPECT_EQ(a.measured_at, kNow - seconds(60));
 }
 
+TEST_F(Lines, ShortRoundTripsToTheCoordinatorCountAsNone) {
+  measured_by_coordinator(kA, {.up = 20, .down = 50, .round_trip = milliseconds(4)}, {});
+  EXPECT_EQ(lines_of(state, kNow).at(kA).round_trip, Duration());
+}
+
 TEST_F(Lines, MeasuredByPeersCountBeforeThoseToTheCoordinator) {
   measured_by_coordinator(kA, {.up = 20, .down = 50}, {});
   measured(kA, kB, 15, seconds(900));
@@ -119,6 +124,22 @@ TEST_F(Lines, ToTheCoordinatorAreForgottenAfterADay) {
 TEST_F(Lines, OfAShortProbeAreLowerBounds) {
   measured_by_coordinator(kA, {.up = 20, .down = 50, .at_least = true}, {});
   EXPECT_FALSE(is_measured(lines_of(state, kNow).at(kA)));
+}
+
+TEST_F(Lines, ToTheCoordinatorSayNothingBetweenAgentsOfOneHost) {
+  for (const AgentId id : {kA, kB, kC}) {
+    measured_by_coordinator(id, {.up = 20, .down = 50}, {});
+    state.agents.at(id).host = id == kC ? "far" : "near";
+  }
+  auto lines = lines_between(state, kNow, {kA, kB, kC});
+  EXPECT_EQ(lines.at(kA).bytes_per_s(), 0);
+  EXPECT_EQ(lines.at(kB).bytes_per_s(), 0);
+  EXPECT_EQ(lines.at(kC).bytes_per_s(), 20);
+  EXPECT_EQ(lines_between(state, kNow, {kA, kA, kC}).at(kA).bytes_per_s(), 20) << "two devices";
+  measured(kA, kC, 15, {});
+  lines = lines_between(state, kNow, {kA, kB, kC});
+  EXPECT_EQ(lines.at(kA).bytes_per_s(), 15) << "a peer has measured it";
+  EXPECT_EQ(lines.at(kB).bytes_per_s(), 0);
 }
 
 }  // namespace

@@ -31,10 +31,14 @@ std::int64_t value_count_of(const JobRecord& job, const RoundRecord& round, Redu
 // Bytes per second of the slowest line that was measured of a member's agent, either way; infinite:
 // none was.
 double slowest_line(const State& state, const RoundRecord& round, ReduceIndex reduce) {
-  const auto lines = lines_of(state, reduce_at(round, reduce).attempt_started_at);
-  double slowest = std::numeric_limits<double>::infinity();
+  std::vector<AgentId> agents;
   for (const ReplicaId replica : members_of(state, round.key, reduce)) {
-    const AgentLine* line = lines.find(state.contributions.at({round.key, replica}).agent);
+    agents.push_back(state.contributions.at({round.key, replica}).agent);
+  }
+  const auto lines = lines_between(state, reduce_at(round, reduce).attempt_started_at, agents);
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const AgentId agent : agents) {
+    const AgentLine* line = lines.find(agent);
     if (line != nullptr && line->bytes_per_s() > 0)
       slowest = std::min(slowest, line->bytes_per_s());
   }

@@ -1,11 +1,14 @@
 // A measurement of a line counts for as long as kLinkFresh and no longer: the views of pipelines
 // and the prices of moves go by what trainers have really measured since then. A record takes the
-// time of a measurement only from one, never because a peer was merely reached.
+// time of a measurement only from one, never because a peer was merely reached. What the
+// coordinator has measured of the line of a host counts for longer than a run
+// (coordinator::kHostLineKnown): of such agents views and prices are not checked.
 //
 // Times are those of the simulation. The coordinator hears of a measurement later, and its clock
 // may have lost time over restarts: both by less than kBehind, because faults do not last longer.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -15,6 +18,7 @@
 namespace shoal::sim {
 namespace {
 
+using coordinator::AgentRecord;
 using coordinator::LinkRecord;
 using coordinator::MoveReport;
 using coordinator::Persist;
@@ -30,6 +34,7 @@ class LineAges final : public Checker {
   void restored(const Tables& tables, bool) override {
     recorded_.clear();
     for (const auto& [key, link] : tables.links) recorded_[key] = link.measured_at;
+    for (const auto& [id, agent] : tables.agents) note_host_line(agent);
   }
 
   void reported(const Reported& reported) override {
@@ -45,6 +50,7 @@ class LineAges final : public Checker {
         if (const auto* replica = std::get_if<ReplicaRecord>(&persist->record)) {
           agents_[replica->id] = replica->agent;
         }
+        if (const auto* agent = std::get_if<AgentRecord>(&persist->record)) note_host_line(*agent);
         if (const auto* link = std::get_if<LinkRecord>(&persist->record)) check(*link);
       } else if (const auto* send = std::get_if<Send>(&effect)) {
         const auto* view = std::get_if<ToReplica<PipelineView>>(&send->message);
@@ -59,6 +65,10 @@ class LineAges final : public Checker {
   static constexpr Duration kBehind = seconds(600);
 
   using Pair = std::pair<ReplicaId, ReplicaId>;  // from whom to whom
+
+  void note_host_line(const AgentRecord& agent) {
+    if (agent.line.up + agent.line.down > 0) host_lines_.insert(agent.id);
+  }
 
   void check(const LinkRecord& link) {
     Instant& recorded = recorded_[{link.from, link.to}];
@@ -77,6 +87,7 @@ class LineAges final : public Checker {
     for (const PipelineMember& member : view.members) {
       const auto agent = agents_.find(member.replica);
       if (member.line_time <= Duration{} || agent == agents_.end()) continue;
+      if (host_lines_.contains(agent->second)) continue;
       const bool is_fresh = any_within(coordinator::kLinkFresh + kBehind, [&](const Pair& pair) {
         return is_of(pair.first, agent->second) || is_of(pair.second, agent->second);
       });
@@ -88,8 +99,8 @@ class LineAges final : public Checker {
 
   // Where no line is known, all are taken for assumed ones.
   void check(const MoveReport& move) {
-    const bool any_fresh =
-        any_within(coordinator::kLinkFresh + kBehind, [](const Pair&) { return true; });
+    const bool any_fresh = !host_lines_.empty() || any_within(coordinator::kLinkFresh + kBehind,
+                                                              [](const Pair&) { return true; });
     if (any_fresh || move.worth.bytes_per_s >= coordinator::kAssumedLine) return;
     violated("the move of " + to_string(move.replica) + " is priced by an old measurement");
   }
@@ -110,6 +121,7 @@ class LineAges final : public Checker {
   std::map<Pair, Instant> measured_;                         // when last, by a trainer
   std::map<std::pair<AgentId, AgentId>, Instant> recorded_;  // by the coordinator's clock
   std::map<ReplicaId, AgentId> agents_;
+  std::set<AgentId> host_lines_;  // measured by the coordinator
 };
 
 }  // namespace

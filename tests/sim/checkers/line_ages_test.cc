@@ -66,6 +66,16 @@ TEST(LineAges, AViewGoesByAFreshMeasurementOnly) {
   EXPECT_TRUE(lines.broken);
 }
 
+TEST(LineAges, AViewMayGoByWhatTheCoordinatorMeasured) {
+  Lines lines;
+  AgentRecord agent;
+  agent.id = Lines::agent_of(kThere);
+  agent.line.up = agent.line.down = kRate;
+  lines.emit(Persist{agent});
+  lines.view(milliseconds(1));
+  EXPECT_FALSE(lines.broken) << lines.broken->what;
+}
+
 TEST(LineAges, ARecordIsRenewedByAMeasurementOnly) {
   Lines lines;
   lines.measure();
