@@ -9,6 +9,7 @@
 #include "coordinator/core/replicas/device_failures.h"
 #include "coordinator/core/state/blocks.h"
 #include "coordinator/core/state/health_record.h"
+#include "coordinator/core/used_gpu_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -195,20 +196,10 @@ TEST_F(PlacingTest, LoadOfADeviceWithAReplica_IsInItsMeasuredTimes) {
 }
 
 TEST_F(PlacingTest, SamplesOfASession_SayWhatOthersUse) {
-  Hello hello{.uid = "uid-gpu", .name = "gpu"};
-  Device device{.index = 0, .kind = DeviceKind::kCuda, .name = "H200"};
-  device.memory = mebibytes(4096);
-  device.gflops = 10;
-  device.uuid = "GPU-b";
-  hello.devices = {device};
+  Hello hello = hello_of_used_gpu();
   const ConnectionId stream{77};
   rig.input(AgentHello{stream, hello});
-  DeviceSample sample{.uuid = "GPU-b", .answer = DeviceAnswer::kWhole};
-  sample.use = DeviceUse{.busy = 0.5};
-  sample.use->busy_elsewhere = 0.5;
-  Heartbeat heartbeat;
-  heartbeat.samples = {sample};
-  rig.say(stream, heartbeat);
+  rig.say(stream, heartbeat_of_used_gpu());
   const auto gflops = [&] { return input([](State&) {}).free.at(1).gflops; };
   EXPECT_EQ(gflops(), 5);
   hello.incarnation = rig.state().agents.at(AgentId(2)).incarnation;

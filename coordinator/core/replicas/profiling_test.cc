@@ -5,6 +5,7 @@
 
 #include "coordinator/core/pipelines_test_util.h"
 #include "coordinator/core/state/blocks.h"
+#include "coordinator/core/used_gpu_test_util.h"
 
 namespace shoal::coordinator {
 namespace {
@@ -109,20 +110,9 @@ TEST_F(ProfilingTest, AKnownBlockIsNotAskedAgain) {
 
 TEST_F(ProfilingTest, DeviceThatOthersUse_IsNotMeasured) {
   const auto a = rig.join("a");
-  Hello hello{.uid = "uid-gpu", .name = "gpu"};
-  Device device{.index = 0, .kind = DeviceKind::kCuda, .name = "H200"};
-  device.memory = mebibytes(4096);
-  device.gflops = 10;
-  device.uuid = "GPU-b";
-  hello.devices = {device};
   const ConnectionId b{77};
-  rig.input(AgentHello{b, hello});
-  DeviceSample sample{.uuid = "GPU-b", .answer = DeviceAnswer::kWhole};
-  sample.use = DeviceUse{.busy = 0.5};
-  sample.use->busy_elsewhere = 0.5;
-  Heartbeat heartbeat;
-  heartbeat.samples = {sample};
-  rig.say(b, heartbeat);
+  rig.input(AgentHello{b, hello_of_used_gpu()});
+  rig.say(b, heartbeat_of_used_gpu());
   submit(two_stages());
   EXPECT_EQ(asked(a), 1u);
   EXPECT_EQ(asked(b), 0u);

@@ -66,13 +66,19 @@ Json forecast_json(const Forecast& forecast, const NameOf& name_of) {
   return json;
 }
 
+template <typename Device>
+Json device_json(const Device& device, const NameOf& name_of) {
+  Json json;
+  json["agent"] = to_string(device.agent);
+  json["agent_name"] = name_of(device.agent);
+  json["device"] = device.device;
+  return json;
+}
+
 Json left_out_json(const std::vector<LeftOut>& left_out, const NameOf& name_of) {
   Json list = Json::array();
   for (const LeftOut& left : left_out) {
-    Json json;
-    json["agent"] = to_string(left.agent);
-    json["agent_name"] = name_of(left.agent);
-    json["device"] = left.device;
+    Json json = device_json(left, name_of);
     json["tokens_per_second_with"] = left.with;
     json["tokens_per_second_without"] = left.without;
     json["line_bytes_per_second"] = known(left.line_bytes_per_s);
@@ -84,10 +90,7 @@ Json left_out_json(const std::vector<LeftOut>& left_out, const NameOf& name_of) 
 Json loaded_json(const std::vector<LoadedDevice>& loaded, const NameOf& name_of) {
   Json list = Json::array();
   for (const LoadedDevice& one : loaded) {
-    Json json;
-    json["agent"] = to_string(one.agent);
-    json["agent_name"] = name_of(one.agent);
-    json["device"] = one.device;
+    Json json = device_json(one, name_of);
     json["share"] = one.share;
     list.push_back(std::move(json));
   }
