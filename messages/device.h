@@ -54,7 +54,7 @@ static_assert(lists_every_field<Device>());
 // Whether the driver answers for a device.
 enum class DeviceAnswer {
   kUnknown,  // never asked
-  kWhole,
+  kWhole,    // every question that it has ever answered
   kPartial,  // some questions fail; `error` has the first one
   kSilent,   // it did not answer in time; the values are those of its last answer
   kLost,     // its UUID is gone
@@ -158,8 +158,10 @@ inline constexpr std::size_t kDeviceErrorBytesMax = 256;
 struct DeviceSample {
   std::string uuid;  // of a Device
   DeviceAnswer answer = DeviceAnswer::kUnknown;
-  Duration age;            // of the values, when the device is silent
-  std::string error = {};  // why some or all of it are missing, in the driver's words
+  Duration age;  // of the values, when the device is silent
+  // Why some or all of it are missing, in the driver's words; of kWhole: the questions that this
+  // driver has never answered.
+  std::string error = {};
   std::optional<DeviceUse> use = {};
   std::optional<DeviceClimate> climate = {};
   std::optional<DeviceErrors> errors = {};

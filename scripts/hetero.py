@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """What plans and forecasts are worth on unequal hosts and lines, with real trainers.
 
-    sudo scripts/hetero.py [line | matrix] [--seconds N] [--json]
+    sudo scripts/hetero.py [line | matrix | moves] [--seconds N] [--json]
 
 `line`: the fastest of three hosts is behind 10 Mbit/s. The first pipeline of the cluster must train at least 0.95 of
 what it does without that host, its forecast must be within 20 %, and if the host is left out, an event must say so.
 `matrix`: four speeds of one host's line, two sets of speeds; forecast and measured tokens/s of each first job.
+`moves`: two stages of 100 M parameters on eight hosts that wait instead of computing; two hosts of one stage die. At
+1 Gbit/s a replica moves there, and download and gain are within 20 % of what the event says; at 5 Mbit/s it stays,
+because the move does not pay, and the numbers are shown.
 
 Lines are network namespaces with `tc tbf`; the network of this host is not touched. All processes share this machine,
 so that forecasts, which are made from each trainer's speed alone, are too high where processors are lacking: each table
@@ -14,10 +17,11 @@ iproute2 and a finished build.
 """
 import argparse
 import json
+import signal
 import sys
 import time
 
-from rig import Cluster, Trouble, cluster_on_lines, job_text, run
+from rig import Cluster, Trouble, cluster_on_lines, job_text, run, send
 
 LINE_MBIT = 1000  # of the hosts that nothing is wrong with
 SLOW_MBIT = 10
@@ -137,7 +141,84 @@ def run_matrix(options):
     return max(offs) <= WITHIN
 
 
-CASES = {"line": run_line, "matrix": run_matrix}
+class WaitingCluster(UnequalCluster):
+    """Trainers of one speed that need no processor."""
+
+    def __init__(self, folder, lines, count):
+        super().__init__(folder, lines, [1] * count)
+        self.environment = {"SHOAL_TIMED_STEP_MS": "32000"}  # half a second for a microbatch in a stage
+
+    def flags_of(self, number):
+        return ["--trainer", self.bin / "shoal-timed-trainer"]
+
+    def numbers_of(self, stage):
+        return sorted({int(one["agent_name"].split("-")[1]) for one in self.topology()["replicas"]
+                       if one["stage"] == stage})
+
+    def topology(self):
+        return self.get(f"/jobs/{self.name}/topology", 20)
+
+    def placement(self):
+        return self.get(f"/jobs/{self.name}/placement", 20)
+
+    def rate_of_a_round(self):
+        """Tokens per second of the next whole one."""
+        begin, _ = self.next_commit()
+        before = self.status()["progress"]["tokens_committed"]
+        end, _ = self.next_commit()
+        return (self.status()["progress"]["tokens_committed"] - before) / (end - begin)
+
+    def kill_agent(self, number):
+        for process in [self.agents[number].pid, *self.trainers(number)]:
+            send(process, signal.SIGKILL)
+
+
+def waiting_job():
+    return job_text("moves", model={"layers": 16, "hidden": 1024, "heads": 16, "context": 128, "vocab": 256},
+                    train={"batch": 32, "microbatch": 1}, sync={"every": 2, "codec": "int4"}, swarm={"stages": 2},
+                    data={"tokenizer": "bytes"})
+
+
+def until_considered(cluster, verdict, seq):
+    """The move that was considered last, once its verdict is this one."""
+    cluster.until(lambda: (cluster.placement().get("move") or {}).get("verdict") == verdict,
+                  f"no move with the verdict {verdict}", 900)
+    events = [one["message"] for one in cluster.events_after(seq) if one["kind"] in ("replica_moved", "move_refused")]
+    move = cluster.placement()["move"]
+    print(f"{verdict}: {move['reason']}; event: {events[-1] if events else 'none'}", flush=True)
+    return move, bool(events)
+
+
+def case_moves(cluster, mbit):
+    cluster.begin_hosts()
+    cluster.name = cluster.submit(waiting_job())
+    cluster.until(lambda: cluster.committed() >= 1, "the job does not train", 900)
+    seq, stage = cluster.newest_event(), 0
+    for number in cluster.numbers_of(stage)[:2]:
+        cluster.kill_agent(number)
+    if mbit < 100:
+        move, told = until_considered(cluster, "does_not_pay", seq)
+        return told and move["payback_s"] > move["bound_s"]
+    move, told = until_considered(cluster, "moves", seq)
+    begin = time.monotonic()
+    cluster.until(lambda: cluster.told("replica_serving", seq), "the one that moved does not load", 300)
+    took = time.monotonic() - begin
+    before = cluster.rate_of_a_round() if cluster.committed() < 3 else cluster.rate_of_a_round()
+    after = cluster.rate_of_a_round()
+    return told
+
+
+def run_moves(options):
+    good = []
+    for mbit in (1000, 5):
+        print(f"{mbit} Mbit/s", flush=True)
+        with cluster_on_lines("shoal-hetero-", 8, mbit,
+                              lambda folder, lines: WaitingCluster(folder, lines, 8)) as cluster:
+            good.append(case_moves(cluster, mbit))
+    return all(good)
+
+
+CASES = {"line": run_line, "matrix": run_matrix, "moves": run_moves}
 
 
 def main():

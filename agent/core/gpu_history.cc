@@ -88,7 +88,10 @@ void GpuHistory::answered(Instant now, const GpuReading& reading, bool listed,
   answered_at_ = now;
   rests_until_ = {};
   rest_ = {};
-  std::string error = reading.error;
+  for (const GpuQuestion& question : reading.questions) {
+    if (question.error.empty()) answered_.insert(question.name);
+  }
+  std::string error = failure_in(reading);
   const DeviceUse told = sample_.use.value_or(DeviceUse());
   sample_.use.reset();
   if (reading.has_memory) {
@@ -107,8 +110,27 @@ void GpuHistory::answered(Instant now, const GpuReading& reading, bool listed,
   sample_.climate.reset();
   if (reading.has_climate) sample_.climate = steady(before, reading);
   if (reading.has_counters) take_counters(reading, error);
-  sample_.error = told_error(error);
+  sample_.error = told_error(error.empty() ? never_answered(reading) : error);
   sample_.answer = error.empty() ? DeviceAnswer::kWhole : DeviceAnswer::kPartial;
+}
+
+// The first question that fails and was answered before.
+std::string GpuHistory::failure_in(const GpuReading& reading) const {
+  for (const GpuQuestion& question : reading.questions) {
+    if (!question.error.empty() && answered_.contains(question.name))
+      return question.name + ": " + question.error;
+  }
+  return reading.questions.empty() ? reading.error : "";
+}
+
+std::string GpuHistory::never_answered(const GpuReading& reading) const {
+  std::string all;
+  for (const GpuQuestion& question : reading.questions) {
+    if (question.error.empty()) continue;
+    all += (all.empty() ? "it has never answered: " : ", ") + question.name + " (" +
+           question.error + ")";
+  }
+  return all;
 }
 
 void GpuHistory::failed(Instant now, const std::string& error, bool lost) {

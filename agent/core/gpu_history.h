@@ -2,12 +2,14 @@
 // heartbeats (messages/device.h). Figures move in steps with a dead band, so that an idle GPU has
 // nothing new to tell. Counters never go back: one that does keeps its highest value, and the
 // sample says so. XIDs are counted here, so they survive a restart of the process that reads them.
+// A question that this driver has never answered is no fault: the sample names it and is whole.
 // A GPU that does not answer keeps its last values and is asked again after 10 s, doubling up to 10
 // minutes.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,12 @@ namespace shoal::agent {
 struct GpuProcess {
   std::int64_t pid = 0;
   std::int64_t bytes = 0;
+};
+
+// A question to the driver, as people read it, and why it was not answered; empty: it was.
+struct GpuQuestion {
+  std::string name;
+  std::string error;
 };
 
 // One answer of the driver about one GPU. Groups that it did not answer have their flag false.
@@ -38,6 +46,7 @@ struct GpuReading {
   std::int32_t recovery = 0;  // NVML_GPU_RECOVERY_ACTION_…
   bool listed = false;        // the processes were asked for, and the driver lists them
   std::vector<GpuProcess> processes = {};
+  std::vector<GpuQuestion> questions = {};  // all that were asked
 };
 
 class GpuHistory {
@@ -66,6 +75,8 @@ class GpuHistory {
 
  private:
   void take_counters(const GpuReading& reading, std::string& error);
+  std::string failure_in(const GpuReading& reading) const;
+  std::string never_answered(const GpuReading& reading) const;
 
   GpuMemory memory_;
   DeviceSample sample_;
@@ -74,6 +85,7 @@ class GpuHistory {
   Instant rests_until_;
   Duration rest_;
   FlatMap<std::int32_t, Instant> xids_at_;  // the last one of each
+  std::set<std::string> answered_;          // questions, at least once
 };
 
 // Whether the coordinator has to hear of `now` that knows `told`. Ages follow from the time that

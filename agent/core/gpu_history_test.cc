@@ -75,6 +75,44 @@ TEST_F(GpuHistoryTest, HalfAnAnswerIsPartialAndNamesTheFirstQuestion) {
   EXPECT_TRUE(sample().use);
 }
 
+TEST_F(GpuHistoryTest, AQuestionThatWasNeverAnsweredIsNoFault) {
+  GpuReading without_power = reading();
+  without_power.has_climate = false;
+  without_power.error = "power: Unknown Error";
+  without_power.questions = {{"utilization", ""}, {"power", "Unknown Error"}};
+  answer(without_power);
+  EXPECT_EQ(sample().answer, DeviceAnswer::kWhole);
+  EXPECT_EQ(sample().error, "it has never answered: power (Unknown Error)");
+  const DeviceSample told = sample();
+  wait(seconds(10));
+  answer(without_power);
+  EXPECT_FALSE(is_news(told, sample())) << "it is told once";
+
+  GpuReading half = without_power;
+  half.error = "utilization: Timeout";
+  half.questions[0].error = "Timeout";
+  answer(half);
+  EXPECT_EQ(sample().answer, DeviceAnswer::kPartial) << "this one was answered before";
+  EXPECT_EQ(sample().error, "utilization: Timeout");
+
+  GpuReading whole = reading();
+  whole.questions = {{"utilization", ""}, {"power", ""}};
+  answer(whole);
+  EXPECT_EQ(sample().error, "");
+  answer(without_power);
+  EXPECT_EQ(sample().answer, DeviceAnswer::kPartial) << "it was answered since";
+}
+
+TEST_F(GpuHistoryTest, AQuestionThatIsAskedLaterMayNeverBeAnsweredEither) {
+  GpuReading first = reading();
+  first.questions = {{"temperature", "Timeout"}};
+  answer(first);
+  first.questions = {{"temperature", ""}, {"power", "Unknown Error"}};
+  answer(first);
+  EXPECT_EQ(sample().answer, DeviceAnswer::kWhole);
+  EXPECT_EQ(sample().error, "it has never answered: power (Unknown Error)");
+}
+
 TEST_F(GpuHistoryTest, ACounterThatGoesBackKeepsItsHighestValue) {
   answer(reading());
   GpuReading back = reading();

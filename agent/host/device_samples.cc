@@ -94,9 +94,11 @@ void DeviceSamples::note_answer(const DeviceSample& sample) {
   const bool same = answer == sample.answer && error == sample.error;
   answer = sample.answer;
   error = sample.error;
-  if (same || (first && answer == DeviceAnswer::kWhole)) return;
-  if (answer == DeviceAnswer::kWhole)
-    return note_(LogLevel::kInfo, sample.uuid + " answers all questions again");
+  if (same || (first && answer == DeviceAnswer::kWhole && error.empty())) return;
+  if (answer == DeviceAnswer::kWhole) {  // the error names questions that are no fault
+    return note_(LogLevel::kInfo,
+                 sample.uuid + (error.empty() ? " answers all questions again" : ": " + error));
+  }
   std::string text = fmt::format("{} is {}: {}", sample.uuid, to_string(answer), error);
   if (sample.age > Duration())
     text += fmt::format(" (its last values are {} s old)", sample.age.ms() / 1000);

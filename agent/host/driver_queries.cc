@@ -14,13 +14,15 @@ using Json = nlohmann::json;
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Nvml::Driver, count, error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuProcess, pid, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuQuestion, name, error)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuIdentity, code, uuid, error, name, memory_total, memory_free,
                                    capability)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GpuReading, code, uuid, error, has_memory, has_load, has_climate,
                                    has_counters, memory_total, memory_used, busy, celsius, watts,
                                    watts_limit, mhz, mhz_max, throttled, ecc_corrected,
                                    ecc_uncorrected, rows_remapped, remap_pending, remap_failed,
-                                   pcie_replays, nvlink_errors, recovery, listed, processes)
+                                   pcie_replays, nvlink_errors, recovery, listed, processes,
+                                   questions)
 
 namespace {
 

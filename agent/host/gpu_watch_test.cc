@@ -135,17 +135,19 @@ TEST_F(GpuWatchTest, XidsAreCountedOnceEachAlsoAcrossHelpers) {
 }
 
 TEST_F(GpuWatchTest, OneThatAnswersHalfOrCountsBackwardsSaysSo) {
-  gpus_.set("a/partial", "power");
   gpus_.set("b/5", "5");
+  gpus_.set("c/partial", "fields");
   watch();
-  EXPECT_EQ(answer("a"), DeviceAnswer::kPartial);
+  gpus_.set("a/partial", "power");
+  ASSERT_TRUE(eventually([&] { return answer("a") == DeviceAnswer::kPartial; }));
   EXPECT_EQ(sample("a").error, "power: Unknown Error");
   EXPECT_FALSE(sample("a").climate);
   gpus_.set("b/5", "3");
   ASSERT_TRUE(eventually([&] { return answer("b") == DeviceAnswer::kPartial; }));
   EXPECT_EQ(sample("b").error, "ecc_corrected went back from 5 to 3");
   EXPECT_EQ(sample("b").errors->ecc_corrected, 5);
-  EXPECT_EQ(answer("c"), DeviceAnswer::kWhole);
+  EXPECT_EQ(answer("c"), DeviceAnswer::kWhole) << "it has never answered that question";
+  EXPECT_EQ(sample("c").error, "it has never answered: error counts (Unknown Error)");
 }
 
 TEST_F(GpuWatchTest, ADriverThatDoesNotStartSilencesAllAndHoldsUpNothing) {

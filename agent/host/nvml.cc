@@ -234,9 +234,11 @@ GpuIdentity Nvml::describe(unsigned number) {
 
 // A question that this kind of GPU does not have is answered: its value is 0.
 bool Nvml::answers(int code, const char* question, GpuReading& reading) const {
+  GpuQuestion& asked = reading.questions.emplace_back(GpuQuestion{question, {}});
   if (code == 0 || code == kNotSupported) return true;
   if (code == kNvmlGpuLost) reading.code = code;  // a library may still know its UUID
-  if (reading.error.empty()) reading.error = std::string(question) + ": " + calls_->text(code);
+  asked.error = calls_->text(code);
+  if (reading.error.empty()) reading.error = asked.name + ": " + asked.error;
   return false;
 }
 

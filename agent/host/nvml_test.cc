@@ -97,6 +97,12 @@ TEST(NvmlTest, AQuestionThatFailsTakesItsGroupOnly) {
   Nvml nvml(FAKE_NVML);
   const GpuReading half = nvml.read(0, false);
   EXPECT_EQ(half.error, "power: Unknown Error");
+  std::vector<std::string> failed;
+  for (const GpuQuestion& question : half.questions) {
+    if (!question.error.empty()) failed.push_back(question.name + ": " + question.error);
+  }
+  EXPECT_THAT(failed, ElementsAre("power: Unknown Error", "error counts: Unknown Error"));
+  EXPECT_GT(half.questions.size(), failed.size());
   EXPECT_TRUE(half.has_memory && half.has_load);
   EXPECT_FALSE(half.has_climate || half.has_counters);
 }

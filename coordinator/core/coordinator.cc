@@ -94,6 +94,11 @@ void welcome_back(Transaction& tx, ReplicaId replica) {
   catch_up(tx, replica);
 }
 
+void note_service(VolatileState& process, const PipelineStats& stats) {
+  const WatchedSpeed* speed = process.speeds.find(stats.replica);
+  process.service[stats.replica].heard(stats.service, speed == nullptr ? 1 : speed->sharing);
+}
+
 void on_said(Transaction& tx, const AgentSaid& said) {
   const State& state = tx.state();
   VolatileState& process = tx.volatile_state();
@@ -102,7 +107,7 @@ void on_said(Transaction& tx, const AgentSaid& said) {
   const AgentId agent = *known;
   process.presence.at(agent).last_seen = tx.now();
   if (const auto* stats = std::get_if<PipelineStats>(&said.message)) {
-    if (is_live(state, stats->replica)) process.service[stats->replica].heard(stats->service);
+    if (is_live(state, stats->replica)) note_service(process, *stats);
   }
   if (const auto* heartbeat = std::get_if<Heartbeat>(&said.message)) {
     on_device_samples(tx, agent, heartbeat->samples);

@@ -554,7 +554,7 @@ void advance_once(Transaction& tx, JobId id) {
   if (give_up(tx, id)) return;
   release_drained_loaders(tx, id);
   end_waiting_for_who_is_back(tx, id);
-  if (is_recut_refused(tx.state(), job_of(tx, id))) go_forward(tx, id);
+  leave_refused_cut(tx, id);
   place(tx, id);
   if (is_terminal(job_of(tx, id).phase)) return;
   place_reducers(tx, id);

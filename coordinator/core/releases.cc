@@ -6,6 +6,7 @@
 #include "coordinator/core/checkpoints/keeping.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/replicas/agents.h"
+#include "coordinator/core/replicas/recutting.h"
 #include "coordinator/core/replicas/replicas.h"
 #include "coordinator/core/restoring.h"
 #include "coordinator/core/rounds/rounds.h"
@@ -77,6 +78,7 @@ void stand_at(JobRecord& job, const CheckpointRecord* cut) {
   job.committed_tokens = cut == nullptr ? Tokens() : cut->tokens;
   job.recut_from = {};
   if (cut != nullptr) take_its_cut(job, *cut);
+  SHOAL_CHECK(cut == nullptr || cut->parts.size() == job.stages.size(), "a cut of other stages");
   for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
     job.stages[stage].anchor = cut == nullptr ? Digest() : cut->parts.at(stage).anchor;
     job.stages[stage].momentum = cut == nullptr ? Digest() : cut->parts.at(stage).momentum;
@@ -89,6 +91,12 @@ void go_forward(Transaction& tx, JobId id) {
   release_all(tx, id, ReleaseReason::kReplaced);
   begin_epoch(tx, id);
   stand_at(tx.job(id), newest_stored(tx.state(), id));
+  forget_stages(tx.volatile_state().timers[id]);
+}
+
+void leave_refused_cut(Transaction& tx, JobId id) {
+  if (is_recut_refused(tx.state(), tx.state().jobs.at(id))) go_forward(tx, id);
+  end_recut_refusal(tx, id);
 }
 
 void roll_back(Transaction& tx, JobId id) {
@@ -152,6 +160,7 @@ void finish_job(Transaction& tx, JobId id, JobPhase phase, JobReason reason, std
   tx.job(id).recuts = false;
   transition(tx, id, phase, reason, std::move(detail));
   tx.volatile_state().timers.erase(id);
+  tx.volatile_state().recuts_refused.erase(id);
   look_through_soon(tx);
   forget_refusals(tx, id);  // its devices may be others by then
 }

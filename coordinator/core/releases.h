@@ -23,6 +23,10 @@ void roll_back(Transaction& tx, JobId id);
 // Moves the whole job to its newest stored cut, which is as new as the committed round or newer.
 void go_forward(Transaction& tx, JobId id);
 
+// Moves a job whose new cut is refused (replicas/recutting.h) back to the cut of its checkpoint,
+// and forgets refusals that are over. Called before each look at a job.
+void leave_refused_cut(Transaction& tx, JobId id);
+
 // Now, to continue from the newest cut: that of the committed round, where the caller saw to it. An
 // unfinished round is given up, which begins a new epoch.
 void pause_job(Transaction& tx, JobId id);

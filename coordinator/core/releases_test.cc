@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "coordinator/core/checkpoints/checkpoints.h"
 #include "coordinator/core/pause_test_util.h"
 #include "coordinator/core/records/event_kinds.h"
 #include "coordinator/core/transaction_test_util.h"
@@ -104,6 +105,39 @@ TEST(Releases, ARollBackStandsAtTheNewestStoredCut) {
   EXPECT_EQ(job.next_sequence, stored.next_sequence);
   EXPECT_EQ(job.stages[0].anchor, stored.parts[0].anchor);
   EXPECT_EQ(job.epoch, 1);
+}
+
+// All its replicas are placed anew, maybe in stages of another cut.
+TEST(Releases, ARollBackForgetsWhatWasNotedOfStages) {
+  Pair rig;
+  State state = rig.state();
+  Transaction tx(state, rig.now);
+  JobTimers& timers = state.timers[rig.id];
+  timers.left.put({AgentId(1), 0}, {{1, rig.now}});
+  timers.look = PlacementReport::Look{.at = rig.now};
+  timers.considered = MoveReport{};
+  timers.balance_said = "rep_1";
+  roll_back(tx, rig.id);
+  EXPECT_TRUE(timers.left.empty());
+  EXPECT_FALSE(timers.look);
+  EXPECT_FALSE(timers.considered);
+  EXPECT_EQ(timers.balance_said, "");
+}
+
+// An earlier version stored it without its cut, and the job has another number of stages now.
+TEST(Releases, ACheckpointOfUnknownPartsIsNotReturnedTo) {
+  Pair rig;
+  rig.commit(1), rig.evaluate(1);
+  const CheckpointId older = rig.store(rig.id);
+  State state = rig.state();
+  CheckpointRecord& stored = state.checkpoints.at(older);
+  stored.parts.push_back(stored.parts.front());
+  for (CheckpointPart& part : stored.parts) part.units = {};
+  Transaction tx(state, rig.now);
+  EXPECT_EQ(checkpoint_of_committed(state, state.jobs.at(rig.id)), nullptr);
+  roll_back(tx, rig.id);
+  EXPECT_EQ(state.jobs.at(rig.id).committed_round, 0) << "the seed is what is left";
+  EXPECT_TRUE(state.checkpoints.contains(older));
 }
 
 TEST(Releases, AJobThatEndsLeavesNothing) {

@@ -229,6 +229,7 @@ void take_over_records(Transaction& tx, JobId id, const RestoredRound& round,
   job.recut_from = {};
   const std::vector<UnitRange>& cut = claims[round.holders.front()].held.cut;
   if (!cut.empty() && cut != cut_of(job)) {  // of after the backup (swarm.recut)
+    record_cut(tx, job);
     job.stages.clear();
     keep_cut(job, cut);
   }

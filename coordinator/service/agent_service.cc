@@ -11,6 +11,7 @@
 #include "coordinator/service/checkpoint_transfer.h"
 #include "coordinator/service/log_query_broker.h"
 #include "coordinator/service/message_budget.h"
+#include "coordinator/service/visit_queue.h"
 #include "proto/agent.grpc.pb.h"
 #include "proto/convert.h"
 #include "threads/mutex.h"
@@ -20,6 +21,7 @@ namespace shoal::coordinator {
 namespace {
 
 constexpr std::chrono::milliseconds kWatchEvery{250};
+constexpr std::chrono::seconds kForgetBudgetsEvery{10};
 constexpr std::chrono::seconds kStopLimit{1};
 constexpr int kMessageBytesMax = 8 << 20;
 constexpr std::size_t kSessionsPerAgent = 4;
@@ -89,10 +91,12 @@ struct AgentService::Impl final
             {grpc::StatusCode::UNAVAILABLE, "the coordinator is stopping or has too many agents"});
       }
       const ConnectionId id{++last_connection};
-      session = std::make_shared<AgentSession>(id, context, inputs, std::move(caller).value(),
-                                               options.door, may_read,
-                                               [this](ConnectionId ended) { forget(ended); });
+      session = std::make_shared<AgentSession>(
+          id, context, inputs, std::move(caller).value(), options.door, may_read,
+          [this](ConnectionId held_back) { visit_after(held_back, kWatchEvery); },
+          [this](ConnectionId ended) { forget(ended); });
       sessions.emplace(id, session);
+      visits.add(id, VisitQueue::Clock::now() + options.hello_limit);
     }
     if (surplus) {
       surplus->close_now({grpc::StatusCode::RESOURCE_EXHAUSTED, "this agent has newer sessions"});
@@ -221,6 +225,8 @@ struct AgentService::Impl final
   void forget_full_budgets() SHOAL_EXCLUDES(mutex) {
     const auto now = MessageBudget::Clock::now();
     const MutexLock guard(mutex);
+    if (now < budgets_due) return;
+    budgets_due = now + kForgetBudgetsEvery;
     std::erase_if(budgets, [&](auto& entry) { return entry.second.is_full(now); });
   }
 
@@ -246,6 +252,36 @@ struct AgentService::Impl final
     return all;
   }
 
+  void visit_after(ConnectionId id, VisitQueue::Clock::duration time) SHOAL_EXCLUDES(mutex) {
+    const MutexLock guard(mutex);
+    visits.add(id, VisitQueue::Clock::now() + time);
+  }
+
+  void visit_due_sessions() SHOAL_EXCLUDES(mutex) {
+    const auto now = VisitQueue::Clock::now();
+    std::vector<ConnectionId> due;
+    {
+      const MutexLock guard(mutex);
+      due = visits.take(now);
+    }
+    for (const ConnectionId id : due) {
+      const auto session = find(id);
+      if (!session) continue;
+      if (session->read_on()) visit_after(id, kWatchEvery);
+      session->end_late_measurement();
+      if (!session->is_late(now - options.hello_limit)) continue;
+      inputs.count_refused_message();
+      session->close_now({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello came"});
+    }
+  }
+
+  void measure_line(ConnectionId id) {
+    const auto session = find(id);
+    if (!session) return;
+    session->measure_line();
+    visit_after(id, std::chrono::nanoseconds(LineLadder::kLimit.ns));
+  }
+
   // Streams that never said Hello, measurements of lines and transfers that fell silent.
   void watch() SHOAL_EXCLUDES(mutex) {
     const MutexLock guard(mutex);
@@ -254,15 +290,8 @@ struct AgentService::Impl final
         std::min<std::chrono::milliseconds>({kWatchEvery, options.hello_limit, options.log_limit}),
         [&]() SHOAL_REQUIRES(mutex) { return stopping; })) {
       const MutexUnlock meanwhile(mutex);
-      const auto opened_before = std::chrono::steady_clock::now() - options.hello_limit;
       forget_full_budgets();
-      for (const auto& session : all_sessions()) {
-        session->read_on();
-        session->end_late_measurement();
-        if (!session->is_late(opened_before)) continue;
-        inputs.count_refused_message();
-        session->close_now({grpc::StatusCode::DEADLINE_EXCEEDED, "no Hello came"});
-      }
+      visit_due_sessions();
       transfer.watch();
       if (options.files != nullptr) options.files->watch();
       logs.watch();
@@ -301,7 +330,9 @@ struct AgentService::Impl final
   Mutex mutex;
   CondVar wake_watcher;
   std::map<ConnectionId, std::shared_ptr<AgentSession>> sessions SHOAL_GUARDED_BY(mutex);
-  std::map<AgentId, MessageBudget> budgets SHOAL_GUARDED_BY(mutex);  // that are not full
+  VisitQueue visits SHOAL_GUARDED_BY(mutex);
+  std::map<AgentId, MessageBudget> budgets SHOAL_GUARDED_BY(mutex);      // some may be full
+  MessageBudget::Clock::time_point budgets_due SHOAL_GUARDED_BY(mutex);  // full ones are forgotten
   std::uint64_t last_connection SHOAL_GUARDED_BY(mutex) = 0;
   bool stopping SHOAL_GUARDED_BY(mutex) = false;
   std::thread watcher;
@@ -345,9 +376,7 @@ void AgentService::disconnect(ConnectionId connection) {
   }
 }
 
-void AgentService::measure_line(ConnectionId connection) {
-  if (const auto session = impl_->find(connection)) session->measure_line();
-}
+void AgentService::measure_line(ConnectionId connection) { impl_->measure_line(connection); }
 
 void AgentService::delete_checkpoint_files(CheckpointId checkpoint) {
   impl_->transfer.remove(checkpoint);

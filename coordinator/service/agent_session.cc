@@ -61,13 +61,16 @@ grpc::Status to_status(const Error& error) {
 
 AgentSession::AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
                            Caller caller, std::shared_ptr<AgentDoor> door,
-                           std::function<bool()> may_read, std::function<void(ConnectionId)> ended)
+                           std::function<bool()> may_read,
+                           std::function<void(ConnectionId)> held_back,
+                           std::function<void(ConnectionId)> ended)
     : id_(id),
       context_(context),
       inputs_(inputs),
       caller_(std::move(caller)),
       door_(std::move(door)),
       may_read_(std::move(may_read)),
+      on_held_back_(std::move(held_back)),
       ended_(std::move(ended)) {}
 
 void AgentSession::begin() { StartRead(&incoming_); }
@@ -81,23 +84,25 @@ void AgentSession::OnReadDone(bool ok) {
   {
     const MutexLock guard(mutex_);
     held_back_ = !may_read;
-    if (finished_ || held_back_) return;
+    if (finished_) return;
   }
-  StartRead(&incoming_);
+  if (may_read) return StartRead(&incoming_);
+  on_held_back_(id_);
 }
 
-void AgentSession::read_on() {
+bool AgentSession::read_on() {
   {
     const MutexLock guard(mutex_);
-    if (!held_back_ || finished_) return;
+    if (!held_back_ || finished_) return false;
   }
-  if (!may_read_()) return;
+  if (!may_read_()) return true;
   {
     const MutexLock guard(mutex_);
-    if (finished_) return;
+    if (finished_) return false;
     held_back_ = false;
   }
   StartRead(&incoming_);
+  return false;
 }
 
 bool AgentSession::accept(const v1::AgentMessage& message) {
@@ -258,7 +263,7 @@ void AgentSession::OnDone() {
 
 bool AgentSession::is_late(std::chrono::steady_clock::time_point opened_before) {
   const MutexLock guard(mutex_);
-  return !greeted_ && !finished_ && opened_ < opened_before;
+  return !greeted_ && !finished_ && opened_ <= opened_before;
 }
 
 }  // namespace shoal::coordinator

@@ -27,8 +27,10 @@ class AgentSession final
   // `ended` is the last thing the session does; it may drop the last reference.
   // Its Hello must come from the folder of `caller`, which `door` knows. `may_read` is asked before
   // each message after the first: false holds the session back until read_on() is called.
+  // `held_back`: that has happened.
   AgentSession(ConnectionId id, grpc::CallbackServerContext* context, InputPort& inputs,
                Caller caller, std::shared_ptr<AgentDoor> door, std::function<bool()> may_read,
+               std::function<void(ConnectionId)> held_back,
                std::function<void(ConnectionId)> ended);
 
   AgentId machine() const { return caller_.machine; }
@@ -39,14 +41,15 @@ class AgentSession final
   void close_now(grpc::Status status)
       SHOAL_EXCLUDES(mutex_);  // drops what was not sent; thread-safe
 
-  void read_on() SHOAL_EXCLUDES(mutex_);  // if it is held back, and may be read now; thread-safe
+  // Reads on if it is held back and may be read now. True: it stays held back. Thread-safe.
+  bool read_on() SHOAL_EXCLUDES(mutex_);
 
   // Times messages both ways and posts HostLineMeasured, unless the stream ends before. The
   // payloads go no further than this class. Thread-safe, like the other.
   void measure_line() SHOAL_EXCLUDES(mutex_);
   void end_late_measurement() SHOAL_EXCLUDES(mutex_);  // if its time is over
 
-  // Without a Hello and older than that.
+  // Without a Hello, and opened then or before.
   bool is_late(std::chrono::steady_clock::time_point opened_before);
 
   void OnReadDone(bool ok) override;
@@ -71,6 +74,7 @@ class AgentSession final
   const Caller caller_;
   const std::shared_ptr<AgentDoor> door_;
   const std::function<bool()> may_read_;
+  const std::function<void(ConnectionId)> on_held_back_;
   const std::function<void(ConnectionId)> ended_;
   const std::chrono::steady_clock::time_point opened_ = std::chrono::steady_clock::now();
 

@@ -44,14 +44,19 @@ bool LineLadder::answered(const LineMeasured& answer, Clock::time_point now) {
   if (answer.payload != line_payload(id_, answer_bytes_)) return false;
   under_way_ = false;
   took(between(*sent_at_, now));
-  if (between(begun_, now) >= kLimit) phase_ = Phase::kOver;
+  if (!is_over() && between(begun_, now) >= kLimit) cut_short();
   return true;
 }
 
 void LineLadder::look(Clock::time_point now) {
   if (is_over() || between(begun_, now) < kLimit) return;
   if (under_way_) give_up(between(sent_at_.value_or(begun_), now));
+  cut_short();
+}
+
+void LineLadder::cut_short() {
   phase_ = Phase::kOver;
+  cut_short_ = true;
 }
 
 std::int64_t LineLadder::bytes() const {
@@ -93,7 +98,7 @@ HostLine LineLadder::line() const {
   SHOAL_CHECK(is_over(), "it is still measured");
   HostLine line{.up = std::min(up_.bytes_per_s, kRateMax),
                 .down = std::min(down_.bytes_per_s, kRateMax),
-                .round_trip = round_trip_};
+                .round_trip = cut_short_ ? Duration() : round_trip_};
   const bool up_is_slower = line.down <= 0 || (line.up > 0 && line.up <= line.down);
   line.at_least = up_is_slower ? up_.at_least : down_.at_least;
   return line;

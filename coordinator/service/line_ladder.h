@@ -9,8 +9,9 @@
 // little but the distance: then the rate is bytes over time, and a lower bound.
 //
 // After kLimit, what is under way bounds the rate from above: its bytes over the time so far. An
-// agent that answers late or never only makes its own line look slow. Whatever else the stream
-// carries, and the agent's own delay, count as the line's: the rate is never overstated.
+// agent that answers late or never only makes its own line look slow, and the line has no round
+// trip then, so that it counts for a short time (core/state/measured_lines.h). Whatever else the
+// stream carries, and the agent's own delay, count as the line's: the rate is never overstated.
 #pragma once
 
 #include <array>
@@ -59,6 +60,7 @@ class LineLadder {
   void took(Duration time);
   void give_up(Duration waited);
   void end_direction();
+  void cut_short();
 
   const std::function<std::uint64_t()> draw_;
   const Clock::time_point begun_;
@@ -67,6 +69,7 @@ class LineLadder {
   std::uint64_t id_ = 0;
   std::int64_t answer_bytes_ = 0;
   bool under_way_ = false;
+  bool cut_short_ = false;
   std::optional<Clock::time_point> sent_at_;
   Duration round_trip_;
   Rate up_, down_;

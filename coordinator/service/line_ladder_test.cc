@@ -98,6 +98,16 @@ TEST_F(LineLadderTest, WhatIsUnderWayAtTheEndBoundsTheRate) {
   EXPECT_LE(line.down, (64 << 10) / 2.9);
   EXPECT_EQ(line.up, 0) << "not measured";
   EXPECT_FALSE(line.at_least);
+  EXPECT_EQ(line.round_trip, Duration()) << "so that it counts for a short time";
+}
+
+TEST_F(LineLadderTest, AFirstAnswerAfterTheLimitMeasuresNothing) {
+  LineLadder late = ladder();
+  const MeasureLine message = late.next();
+  late.sent(message.id, now_);
+  EXPECT_TRUE(late.answered(answer_to(message), now_ + std::chrono::milliseconds(3100)));
+  ASSERT_TRUE(late.is_over());
+  EXPECT_EQ(late.line(), HostLine());
 }
 
 TEST_F(LineLadderTest, AnAgentThatNeverAnswersHasASlowLine) {

@@ -213,6 +213,7 @@ void LiveBoard::note(Agent& agent, const Heartbeat& heartbeat, Instant now) {
   const RefusalCounts refused = to_counts(heartbeat.refusals);
   const RefusalCounts added = refused.since(agent.refused);
   for (const auto& [reason, text] : kEnumerators<RefusalReason>) {
+    if (added[reason] == 0) continue;
     meters_->refusals.at(Port::kPeers, reason).Increment(static_cast<double>(added[reason]));
   }
   agent.refused = refused;

@@ -35,6 +35,7 @@ struct CheckpointFiles {
   RoundKey key;
   StageIndex stage = 0;
   replica::OuterState state;  // momentum whole, also where it is sharded
+  std::size_t first = 0;      // value of the model that `state` begins with
 };
 
 // What the agent announces of them; 64 characters.

@@ -24,6 +24,17 @@ std::string uuid_of(int host, std::int32_t device) {
   return "GPU-" + std::to_string(host) + "-" + std::to_string(device);
 }
 
+// The values of the next stage.
+void append(replica::OuterState& all, const replica::OuterState& next) {
+  const auto add = [](std::vector<float>& to, const std::vector<float>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  };
+  add(all.anchor, next.anchor);
+  add(all.momentum, next.momentum);
+  add(all.adam_m, next.adam_m);
+  add(all.adam_v, next.adam_v);
+}
+
 }  // namespace
 
 Host::Host(Sim& sim, Network& network, PeerNetwork& peers, CoordinatorProcess& coordinator,
@@ -332,20 +343,30 @@ CheckpointFiles Host::on_the_way(CheckpointFiles files, const char* where) {
 
 void Host::fetch(const FetchCheckpoint& effect) {
   process_.after(sim_.options.upload_time, [this, effect] {
-    const CheckpointFiles* files = coordinator_.files({effect.part.checkpoint, effect.part.stage});
-    const bool reachable = coordinator_.answers() && !network_.blocked(index_);
-    if (!reachable || files == nullptr) {
-      const Code code = reachable ? Code::kNotFound : Code::kUnavailable;
-      return input(CheckpointFetchFailed{effect.part, {code, "no such checkpoint", "", ""}});
-    }
-    CheckpointFiles received = on_the_way(*files, "down");
-    if (hash_of(received) != coordinator_.announced_hash(effect.part)) {
-      return input(CheckpointFetchFailed{
-          effect.part, {Code::kDataLoss, "the files are not those announced", "", ""}});
-    }
-    folders_[effect.folder] = std::move(received);
+    Result<CheckpointFiles> received = receive(effect.part);
+    if (!received.ok()) return input(CheckpointFetchFailed{effect.part, received.error()});
+    folders_[effect.folder] = std::move(*received);
     input(CheckpointFetched{effect.part});
   });
+}
+
+// The part of one stage; for a stage of another cut those of several (swarm.recut), in a row.
+Result<CheckpointFiles> Host::receive(const agent::CheckpointPartId& wanted) {
+  if (!coordinator_.answers() || network_.blocked(index_)) {
+    return Error{Code::kUnavailable, "no such checkpoint", "", ""};
+  }
+  CheckpointFiles all;
+  for (std::int32_t i = 0; i < std::max(1, wanted.parts); ++i) {
+    const agent::CheckpointPartId part{wanted.checkpoint, wanted.stage + i};
+    const CheckpointFiles* files = coordinator_.files(part);
+    if (files == nullptr) return Error{Code::kNotFound, "no such checkpoint", "", ""};
+    CheckpointFiles received = on_the_way(*files, "down");
+    if (hash_of(received) != coordinator_.announced_hash(part)) {
+      return Error{Code::kDataLoss, "the files are not those announced", "", ""};
+    }
+    i == 0 ? (void)(all = std::move(received)) : append(all.state, received.state);
+  }
+  return all;
 }
 
 void Host::hash(const HashCheckpoint& effect) {

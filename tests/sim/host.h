@@ -112,6 +112,7 @@ class Host final : public AgentEnd, public TrainerOwner {
   void perform_files(const agent::Effect& effect);
   Trainer& trainer(std::int32_t slot);
   void fetch(const agent::FetchCheckpoint& effect);
+  Result<CheckpointFiles> receive(const agent::CheckpointPartId& wanted);
   void hash(const agent::HashCheckpoint& effect);
   void upload(const agent::UploadCheckpoint& effect);
   CheckpointFiles on_the_way(CheckpointFiles files, const char* where);

@@ -307,6 +307,17 @@ void draw_long_pipeline(const SimOptions& o, JobOptions& job) {
   job.train.steps = Steps(job.train.steps.count() * longer);
 }
 
+// Other cuts where they are worth it, with more units to cut. Most pipelines on unequal devices
+// have them, because these slow down and jobs rest. Drawn from a Prng of its own, so that the other
+// draws stay alike.
+void draw_recut(const SimOptions& o, JobOptions& job, Prng prng) {
+  const std::int64_t layers = prng.range(2, 3);
+  const bool recuts = prng.chance(o.unequal ? 0.8 : 0.3);
+  if (job.swarm.stages < 2 || !recuts) return;
+  job.swarm.recut = true;
+  job.model.layers = job.swarm.stages * layers;
+}
+
 // Rounds in groups, of what can have them.
 void draw_groups(JobOptions& job, Prng prng) {
   SyncOptions& sync = job.sync;
@@ -397,6 +408,8 @@ SimOptions draw_options(std::uint64_t seed, FaultSet set) {
   o.coordinator.preempt_after = between(claims, seconds(0), seconds(12));
   Prng blocks(mix_seed(seed, 0xb10c5));
   o.coordinator.measure_limit = between(blocks, seconds(0), seconds(12));
+  const Duration impatient = between(blocks, milliseconds(1), milliseconds(60));
+  if (blocks.chance(0.25)) o.coordinator.measure_limit = impatient;  // most answers are late
   draw_unequal(o, Prng(mix_seed(seed, 0x04e90a1)));
   return o;
 }
@@ -480,6 +493,7 @@ JobSpec draw_job(const SimOptions& o, Prng& prng, int index) {
   draw_copies_min(job, Prng(mix_seed(o.seed, 0xc0b1e5 + static_cast<std::uint64_t>(index))));
   draw_priority(o, job, index);
   draw_long_pipeline(o, job);
+  draw_recut(o, job, Prng(mix_seed(o.seed, 0x4ec070 + static_cast<std::uint64_t>(index))));
   SHOAL_CHECK(validate(job).empty(), "drawn jobs must be valid");
   return spec_of(job);
 }

@@ -41,13 +41,27 @@ void PeerNetwork::arrive(PeerEnd* from, const std::string& to, int host, std::ui
   if (epochs_[path] != epoch) return;  // the path broke meanwhile
   PeerEnd* end = find(to);
   if (end == nullptr) return;
-  const Instant until = blocked_until(from->host(), host);
-  if (sim_.now() < until) {
-    return sim_.queue.at(until, [this, from, to, host, epoch, path, work = std::move(work)] {
+  const std::pair hosts(from->host(), host);
+  if (blocked(hosts.first, host) || held_.contains(hosts)) {
+    held_[hosts].push_back([this, from, to, host, epoch, path, work = std::move(work)] {
       arrive(from, to, host, epoch, path, work);
     });
+    return sim_.queue.at(blocked_until(hosts.first, host),
+                         [this, hosts] { release(hosts.first, hosts.second); });
   }
   end->deliver([end, work = std::move(work)] { work(*end); });
+}
+
+// Later if the partition was extended meanwhile.
+void PeerNetwork::release(int from, int to) {
+  const auto held = held_.find({from, to});
+  if (held == held_.end()) return;
+  if (blocked(from, to)) {
+    return sim_.queue.at(blocked_until(from, to), [this, from, to] { release(from, to); });
+  }
+  const std::deque<std::function<void()>> all = std::move(held->second);
+  held_.erase(held);
+  for (const auto& arrives : all) arrives();
 }
 
 void PeerNetwork::hang_up(PeerEnd& from, const std::string& to,
@@ -153,6 +167,9 @@ void PeerNetwork::slow(int host, Duration length, int factor) {
 void PeerNetwork::heal() {
   for (auto& [pair, until] : blocked_until_) until = sim_.now();
   slow_until_.clear();
+  for (const auto& [hosts, held] : held_) {  // what was held up goes now
+    sim_.queue.at(sim_.now(), [this, hosts = hosts] { release(hosts.first, hosts.second); });
+  }
 }
 
 }  // namespace shoal::sim

@@ -1,10 +1,12 @@
 // The network between trainers: frames of a reduce and transfers of state. Two trainers have one
 // ordered path in each direction; a path breaks when a process dies or freezes, when a partition
 // outlasts the keep-alive, or when a fault says so, and both ends hear of it. A partition may hold
-// up one direction only; then nothing new can be dialed either way.
+// up one direction only; then nothing new can be dialed either way. What it held up arrives, in
+// order, when it ends.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -74,14 +76,16 @@ class PeerNetwork {
   Instant slot(const Path& path, Duration delay);
   void arrive(PeerEnd* from, const std::string& to, int host, std::uint64_t epoch, Path path,
               std::function<void(PeerEnd&)> work);
+  void release(int from, int to);
 
   Sim& sim_;
   Prng prng_;
   std::vector<PeerEnd*> ends_;
   std::map<Path, Instant> last_;
   std::map<Path, std::uint64_t> epochs_;
-  std::map<std::pair<int, int>, Instant> blocked_until_;  // from, to
-  std::set<int> flips_;                                   // hosts whose next frame changes
+  std::map<std::pair<int, int>, Instant> blocked_until_;                   // from, to
+  std::map<std::pair<int, int>, std::deque<std::function<void()>>> held_;  // up by a partition
+  std::set<int> flips_;  // hosts whose next frame changes
   std::map<int, std::pair<Instant, int>> slow_until_;
 };
 

@@ -1,9 +1,12 @@
 // The simulator's own parts: time, processes, the store's promises, and that a seed is one history.
+#include <functional>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tests/sim/campaign.h"
+#include "tests/sim/peers.h"
 #include "tests/sim/process.h"
 #include "tests/sim/store.h"
 
@@ -19,6 +22,81 @@ TEST(EventQueue, RunsInOrderOfTimeThenOfScheduling) {
   while (!queue.empty()) queue.run_one();
   EXPECT_EQ(order, (std::vector{1, 2, 3}));
   EXPECT_EQ(queue.now(), kStart + seconds(2));
+}
+
+// A trainer that only listens.
+class Listener final : public PeerEnd {
+ public:
+  explicit Listener(int host) : host_(host) {}
+  int host() const override { return host_; }
+  std::string address() const override { return "host-" + std::to_string(host_); }
+  bool alive() const override { return true; }
+  bool frozen() const override { return false; }
+  void deliver(std::function<void()> work) override { work(); }
+  void take_frame(const PeerFrame&) override {}
+  void peer_lost(const std::string&, const std::string&) override { ++lost; }
+
+  int lost = 0;
+
+ private:
+  int host_;
+};
+
+struct PeersTest : testing::Test {
+  PeersTest() : sim(options(), Bug::kNone, false), network(sim) {
+    network.add(&a), network.add(&b);
+  }
+  static SimOptions options() {
+    SimOptions o;
+    o.keepalive = seconds(5);
+    return o;
+  }
+  void send(int message) {
+    network.hang_up(a, b.address(), [this, message](PeerEnd&) { arrived.push_back(message); });
+  }
+  void run_for(Duration length) {
+    bool over = false;
+    sim.queue.after(length, [&over] { over = true; });
+    while (!over) sim.queue.run_one();
+  }
+
+  Sim sim;
+  PeerNetwork network;
+  Listener a{0}, b{1};
+  std::vector<int> arrived;
+};
+
+TEST_F(PeersTest, WhatAPartitionHoldsUpArrivesWhenItIsHealedAndBeforeWhatIsSentThen) {
+  send(1);
+  network.partition(0, 1, seconds(60));
+  run_for(seconds(2));
+  EXPECT_TRUE(arrived.empty());
+  network.heal();
+  send(2);
+  run_for(seconds(2));
+  EXPECT_EQ(arrived, (std::vector{1, 2}));
+  EXPECT_EQ(a.lost + b.lost, 0) << "it ended within the keep-alive";
+}
+
+TEST_F(PeersTest, WhatALongerPartitionHoldsUpArrivesInOrder) {
+  network.cut(0, 1, seconds(2));
+  send(1);
+  run_for(seconds(1));
+  network.cut(0, 1, seconds(2));
+  send(2);
+  run_for(seconds(4));
+  EXPECT_EQ(arrived, (std::vector{1, 2}));
+}
+
+TEST_F(PeersTest, WhatWasHeldUpIsGoneWithItsPath) {
+  network.partition(0, 1, seconds(60));
+  send(1);
+  run_for(seconds(6));
+  EXPECT_EQ(a.lost, 1);
+  EXPECT_EQ(b.lost, 1);
+  network.heal();
+  run_for(seconds(2));
+  EXPECT_TRUE(arrived.empty());
 }
 
 TEST(Process, AKilledOneRunsNothingAndAStoppedOneRunsItLater) {

@@ -32,8 +32,8 @@ void count_rejection(const Record& record, const Tables& before, TransitionCount
 namespace {
 
 // Events that are information.
-constexpr const char* kAlsoCounted[] = {event_kind::kMoveRefused, event_kind::kReplicaMoved,
-                                        event_kind::kReplicaAsPromised};
+constexpr const char* kAlsoCounted[] = {event_kind::kMoveRefused, event_kind::kPipelineRecut,
+                                        event_kind::kReplicaMoved, event_kind::kReplicaAsPromised};
 
 }  // namespace
 
@@ -106,6 +106,7 @@ constexpr const char* kExpected[] = {
     "event device_unhealthy",
     "event job_preempted",
     "event move_refused",
+    "event pipeline_recut",
     "event replica_absent",
     "event replica_moved",
     "event replica_slow",
@@ -123,6 +124,7 @@ constexpr const char* kExpected[] = {
     "job training stalled",
     "job warming gathering",
     "job warming training",
+    "line asked late",
     "line asked lost",
     "line asked measured",
     "line asked silent",

@@ -24,8 +24,9 @@ void count_checkpoint_move(const Record& record, const Tables& before, Transitio
 // Counts a contribution that got a reason not to count: "contribution excluded".
 void count_rejection(const Record& record, const Tables& before, TransitionCounts& counts);
 
-// Counts an event that is more than information, and what becomes of replicas that are slow or in
-// the wrong stage: "event momentum_lost", "event replica_moved".
+// Counts an event that is more than information, what becomes of replicas that are slow or in the
+// wrong stage, and other cuts: "event momentum_lost", "event replica_moved", "event
+// pipeline_recut".
 void count_event(const Record& record, TransitionCounts& counts);
 
 // A campaign of 200 seeds and more has seen all of these.

@@ -196,15 +196,16 @@ bool covers(const std::vector<UnitRange>& cut, const UnitRange& model) {
   return next == model.last;
 }
 
-// One of those who loaded this checkpoint is wrong, or a file is: only on the cut of the checkpoint
-// does a record tell which.
-void refuse_recut(Transaction& tx, const ReplicaRecord& replica, const std::string& detail) {
-  const CheckpointId id = replica.source.checkpoint;
-  tx.volatile_state().recuts_refused.put(replica.job, id);
-  tx.event(Severity::kWarning, event_kind::kPipelineRecut,
-           {.job = replica.job, .agent = replica.agent, .replica = replica.id},
-           tx.state().jobs.at(replica.job).spec.name + " goes back to the cut of " + to_string(id) +
-               ", which could not be loaded on another one: " + detail);
+// False: an earlier version stored it without its cut, and the job has another number of stages
+// now, so that no record says which units its parts have.
+bool has_known_parts(const JobRecord& job, const CheckpointRecord& checkpoint) {
+  return checkpoint.parts.size() == job.stages.size() || !cut_of(job.spec, checkpoint).empty();
+}
+
+// What a job that continues another one can load of it; null: nothing.
+const CheckpointRecord* begun_with(const State& state, const JobRecord& job) {
+  const CheckpointRecord* checkpoint = continued_from(state, job);
+  return checkpoint != nullptr && has_known_parts(job, *checkpoint) ? checkpoint : nullptr;
 }
 
 // What the stages of the job are loaded from since its cut has changed; null: nothing.
@@ -223,6 +224,20 @@ std::vector<UnitRange> cut_of(const JobSpec& spec, const CheckpointRecord& check
   const bool untold = cut.size() == 1 && cut.front() == UnitRange{} && spec.swarm.stages == 1;
   if (untold) return whole_model(spec);
   return covers(cut, whole_model(spec).front()) ? cut : std::vector<UnitRange>{};
+}
+
+void record_cut(Transaction& tx, const JobRecord& job) {
+  std::vector<CheckpointId> unrecorded;
+  for (const auto& [id, checkpoint] : tx.state().checkpoints) {
+    if (checkpoint.key.job != job.id || checkpoint.parts.size() != job.stages.size()) continue;
+    if (cut_of(job.spec, checkpoint).empty()) unrecorded.push_back(id);
+  }
+  for (const CheckpointId id : unrecorded) {
+    CheckpointRecord& checkpoint = tx.checkpoint(id);
+    for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+      checkpoint.parts[stage].units = job.stages[stage].units;
+    }
+  }
 }
 
 PartRange parts_of_source(const State& state, const ReplicaRecord& replica) {
@@ -251,12 +266,12 @@ const CheckpointRecord* continued_from(const State& state, const JobRecord& job)
 const CheckpointRecord* checkpoint_of_committed(const State& state, const JobRecord& job) {
   for (const auto& [id, checkpoint] : state.checkpoints) {
     if (checkpoint.key.job == job.id && checkpoint.state == CheckpointState::kStored &&
-        is_committed_state(checkpoint, job)) {
+        has_known_parts(job, checkpoint) && is_committed_state(checkpoint, job)) {
       return &checkpoint;
     }
   }
   if (const CheckpointRecord* other_cut = recut_from(state, job)) return other_cut;
-  const CheckpointRecord* first = continued_from(state, job);
+  const CheckpointRecord* first = begun_with(state, job);
   return first != nullptr && is_committed_state(*first, job) ? first : nullptr;
 }
 
@@ -270,12 +285,13 @@ bool checkpoint_of_committed_pending(const State& state, const JobRecord& job) {
 
 const CheckpointRecord* newest_stored(const State& state, JobId job) {
   const CheckpointRecord* newest = nullptr;
+  const JobRecord* record = state.jobs.find(job);
   for (const auto& [id, checkpoint] : state.checkpoints) {
     if (checkpoint.key.job != job || checkpoint.state != CheckpointState::kStored) continue;
+    if (record != nullptr && !has_known_parts(*record, checkpoint)) continue;
     if (newest == nullptr || newest->key < checkpoint.key) newest = &checkpoint;
   }
-  const JobRecord* record = state.jobs.find(job);
-  return newest == nullptr && record != nullptr ? continued_from(state, *record) : newest;
+  return newest == nullptr && record != nullptr ? begun_with(state, *record) : newest;
 }
 
 bool final_checkpoint_stored(const State& state, const JobRecord& job) {
@@ -427,8 +443,8 @@ bool writes_checkpoint(const State& state, ReplicaId replica) {
 
 void doubt_source(Transaction& tx, const ReplicaRecord& replica, const std::string& detail) {
   const CheckpointId id = replica.source.checkpoint;
-  if (!can_read_source(tx.state(), replica)) return;
-  if (tx.state().jobs.at(replica.job).recut_from == id) return refuse_recut(tx, replica, detail);
+  const bool on_other_cut = tx.state().jobs.at(replica.job).recut_from == id;
+  if (on_other_cut || !can_read_source(tx.state(), replica)) return;
   if (++tx.volatile_state().doubts[id] < kDoubtsMax) return;
   tx.volatile_state().doubts.erase(id);
   CheckpointRecord& checkpoint = tx.checkpoint(id);

@@ -28,9 +28,9 @@ void resend_checkpoint(Transaction& tx, const ReplicaRecord& replica);  // after
 bool writes_checkpoint(const State& state, ReplicaId replica);          // its files, now
 
 // The replica's load found files of its source that do not match the record. After several such
-// loads in a row the checkpoint is set aside: it is never chosen again, and its files are kept. If
-// the job has another cut than the checkpoint, it goes back to that one instead, at once.
-// Nothing without a checkpoint as the source, or when the agent is too old to read it.
+// loads in a row the checkpoint is set aside: it is never chosen again, and its files are kept. Not
+// while the job has another cut than the checkpoint (replicas/recutting.h). Nothing without a
+// checkpoint as the source, or when the agent is too old to read it.
 void doubt_source(Transaction& tx, const ReplicaRecord& replica, const std::string& detail);
 void check_checkpoint_limits(Transaction& tx, JobId job);
 
@@ -39,6 +39,9 @@ const CheckpointRecord* continued_from(const State& state, const JobRecord& job)
 // The units of the stages that wrote its parts; empty: its parts do not say it, because an earlier
 // version stored it.
 std::vector<UnitRange> cut_of(const JobSpec& spec, const CheckpointRecord& checkpoint);
+// Called before the job gets another cut. Stored checkpoints that do not record their cut are of
+// the present one, which their parts record from now on.
+void record_cut(Transaction& tx, const JobRecord& job);
 // The parts of a replica's source that have units of its stage, when that is a checkpoint of
 // another cut; else none.
 struct PartRange {

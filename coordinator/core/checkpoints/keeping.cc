@@ -34,6 +34,13 @@ bool is_loaded(const State& state, CheckpointId id) {
   });
 }
 
+// The checkpoint that a paused job stands at; null: none. A coordinator that starts with a backup
+// may know newer ones of it.
+const CheckpointRecord* paused_at(const State& state, const JobRecord* job) {
+  if (job == nullptr || job->phase != JobPhase::kPaused) return nullptr;
+  return checkpoint_of_committed(state, *job);
+}
+
 // The newest one that a replica has loaded, or whose content was compared; null: none.
 const CheckpointRecord* newest_verified(const State& state, JobId job) {
   const CheckpointRecord* newest = nullptr;
@@ -88,10 +95,12 @@ StoredCheckpoint facts_of(const State& state, const CheckpointRecord& checkpoint
   const JobId job = checkpoint.key.job;
   const JobRecord* record = state.jobs.find(job);
   const CheckpointRecord* newest = newest_stored(state, job);
+  const CheckpointRecord* paused = paused_at(state, record);
   StoredCheckpoint facts{.id = checkpoint.id, .job = job, .size = total_size(checkpoint)};
   facts.pinned = checkpoint.pinned;
   facts.final = checkpoint.final;
   facts.newest = newest != nullptr && newest->id == checkpoint.id;
+  facts.newest |= paused != nullptr && paused->id == checkpoint.id;
   const CheckpointRecord* verified = newest_verified(state, job);
   facts.verified = verified != nullptr && verified->id == checkpoint.id;
   facts.loading = is_loaded(state, checkpoint.id);

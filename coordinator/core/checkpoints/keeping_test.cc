@@ -79,6 +79,23 @@ TEST(Keeping, TheBudgetTakesTheOldestAndNeverTheNewest) {
   EXPECT_EQ(rig.count_events(event_kind::kCheckpointsOverBudget), 1) << "told once";
 }
 
+// A backup has the job as it was before it went on: newer checkpoints are found on the disk.
+TEST(Keeping, CheckpointThatAPausedJobStandsAtIsNeededBesideNewerOnes) {
+  Stored rig(1);
+  ASSERT_TRUE(rig.pause(rig.id).ok());
+  rig.commit(2), rig.evaluate(2);
+  const CheckpointId stands_at = rig.store(rig.id);
+  State state = rig.state();
+  ASSERT_EQ(state.jobs.at(rig.id).phase, JobPhase::kPaused);
+  CheckpointRecord newer = state.checkpoints.at(stands_at);
+  newer.id = CheckpointId(99);
+  newer.key.round += 2;
+  state.checkpoints.put(newer.id, newer);
+  EXPECT_TRUE(facts_of(state, state.checkpoints.at(stands_at)).newest);
+  EXPECT_TRUE(facts_of(state, newer).newest);
+  EXPECT_FALSE(facts_of(state, state.checkpoints.at(rig.all[0])).newest);
+}
+
 TEST(Keeping, ThePinnedAndTheBaseOfAnotherJobExceedTheBudget) {
   Stored rig(3);
   rig.pin(rig.all[0]);

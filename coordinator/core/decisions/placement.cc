@@ -395,10 +395,13 @@ void add_replicas(const PlacementInput& input, const std::vector<double>& gflops
     const std::pair device(replica.agent, replica.device);
     const auto known = std::find(devices.begin(), devices.end(), device);
     placements.push_back({static_cast<std::int32_t>(known - devices.begin()), replica.stage, 1});
+    const double speed = speed_of(gflops[i], mean) * replica.availability;
     if (known == devices.end()) {
       devices.push_back(device);
-      speeds.push_back(speed_of(gflops[i], mean) * replica.availability);
+      speeds.push_back(speed);
     }
+    double& of_device = speeds[static_cast<std::size_t>(placements.back().agent)];
+    of_device = std::min(of_device, speed);
     view.replicas.push_back({.id = replica.id,
                              .stage = replica.stage,
                              .memory = replica.memory,

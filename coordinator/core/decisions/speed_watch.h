@@ -5,7 +5,9 @@
 // should reach is the greater of what its device promises and the best that it has shown itself.
 //
 // A replica is slow after kSlowAfter of work below kSlowBelow, and as promised again after
-// kSoundAfter of work above kSoundAbove.
+// kSoundAfter of work above kSoundAbove. Replicas that share a device are in each other's way, so
+// each must be slower than they can explain: both limits are divided by their number, and a
+// replica's best is that of a device where all of them work.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,8 @@ class SpeedWatch {
   // The replica worked for so long at this pace since its last word. `promised`: by its device, in
   // the same unit; 0: not known. A pace that is not a positive number is ignored.
   SpeedTurn worked(Duration time, double pace, double promised);
+  // So many replicas are on its device, itself included; 1 until it is told.
+  void share_with(std::int32_t on_device);
 
   double pace() const { return pace_; }          // moving average; 0: not known
   double best() const { return best_; }          // of that; 0: not known
@@ -39,6 +43,7 @@ class SpeedWatch {
   std::int32_t words_ = 0;
   double pace_ = 0, best_ = 0, expected_ = 0;
   Duration slow_for_, sound_for_;
+  std::int32_t sharing_ = 1;
   bool slow_ = false;
 };
 

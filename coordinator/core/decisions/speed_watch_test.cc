@@ -39,6 +39,15 @@ TEST_F(SpeedWatchTest, ReplicaThatIsSlowFromItsStart_IsFoundByThePromise) {
   EXPECT_EQ(work(seconds(60), 10, 100), SpeedTurn::kSlow);
 }
 
+TEST_F(SpeedWatchTest, ReplicaThatSharesItsDevice_IsSlowWhenTheOthersDoNotExplainIt) {
+  work(seconds(60), 100);
+  watch_.share_with(2);
+  EXPECT_EQ(work(seconds(120), 50), SpeedTurn::kNone) << "the other one works now";
+  EXPECT_EQ(work(seconds(120), 20), SpeedTurn::kNone) << "a little less than a half of it";
+  EXPECT_EQ(work(seconds(120), 5), SpeedTurn::kSlow) << "a tenth";
+  EXPECT_EQ(work(seconds(120), 50), SpeedTurn::kAsPromised);
+}
+
 TEST_F(SpeedWatchTest, ReplicaAtSixTenths_IsNotSlow) {
   work(seconds(60), 100);
   EXPECT_EQ(work(seconds(600), 60), SpeedTurn::kNone);

@@ -7,28 +7,28 @@ namespace {
 
 constexpr double kFlopsPerGflop = 1e9;
 
-bool is_alone(const std::vector<PlacedReplica>& live, const PlacedReplica& replica) {
-  return std::count_if(live.begin(), live.end(), [&](const PlacedReplica& other) {
-           return other.agent == replica.agent && other.device == replica.device;
-         }) == 1;
+std::int64_t on_device_of(const std::vector<PlacedReplica>& live, const PlacedReplica& replica) {
+  return std::ranges::count_if(live, [&](const PlacedReplica& other) {
+    return other.agent == replica.agent && other.device == replica.device;
+  });
 }
 
 // GFLOP/s; 0: nothing is known.
 struct Seen {
   double now = 0, best = 0;
+  double kept = 1;  // of the promised speed, where the device holds several
 };
-std::vector<Seen> seen_gflops(const std::vector<PlacedReplica>& live,
-                              const std::vector<double>& microbatch_flops) {
-  std::vector<Seen> all;
-  for (const PlacedReplica& replica : live) {
-    Seen& seen = all.emplace_back();
-    const SeenService& service = replica.service;
-    if (service.now <= Duration{} || replica.gflops <= 0 || !is_alone(live, replica)) continue;
-    const double gflop =
-        microbatch_flops.at(static_cast<std::size_t>(replica.stage)) / kFlopsPerGflop;
-    seen = {gflop / service.now.seconds(), gflop / service.best.seconds()};
+Seen seen_gflops(const std::vector<PlacedReplica>& live, const PlacedReplica& replica,
+                 double microbatch_flops) {
+  const SeenService& service = replica.service;
+  if (service.now <= Duration{} || replica.gflops <= 0) return {};
+  const std::int64_t on_device = on_device_of(live, replica);
+  if (on_device > 1) {
+    const bool explained = service.now <= service.best * on_device;
+    return {.kept = explained ? 1 : service.best.seconds() / service.now.seconds()};
   }
-  return all;
+  const double gflop = microbatch_flops / kFlopsPerGflop;
+  return {gflop / service.now.seconds(), gflop / service.best.seconds()};
 }
 
 // The upper one of two in the middle; 0: none is known. So replicas that were slow from the start
@@ -44,7 +44,11 @@ double median(std::vector<double> values) {
 
 StageRates stage_rates(const std::vector<PlacedReplica>& live,
                        const std::vector<double>& microbatch_flops) {
-  const auto seen = seen_gflops(live, microbatch_flops);
+  std::vector<Seen> seen;
+  for (const PlacedReplica& replica : live) {
+    const double flops = microbatch_flops.at(static_cast<std::size_t>(replica.stage));
+    seen.push_back(seen_gflops(live, replica, flops));
+  }
   std::vector<std::vector<double>> shares(microbatch_flops.size());  // of what is promised
   std::vector<double> all;
   for (std::size_t i = 0; i < live.size(); ++i) {
@@ -60,7 +64,8 @@ StageRates stage_rates(const std::vector<PlacedReplica>& live,
   }
   for (std::size_t i = 0; i < live.size(); ++i) {
     const double share = rates.efficiency[static_cast<std::size_t>(live[i].stage)];
-    rates.gflops.push_back(seen[i].now > 0 ? seen[i].now / share : live[i].gflops);
+    rates.gflops.push_back(seen[i].now > 0 ? seen[i].now / share
+                                             : live[i].gflops * seen[i].kept);
   }
   return rates;
 }

@@ -26,7 +26,8 @@ struct StageRates {
 };
 
 // `microbatch_flops` per stage: forward and backward of one microbatch. A replica whose device
-// holds others, too, tells nothing: they are in each other's way.
+// holds others, too, tells nothing of its stage, because they are in each other's way; of its
+// device it tells that it is slow once it takes longer than they explain.
 StageRates stage_rates(const std::vector<PlacedReplica>& live,
                        const std::vector<double>& microbatch_flops);
 

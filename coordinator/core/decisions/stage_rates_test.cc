@@ -62,12 +62,21 @@ TEST(StageRates, AStageThatIsSilentIsLikeTheOthers) {
   EXPECT_DOUBLE_EQ(rates.gflops[1], 30);
 }
 
-TEST(StageRates, WhoSharesADeviceTellsNothing) {
+TEST(StageRates, WhoSharesADeviceTellsNothingOfItsStage) {
   auto shared = replica(2, 1, 40, 8);
   shared.agent = AgentId(1);
   const auto rates = stage_rates({replica(1, 0, 40, 8), shared, replica(3, 0, 40, 0.5)}, kWork);
   EXPECT_DOUBLE_EQ(rates.efficiency[0], 0.5);
   EXPECT_DOUBLE_EQ(rates.gflops[0], 40);
+}
+
+TEST(StageRates, WhoSharesADeviceIsSlowWhenTheOthersDoNotExplainIt) {
+  auto slowed = replica(1, 0, 40, 8), beside = replica(2, 1, 40, 8);
+  beside.agent = AgentId(1);
+  slowed.service.best = beside.service.best = seconds_f(4);
+  EXPECT_DOUBLE_EQ(stage_rates({slowed, beside}, kWork).gflops[0], 40) << "the other works now";
+  slowed.service.best = seconds_f(0.8);
+  EXPECT_DOUBLE_EQ(stage_rates({slowed, beside}, kWork).gflops[0], 4) << "a tenth";
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ static_assert(lists_every_field<MeasuredBlock>());
 // slower one.
 struct HostLine {
   double up = 0, down = 0;  // bytes/s from and to the host; 0: not measured
-  Duration round_trip;      // zero: the agent did not answer, and the rates are what that leaves
+  Duration round_trip;      // zero: no answer came in time, and the rates are what that leaves
   bool at_least = false;    // the slower rate: its bytes took little longer than the round trip
   Instant measured_at;
   bool operator==(const HostLine&) const = default;

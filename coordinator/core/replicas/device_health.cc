@@ -97,6 +97,33 @@ void judge(Transaction& tx, AgentId id, const Device& device, const DeviceFacts*
   if (seen.fault != DeviceFault::kNone && !of_host) cordon(tx, id, device, seen);
 }
 
+// A report with news for decisions.
+struct Change {
+  Device device;
+  std::optional<DeviceFacts> before;
+  DeviceFacts after;
+  const DeviceSample* now;
+};
+
+// Most reports tell of load and heat alone. Nothing follows from the same facts again, unless the
+// device is cordoned: what a cordon ends with is read from the report.
+std::optional<Change> change_of(const State& state, const DeviceUuid& key, const Device& device,
+                                const DeviceSample& sample) {
+  const DeviceFacts* before = state.device_facts.find(key);
+  DeviceFacts after = facts_after(before, sample);
+  const bool is_cordoned = unhealthy_of(state.agents.at(key.first), device.index) != nullptr;
+  if (before != nullptr && *before == after && !is_cordoned) return std::nullopt;
+  return Change{device, before == nullptr ? std::nullopt : std::optional(*before), std::move(after),
+                &sample};
+}
+
+void note_foreign_load(Transaction& tx, const DeviceUuid& key, const DeviceSample& sample) {
+  FlatMap<DeviceUuid, ForeignLoad>& loads = tx.volatile_state().foreign_loads;
+  ForeignLoad* known = loads.find(key);
+  const ForeignLoad now = after_sample(known, sample, tx.now());
+  known == nullptr ? (void)loads.put(key, now) : (void)(*known = now);
+}
+
 void blame_host(Transaction& tx, AgentId id) {
   const AgentRecord& agent = tx.state().agents.at(id);
   tx.event(Severity::kWarning, event_kind::kDevicesLost, {.agent = id},
@@ -128,25 +155,21 @@ void cordon_still_lost(Transaction& tx, AgentId id) {
 }  // namespace
 
 void on_device_samples(Transaction& tx, AgentId id, const std::vector<DeviceSample>& samples) {
-  if (samples.empty()) return;
-  FlatMap<DeviceUuid, DeviceFacts>& facts = tx.volatile_state().device_facts;
-  const std::vector<Device>& devices = tx.state().agents.at(id).devices;
-  const bool had_lost_all = has_lost_all(tx.state(), tx.state().agents.at(id));
-  struct Change {
-    Device device;
-    std::optional<DeviceFacts> before;
-    const DeviceSample* now;
-  };
+  const AgentRecord& agent = tx.state().agents.at(id);
   std::vector<Change> changes;
   for (const DeviceSample& sample : samples) {
-    const auto device = std::ranges::find(devices, sample.uuid, &Device::uuid);
-    if (sample.uuid.empty() || device == devices.end()) continue;
-    const DeviceFacts* known = facts.find({id, sample.uuid});
-    const auto before = known == nullptr ? std::nullopt : std::optional(*known);
-    changes.push_back({*device, before, &sample});
-    facts.put({id, sample.uuid}, facts_after(before ? &*before : nullptr, sample));
-    const ForeignLoad* load = tx.state().foreign_loads.find({id, sample.uuid});
-    tx.volatile_state().foreign_loads.put({id, sample.uuid}, after_sample(load, sample, tx.now()));
+    const auto device = std::ranges::find(agent.devices, sample.uuid, &Device::uuid);
+    if (sample.uuid.empty() || device == agent.devices.end()) continue;
+    const DeviceUuid key{id, sample.uuid};
+    note_foreign_load(tx, key, sample);
+    if (auto change = change_of(tx.state(), key, *device, sample)) {
+      changes.push_back(std::move(*change));
+    }
+  }
+  if (changes.empty()) return;
+  const bool had_lost_all = has_lost_all(tx.state(), agent);
+  for (const Change& change : changes) {
+    tx.volatile_state().device_facts.put({id, change.device.uuid}, change.after);
   }
   const bool has_now = has_lost_all(tx.state(), tx.state().agents.at(id));
   if (has_now && !had_lost_all) blame_host(tx, id);

@@ -169,6 +169,18 @@ TEST(DeviceHealth, RecoveryAction_EndsTheCordonWhenItIsOver) {
   EXPECT_EQ(rig.told(event_kind::kDeviceHealthy).size(), 1u);
 }
 
+// The facts keep the highest count, so they are the same when the driver begins to count anew.
+TEST(DeviceHealth, UncorrectedErrors_EndTheCordonWhenTheirCountFalls) {
+  Hosts rig(4);
+  rig.tell(0, {Hosts::sample(0, 0, {.ecc_uncorrected = 1})});
+  rig.tell(0, {Hosts::sample(0, 0, {.ecc_uncorrected = 5})});
+  EXPECT_EQ(rig.fault_of(0), DeviceFault::kUncorrected);
+  rig.tell(0, {Hosts::sample(0, 0, {.ecc_uncorrected = 5})});
+  EXPECT_EQ(rig.fault_of(0), DeviceFault::kUncorrected);
+  rig.tell(0, {Hosts::sample(0, 0)});
+  EXPECT_EQ(rig.fault_of(0), DeviceFault::kNone);
+}
+
 TEST(DeviceHealth, EachCordonAndItsEnd_AreNotedForTheAuditTrail) {
   Hosts rig(2, 2);
   using Kind = NoteDecision::Kind;

@@ -38,8 +38,22 @@ void begin_urgent(Transaction& tx) {
 
 void set_idle_due(LineQueue& queue, Instant now) {
   queue.idle_due.reset();
-  if (queue.running.empty() && !queue.idle.empty()) {
-    queue.idle_due = std::max(now, queue.idle_after);
+  if (!queue.running.empty()) return;
+  if (!queue.idle.empty()) queue.idle_due = std::max(now, queue.idle_after);
+  for (const auto& [agent, at] : queue.again) {
+    const Instant due = std::max({now, queue.idle_after, at});
+    if (!queue.idle_due || due < *queue.idle_due) queue.idle_due = due;
+  }
+}
+
+void requeue_due(LineQueue& queue, Instant now) {
+  std::vector<AgentId> due;
+  for (const auto& [agent, at] : queue.again) {
+    if (now >= at) due.push_back(agent);
+  }
+  for (const AgentId agent : due) {
+    queue.again.erase(agent);
+    if (!contains(queue.idle, agent)) queue.idle.push_back(agent);
   }
 }
 
@@ -90,6 +104,7 @@ void want_line_later(Transaction& tx, AgentId agent) {
 void measure_idle_lines(Transaction& tx) {
   LineQueue& queue = tx.volatile_state().lines;
   if (!queue.idle_due || tx.now() < *queue.idle_due) return;
+  requeue_due(queue, tx.now());
   const FlatMap<AgentId, AgentLine> lines = lines_of(tx.state(), tx.now());
   while (!queue.idle.empty() && queue.running.empty()) {
     const AgentId next = queue.idle.front();
@@ -108,7 +123,9 @@ std::optional<AgentId> keep_line(Transaction& tx, const HostLineMeasured& measur
   HostLine& line = tx.agent(id).line;
   line = measured.line;
   line.measured_at = tx.now();
-  tx.count_transition("line", "asked", line.round_trip.ns > 0 ? "measured" : "silent");
+  const bool answered = line.round_trip.ns > 0;
+  tx.count_transition("line", "asked", answered ? "measured" : "silent");
+  if (!answered) tx.volatile_state().lines.again.put(id, tx.now() + kLineProbeAgain);
   end(tx, id);
   return id;
 }
@@ -117,6 +134,7 @@ void drop_line(Transaction& tx, AgentId agent) {
   LineQueue& queue = tx.volatile_state().lines;
   std::erase(queue.urgent, agent);
   std::erase(queue.idle, agent);
+  queue.again.erase(agent);
   if (queue.running.contains(agent)) tx.count_transition("line", "asked", "lost");
   end(tx, agent);
 }

@@ -7,6 +7,8 @@
 // measured within kLinkFresh: one agent at a time, one in kLineProbeEvery, which keeps the traffic
 // of many agents below 1 MiB/s. A job that is cut for the first time waits for the lines of its
 // free devices (profiling.h): kLineProbesMax at a time, because they share the coordinator's line.
+// An agent that did not answer in time may have been busy: it is measured again after
+// kLineProbeAgain, and its answer counts for kSilentLineKnown only.
 // Off where Options::measure_limit is 0, and for agents that do not speak kMeasuresLinesSince.
 #pragma once
 
@@ -18,6 +20,7 @@ namespace shoal::coordinator {
 
 inline constexpr std::size_t kLineProbesMax = 4;
 inline constexpr Duration kLineProbeEvery = seconds(3);  // each moves 3 MiB at most
+inline constexpr Duration kLineProbeAgain = seconds(300);
 inline constexpr Duration kLineProbeAfter = seconds(1);  // the hello of an agent
 
 // It can be measured, and was not within kLinkFresh, or did not answer.

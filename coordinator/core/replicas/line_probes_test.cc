@@ -161,6 +161,32 @@ TEST_F(LineProbes, AnAgentThatDidNotAnswerIsMeasuredAgain) {
   EXPECT_EQ(rig.lines.back(), a);
 }
 
+TEST_F(LineProbes, AnAgentThatDidNotAnswerIsMeasuredAgainOnTheSameStream) {
+  const auto a = rig.join("a"), b = rig.join("b");
+  rig.wait(kLineProbeAfter);
+  answer(a, {.up = 2e4, .down = 2e4});
+  pass(kLineProbeEvery, {a, b});
+  answer(b);
+  pass(kLineProbeAgain - kLineProbeEvery - seconds(1), {a, b});
+  EXPECT_THAT(rig.lines, ElementsAre(a, b));
+  pass(seconds(1), {a, b});
+  ASSERT_THAT(rig.lines, ElementsAre(a, b, a));
+  answer(a);
+  EXPECT_EQ(line(1).up, 1e6);
+  pass(kLineProbeAgain + seconds(1), {a, b});
+  EXPECT_THAT(rig.lines, SizeIs(3)) << "it is known now";
+}
+
+TEST_F(LineProbes, ALostStreamEndsTheWaitForAnotherMeasurement) {
+  const auto a = rig.join("a");
+  rig.wait(kLineProbeAfter);
+  answer(a, {.up = 2e4, .down = 2e4});
+  rig.input(AgentHungUp{a});
+  EXPECT_FALSE(rig.state().lines.idle_due);
+  pass(kLineProbeAgain, {});
+  EXPECT_THAT(rig.lines, SizeIs(1));
+}
+
 TEST_F(LineProbes, AnAnswerNobodyAskedForIsIgnored) {
   const auto a = rig.join("a");
   answer(a);

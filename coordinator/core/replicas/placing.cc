@@ -72,22 +72,40 @@ void set_speed(const JobRecord& job, const Device& device, FreeDevice& free) {
   if (free.gflops > 0) free.group = device.gflops / free.gflops;
 }
 
+// The replicas of all jobs, sorted by their devices. A placement sorts them once, because each
+// device looks its own replicas up.
+using Occupants = std::vector<std::pair<DeviceKey, const ReplicaRecord*>>;
+
+Occupants occupants_of_devices(const State& state) {
+  Occupants occupants;
+  occupants.reserve(state.replicas.size());
+  for (const auto& [id, replica] : state.replicas) {
+    occupants.emplace_back(DeviceKey{replica.agent, replica.device}, &replica);
+  }
+  std::ranges::stable_sort(occupants, {}, &Occupants::value_type::first);
+  return occupants;
+}
+
+auto on_device(const Occupants& occupants, const DeviceKey& device) {
+  return std::ranges::equal_range(occupants, device, {}, &Occupants::value_type::first);
+}
+
 // What this job may still use of the device; none: it belongs to another one, or to a job of one
 // stage, which uses devices as a whole.
 std::optional<FreeDevice> what_is_free(const State& state, const JobRecord& job,
                                        const std::vector<Bytes>& memory, const AgentRecord& agent,
-                                       const Device& device, const std::vector<JobId>& gone) {
+                                       const Device& device, const Occupants& occupants,
+                                       const std::vector<JobId>& gone) {
   if (is_claimed(state, agent.id, device.index)) return std::nullopt;
   FreeDevice free{.agent = agent.id, .device = device.index};
   free.memory = believed_memory(agent, device, job.spec.trainer);
   free.ran_out = ran_out(agent, device, job.spec.trainer);
   set_speed(job, device, free);
-  for (const auto& [id, replica] : state.replicas) {
-    if (replica.agent != agent.id || replica.device != device.index) continue;
-    if (is_of(gone, replica)) continue;
-    if (replica.job != job.id || memory.size() < 2) return std::nullopt;
-    free.holds.push_back(replica.stage);
-    free.memory -= memory.at(static_cast<std::size_t>(replica.stage));
+  for (const auto& [key, replica] : on_device(occupants, {agent.id, device.index})) {
+    if (is_of(gone, *replica)) continue;
+    if (replica->job != job.id || memory.size() < 2) return std::nullopt;
+    free.holds.push_back(replica->stage);
+    free.memory -= memory.at(static_cast<std::size_t>(replica->stage));
   }
   return free;
 }
@@ -104,13 +122,11 @@ double seen_share(const Transaction& tx, const DeviceKey& device) {
   return slow == nullptr || tx.now() - slow->at > kKnownFor ? 1 : slow->ratio;
 }
 
-// What others take of a device on which no replica is; those that are there have been measured.
-double foreign_share_of(const Transaction& tx, AgentId agent, const Device& device) {
-  const double share = foreign_share(tx.state().foreign_loads.find({agent, device.uuid}), tx.now());
-  const bool holds = share > 0 && std::ranges::any_of(tx.state().replicas, [&](const auto& entry) {
-                       return entry.second.agent == agent && entry.second.device == device.index;
-                     });
-  return holds ? 0 : share;
+// What others take of a device without replicas. The replicas of an occupied one are measured.
+double foreign_share_of(const Transaction& tx, const Occupants& occupants, AgentId agent,
+                        const Device& device) {
+  if (!on_device(occupants, {agent, device.index}).empty()) return 0;
+  return foreign_share(tx.state().foreign_loads.find({agent, device.uuid}), tx.now());
 }
 
 // A device rests after a failure. One whose line is too slow for the rounds of the job is asked
@@ -255,6 +271,7 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
     placed.at = whereabouts_of(state.agents.at(placed.agent), lines);
   }
   const std::vector<Bytes> memory = memory_of(job);
+  const Occupants occupants = occupants_of_devices(state);
   for (const auto& [id, presence] : state.presence) {
     const AgentRecord& agent = state.agents.at(id);
     if (!takes_work(agent)) continue;
@@ -271,14 +288,14 @@ PlacementInput placement_input(const Transaction& tx, const JobRecord& job,
         ++input.forbidden;
         continue;
       }
-      auto free = what_is_free(state, job, memory, agent, device, gone);
+      auto free = what_is_free(state, job, memory, agent, device, occupants, gone);
       if (!free) continue;
       free->domain = domain_of(agent);
       free->at = whereabouts_of(agent, lines);
       free->availability = availability(agent.uptime, tx.now());
       free->refused = refuses(tx, job.id, id);
       free->block = block_for(job, agent, device, shape);
-      free->foreign = foreign_share_of(tx, id, device);
+      free->foreign = foreign_share_of(tx, occupants, id, device);
       // A replica may have been slow because of others, which counts once.
       slow_down(*free, std::min(seen_share(tx, {id, device.index}), speed_left(free->foreign)));
       note_rest(tx, job, *free);

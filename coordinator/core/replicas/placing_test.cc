@@ -195,6 +195,33 @@ TEST_F(PlacingTest, LoadOfADeviceWithAReplica_IsInItsMeasuredTimes) {
   EXPECT_EQ(anew.free[0].foreign, 0);
 }
 
+TEST_F(PlacingTest, LoadCounts_OnlyOnDevicesWithoutReplicas) {
+  State state = rig.state();
+  Device second = agent(state).devices[0];
+  second.index = 1;
+  agent(state).devices.push_back(second);
+  agent(state).devices[0].uuid = "GPU-a", agent(state).devices[1].uuid = "GPU-b";
+  for (const char* uuid : {"GPU-a", "GPU-b"}) {
+    state.foreign_loads.put({AgentId(1), uuid}, {0.75, 0.75, rig.now});
+  }
+  JobRecord job{.id = JobId(9), .spec = small_job()};
+  job.stages.resize(2);
+  state.jobs.put(JobId(9), job);
+  for (const StageIndex stage : {1, 0}) {
+    const ReplicaId id(static_cast<std::uint64_t>(6 - stage));
+    state.replicas.put(
+        id, {.id = id, .job = JobId(9), .agent = AgentId(1), .device = 1, .stage = stage});
+  }
+  Transaction tx(state, rig.now);
+  const PlacementInput anew = placement_input(tx, JobRecord{.spec = small_job()}, {JobId(9)});
+  ASSERT_EQ(anew.free.size(), 2u);
+  EXPECT_EQ(anew.free[0].foreign, 0.75);
+  EXPECT_EQ(anew.free[1].foreign, 0);
+  const PlacementInput beside = placement_input(tx, JobRecord{.spec = small_job()});
+  ASSERT_EQ(beside.free.size(), 1u) << "the other device belongs to job_9";
+  EXPECT_EQ(beside.free[0].device, 0);
+}
+
 TEST_F(PlacingTest, SamplesOfASession_SayWhatOthersUse) {
   Hello hello = hello_of_used_gpu();
   const ConnectionId stream{77};

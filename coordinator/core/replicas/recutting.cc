@@ -1,6 +1,7 @@
 #include "coordinator/core/replicas/recutting.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "coordinator/core/checkpoints/checkpoints.h"
@@ -75,14 +76,71 @@ void tell_recut(Transaction& tx, JobId id, const std::vector<UnitRange>& cut,
                text_of(cut_of(job)) + "; it continues from " + source + " (swarm.recut)");
 }
 
-// What was noted of stages by their numbers.
+using Speeds = std::vector<std::pair<DeviceKey, double>>;
+
+// The speeds of all devices that train, also where the agent is out of reach.
+Speeds speeds_of_devices(const State& state) {
+  Speeds speeds;
+  for (const auto& [id, presence] : state.presence) {
+    for (const Device& device : state.agents.at(id).devices) {
+      if (device.kind == DeviceKind::kReducer) continue;
+      speeds.emplace_back(DeviceKey{id, device.index}, device.gflops);
+    }
+  }
+  return speeds;
+}
+
+// A device is new, or computes at another speed. Devices that left change nothing.
+bool are_better_known(const Speeds& before, const Speeds& now) {
+  constexpr double kNoise = 0.1;  // of a measurement
+  return std::ranges::any_of(now, [&](const auto& device) {
+    const auto known = std::ranges::find(before, device.first, &Speeds::value_type::first);
+    return known == before.end() || std::fabs(known->second - device.second) >
+                                        kNoise * std::max(known->second, device.second);
+  });
+}
+
+bool is_refusal_over(const Transaction& tx, const JobRecord& job, const RecutRefusal& refusal) {
+  if (job.recut_from == refusal.checkpoint) return false;  // the job goes back first
+  const CheckpointRecord* committed = checkpoint_of_committed(tx.state(), job);
+  return committed == nullptr || committed->id != refusal.checkpoint ||
+         tx.now() - refusal.at >= kRecutRefusedFor ||
+         are_better_known(refusal.devices, speeds_of_devices(tx.state()));
+}
+
+}  // namespace
+
 void forget_stages(JobTimers& timers) {
   timers.left.clear();
+  timers.balance_said.clear();
   timers.look.reset();
   timers.considered.reset();
 }
 
-}  // namespace
+void refuse_recut(Transaction& tx, const ReplicaRecord& failed, ReplicaFailure failure,
+                  const std::string& detail) {
+  const CheckpointId id = failed.source.checkpoint;
+  const JobRecord& job = tx.state().jobs.at(failed.job);
+  if (failed.source.kind != SourceKind::kCheckpoint || !id || job.recut_from != id) return;
+  const bool differs = failure == ReplicaFailure::kDigestMismatch && failed.held_round < 0;
+  if (!differs && failure != ReplicaFailure::kInternal) return;
+  if (is_recut_refused(tx.state(), job)) return;
+  tx.volatile_state().recuts_refused.put(job.id, {id, tx.now(), speeds_of_devices(tx.state())});
+  tx.event(Severity::kWarning, event_kind::kPipelineRecut,
+           {.job = job.id, .agent = failed.agent, .replica = failed.id},
+           job.spec.name + " goes back to the cut of " + to_string(id) +
+               ", which could not be loaded on another one: " + detail);
+}
+
+void end_recut_refusal(Transaction& tx, JobId id) {
+  const RecutRefusal* refusal = tx.state().recuts_refused.find(id);
+  if (refusal == nullptr) return;
+  if (is_refusal_over(tx, tx.state().jobs.at(id), *refusal)) {
+    tx.volatile_state().recuts_refused.erase(id);
+  } else {
+    tx.schedule_wakeup(id, refusal->at + kRecutRefusedFor);
+  }
+}
 
 std::string why_cut_stays(const State& state, const JobRecord& job) {
   if (job.spec.trainer.kind == TrainerKind::kPython) return "a program cuts its model itself";
@@ -97,10 +155,10 @@ std::string why_cut_stays(const State& state, const JobRecord& job) {
   if (says_no_cut(job, continued_from(state, job))) {
     return job.spec.train.continue_from + " was stored by a version that did not record its cut";
   }
-  const CheckpointId* refused = state.recuts_refused.find(job.id);
+  const RecutRefusal* refused = state.recuts_refused.find(job.id);
   const CheckpointRecord* committed = checkpoint_of_committed(state, job);
-  if (refused != nullptr && committed != nullptr && committed->id == *refused) {
-    return to_string(*refused) + " could not be loaded on another one";
+  if (refused != nullptr && committed != nullptr && committed->id == refused->checkpoint) {
+    return to_string(committed->id) + " could not be loaded on another one";
   }
   const bool any = std::ranges::any_of(
       state.presence, [&](const auto& entry) { return can_load_other_cuts(state, entry.first); });
@@ -117,8 +175,8 @@ bool may_cut_anew(const State& state, const JobRecord& job) {
 }
 
 bool is_recut_refused(const State& state, const JobRecord& job) {
-  const CheckpointId* refused = state.recuts_refused.find(job.id);
-  if (refused != nullptr && job.recut_from == *refused) return true;
+  const RecutRefusal* refused = state.recuts_refused.find(job.id);
+  if (refused != nullptr && job.recut_from == refused->checkpoint) return true;
   return job.recut_from && nobody_can_load(state, job.id);
 }
 

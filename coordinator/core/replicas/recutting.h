@@ -5,10 +5,12 @@
 //
 // Each stage then loads its units from the parts of the checkpoint that have them
 // (parts_of_source()). No record has the digests of such a stage: its first replica that loads
-// defines them, and the others, which all load the checkpoint, must agree. If one does not, the job
-// goes back to the cut of the checkpoint, where the record tells who is wrong, and that checkpoint
-// is not loaded on another cut again. With the next commit the job is one like any other. A job
-// that goes back to a checkpoint has the cut of that one (stand_at() in core/releases.h).
+// defines them, and the others, which all load the checkpoint, must agree. If one does not, or a
+// trainer fails with an internal error before the next commit, the job goes back to the cut of the
+// checkpoint, where the record tells who is wrong. It then keeps that cut until a later round is
+// committed, devices come or change their speed, or kRecutRefusedFor is over. With the next commit
+// the job is one like any other. A job that goes back to a checkpoint has the cut of that one
+// (stand_at() in core/releases.h).
 #pragma once
 
 #include <string>
@@ -19,6 +21,8 @@
 
 namespace shoal::coordinator {
 
+inline constexpr Duration kRecutRefusedFor = seconds(1800);
+
 // Why no checkpoint of this job can be loaded on another cut; empty: one can.
 std::string why_cut_stays(const State& state, const JobRecord& job);
 
@@ -28,6 +32,17 @@ bool may_cut_anew(const State& state, const JobRecord& job);
 // Its replicas do not agree on what the checkpoint has on this cut, or could not load it; or no
 // agent that is left can.
 bool is_recut_refused(const State& state, const JobRecord& job);
+
+// Called when a replica has failed. The job is to go back to the cut of the checkpoint if the
+// replica loaded it on another one and the failure may come from that.
+void refuse_recut(Transaction& tx, const ReplicaRecord& failed, ReplicaFailure failure,
+                  const std::string& detail);
+
+// Called before each look at a job. Forgets why it kept its cut once the reason has ended.
+void end_recut_refusal(Transaction& tx, JobId job);
+
+// What was noted of stages by their numbers and of the replicas that have served them.
+void forget_stages(JobTimers& timers);
 
 // The placement with the present cut, for `input`, or with another one that is worth it. Only
 // agents that can load another cut count for the latter. `gone`: as in placement_input().

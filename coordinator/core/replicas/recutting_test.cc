@@ -11,6 +11,7 @@
 namespace shoal::coordinator {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -97,6 +98,9 @@ struct Recut : Operated<Rig> {
     measure(a, 100);
     resume_and_place();
     return checkpoint;
+  }
+  void fail_on_new_cut(ReplicaFailure failure = ReplicaFailure::kInternal) {
+    say(a, ReplicaFailed{last<Assign>(a)->replica, failure, "no kernel for this shape"});
   }
   std::vector<UnitRange> cut() const { return cut_of(job(id)); }
   Assign assigned(StageIndex stage) {
@@ -305,6 +309,77 @@ TEST(Recutting, AReplicaThatLoadsOtherBitsThanTheFirstOfItsStage_EndsTheNewCut) 
   EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
 }
 
+TEST(Recutting, ATrainerThatFailsInternallyOnTheNewCut_EndsIt) {
+  for (const bool loaded : {false, true}) {
+    Recut rig;
+    const CheckpointId checkpoint = rig.recut();
+    if (loaded) rig.begin();
+    rig.fail_on_new_cut();
+    EXPECT_EQ(rig.cut(), rig.halves);
+    EXPECT_FALSE(rig.job(rig.id).recut_from);
+    EXPECT_EQ(rig.job(rig.id).committed_round, 2) << "nothing that was committed is lost";
+    EXPECT_TRUE(rig.state().checkpoints.contains(checkpoint));
+    EXPECT_THAT(why_cut_stays(rig.state(), rig.job(rig.id)), HasSubstr(to_string(checkpoint)));
+    ASSERT_THAT(rig.said(event_kind::kPipelineRecut), SizeIs(2));
+    EXPECT_THAT(rig.said(event_kind::kPipelineRecut)[1], HasSubstr("no kernel for this shape"));
+    rig.stay(seconds(20));
+    rig.begin_with({11, 11});
+    EXPECT_EQ(rig.job(rig.id).phase, JobPhase::kTraining);
+  }
+}
+
+TEST(Recutting, OtherFailuresOfATrainer_KeepTheNewCut) {
+  Recut rig;
+  const CheckpointId checkpoint = rig.recut();
+  rig.fail_on_new_cut(ReplicaFailure::kTrainerExited);
+  EXPECT_NE(rig.cut(), rig.halves);
+  EXPECT_EQ(rig.job(rig.id).recut_from, checkpoint);
+}
+
+TEST(Recutting, AnInternalFailureOnTheOldCut_RefusesNothing) {
+  Recut rig;
+  rig.fail_on_new_cut();
+  EXPECT_THAT(rig.state().recuts_refused, IsEmpty());
+}
+
+TEST(Recutting, ARefusalEnds_WithItsReason) {
+  Recut rig;
+  rig.recut();
+  rig.fail_on_new_cut();
+  const auto is_refused = [&](const auto& change, Duration later = seconds(1)) {
+    State state = rig.state();
+    change(state);
+    Transaction tx(state, rig.now + later);
+    end_recut_refusal(tx, rig.id);
+    return state.recuts_refused.contains(rig.id);
+  };
+  const auto device = [](State& state) -> Device& {
+    return state.agents.at(AgentId(1)).devices[0];
+  };
+  EXPECT_TRUE(is_refused([](State&) {}));
+  EXPECT_TRUE(is_refused([&](State& state) { device(state).gflops *= 0.95; })) << "noise";
+  EXPECT_TRUE(is_refused([](State& state) { state.presence.erase(AgentId(2)); }));
+  EXPECT_FALSE(is_refused([&](State& state) { device(state).gflops *= 0.5; }));
+  EXPECT_FALSE(is_refused([](State& state) {
+    AgentRecord third = state.agents.at(AgentId(2));
+    third.id = AgentId(3);
+    state.agents.put(third.id, third);
+    state.presence.put(third.id, {.connected = true});
+  }));
+  EXPECT_FALSE(is_refused([&](State& state) { ++state.jobs.at(rig.id).committed_round; }));
+  EXPECT_TRUE(is_refused([](State&) {}, kRecutRefusedFor - seconds(1)));
+  EXPECT_FALSE(is_refused([](State&) {}, kRecutRefusedFor));
+}
+
+TEST(Recutting, ARefusalEndsWithItsJob) {
+  Recut rig;
+  rig.recut();
+  rig.fail_on_new_cut();
+  ASSERT_TRUE(rig.state().recuts_refused.contains(rig.id));
+  rig.input(CancelJob{RequestId{9}, rig.id});
+  EXPECT_THAT(rig.state().recuts_refused, IsEmpty());
+}
+
 TEST(Recutting, BeforeTheNextCommit_AJoinerLoadsTheCheckpoint) {
   Recut rig(of_any_number(), kHalfOfIt);
   const CheckpointId checkpoint = rig.pause_after_round();
@@ -372,6 +447,80 @@ TEST(Recutting, ABackupOfBefore_TakesTheCutOfTheReplicas) {
   EXPECT_EQ(rig.job(rig.id).committed_round, 3);
   EXPECT_EQ(rig.cut(), cut);
   EXPECT_FALSE(rig.job(rig.id).recut_from);
+}
+
+// An earlier version stored its checkpoint, which does not say of which cut it is.
+TEST(Recutting, ABackupOfAnEarlierVersion_RecordsTheCutOfItsCheckpointsBeforeAnother) {
+  Recut rig;
+  const CheckpointId checkpoint = rig.pause_after_round();
+  Snapshot backup = rig.snapshot();
+  backup.counters.backup_at = rig.now;
+  for (CheckpointRecord& stored : backup.checkpoints) {
+    for (CheckpointPart& part : stored.parts) part.units = {};
+  }
+  rig.measure(rig.a, 100);
+  rig.resume_and_place();
+  rig.begin();
+  rig.commit();
+  const std::vector<UnitRange> cut = rig.cut();
+  ASSERT_NE(cut, rig.halves);
+  const auto held = held_replicas(
+      rig.state(), {rig.last<Assign>(rig.a)->replica, rig.last<Assign>(rig.b)->replica});
+  rig.restore(backup);
+  rig.come_back(held);
+  rig.stay(seconds(12));
+  ASSERT_EQ(rig.cut(), cut);
+  const CheckpointRecord& stored = rig.state().checkpoints.at(checkpoint);
+  EXPECT_EQ(stored.parts[0].units, rig.halves[0]);
+  EXPECT_EQ(stored.parts[1].units, rig.halves[1]);
+}
+
+// An agent with two devices; the second one is this fast.
+void greet(Rig& rig, ConnectionId connection, Incarnation incarnation, double gflops) {
+  Hello hello{.uid = "uid-c", .name = "c", .host = "127.0.0.1"};
+  hello.incarnation = incarnation;
+  hello.protocol = kProtocolVersion;
+  for (std::int32_t i = 0; i < 2; ++i) {
+    hello.devices.push_back(Device{.index = i,
+                                   .kind = DeviceKind::kCpu,
+                                   .name = "cpu",
+                                   .memory = kMostOfIt,
+                                   .gflops = i == 0 ? 10 : gflops});
+  }
+  rig.input(AgentHello{connection, hello});
+}
+
+TEST(Recutting, WhatTheRoundHadLeasedWhenItLostAllReplicas_IsTrainedAgain) {
+  Operated<Rig> rig;
+  const JobId id{1};
+  const ConnectionId agent{901};
+  rig.adopt(six_blocks());
+  greet(rig, agent, Incarnation{1}, 10);
+  for (int i = 0; i < 3; ++i) rig.wait(seconds(1)), rig.say(agent, Heartbeat{});
+  const auto messages = rig.sent[agent];
+  for (const ToAgent& message : messages) {
+    const auto* assign = std::get_if<Assign>(&message);
+    if (assign == nullptr) continue;
+    rig.say(agent, Loaded{assign->replica,
+                          assign->source.key,
+                          {7, 7},
+                          {8, 8},
+                          1000,
+                          "127.0.0.1:" + std::to_string(7100 + assign->stage)});
+  }
+  const RoundKey key = next_key(rig.job(id));
+  for (const ReplicaId replica : live_replicas(rig.state(), id)) rig.report(agent, replica, key);
+  ASSERT_EQ(rig.state().rounds.at(key).state, RoundState::kReducing);
+  const std::vector<UnitRange> before = cut_of(rig.job(id));
+  const std::int64_t leased = rig.job(id).next_sequence;
+  ASSERT_GT(leased, 0);
+
+  greet(rig, ConnectionId{902}, Incarnation{2}, 100);  // restarted: all replicas are lost at once
+  EXPECT_EQ(rig.job(id).reason, JobReason::kLastReplicaLost);
+  for (int i = 0; i < 6; ++i) rig.wait(seconds(1)), rig.say(ConnectionId{902}, Heartbeat{});
+  ASSERT_NE(cut_of(rig.job(id)), before);
+  EXPECT_EQ(rig.job(id).next_sequence, leased);
+  EXPECT_THAT(rig.job(id).returned, ElementsAre(DataLease{0, leased}));
 }
 
 TEST(Recutting, ItIsPlacedAnewByItselfForABetterCut) {

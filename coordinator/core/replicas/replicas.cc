@@ -13,6 +13,7 @@
 #include "coordinator/core/replicas/evaluation.h"
 #include "coordinator/core/replicas/joining.h"
 #include "coordinator/core/replicas/program_models.h"
+#include "coordinator/core/replicas/recutting.h"
 #include "coordinator/core/state/commit_proof.h"
 #include "coordinator/core/state/machines.h"
 #include "coordinator/core/state/movement.h"
@@ -496,6 +497,7 @@ void fail_replica(Transaction& tx, ReplicaId id, ReplicaFailure failure,
   leave_round(tx, ended, ContributionState::kLost);
   leave_checkpoints(tx, ended);
   const bool loaded = ended.held_round >= 0;
+  refuse_recut(tx, ended, failure, detail);
   if (!loaded && failure == ReplicaFailure::kDigestMismatch) doubt_source(tx, ended, detail);
   refresh_agent(tx, ended.agent);
 }

@@ -379,6 +379,17 @@ void take_back_unused(Transaction& tx, ContributionRecord& contribution) {
   contribution.report.unused.clear();
 }
 
+// Nothing of the round counts, so all that it has leased is leased again.
+void take_back_all(Transaction& tx, const RoundKey& key) {
+  for (const ReplicaId replica : round_replicas(tx.state(), key)) {
+    if (tx.state().contributions.at({key, replica}).leases.empty()) continue;
+    JobRecord& job = tx.job(key.job);
+    ContributionRecord& contribution = tx.contribution(key, replica);
+    give_back({job.next_sequence, job.returned}, contribution.leases);
+    contribution.leases.clear();
+  }
+}
+
 }  // namespace
 
 void check_round(Transaction& tx, JobId id) {
@@ -419,6 +430,7 @@ void end_round(Transaction& tx, JobId id) {
   const JobRecord& job = tx.state().jobs.at(id);
   const RoundKey key = next_key(job);
   if (const RoundRecord* round = tx.state().rounds.find(key)) {
+    take_back_all(tx, key);
     if (round->state != RoundState::kAborted) transition(tx, key, RoundState::kAborted);
     tx.drop_round(key);
   }

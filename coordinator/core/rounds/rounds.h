@@ -26,7 +26,8 @@ void check_round(Transaction& tx, JobId job);
 
 void on_report(Transaction& tx, ReplicaId replica, const RoundReport& report);
 
-// The job ends or rolls back: its unfinished round is over.
+// The job ends, rolls back or gets another cut: its unfinished round is over. What that has leased
+// returns to the ledger.
 void end_round(Transaction& tx, JobId job);
 
 }  // namespace shoal::coordinator

@@ -76,17 +76,19 @@ void compare(const Transaction& tx, const ReplicaRecord& replica, WatchedSpeed& 
   const State& state = tx.state();
   if (speed.compared_at && tx.now() < *speed.compared_at + kCompareEvery) return;
   speed.compared_at = tx.now();
-  std::vector<double> efficiencies;  // best pace by promised FLOP/s, of the others
-  speed.shares_device = false;
+  std::vector<double> efficiencies;  // best pace by promised FLOP/s, of others alone on a device
+  speed.sharing = 1;
   for (const auto& [id, other] : state.replicas) {
     if (id == replica.id) continue;
-    if (is_same_device(other, replica)) speed.shares_device = true;
+    if (is_same_device(other, replica)) ++speed.sharing;
     if (other.job != replica.job || other.stage != replica.stage) continue;
     const WatchedSpeed* seen = state.speeds.find(id);
     const double promised = speed_of(state, id);
-    if (seen == nullptr || seen->watch.best() <= 0 || promised <= 0) continue;
+    if (seen == nullptr || seen->sharing > 1) continue;
+    if (seen->watch.best() <= 0 || promised <= 0) continue;
     efficiencies.push_back(seen->watch.best() / promised);
   }
+  speed.watch.share_with(speed.sharing);
   speed.promised = speed_of(state, replica.id) * median(std::move(efficiencies));
 }
 
@@ -152,7 +154,6 @@ void note_speed(Transaction& tx, ReplicaId id, const FromAgent& message) {
   const Duration time = time_of_work(speed, *work, tx.now());
   speed.heard_at = tx.now();
   compare(tx, replica, speed);
-  if (speed.shares_device) return;
   const SpeedTurn turn = speed.watch.worked(time, work->pace, speed.promised);
   if (turn != SpeedTurn::kNone) say_turn(tx, replica, speed.watch);
   remember_device(process, replica, speed.watch, tx.now());

@@ -4,7 +4,7 @@
 //
 // Only the pace of computing is compared: forward and backward of a microbatch in a pipeline, the
 // tokens per second of training in a job of one stage. A replica that waits for others is not slow.
-// Nor is one that shares its device with other replicas judged.
+// One that shares its device with others is slow when they do not explain it.
 //
 // A replica that turns slow (decisions/speed_watch.h) is the event `replica_slow`, and
 // `replica_as_promised` once it is back. Its device is remembered for plans (replicas/placing.h).

@@ -14,8 +14,9 @@ struct LineQueue {
   FlatMap<AgentId, Instant> running;  // since then
   std::vector<AgentId> urgent;        // jobs wait for these
   std::vector<AgentId> idle;          // connected lately; no job waits for them
+  FlatMap<AgentId, Instant> again;    // join `idle` then, because they did not answer in time
   Instant idle_after;                 // no measurement of `idle` begins before
-  std::optional<Instant> idle_due;    // the next one of `idle` begins; none: others run
+  std::optional<Instant> idle_due;    // the next one of the two begins; none: others run
 };
 
 }  // namespace shoal::coordinator

@@ -31,7 +31,8 @@ void add(const HostLine& host, AgentLine& line) {
 void add_host_lines(const State& state, Instant now, FlatMap<AgentId, AgentLine>& lines) {
   for (const auto& [id, agent] : state.agents) {
     const HostLine& host = agent.line;
-    if (host.up + host.down <= 0 || now - host.measured_at > kHostLineKnown) continue;
+    const Duration known = host.round_trip.ns > 0 ? kHostLineKnown : kSilentLineKnown;
+    if (host.up + host.down <= 0 || now - host.measured_at > known) continue;
     AgentLine& line = lines[id];
     if (!is_measured(line)) add(host, line);
   }

@@ -15,6 +15,8 @@ inline constexpr Duration kLinkFresh = seconds(1800);
 // within kLinkFresh: it is better than an assumption, and a job that is cut for the first time has
 // it measured again anyway (replicas/line_probes.h).
 inline constexpr Duration kHostLineKnown = seconds(86'400);
+// Without a round trip it is a guess: the agent, not its line, may have been slow.
+inline constexpr Duration kSilentLineKnown = seconds(600);
 
 // By the agents whose lines anything is known of.
 FlatMap<AgentId, AgentLine> lines_of(const State& state, Instant now);

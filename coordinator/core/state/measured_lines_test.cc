@@ -89,7 +89,7 @@ TEST_F(Lines, ShortRoundTripsToTheCoordinatorCountAsNone) {
 }
 
 TEST_F(Lines, MeasuredByPeersCountBeforeThoseToTheCoordinator) {
-  measured_by_coordinator(kA, {.up = 20, .down = 50}, {});
+  measured_by_coordinator(kA, {.up = 20, .down = 50, .round_trip = milliseconds(1)}, {});
   measured(kA, kB, 15, seconds(900));
   AgentLine a = lines_of(state, kNow).at(kA);
   EXPECT_EQ(a.bytes_per_s(), 15);
@@ -116,7 +116,14 @@ TEST_F(Lines, TrafficMayShowMoreThanTheCoordinatorsOwnLineCarries) {
 }
 
 TEST_F(Lines, ToTheCoordinatorAreForgottenAfterADay) {
-  measured_by_coordinator(kA, {.up = 20, .down = 50}, kHostLineKnown);
+  measured_by_coordinator(kA, {.up = 20, .down = 50, .round_trip = milliseconds(1)},
+                          kHostLineKnown);
+  EXPECT_TRUE(lines_of(state, kNow).contains(kA));
+  EXPECT_FALSE(lines_of(state, kNow + seconds(1)).contains(kA));
+}
+
+TEST_F(Lines, OfAgentsThatDidNotAnswerInTimeAreForgottenSoon) {
+  measured_by_coordinator(kA, {.up = 20, .down = 50}, kSilentLineKnown);
   EXPECT_TRUE(lines_of(state, kNow).contains(kA));
   EXPECT_FALSE(lines_of(state, kNow + seconds(1)).contains(kA));
 }

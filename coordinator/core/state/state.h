@@ -27,6 +27,7 @@
 #include "coordinator/core/state/line_queue.h"
 #include "coordinator/core/state/lost_time.h"
 #include "coordinator/core/state/record_keys.h"
+#include "coordinator/core/state/recut_refusal.h"
 
 namespace shoal::coordinator {
 
@@ -82,7 +83,7 @@ struct WatchedSpeed {
   RoundKey key;                   //   in a job of one stage: in this round
   Tokens tokens;                  //   so many
   double promised = 0;            // pace, by its device and the other replicas; 0: not known
-  bool shares_device = false;     // with other replicas, which are in its way
+  std::int32_t sharing = 1;       // replicas on its device, itself included
   std::optional<Instant> compared_at, shown_at;  // the two above were looked up; ShowSpeed
 };
 
@@ -126,13 +127,11 @@ struct JobTimers {
   std::optional<Instant> claimed_at;     // its claim was decided, and
   std::optional<Instant> claim_good_at;  // found for the last time to give it what it lacks
   bool claims = false;  // devices that are free, or that jobs of lower priority give up, are for it
-  std::optional<Instant> copied_at;  // a copy stands in for a stage that nobody serves
-  RoundNumber balanced_round = 0;    // looked at after its outer step
-  FlatMap<std::pair<AgentId, std::int32_t>, Bytes>
-      too_small;  // free devices it was told of, and their memory
-  FlatMap<std::pair<AgentId, std::int32_t>, double>
-      left_out;                 // devices it was told of, and the tokens/s with them
-  std::vector<LeftOut> unused;  // the devices that the newest plan has left out
+  std::optional<Instant> copied_at;     // a copy stands in for a stage that nobody serves
+  RoundNumber balanced_round = 0;       // looked at after its outer step
+  FlatMap<DeviceKey, Bytes> too_small;  // free devices it was told of, and their memory
+  FlatMap<DeviceKey, double> left_out;  // devices it was told of, and the tokens/s with them
+  std::vector<LeftOut> unused;          // the devices that the newest plan has left out
   FlatMap<AgentId, AllowedPrograms> not_run_by;       // agents it was told of, and what they allow
   FlatMap<ReduceIndex, ReduceTimers> reduces;         // of the round
   bool close_sent = false;                            // CloseRound of the open round
@@ -142,7 +141,7 @@ struct JobTimers {
   std::optional<Instant> checkpoint_again_at;  // the last one could not be stored
   std::vector<PipelineMember> view;            // members of the last view that this process told
   RoundNumber view_round = -1;                 // committed when their lines were compared last
-  FlatMap<std::pair<AgentId, std::int32_t>, std::vector<LeftStage>> left;
+  FlatMap<DeviceKey, std::vector<LeftStage>> left;
   std::string balance_said;  // of whom move_refused was said last (replicas/moving.h)
   std::optional<PlacementReport::Look> look;  // the newest one at the balance of its stages
   std::optional<MoveReport> considered;       // the newest move that was considered
@@ -230,10 +229,10 @@ struct VolatileState {
   LineQueue lines;
   FlatMap<std::pair<JobId, AgentId>, LoadRefusal> refusals;
   FlatMap<std::pair<JobId, AgentId>, SlowLine> slow_lines;
-  std::vector<std::string> relays;              // that agents know (relays.h)
-  FlatMap<CheckpointId, std::int32_t> doubts;   // loads in a row that found files damaged
-  FlatMap<JobId, CheckpointId> recuts_refused;  // not loaded on another cut again
-  std::optional<Instant> planned_at;            // a whole pipeline, of any job
+  std::vector<std::string> relays;             // that agents know (relays.h)
+  FlatMap<CheckpointId, std::int32_t> doubts;  // loads in a row that found files damaged
+  FlatMap<JobId, RecutRefusal> recuts_refused;
+  std::optional<Instant> planned_at;  // a whole pipeline, of any job
   std::optional<Instant> next_lease_scan;
   std::optional<Instant> next_retention;  // when stored checkpoints are looked through again
   bool over_budget = false;               // an event has said so

@@ -51,6 +51,7 @@ TEST(CostModel, HeadsOfAnotherSizeAndBiasesCount) {
 
 TEST_P(BothFamilies, MuonHasNoSecondMomentOfTheMatrices) {
   JobSpec spec = spec_of(GetParam());
+  spec.train.join = JoinMoments::kMoments;
   const CostModel adamw(spec, {});
   spec.train.optimizer = Optimizer::kMuon;
   const CostModel muon(spec, {});
@@ -59,6 +60,15 @@ TEST_P(BothFamilies, MuonHasNoSecondMomentOfTheMatrices) {
   EXPECT_EQ(adamw.state_bytes(adamw.whole()) - muon.state_bytes(muon.whole()), Bytes(4 * matrices));
   EXPECT_EQ(muon.memory({0, 1}), adamw.memory({0, 1}));  // the embedding has AdamW
   EXPECT_LT(muon.memory({1, 7}), adamw.memory({1, 7}));
+}
+
+TEST_P(BothFamilies, JoinerDownloadsMomentsOnlyWhereTheyTravel) {
+  JobSpec spec = spec_of(GetParam());
+  const CostModel fresh(spec, {});
+  EXPECT_EQ(fresh.state_bytes(fresh.whole()), Bytes(8 * fresh.parameters(fresh.whole())));
+  spec.train.join = JoinMoments::kMoments;
+  const CostModel with(spec, {});
+  EXPECT_EQ(with.state_bytes(with.whole()), Bytes(16 * with.parameters(with.whole())));
 }
 
 TEST_P(BothFamilies, StagesAddUpToTheUntiedWhole) {

@@ -1,13 +1,15 @@
 // The anchors of all stages belong to one round: those of a job to its committed round, those of a
-// stored checkpoint to the checkpoint's round. Which anchor belongs to which round is taken from
-// the vectors that replicas of the stage really held. Where a bit had flipped in the memory of all
-// of them, nobody can tell. Them: who held the round as it was trained last, because that of an
-// older epoch was another one.
+// stored checkpoint to the checkpoint's round. The parts of a checkpoint have all units of the
+// model, in their order; the job may have another cut by now (swarm.recut). Which anchor belongs to
+// which round is taken from the vectors that replicas of the stage really held. Where a bit had
+// flipped in the memory of all of them, nobody can tell. Them: who held the round as it was trained
+// last, because that of an older epoch was another one.
 #include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "coordinator/core/decisions/placement.h"
 #include "tests/sim/checkers/checkers.h"
 #include "tests/sim/checkers/continued.h"
 
@@ -43,7 +45,7 @@ class ConsistentCut final : public Checker {
     if (checkpoint == nullptr || checkpoint->state != CheckpointState::kStored) return;
     const std::string name = to_string(checkpoint->id);
     const RoundKey& key = checkpoint->key;
-    if (checkpoint->parts.size() != tables.jobs.at(key.job).stages.size()) {
+    if (!covers_model(checkpoint->parts, tables.jobs.at(key.job).spec)) {
       violated(name + " lacks the part of a stage");
     }
     for (std::size_t stage = 0; stage < checkpoint->parts.size(); ++stage) {
@@ -55,6 +57,17 @@ class ConsistentCut final : public Checker {
   }
 
  private:
+  using Parts = std::vector<coordinator::CheckpointPart>;
+  static bool covers_model(const Parts& parts, const JobSpec& spec) {
+    const UnitRange model = coordinator::whole_model(spec).front();
+    std::int32_t next = model.first;
+    for (const coordinator::CheckpointPart& part : parts) {
+      if (part.units.first != next || part.units.last <= next) return false;
+      next = part.units.last;
+    }
+    return next == model.last;
+  }
+
   // What it has at the beginning was held by the replicas of another job.
   void take_over(const CheckpointRecord& cut, JobId job) {
     for (std::size_t index = 0; index < cut.parts.size(); ++index) {

@@ -64,5 +64,51 @@ TEST(ConsistentCut, WhatAnOlderEpochHeldOfThatRoundIsAnother) {
   EXPECT_TRUE(sound.broken);
 }
 
+// The job has two stages now. Whether a checkpoint is whole depends on its own units.
+struct Stored : Held {
+  void store(const std::vector<UnitRange>& cut) {
+    coordinator::JobRecord job;
+    job.id = JobId(1);
+    job.spec.model.layers = 4;
+    job.stages = {{{0, 3}, 0, {}, {}}, {{3, 6}, 0, {}, {}}};
+    Tables tables;
+    tables.jobs[job.id] = job;
+    coordinator::CheckpointRecord checkpoint;
+    checkpoint.id = CheckpointId(1);
+    checkpoint.key = {JobId(1), 0, 4};
+    checkpoint.state = coordinator::CheckpointState::kStored;
+    for (std::size_t stage = 0; stage < cut.size(); ++stage) {
+      StateHeld held;
+      held.replica = kSound;
+      held.stage = static_cast<StageIndex>(stage);
+      held.key = checkpoint.key;
+      held.digests.anchor = digest_of_word(stage + 1);
+      checker->state_held(held);
+      checkpoint.parts.push_back({.writer = kSound,
+                                  .state = coordinator::CheckpointState::kStored,
+                                  .anchor = held.digests.anchor,
+                                  .momentum = {},
+                                  .files = {},
+                                  .units = cut[stage]});
+    }
+    checker->durable(Record(checkpoint), tables);
+  }
+};
+
+TEST(ConsistentCut, PartsOfACheckpointCoverTheModelWhateverTheCutOfTheJob) {
+  for (const std::vector<UnitRange>& whole : std::vector<std::vector<UnitRange>>{
+           {{0, 6}}, {{0, 3}, {3, 6}}, {{0, 5}, {5, 6}}, {{0, 1}, {1, 2}, {2, 6}}}) {
+    Stored stored;
+    stored.store(whole);
+    EXPECT_FALSE(stored.broken) << stored.broken->what;
+  }
+  for (const std::vector<UnitRange>& half : std::vector<std::vector<UnitRange>>{
+           {}, {{0, 3}}, {{0, 2}, {3, 6}}, {{0, 4}, {3, 6}}, {{3, 6}, {0, 3}}, {{1, 6}}}) {
+    Stored stored;
+    stored.store(half);
+    EXPECT_TRUE(stored.broken);
+  }
+}
+
 }  // namespace
 }  // namespace shoal::sim

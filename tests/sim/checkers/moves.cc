@@ -1,7 +1,8 @@
 // Replicas move between stages for balance only where that settles: one that still loads does not
 // move on, a device does not return to a stage that it has left within half an hour, and each move
 // gains something and pays within the time that its agent is expected to stay. A coordinator that
-// has just started does not know which stages devices have left.
+// has just started does not know which stages devices have left, and a job that is placed anew
+// begins without: it lets its devices go, or is in another epoch.
 #include <map>
 #include <string>
 #include <tuple>
@@ -43,13 +44,13 @@ class Moves final : public Checker {
  private:
   static constexpr Duration kAway = seconds(1800);
 
-  // A job that lets its devices go is placed anew.
   void note(const Record& record) {
     if (const auto* replica = std::get_if<ReplicaRecord>(&record))
       replicas_[replica->id] = *replica;
     const auto* job = std::get_if<JobRecord>(&record);
-    if (job == nullptr || (job->phase != JobPhase::kPaused && job->phase != JobPhase::kQueued))
-      return;
+    if (job == nullptr) return;
+    const bool goes_on = std::exchange(epochs_[job->id], job->epoch) == job->epoch;
+    if (goes_on && job->phase != JobPhase::kPaused && job->phase != JobPhase::kQueued) return;
     std::erase_if(left_,
                   [&](const auto& entry) { return std::get<JobId>(entry.first) == job->id; });
   }
@@ -76,6 +77,7 @@ class Moves final : public Checker {
 
   using Device = std::tuple<JobId, AgentId, std::int32_t>;
   std::map<Device, std::map<StageIndex, Instant>> left_;
+  std::map<JobId, std::int64_t> epochs_;
   std::map<ReplicaId, ReplicaRecord> replicas_;  // as this coordinator wrote them
 };
 

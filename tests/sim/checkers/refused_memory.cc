@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "swarm/core/plan/cost_model.h"
 #include "tests/sim/checkers/checkers.h"
@@ -68,14 +69,15 @@ class RefusedMemory final : public Checker {
 
   // 0 while its job is not in the tables.
   std::int64_t needed(const ReplicaRecord& replica, const Tables& tables) {
-    const std::pair of(replica.job, replica.stage);
-    if (const auto known = needed_.find(of); known != needed_.end()) return known->second;
+    auto& [units, bytes] = needed_[{replica.job, replica.stage}];
     const auto job = tables.jobs.find(replica.job);
     const auto stage = static_cast<std::size_t>(replica.stage);
-    if (job == tables.jobs.end() || job->second.stages.size() <= stage) return 0;
+    if (job == tables.jobs.end() || job->second.stages.size() <= stage) return bytes;
+    const UnitRange now = job->second.stages[stage].units;
+    if (std::exchange(units, now) == now && bytes > 0) return bytes;
     const JobSpec& spec = job->second.spec;
     const swarm::CostModel model(spec, swarm::cost_options(spec));
-    return needed_[of] = model.memory(job->second.stages[stage].units).n;
+    return bytes = model.memory(now).n;
   }
 
   void remember(const Device& device, std::int64_t bytes) {
@@ -101,7 +103,7 @@ class RefusedMemory final : public Checker {
   std::map<Device, std::int64_t> held_;  // bytes of live replicas, when the last batch was written
   std::map<Device, std::int64_t> refused_;  // the least with which it ran out
   std::map<Device, std::int64_t> placed_;   // new replicas in this batch, and what was refused then
-  std::map<std::pair<JobId, StageIndex>, std::int64_t> needed_;
+  std::map<std::pair<JobId, StageIndex>, std::pair<UnitRange, std::int64_t>> needed_;
   std::set<AgentId> asked_;  // an operator put them back at least once
 };
 

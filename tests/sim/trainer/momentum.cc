@@ -156,6 +156,7 @@ void Trainer::put_checkpoint(const WriteCheckpointTo& command, std::vector<float
   CheckpointFiles files{command.command.key, replica_->assign.stage, replica_->loop->state()};
   files.state.momentum = std::move(momentum);
   files.state.shards = {};
+  files.first = first_value();
   process_.after(milliseconds(30), [this, command, files = std::move(files)]() mutable {
     CheckpointReady ready{command.replica, command.command.checkpoint, command.command.key};
     ready.files = entries_of(files);

@@ -8,6 +8,7 @@
 
 #include "swarm/core/plan/cost_model.h"
 #include "tests/sim/describe.h"
+#include "tests/sim/trainer/stage_values.h"
 
 namespace shoal::sim {
 
@@ -270,7 +271,9 @@ void Trainer::load(const LoadReplica& load) {
   } else {
     const CheckpointFiles* files = owner_.folder(load.checkpoint_folder);
     if (files == nullptr) return fail(ReplicaFailure::kInternal, "no files in the folder");
-    state.outer = files->state;
+    auto own = state_in(*files, {first_value(), value_count()});
+    if (!own) return fail(ReplicaFailure::kInternal, "the files lack units of its stage");
+    state.outer = std::move(*own);
     algorithm->adopt_momentum(std::exchange(state.outer.momentum, {}), state.outer);
   }
   process_.after(owner_.load_time(),
@@ -514,11 +517,11 @@ void Trainer::adopt_result() {
 }
 
 std::size_t Trainer::value_count() const {
-  return static_cast<std::size_t>(sim_.options.values) / replica_->assign.cut.size();
+  return values_of_stage(replica_->assign, sim_.options.values).count;
 }
 
 std::size_t Trainer::first_value() const {
-  return value_count() * static_cast<std::size_t>(replica_->assign.stage);
+  return values_of_stage(replica_->assign, sim_.options.values).first;
 }
 
 void Trainer::count_work(RoundReport& report) {
