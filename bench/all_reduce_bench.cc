@@ -323,9 +323,17 @@ bool add(const std::vector<std::string>& answers, Series& series) {
   return !answers.empty();
 }
 
+std::vector<std::string> codecs_of(const AllReduceOptions& options) {
+  const auto& asked = options.codecs;
+  if (std::find(asked.begin(), asked.end(), kAllCodecs) == asked.end()) return asked;
+  std::vector<std::string> all;
+  for (const CodecKind codec : outer_opt::kDenseCodecs) all.emplace_back(to_string(codec));
+  return all;
+}
+
 std::vector<std::string> kinds_of(const AllReduceOptions& options) {
   std::vector<std::string> kinds;
-  for (const std::string& codec : options.codecs) {
+  for (const std::string& codec : codecs_of(options)) {
     kinds.push_back(codec);
     if (unequal_lines(options)) kinds.push_back(codec + kEqualParts);
     if (options.ring && !unequal_lines(options)) kinds.push_back(codec + kRing);

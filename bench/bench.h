@@ -18,6 +18,8 @@ struct CodecOptions {
 };
 int run_codec(const CodecOptions& options);
 
+inline constexpr char kAllCodecs[] = "all";  // in place of the words of all dense codecs
+
 struct AllReduceOptions {
   int processes = 4;
   std::int64_t values = 64 << 20;

@@ -89,6 +89,7 @@ CLI::App* add_all_reduce(CLI::App& app, AllReduceOptions& o) {
   command->add_option("--repeats", o.repeats)->check(CLI::Range(1, 1000));
   std::vector<std::string> words;
   for (const CodecKind kind : outer_opt::kDenseCodecs) words.emplace_back(to_string(kind));
+  words.emplace_back(kAllCodecs);
   command->add_option("--codecs", o.codecs, "Which of " + CLI::detail::join(words))
       ->delimiter(',')
       ->check(CLI::IsMember(words));

@@ -119,7 +119,7 @@ constexpr auto enumerators_of(Of<Aggregator>) {
 
 // How pseudo-gradients travel (outer_opt/core/codec/codec.h); the order is that of the numbers on
 // the wire.
-enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2 };
+enum class CodecKind { kFp32, kInt8, kFp16, kBf16, kInt4, kE3m0, kSparse2, kE5m2 };
 constexpr auto enumerators_of(Of<CodecKind>) {
   using enum CodecKind;
   return enumerators<CodecKind>({{kFp32, "fp32"},
@@ -128,7 +128,8 @@ constexpr auto enumerators_of(Of<CodecKind>) {
                                  {kBf16, "bf16"},
                                  {kInt4, "int4"},
                                  {kE3m0, "e3m0"},
-                                 {kSparse2, "sparse2"}});
+                                 {kSparse2, "sparse2"},
+                                 {kE5m2, "e5m2"}});
 }
 
 // What crosses a stage boundary; int8: one fp32 scale per block.

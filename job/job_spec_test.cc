@@ -205,6 +205,7 @@ TEST(JobSpec, Words) {
   EXPECT_STREQ(to_string(Topology::kButterfly), "butterfly");
   EXPECT_STREQ(to_string(CodecKind::kInt8), "int8");
   EXPECT_STREQ(to_string(CodecKind::kE3m0), "e3m0");
+  EXPECT_STREQ(to_string(CodecKind::kE5m2), "e5m2");
 }
 
 }  // namespace

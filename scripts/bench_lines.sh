@@ -79,7 +79,7 @@ run() { # RATES... -- ARGUMENTS...
 }
 
 values=$((8 << 20)) # 32 MiB of fp32
-run 200 200 200 -- --codecs fp32,fp16,bf16,int8,int4,e3m0 "$@"
+run 200 200 200 -- --codecs all "$@"
 if [[ -n $only_equal ]]; then exit 0; fi
 values=$((2 << 20))
 run 25 50 100 200 -- --codecs fp32,int8 "$@"

@@ -69,7 +69,18 @@ OPCODES = {
 KINDS = {code: (name, kind) for kind, codes in OPCODES.items() for code, name in codes.items()}
 ACCESS_BYTES = [1, 1, 2, 2, 4, 8, 16, 16]
 
-INT8, NIBBLES, SPARSE = 260 / 256, 66 / 128, 84 / 4096
+SPARSE = 84 / 4096
+ROWS = ROOT / "outer_opt" / "core" / "codec" / "codec_traits.h"
+
+
+def codecs():
+    """Name -> what its kernels follow from in its row of codec_traits.h: block, bytes of the scale, bits per value."""
+    text = ROWS.read_text().replace("\\\n", " ")
+    found = {}
+    for name, row in re.findall(r"\bROW\((\w+), (\.wire(?:[^()]|\([^()]*\))*)\)", text):
+        number = {key: int(value) for key, value in re.findall(r"\.(block|scale_bytes|bits) = (\d+)", row)}
+        found[name] = (number.get("block", 0), number.get("scale_bytes", 0), number["bits"])
+    return found
 
 
 def codec_rules(label, what, stored, values, divides):
@@ -86,17 +97,19 @@ def rules():
     16 bytes in it, whether it divides."""
     ahead = 2
     each = 4 * ahead
-    fp32 = codec_rules("fp32", "Fp32", 4, each, False)
-    fp32 = [rule[:5] + (rule[5] + each // 4, False) for rule in fp32]  # what is stored has packs, too
-    return fp32 + codec_rules("fp16", "Fp16", 2, each, False) + codec_rules("bf16", "Bf16", 2, each, False) + \
-        codec_rules("int8", "Int8Format", INT8, 8 * ahead, True) + \
-        codec_rules("int4", "4Int4", NIBBLES, 8 * ahead, True) + \
-        codec_rules("e3m0", "4E3m0", NIBBLES, 8 * ahead, True) + [
-            ("outer step", "OuterStep", 12, 8, each, 5 * each // 4, False),
-            ("difference", "5Minus", 8, 4, each, 3 * each // 4, False),
-            ("adopt", "5Adopt", 8, 4, each, 3 * each // 4, False),
-            ("scale", "5Times", 4, 4, each, 2 * each // 4, False),
-            ("statistics", "measure_kernel", 4, 0, each, each // 4, False)]
+    of_codecs = []
+    for name, (block, scale, bits) in codecs().items():
+        stored = scale / block + bits / 8 if block else bits // 8
+        three = codec_rules(name.lower(), f"{len(name)}{name}", stored, 2 * each if block else each, block > 0)
+        if stored == 4:  # what is stored has packs, too
+            three = [rule[:5] + (rule[5] + each // 4, False) for rule in three]
+        of_codecs += three
+    return of_codecs + [
+        ("outer step", "OuterStep", 12, 8, each, 5 * each // 4, False),
+        ("difference", "5Minus", 8, 4, each, 3 * each // 4, False),
+        ("adopt", "5Adopt", 8, 4, each, 3 * each // 4, False),
+        ("scale", "5Times", 4, 4, each, 2 * each // 4, False),
+        ("statistics", "measure_kernel", 4, 0, each, each // 4, False)]
 
 
 # ---- machine code out of an object
@@ -287,7 +300,8 @@ def budget(label, rule, kernel, copy_bytes_s, threads=256):
            "issue_allowed": clocks * RATES["issue"] / values, "shares": shares, "registers": registers,
            "threads": resident, "in_flight": ahead,
            "in_flight_needed": LATENCY_S * copy_bytes_s / SMS * read / (read + written)}
-    single, blocks = main_way(code, False), label.split()[0] in ("int8", "int4", "e3m0")
+    single = main_way(code, False)
+    blocks = label.split()[0] in (name.lower() for name, (block, _, _) in codecs().items() if block)
     of_single = singles(single, "LDG" if "encode" in label else "STG") if blocks else values
     row["anywhere"] = {unit: count / RATES[unit] * values / of_single / clocks for unit, count in used(single).items()}
     row["faults"] = faults(code, way, wide, divides)

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "job/job_options.h"
+#include "outer_opt/core/codec/codec_traits.h"
 
 namespace shoal::bench {
 namespace {
@@ -79,9 +80,8 @@ Arm with_codec(const Arm& base, CodecKind codec) {
 
 std::vector<Arm> codec_arms(const Arm& base) {
   std::vector<Arm> arms;
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
-                                CodecKind::kInt4, CodecKind::kE3m0, CodecKind::kSparse2}) {
-    arms.push_back(with_codec(base, codec));
+  for (const auto& codec : outer_opt::kCodecs) {
+    if (codec.kind != base.sync.codec) arms.push_back(with_codec(base, codec.kind));
   }
   return arms;
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "outer_opt/core/codec/codec_traits.h"
 
 namespace shoal::bench {
 namespace {
@@ -40,8 +41,7 @@ TEST(VerifiedRounds, TheFalseNormIsNamedInTheFirstRoundAndTheFalseAverageWhenItI
 }
 
 TEST(VerifiedRounds, HonestMembersAreNotBlamedWithAnyCodec) {
-  for (const CodecKind codec : {CodecKind::kFp32, CodecKind::kFp16, CodecKind::kBf16,
-                                CodecKind::kInt8, CodecKind::kInt4, CodecKind::kE3m0}) {
+  for (const CodecKind codec : outer_opt::kDenseCodecs) {
     const Named named = run({.lie = false, .audit = 1, .codec = codec}, 3);
     EXPECT_EQ(named.others, 0);
   }

@@ -1,5 +1,6 @@
-// What the blocks of int8, int4 and e3m0 differ in on a device: scales, and codes of several values
-// in one word, with the bits of outer_opt/core/codec/formats.h. blocks.h deals them to lanes.
+// What the blocks of formats of one byte (int8, e5m2) and of four bits (int4, e3m0) differ in on a
+// device: scales, and codes of several values in one word, with the bits of
+// outer_opt/core/codec/formats.h. blocks.h deals them to lanes.
 #pragma once
 
 #include <type_traits>
@@ -8,37 +9,56 @@
 
 namespace shoal::outer_opt::cuda {
 
+// The codes of values in units of the scale.
+template <unsigned kWidth>
+SHOAL_HD std::uint32_t byte_codes(formats::Int8, const Pack<float, kWidth>& units) {
+  std::uint32_t word = 0;
+  for (unsigned j = 0; j < kWidth; ++j) {
+    // The sum has a last place of 1, so its lower bits are the nearest integer.
+    word |= (bits_of(units.x[j] + 0x1.8p23f) & 0xffu) << 8 * j;
+  }
+  return word;
+}
+template <unsigned kWidth>
+SHOAL_HD std::uint32_t byte_codes(formats::E5m2, const Pack<float, kWidth>& units) {
+  std::uint32_t word = 0;
+  for (unsigned j = 0; j < kWidth; ++j) {
+    word |= std::uint32_t{formats::E5m2::code(units.x[j])} << 8 * j;
+  }
+  return word;
+}
+
 // A format gives the size of a block, its scale, and the codes; `Word<kWidth>` holds those of a
 // row.
 //   kNarrow       the fewest values that a lane can take
 //   ScaleWord     the scale in the encoding; shifted by kScaleShift it is one in fp32
-struct Int8Format {
+//   good_code()   false for the codes of infinity and NaN
+template <typename Format>
+struct ByteFormat {
   static constexpr unsigned kValues = 256, kNarrow = 1, kCodeBits = 8, kScaleShift = 0;
   using InUnits = Quotients<2>;
+  using Scale = formats::ByteScale<Format>;
+  using Code = typename Format::Code;
   using ScaleWord = std::uint32_t;
   template <unsigned kWidth>
   using Word = std::conditional_t<kWidth == 4, std::uint32_t, std::uint8_t>;
 
   SHOAL_HD static std::uint32_t scale_of(std::uint32_t max_bits) {
-    return bits_of(formats::Int8::scale_of(max_bits));
+    return bits_of(Scale::of(max_bits));
   }
   SHOAL_HD static bool holds_values(std::uint32_t scale) {
-    return formats::Int8::holds_values(float_of(scale));
+    return Scale::holds_values(float_of(scale));
   }
-  SHOAL_HD static bool good_scale(std::uint32_t scale) {
-    return formats::Int8::good_scale(float_of(scale));
-  }
+  SHOAL_HD static bool good_scale(std::uint32_t scale) { return Scale::good(float_of(scale)); }
   template <unsigned kWidth>
   SHOAL_HD static std::uint32_t codes(const Pack<float, kWidth>& units) {
-    std::uint32_t word = 0;
-    for (unsigned j = 0; j < kWidth; ++j) {
-      // The sum has a last place of 1, so its lower bits are the nearest integer.
-      word |= (bits_of(units.x[j] + 0x1.8p23f) & 0xffu) << 8 * j;
-    }
-    return word;
+    return byte_codes(Format{}, units);
+  }
+  SHOAL_HD static bool good_code(std::uint32_t code) {
+    return Format::good_code(static_cast<Code>(code));
   }
   SHOAL_HD static float value(std::uint32_t code, std::uint32_t scale) {
-    return formats::Int8::value(static_cast<std::int8_t>(code), float_of(scale));
+    return Format::value(static_cast<Code>(code), float_of(scale));
   }
 };
 
@@ -99,6 +119,7 @@ struct NibbleFormat {
     const std::uint32_t some = codes + 0x7777u;  // the upper bit is set where there is a magnitude
     return codes | (signs_of(units) & some & 0x8888u);
   }
+  SHOAL_HD static bool good_code(std::uint32_t) { return true; }
   SHOAL_HD static float value(std::uint32_t code, std::uint32_t scale) {
     return formats::nibble_value<Format>(code, float_of(scale));
   }

@@ -1,6 +1,6 @@
-// How a warp encodes and decodes the blocks of int8, int4 and e3m0: it takes several blocks at a
-// time, and each of its lanes takes the packs of a block that lanes.h assigns to it. Blocks start
-// at multiples of 2 bytes in the encoding (int8: of 4).
+// How a warp encodes and decodes the blocks of the formats of block_formats.h: it takes several
+// blocks at a time, and each of its lanes takes the packs of a block that lanes.h assigns to it.
+// Blocks start at multiples of their scale's size in the encoding: 4 or 2 bytes.
 #pragma once
 
 #include "outer_opt/cuda/block_formats.h"
@@ -85,21 +85,23 @@ struct Block {
     return codes;
   }
 
-  // false: the scale is not one that an encoder writes.
+  // false: the scale or a code is not one that an encoder writes.
   template <unsigned kWidth, typename Put>
   SHOAL_HD static bool decode(unsigned rank, const Codes<kWidth>& codes, unsigned n, Put put,
                               float* out) {
     constexpr std::uint32_t kMask = (1u << Format::kCodeBits) - 1;
     Values<kWidth> values;
+    bool good = Format::good_scale(codes.scale);
     SHOAL_UNROLL
     for (unsigned r = 0; r < values.kRows; ++r) {
       for (unsigned j = 0; j < kWidth; ++j) {
         const std::uint32_t code = codes.row[r] >> Format::kCodeBits * j & kMask;
+        good = good && Format::good_code(code);
         values.row[r].x[j] = Format::value(code, codes.scale);
       }
     }
     put_values(rank, values, codes.target, put, out, n);
-    return Format::good_scale(codes.scale);
+    return good;
   }
 
  private:
@@ -108,9 +110,10 @@ struct Block {
   }
 };
 
-using Int8Block = Block<Int8Format>;
-using Int4Block = Block<NibbleFormat<formats::Int4>>;
-using E3m0Block = Block<NibbleFormat<formats::E3m0>>;
+template <typename Format, std::size_t kBits>
+using BlockOf = Block<std::conditional_t<kBits == 4, NibbleFormat<Format>, ByteFormat<Format>>>;
+
+constexpr unsigned kBlockValuesMax = ByteFormat<formats::Int8>::kValues;
 
 // ---- many blocks: `kAhead` of them are loaded before the first one is worked on
 
@@ -184,7 +187,7 @@ SHOAL_HD void encode_blocks(Group& warp, const WarpPlace& place, const float* in
   for_each_block<Block, kAhead>(place, n, holds_packs<kQuad>(in), wide, narrow);
 }
 
-// false: a scale is not one that an encoder writes.
+// false: a scale or a code is not one that an encoder writes.
 template <typename Block, unsigned kAhead, typename Put>
 SHOAL_HD bool decode_blocks(unsigned rank, const WarpPlace& place, const std::byte* in,
                             std::size_t n, Put put, float* out) {

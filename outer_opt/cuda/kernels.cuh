@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string>
 
+#include "outer_opt/core/codec/codec_traits.h"
 #include "outer_opt/cuda/blocks.h"
 #include "outer_opt/cuda/device_codec.h"
 #include "outer_opt/cuda/sparse_lanes.h"
@@ -186,10 +187,10 @@ unsigned tiles(const Shape& shape, std::size_t n) {
 }
 // Blocks of half the size: twice as many.
 template <typename Block, unsigned kAhead>
-constexpr unsigned kBlocksAhead = kAhead* Int8Block::kValues / Block::kValues;
+constexpr unsigned kBlocksAhead = kAhead* kBlockValuesMax / Block::kValues;
 template <unsigned kAhead>
 unsigned warp_tiles(const Shape& shape, std::size_t n) {
-  constexpr std::size_t kOfWarp = std::size_t{Int8Block::kValues} * kAhead;
+  constexpr std::size_t kOfWarp = std::size_t{kBlockValuesMax} * kAhead;
   return blocks_for(shape, n, kOfWarp * (shape.threads / kLanes));
 }
 
@@ -253,22 +254,27 @@ struct Decoding {
 };
 
 // `launches` is an Encoding or a Decoding.
+template <CodecKind kKind, typename Format, typename Launches>
+Status launch_as(const Launches& launches) {
+  constexpr CodecTraits kTraits = traits_of(kKind);
+  if constexpr (kTraits.block == 0) {
+    return launches.template flat<Format>();
+  } else {
+    using Blocks = BlockOf<Format, kTraits.bits>;
+    static_assert(Blocks::kValues == kTraits.block && Blocks::kScaleBytes == kTraits.scale_bytes);
+    return launches.template blocks<Blocks>();
+  }
+}
+
 template <typename Launches>
 Status launch_dense(CodecKind kind, const Launches& launches) {
   if (launches.n == 0) return {};
   switch (kind) {
-    case CodecKind::kFp32:
-      return launches.template flat<formats::Fp32>();
-    case CodecKind::kFp16:
-      return launches.template flat<formats::Fp16>();
-    case CodecKind::kBf16:
-      return launches.template flat<formats::Bf16>();
-    case CodecKind::kInt8:
-      return launches.template blocks<Int8Block>();
-    case CodecKind::kInt4:
-      return launches.template blocks<Int4Block>();
-    case CodecKind::kE3m0:
-      return launches.template blocks<E3m0Block>();
+#define SHOAL_LAUNCH(name, ...) \
+  case CodecKind::k##name:      \
+    return launch_as<CodecKind::k##name, formats::name>(launches);
+    SHOAL_DENSE_CODECS(SHOAL_LAUNCH)
+#undef SHOAL_LAUNCH
     case CodecKind::kSparse2:
       break;
   }

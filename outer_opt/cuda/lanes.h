@@ -1,4 +1,4 @@
-// What the bodies of the CUDA kernels (kernels.cu) share: blocks.h (int8, int4, e3m0), streams.h
+// What the bodies of the CUDA kernels (kernels.cu) share: blocks.h (formats with blocks), streams.h
 // (what is done value by value) and sparse_lanes.h (sparse2). They are templates over the group of
 // threads that runs them: on a GPU a warp or a thread block, in lanes_test.cc lanes that take turns
 // on the host, which is how the bytes are compared with the CPU's on machines without a GPU.

@@ -273,14 +273,49 @@ void expect_the_bytes_of(CodecKind kind) {
   }
 }
 
+using Int8Block = BlockOf<formats::Int8, 8>;
+using E5m2Block = BlockOf<formats::E5m2, 8>;
+using Int4Block = BlockOf<formats::Int4, 4>;
+using E3m0Block = BlockOf<formats::E3m0, 4>;
+
 TEST(CudaLanes, Int8BlocksHaveTheBytesOfTheCpu) {
   expect_the_bytes_of<Int8Block>(CodecKind::kInt8);
+}
+TEST(CudaLanes, E5m2BlocksHaveTheBytesOfTheCpu) {
+  expect_the_bytes_of<E5m2Block>(CodecKind::kE5m2);
 }
 TEST(CudaLanes, Int4BlocksHaveTheBytesOfTheCpu) {
   expect_the_bytes_of<Int4Block>(CodecKind::kInt4);
 }
 TEST(CudaLanes, E3m0BlocksHaveTheBytesOfTheCpu) {
   expect_the_bytes_of<E3m0Block>(CodecKind::kE3m0);
+}
+
+// Any byte after a good scale: e5m2 has codes that are not finite, the others have not.
+TEST(CudaLanes, AnyCodesAreTakenOrRefusedAsOnTheCpu) {
+  const auto expect = []<typename Block>(CodecKind kind, Block) {
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      Prng prng(seed);
+      const std::size_t n = seed % 2 == 0 ? Block::kValues : 1 + prng.below(9);
+      std::vector<std::byte> bytes(codec(kind).encoded_size(n));
+      codec(kind).encode(std::vector<float>(n, 1.0f), bytes);
+      for (std::size_t i = Block::kScaleBytes; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<std::byte>(prng.next());
+      }
+      std::vector<float> decoded(n);
+      const bool good = codec(kind).decode(bytes, decoded).ok();
+      Placed<std::byte> in(bytes);
+      Placed<float> out(std::vector<float>(n, 7.0f));
+      ASSERT_EQ(decode_on_lanes<Block>(in.data(), n, Overwrite{}, out.data()), good) << seed;
+      if (good) {
+        ASSERT_TRUE(out.holds(decoded)) << to_string(kind) << ", seed " << seed;
+      }
+    }
+  };
+  expect(CodecKind::kInt8, Int8Block{});
+  expect(CodecKind::kE5m2, E5m2Block{});
+  expect(CodecKind::kInt4, Int4Block{});
+  expect(CodecKind::kE3m0, E3m0Block{});
 }
 
 // Codes of values next to the middle between two codes, and of those at the ends of the range.
@@ -303,9 +338,10 @@ void expect_the_codes_of(float end, const Reference& reference) {
 }
 
 TEST(CudaLanes, CodesAreThoseOfTheCpu) {
-  using formats::Int4, formats::E3m0;
-  expect_the_codes_of<Int8Format>(
-      127.1f, [](float x) { return static_cast<std::uint8_t>(formats::Int8::code(x)); });
+  using formats::Int8, formats::E5m2, formats::Int4, formats::E3m0;
+  expect_the_codes_of<ByteFormat<Int8>>(
+      127.1f, [](float x) { return static_cast<std::uint8_t>(Int8::code(x)); });
+  expect_the_codes_of<ByteFormat<E5m2>>(57345.0f, [](float x) { return E5m2::code(x); });
   expect_the_codes_of<NibbleFormat<Int4>>(7.1f, [](float x) { return Int4::code(x); });
   expect_the_codes_of<NibbleFormat<E3m0>>(1.1f, [](float x) { return E3m0::code(x); });
 }
@@ -346,7 +382,8 @@ TEST(CudaLanes, TinyQuotientsHaveNoCode) {
       const float quotient = x / divisor;
       if (std::abs(quotient) > 0x1p-20f) continue;
       const Pack<float, 1> units{{quotients(x)}};
-      EXPECT_EQ(Int8Format::codes(units), 0u) << x << " / " << divisor;
+      EXPECT_EQ(ByteFormat<formats::Int8>::codes(units), 0u) << x << " / " << divisor;
+      EXPECT_EQ(ByteFormat<formats::E5m2>::codes(units), 0u) << x << " / " << divisor;
       EXPECT_EQ(NibbleFormat<formats::Int4>::codes(units), 0u) << x << " / " << divisor;
       EXPECT_EQ(NibbleFormat<formats::E3m0>::codes(units), 0u) << x << " / " << divisor;
     }

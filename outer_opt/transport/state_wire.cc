@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/sha256.h"
+#include "outer_opt/core/codec/codec_traits.h"
 #include "outer_opt/core/codec/entropy.h"
 #include "outer_opt/core/codec/frame.h"
 
@@ -108,7 +109,7 @@ StepTerms terms_of(const v1::StepTerms& terms) {
 void put_slice(const AverageSlice& slice, v1::AverageSlice& out) {
   put_terms(slice.terms, *out.mutable_terms());
   out.set_is_empty(slice.is_empty);
-  out.set_codec(static_cast<std::uint32_t>(slice.codec));
+  out.set_codec(traits_of(slice.codec).wire);
   for (const AverageSegment& segment : slice.segments) {
     v1::AverageSegment& to = *out.add_segments();
     to.set_first(segment.first);
@@ -126,9 +127,9 @@ Result<AverageSlice> slice_of(const v1::AverageSlice& slice) {
   AverageSlice out;
   out.terms = terms_of(slice.terms());
   out.is_empty = slice.is_empty();
-  if (slice.codec() > static_cast<std::uint32_t>(CodecKind::kSparse2))
-    return malformed("its codec");
-  out.codec = static_cast<CodecKind>(slice.codec());
+  const auto codec = codec_of_wire(slice.codec());
+  if (!codec) return malformed("its codec");
+  out.codec = *codec;
   for (const v1::AverageSegment& segment : slice.segments()) {
     if (segment.form() > static_cast<std::uint32_t>(ExactForm::kBitmap))
       return malformed("its form");

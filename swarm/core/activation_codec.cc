@@ -103,24 +103,16 @@ bool all_finite(std::span<const float> values) {
 struct Unit {
   std::size_t bytes, values;
 };
-constexpr std::size_t kUnitBytesMax = sizeof(float) + outer_opt::kInt8Block;
+constexpr std::size_t kUnitBytesMax = outer_opt::traits_of(CodecKind::kInt8).block_bytes();
 
 Unit unit_of(ActivationCodec codec) {
-  switch (codec) {
-    case ActivationCodec::kFp32:
-      return {sizeof(float), 1};
-    case ActivationCodec::kBf16:
-      return {2, 1};
-    case ActivationCodec::kInt8:
-      return {kUnitBytesMax, outer_opt::kInt8Block};
-  }
-  SHOAL_CHECK(false, "unknown codec");
-  return {};
+  const outer_opt::CodecTraits& traits = outer_opt::traits_of(format_of(codec));
+  if (traits.block > 0) return {traits.block_bytes(), traits.block};
+  return {traits.bits / 8, 1};
 }
 
-// The codecs that activations share with pseudo-gradients.
 const outer_opt::Codec& shared_codec(ActivationCodec codec) {
-  return outer_opt::codec(codec == ActivationCodec::kInt8 ? CodecKind::kInt8 : CodecKind::kFp32);
+  return outer_opt::codec(format_of(codec));
 }
 
 // In an int8 encoding a value that is not finite shows in the scale of its block.
@@ -197,8 +189,20 @@ const Bf16Kernels& bf16_kernels() {
   return kBf16Reference;
 }
 
+CodecKind format_of(ActivationCodec codec) {
+  switch (codec) {
+    case ActivationCodec::kFp32:
+      return CodecKind::kFp32;
+    case ActivationCodec::kBf16:
+      return CodecKind::kBf16;
+    case ActivationCodec::kInt8:
+      return CodecKind::kInt8;
+  }
+  SHOAL_CHECK(false, "unknown codec");
+  return CodecKind::kFp32;
+}
+
 std::size_t encoded_size(ActivationCodec codec, std::size_t values) {
-  if (codec == ActivationCodec::kBf16) return 2 * values;
   return shared_codec(codec).encoded_size(values);
 }
 

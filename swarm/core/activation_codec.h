@@ -3,7 +3,7 @@
 //
 //   fp32   the values as they are, little-endian
 //   bf16   the upper half of each fp32, rounded to nearest, ties to even
-//   int8   the block codec of outer_opt/core/codec/codec.h: a scale and kInt8Block values
+//   int8   the block codec of outer_opt/core/codec/codec_traits.h: a scale and 256 values
 //
 // The same bytes and bits on every machine. Pure and thread-safe.
 #pragma once
@@ -19,6 +19,10 @@ namespace shoal::swarm {
 
 // A payload as it lies in memory, in order; pieces may be cut anywhere.
 using Pieces = std::span<const std::span<const std::byte>>;
+
+// The codec of pseudo-gradients that has the same format. Here bf16 refuses values beyond its
+// range, there it holds at the largest one.
+CodecKind format_of(ActivationCodec codec);
 
 std::size_t encoded_size(ActivationCodec codec, std::size_t values);
 

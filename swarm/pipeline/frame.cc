@@ -36,18 +36,6 @@ bool has_right_size(const FrameHeader& h) {
   return h.kind != FrameKind::kGossip && h.body_size > tokens_size(h) && h.body_size < size_for(h);
 }
 
-CodecKind kind_of(ActivationCodec codec) {
-  switch (codec) {
-    case ActivationCodec::kFp32:
-      return CodecKind::kFp32;
-    case ActivationCodec::kBf16:
-      return CodecKind::kBf16;
-    case ActivationCodec::kInt8:
-      break;
-  }
-  return CodecKind::kInt8;
-}
-
 // Rules between the fields, after each of them was read.
 Status check(const FrameHeader& h) {
   if (h.values() > kFrameBodyMax) return refuse("tensor of values", h.values());
@@ -156,7 +144,7 @@ void entropy_encode(outer_opt::EntropyCoder& coder, FrameHeader& header,
                     std::span<std::byte> body) {
   const auto tensor = body.subspan(tokens_size(header));
   std::vector<std::byte> coded(tensor.size());
-  const std::size_t size = coder.encode(kind_of(header.codec), tensor, coded);
+  const std::size_t size = coder.encode(format_of(header.codec), tensor, coded);
   if (size == 0) return;
   std::memcpy(tensor.data(), coded.data(), size);
   header.body_size = tokens_size(header) + size;
@@ -178,7 +166,7 @@ Status entropy_decode(outer_opt::EntropyCoder& coder, FrameHeader& header, Piece
     if (n < piece.size()) coded.push_back(piece.subspan(n));
   }
   if (front > 0) return Error{Code::kDataLoss, "bad frame: its tokens are cut off"};
-  return coder.decode(kind_of(header.codec), coded, std::span(plain).subspan(filled));
+  return coder.decode(format_of(header.codec), coded, std::span(plain).subspan(filled));
 }
 
 FrameHeader header_of(const ForwardHeader& forward, FrameKind kind) {

@@ -67,6 +67,7 @@ const std::vector<Method>& methods() {
       {"bf16", {"sync.codec=\"bf16\""}},
       {"int4", {"sync.codec=\"int4\""}},
       {"e3m0", {"sync.codec=\"e3m0\""}},
+      {"e5m2", {"sync.codec=\"e5m2\""}},
       {"sparse",
        {"sync.codec=\"sparse2\"", "sync.topology=\"allgather\"", "sync.outer.lr=1",
         "sync.outer.momentum=0"}},

@@ -80,7 +80,7 @@ export interface JobSpec {
     every: number | string;
     balance: 'equal' | 'speed';
     topology: 'butterfly' | 'allgather' | 'ring' | 'param_server' | 'moshpit' | 'gossip' | 'auto';
-    codec: 'fp32' | 'int8' | 'fp16' | 'bf16' | 'int4' | 'e3m0' | 'sparse2';
+    codec: 'fp32' | 'int8' | 'fp16' | 'bf16' | 'int4' | 'e3m0' | 'sparse2' | 'e5m2';
     feedback: number;
     aggregator: 'mean' | 'trimmed_mean' | 'centered_clip';
     clip: boolean;

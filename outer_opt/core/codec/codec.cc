@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "outer_opt/core/codec/codec_kernels.h"
@@ -19,25 +20,25 @@ Status not_finite() {
   return Error{Code::kDataLoss, "an encoded run holds a value that is not finite"};
 }
 
-// A run is cut into blocks of `block` values; each has its scale in front and `bits` per value.
-struct Layout {
-  std::size_t block, scale_bytes, bits;
-  double error_bound;
-};
+constexpr std::size_t kNoBlocks = std::size_t{1} << 32;  // longer than any run
 
+// A run is cut into blocks; each has its scale in front. A format without blocks has one that is
+// longer than any run.
 class BlockCodec final : public Codec {
  public:
-  BlockCodec(CodecKind kind, const Layout& layout, const CodecKernels& kernels)
-      : kind_(kind), layout_(layout), kernels_(kernels) {}
+  explicit BlockCodec(const CodecTraits& traits)
+      : traits_(traits),
+        block_(traits.block > 0 ? traits.block : kNoBlocks),
+        kernels_(fastest_kernels(traits.kind)) {}
 
-  CodecKind kind() const override { return kind_; }
+  CodecKind kind() const override { return traits_.kind; }
 
   std::size_t encoded_size(std::size_t values) const override {
-    const std::size_t rest = values % layout_.block;
-    return values / layout_.block * block_size(layout_.block) + (rest > 0 ? block_size(rest) : 0);
+    const std::size_t rest = values % block_;
+    return values / block_ * block_size(block_) + (rest > 0 ? block_size(rest) : 0);
   }
 
-  double error_bound() const override { return layout_.error_bound; }
+  double error_bound() const override { return traits_.error_bound; }
 
   void encode(std::span<const float> in, std::span<std::byte> out) const override {
     SHOAL_CHECK(out.size() == encoded_size(in.size()));
@@ -69,57 +70,36 @@ class BlockCodec final : public Codec {
 
  private:
   std::size_t block_size(std::size_t n) const {
-    return layout_.scale_bytes + (n * layout_.bits + 7) / 8;
+    return traits_.scale_bytes + (n * traits_.bits + 7) / 8;
   }
 
   // Calls use(first value, count, first byte) for every block in order.
   template <typename Use>
   void for_each_block(std::size_t values, Use use) const {
-    const std::size_t stride = block_size(layout_.block);
-    for (std::size_t i = 0, at = 0; i < values; i += layout_.block, at += stride) {
-      use(i, std::min(layout_.block, values - i), at);
+    const std::size_t stride = block_size(block_);
+    for (std::size_t i = 0, at = 0; i < values; i += block_, at += stride) {
+      use(i, std::min(block_, values - i), at);
     }
   }
 
-  const CodecKind kind_;
-  const Layout layout_;
+  const CodecTraits traits_;
+  const std::size_t block_;
   const CodecKernels kernels_;
 };
-
-constexpr std::size_t kNoBlocks = std::size_t{1} << 32;  // longer than any run
-static_assert(kCodecRun % kInt8Block == 0 && kCodecRun % kNibbleBlock == 0);
-constexpr double kScaleExcess = 1 + 0x1p-7;  // of a scale that was rounded up to bf16
 
 }  // namespace
 
 const Codec& codec(CodecKind kind) {
-  static const KernelSet& kernels = fastest_kernels();
-  static const BlockCodec fp32(CodecKind::kFp32, {kNoBlocks, 0, 32, 0}, kernels.fp32);
-  static const BlockCodec fp16(CodecKind::kFp16, {kNoBlocks, 0, 16, 0x1p-11}, kernels.fp16);
-  static const BlockCodec bf16(CodecKind::kBf16, {kNoBlocks, 0, 16, 0x1p-8}, kernels.bf16);
-  static const BlockCodec int8(CodecKind::kInt8, {kInt8Block, 4, 8, 0.5 / 127}, kernels.int8);
-  static const BlockCodec int4(CodecKind::kInt4, {kNibbleBlock, 2, 4, kScaleExcess * 0.5 / 7},
-                               kernels.int4);
-  static const BlockCodec e3m0(CodecKind::kE3m0, {kNibbleBlock, 2, 4, kScaleExcess * 0.25},
-                               kernels.e3m0);
-  switch (kind) {
-    case CodecKind::kFp32:
-      return fp32;
-    case CodecKind::kFp16:
-      return fp16;
-    case CodecKind::kBf16:
-      return bf16;
-    case CodecKind::kInt8:
-      return int8;
-    case CodecKind::kInt4:
-      return int4;
-    case CodecKind::kE3m0:
-      return e3m0;
-    case CodecKind::kSparse2:
-      break;
+  static const std::vector<BlockCodec> all = [] {
+    std::vector<BlockCodec> codecs;
+    for (const CodecKind dense : kDenseCodecs) codecs.emplace_back(traits_of(dense));
+    return codecs;
+  }();
+  for (const BlockCodec& one : all) {
+    if (one.kind() == kind) return one;
   }
   SHOAL_CHECK(false, "no such dense codec");
-  return fp32;
+  return all[0];
 }
 
 }  // namespace shoal::outer_opt

@@ -1,6 +1,8 @@
 // The choice of the kernels at run time, once per process.
 #include "outer_opt/core/codec/codec_kernels.h"
 
+#include "outer_opt/core/codec/codec_traits.h"
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -20,16 +22,11 @@ bool has_avx2_and_f16c() {
 
 }  // namespace
 
-const KernelSet& reference_kernels() {
-  static const KernelSet set{kFp32Reference, kFp16Reference, kBf16Reference,
-                             kInt8Reference, kInt4Reference, kE3m0Reference};
-  return set;
-}
+const CodecKernels& reference_kernels(CodecKind kind) { return *traits_of(kind).reference; }
 
-const KernelSet& fastest_kernels() {
-  static const KernelSet avx2{kFp32Avx2, kFp16Avx2, kBf16Avx2, kInt8Avx2, kInt4Avx2, kE3m0Avx2};
-  static const KernelSet& chosen = has_avx2_and_f16c() ? avx2 : reference_kernels();
-  return chosen;
+const CodecKernels& fastest_kernels(CodecKind kind) {
+  static const bool avx2 = has_avx2_and_f16c();
+  return avx2 ? *traits_of(kind).avx2 : reference_kernels(kind);
 }
 
 }  // namespace shoal::outer_opt

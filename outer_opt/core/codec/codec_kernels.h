@@ -1,12 +1,16 @@
 // The inner loops of the codecs (codec.h), twice each: a scalar reference over the formats of
 // formats.h, which say what the bits are, and AVX2 code that must give the same ones
-// (codec_kernels_test.cc compares them).
+// (codec_kernels_test.cc compares them). codec_traits.h declares a pair per codec: kXReference and
+// kXAvx2. The latter is the reference where the architecture has no AVX2, and must not be called on
+// an x86 processor without AVX2 and F16C.
 //
 // Kernels of a format without blocks (fp32, fp16, bf16) take any n; the others take one block, 1 <=
 // n <= its size. Blocks carry their scale in front of the values.
 #pragma once
 
 #include <cstddef>
+
+#include "job/job_spec_enums.h"
 
 namespace shoal::outer_opt {
 
@@ -19,20 +23,8 @@ struct CodecKernels {
   bool (*accumulate)(const std::byte* in, std::size_t n, float factor, float* sum, double* squares);
 };
 
-struct KernelSet {
-  CodecKernels fp32, fp16, bf16, int8, int4, e3m0;
-};
-
-const KernelSet& reference_kernels();
-const KernelSet& fastest_kernels();  // of those that this processor has
-
-// One pair per format; the AVX2 ones are the reference where the architecture has no AVX2, and must
-// not be called on an x86 processor without AVX2 and F16C.
-extern const CodecKernels kFp32Reference, kFp32Avx2;
-extern const CodecKernels kFp16Reference, kFp16Avx2;
-extern const CodecKernels kBf16Reference, kBf16Avx2;
-extern const CodecKernels kInt8Reference, kInt8Avx2;
-extern const CodecKernels kInt4Reference, kInt4Avx2;
-extern const CodecKernels kE3m0Reference, kE3m0Avx2;
+// `kind` is one of kDenseCodecs.
+const CodecKernels& reference_kernels(CodecKind kind);
+const CodecKernels& fastest_kernels(CodecKind kind);  // of those that this processor has
 
 }  // namespace shoal::outer_opt

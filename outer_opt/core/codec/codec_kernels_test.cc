@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "base/prng.h"
+#include "outer_opt/core/codec/codec_traits.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -21,22 +22,19 @@ namespace {
 constexpr std::size_t kLengthMax = 256;
 constexpr std::size_t kBytesMax = 4 * kLengthMax + 16;
 
-struct Format {
-  const char* name;
-  CodecKernels KernelSet::*kernels;
-  std::size_t block;  // the longest run of one call
-  std::size_t scale_bytes, bits;
+constexpr std::size_t kUsualRun = 256;  // of one call, for formats without blocks
 
-  std::size_t size(std::size_t n) const { return scale_bytes + (n * bits + 7) / 8; }
-};
+// The longest run of one call.
+std::size_t block_of(const CodecTraits& format) {
+  return format.block > 0 ? format.block : kUsualRun;
+}
+std::size_t size_of(const CodecTraits& format, std::size_t n) {
+  return format.scale_bytes + (n * format.bits + 7) / 8;
+}
 
-constexpr Format kFormats[] = {
-    {"fp32", &KernelSet::fp32, 256, 0, 32}, {"fp16", &KernelSet::fp16, 256, 0, 16},
-    {"bf16", &KernelSet::bf16, 256, 0, 16}, {"int8", &KernelSet::int8, 256, 4, 8},
-    {"int4", &KernelSet::int4, 128, 2, 4},  {"e3m0", &KernelSet::e3m0, 128, 2, 4},
-};
-
-bool have_fast_kernels() { return &fastest_kernels() != &reference_kernels(); }
+bool have_fast_kernels() {
+  return &fastest_kernels(CodecKind::kInt8) != &reference_kernels(CodecKind::kInt8);
+}
 
 float random_bits(Prng& prng) {
   while (true) {
@@ -83,17 +81,17 @@ std::vector<float> input(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
-void expect_same_bits(const Format& format, const std::vector<float>& in, std::uint64_t seed) {
-  const CodecKernels& fast = fastest_kernels().*format.kernels;
-  const CodecKernels& slow = reference_kernels().*format.kernels;
+void expect_same_bits(const CodecTraits& format, const std::vector<float>& in, std::uint64_t seed) {
+  const CodecKernels& fast = fastest_kernels(format.kind);
+  const CodecKernels& slow = reference_kernels(format.kind);
   const std::size_t n = in.size();
-  const std::string where = std::string(format.name) + ", seed " + std::to_string(seed);
+  const std::string where = std::string(to_string(format.kind)) + ", seed " + std::to_string(seed);
   // One byte off, so that nothing is aligned by chance, and a mark behind the end.
   std::vector<std::byte> a(kBytesMax, std::byte{0x5a}), b = a;
   fast.encode(in.data(), n, a.data() + 1);
   slow.encode(in.data(), n, b.data() + 1);
   ASSERT_EQ(a, b) << where;
-  ASSERT_EQ(a[1 + format.size(n)], std::byte{0x5a}) << where;
+  ASSERT_EQ(a[1 + size_of(format, n)], std::byte{0x5a}) << where;
   std::vector<float> x(n + 1, 7), y = x;
   const bool good = slow.decode(b.data() + 1, n, y.data());
   ASSERT_EQ(fast.decode(b.data() + 1, n, x.data()), good) << where;
@@ -112,9 +110,11 @@ void expect_same_bits(const Format& format, const std::vector<float>& in, std::u
 
 TEST(CodecKernels, FastOnesGiveTheBitsOfTheReference) {
   if (!have_fast_kernels()) GTEST_SKIP() << "this processor has no AVX2";
-  for (const Format& format : kFormats) {
+  for (const CodecKind kind : kDenseCodecs) {
+    const CodecTraits& format = traits_of(kind);
+    const std::size_t block = block_of(format);
     for (std::uint64_t seed = 1; seed <= 1000; ++seed) {
-      const std::size_t n = seed % 3 == 0 ? format.block : 1 + seed % format.block;
+      const std::size_t n = seed % 3 == 0 ? block : 1 + seed % block;
       expect_same_bits(format, input(n, seed), seed);
     }
   }
@@ -125,8 +125,8 @@ TEST(CodecKernels, WhatIsNotFiniteIsRefusedByBoth) {
                        -std::numeric_limits<float>::infinity(),
                        std::numeric_limits<float>::quiet_NaN(), std::bit_cast<float>(0x7f800001u),
                        std::bit_cast<float>(0xffffffffu)};
-  for (const Format& format : kFormats) {
-    for (const std::size_t n : {format.block, std::size_t{33}, std::size_t{1}}) {
+  for (const CodecKind kind : kDenseCodecs) {
+    for (const std::size_t n : {block_of(traits_of(kind)), std::size_t{33}, std::size_t{1}}) {
       for (std::size_t place = 0; place < n; place += 7) {
         for (const float value : bad) {
           std::vector<float> in = input(n, 0);
@@ -134,12 +134,11 @@ TEST(CodecKernels, WhatIsNotFiniteIsRefusedByBoth) {
           std::vector<std::byte> bytes(kBytesMax);
           std::vector<float> out(n);
           double squares[8] = {};
-          if (have_fast_kernels()) expect_same_bits(format, in, place);
-          (reference_kernels().*format.kernels).encode(in.data(), n, bytes.data());
-          for (const KernelSet* set : {&reference_kernels(), &fastest_kernels()}) {
-            EXPECT_FALSE((set->*format.kernels).decode(bytes.data(), n, out.data()));
-            EXPECT_FALSE(
-                (set->*format.kernels).accumulate(bytes.data(), n, 1, out.data(), squares));
+          if (have_fast_kernels()) expect_same_bits(traits_of(kind), in, place);
+          reference_kernels(kind).encode(in.data(), n, bytes.data());
+          for (const CodecKernels* kernels : {&reference_kernels(kind), &fastest_kernels(kind)}) {
+            EXPECT_FALSE(kernels->decode(bytes.data(), n, out.data()));
+            EXPECT_FALSE(kernels->accumulate(bytes.data(), n, 1, out.data(), squares));
           }
         }
       }
@@ -149,18 +148,20 @@ TEST(CodecKernels, WhatIsNotFiniteIsRefusedByBoth) {
 
 // A frame is whatever a peer sends: any bytes decode to the same bits or are refused by both.
 TEST(CodecKernels, AnyBytesDecodeAlike) {
-  for (const Format& format : kFormats) {
+  for (const CodecKind kind : kDenseCodecs) {
+    const std::size_t block = block_of(traits_of(kind));
     for (std::uint64_t seed = 1; seed <= 2000; ++seed) {
       Prng prng(seed);
-      const std::size_t n = seed % 2 == 0 ? format.block : 1 + prng.below(format.block);
+      const std::size_t n = seed % 2 == 0 ? block : 1 + prng.below(block);
       std::vector<std::byte> bytes(kBytesMax);
       for (std::byte& b : bytes) b = static_cast<std::byte>(prng.next());
       std::vector<float> x(n), y(n);
-      const bool good = (reference_kernels().*format.kernels).decode(bytes.data(), n, x.data());
-      ASSERT_EQ((fastest_kernels().*format.kernels).decode(bytes.data(), n, y.data()), good);
+      const bool good = reference_kernels(kind).decode(bytes.data(), n, x.data());
+      ASSERT_EQ(fastest_kernels(kind).decode(bytes.data(), n, y.data()), good);
       if (!good) continue;
-      ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << format.name << " " << seed;
-      for (const float value : x) ASSERT_TRUE(std::isfinite(value)) << format.name << " " << seed;
+      ASSERT_EQ(std::memcmp(x.data(), y.data(), 4 * n), 0) << to_string(kind) << " " << seed;
+      for (const float value : x)
+        ASSERT_TRUE(std::isfinite(value)) << to_string(kind) << " " << seed;
     }
   }
 }

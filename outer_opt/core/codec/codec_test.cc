@@ -1,4 +1,4 @@
-// Goldens by hand, sizes, and the refusal of what is not finite.
+// Rows of traits, sizes by hand, bounds, and the refusal of values that are not finite.
 #include "outer_opt/core/codec/codec.h"
 
 #include <algorithm>
@@ -23,6 +23,28 @@ std::vector<float> random_values(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
+TEST(CodecTraits, WireNumbersByHand) {
+  const std::map<CodecKind, int> numbers = {
+      {CodecKind::kFp32, 0}, {CodecKind::kInt8, 1}, {CodecKind::kFp16, 2}, {CodecKind::kBf16, 3},
+      {CodecKind::kInt4, 4}, {CodecKind::kE3m0, 5}, {CodecKind::kE5m2, 7}, {CodecKind::kSparse2, 6},
+  };
+  EXPECT_EQ(numbers.size(), kCodecs.size());
+  for (const CodecTraits& traits : kCodecs) {
+    EXPECT_EQ(traits.wire, numbers.at(traits.kind)) << to_string(traits.kind);
+    EXPECT_EQ(codec_of_wire(traits.wire), traits.kind);
+  }
+  EXPECT_FALSE(codec_of_wire(8));
+  EXPECT_FALSE(codec_of_wire(256));
+}
+
+TEST(CodecTraits, DenseCodecsAreTheRowsWithKernels) {
+  for (const CodecTraits& traits : kCodecs) {
+    const bool dense = std::ranges::count(kDenseCodecs, traits.kind) == 1;
+    EXPECT_EQ(traits.is_dense(), dense) << to_string(traits.kind);
+    EXPECT_EQ(traits.is_dense(), traits.kind != CodecKind::kSparse2);
+  }
+}
+
 TEST(Codec, SizesByHand) {
   const std::size_t values[] = {1, 127, 128, 129, 256, 1000};
   const std::map<CodecKind, std::vector<std::size_t>> sizes = {
@@ -31,7 +53,8 @@ TEST(Codec, SizesByHand) {
       {CodecKind::kBf16, {2, 254, 256, 258, 512, 2000}},
       {CodecKind::kInt8, {5, 131, 132, 133, 260, 1016}},
       {CodecKind::kInt4, {3, 66, 66, 69, 132, 516}},
-      {CodecKind::kE3m0, {3, 66, 66, 69, 132, 516}}};
+      {CodecKind::kE3m0, {3, 66, 66, 69, 132, 516}},
+      {CodecKind::kE5m2, {5, 131, 132, 133, 260, 1016}}};
   for (const CodecKind kind : kDenseCodecs) {
     for (std::size_t i = 0; i < std::size(values); ++i) {
       EXPECT_EQ(codec(kind).encoded_size(values[i]), sizes.at(kind)[i]) << to_string(kind);
@@ -111,7 +134,7 @@ TEST(Codec, RefusesAWrongSize) {
 
 TEST(Codec, AccumulatesWithAFactor) {
   for (const CodecKind kind : kDenseCodecs) {
-    const float top = kind == CodecKind::kInt4 ? 7 : kind == CodecKind::kE3m0 ? 64 : 127;
+    const float top = exact_top(kind);
     std::vector<float> sum{10, 20, 30};
     ASSERT_TRUE(codec(kind).accumulate(encode(kind, {top, -2, 4}), 0.5f, sum).ok());
     EXPECT_EQ(sum, (std::vector<float>{10 + top / 2, 19, 32})) << to_string(kind);

@@ -23,6 +23,12 @@ inline std::vector<float> example_values() {
   return values;
 }
 
+// With this largest magnitude a block has a scale in which small integers are exact.
+inline float exact_top(CodecKind kind) {
+  if (kind == CodecKind::kInt4 || kind == CodecKind::kE5m2) return 7;
+  return kind == CodecKind::kE3m0 ? 64 : 127;
+}
+
 using Encoded = std::vector<std::byte>;
 
 inline Encoded encode(CodecKind kind, const std::vector<float>& in) {

@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "base/check.h"
+#include "outer_opt/core/codec/codec_traits.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -18,24 +19,6 @@ constexpr int kLevel = 1;
 // and to name one costs more than its Huffman codes.
 constexpr int kMatchMin = 7;
 constexpr int kHashLog = 10;
-
-// The number of byte planes that a value is split into; 1: it is not split; 0: no entropy coding.
-std::size_t width_of(CodecKind codec) {
-  switch (codec) {
-    case CodecKind::kFp32:
-      return 4;
-    case CodecKind::kFp16:
-    case CodecKind::kBf16:
-      return 2;
-    case CodecKind::kInt8:
-    case CodecKind::kInt4:
-    case CodecKind::kE3m0:
-      return 1;
-    case CodecKind::kSparse2:
-      break;
-  }
-  return 0;
-}
 
 template <typename Word>
 Word load(const std::byte* from) {
@@ -126,7 +109,7 @@ EntropyCoder::~EntropyCoder() = default;
 
 std::size_t EntropyCoder::encode(CodecKind codec, std::span<const std::byte> payload,
                                  std::span<std::byte> out) {
-  const std::size_t width = width_of(codec);
+  const std::size_t width = traits_of(codec).planes;
   if (width == 0 || payload.empty()) return 0;
   const std::size_t values = payload.size() / width, rest_size = payload.size() - values;
   SHOAL_CHECK(values * width == payload.size() && out.size() == payload.size(),
@@ -148,7 +131,7 @@ std::size_t EntropyCoder::encode(CodecKind codec, std::span<const std::byte> pay
 }
 
 Status EntropyCoder::decode(CodecKind codec, Pieces coded, std::span<std::byte> payload) {
-  const std::size_t width = width_of(codec);
+  const std::size_t width = traits_of(codec).planes;
   if (width == 0) return damaged(std::string("not of ") + to_string(codec));
   const std::size_t values = payload.size() / width, rest_size = payload.size() - values;
   SHOAL_CHECK(values * width == payload.size(), "a payload of whole values");

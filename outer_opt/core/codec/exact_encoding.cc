@@ -24,37 +24,39 @@ bool decodes_to(const Codec& codec, std::span<const std::byte> bytes, std::span<
 }
 
 // One block whose scale may be a neighbor of the one that encode() finds.
-bool encode_int8_block(std::span<const float> values, std::span<std::byte> out,
-                       std::span<float> scratch) {
-  const Codec& int8 = codec(CodecKind::kInt8);
-  int8.encode(values, out);
-  if (decodes_to(int8, out, values, scratch)) return true;
+bool encode_block(const Codec& codec, std::span<const float> values, std::span<std::byte> out,
+                  std::span<float> scratch) {
+  codec.encode(values, out);
+  if (decodes_to(codec, out, values, scratch)) return true;
   std::uint32_t scale;
   std::memcpy(&scale, out.data(), sizeof scale);
   for (const std::uint32_t near : {scale - 1, scale + 1}) {
     std::memcpy(out.data(), &near, sizeof near);
-    if (decodes_to(int8, out, values, scratch)) return true;
+    if (decodes_to(codec, out, values, scratch)) return true;
   }
   return false;
 }
 
-bool encode_int8(std::span<const float> values, std::span<std::byte> out) {
-  std::vector<float> scratch(kInt8Block);
-  for (std::size_t first = 0, at = 0; first < values.size(); first += kInt8Block) {
-    const auto block =
-        values.subspan(first, std::min<std::size_t>(kInt8Block, values.size() - first));
-    const std::size_t size = codec(CodecKind::kInt8).encoded_size(block.size());
-    if (!encode_int8_block(block, out.subspan(at, size), scratch)) return false;
+bool encode_blocks(const Codec& codec, std::size_t block_values, std::span<const float> values,
+                   std::span<std::byte> out) {
+  std::vector<float> scratch(block_values);
+  for (std::size_t first = 0, at = 0; first < values.size(); first += block_values) {
+    const auto block = values.subspan(first, std::min(block_values, values.size() - first));
+    const std::size_t size = codec.encoded_size(block.size());
+    if (!encode_block(codec, block, out.subspan(at, size), scratch)) return false;
     at += size;
   }
   return true;
 }
 
+// A scale in fp32 may have lost its last bit; one in bf16 and a float without a scale have not.
+bool has_rounded_scale(const CodecTraits& traits) { return traits.scale_bytes == sizeof(float); }
+
 std::optional<Bytes> as_codec(CodecKind kind, std::span<const float> values) {
   if (kind == CodecKind::kSparse2 || kind == CodecKind::kFp32) return std::nullopt;
   Bytes bytes(codec(kind).encoded_size(values.size()));
-  if (kind == CodecKind::kInt8) {
-    if (!encode_int8(values, bytes)) return std::nullopt;
+  if (has_rounded_scale(traits_of(kind))) {
+    if (!encode_blocks(codec(kind), traits_of(kind).block, values, bytes)) return std::nullopt;
     return bytes;
   }
   codec(kind).encode(values, bytes);

@@ -3,7 +3,7 @@
 // stored in the first form that gives its bits back:
 //
 //   as `codec` encodes it   one that decoded it before; blocks count from the segment's start.
-//                           The scale of an int8 block is found again among its neighbors: a
+//                           A scale in fp32 is found again among its neighbors: a
 //                           product of 127 and a float need not divide back to that float.
 //   as a bitmap and values  one bit per value says whether it follows; what does not is +0. For
 //                           averages of sparse2.

@@ -3,7 +3,7 @@
 // its own (no FMA is enabled for these functions).
 #include <type_traits>
 
-#include "outer_opt/core/codec/codec_kernels.h"
+#include "outer_opt/core/codec/codec_traits.h"
 #include "outer_opt/core/codec/kernel_math.h"
 
 namespace shoal::outer_opt {

@@ -110,30 +110,63 @@ struct Bf16 {
   }
 };
 
+// Formats of one byte. `Code` is the byte; a zero has no sign.
 struct Int8 {
+  using Code = std::int8_t;
   static constexpr float kLargest = 127;
-  // The largest scale that 127 steps do not carry to infinity.
-  static constexpr float kScaleMax = float_of(bits_of(FLT_MAX / 127.0f) - 1);
+  static constexpr float kSmallestScale = FLT_MIN;
+
+  SHOAL_HD static Code code(float x) {  // x in units of the scale
+    return static_cast<Code>(nearest_integer(clamped(x, kLargest)));
+  }
+  SHOAL_HD static constexpr bool good_code(Code) { return true; }
+  SHOAL_HD static float value(Code code, float scale) { return static_cast<float>(code) * scale; }
+};
+
+// The upper half of fp16: the exponent has its bias, 15, and the mantissa two bits. Values are
+// rounded once, from fp32.
+struct E5m2 {
+  using Code = std::uint8_t;
+  static constexpr float kLargest = 57344;
+  static constexpr float kSmallestScale = FLT_MIN * 0x1p16f;
+  static constexpr std::uint32_t kLargestBits = bits_of(kLargest);
+  static constexpr std::uint32_t kBias = Fp16::kBias;
+  static constexpr std::uint32_t kSmallestNormal = Fp16::kSmallestNormal;
+  static constexpr std::uint32_t kInf = 0x7c;  // and above it NaN
+
+  SHOAL_HD static Code code(float x) {  // x in units of the scale
+    const std::uint32_t magnitude = bits_of(x) & kMagnitude;
+    const std::uint32_t code = pack_magnitude(magnitude < kLargestBits ? magnitude : kLargestBits);
+    return static_cast<Code>(code | (code != 0 ? bits_of(x) >> 24 & 0x80u : 0u));
+  }
+  SHOAL_HD static std::uint32_t pack_magnitude(std::uint32_t bits) {
+    // Below the normal numbers the sum with 128 has a last place of 2^-16, as e5m2 has there.
+    if (bits < kSmallestNormal) return bits_of(float_of(bits) + 128.0f) - bits_of(128.0f);
+    return (bits + 0xfffffu + ((bits >> 21) & 1u) - kBias) >> 21;
+  }
+  SHOAL_HD static constexpr bool good_code(Code code) { return (code & kInf) != kInf; }
+  SHOAL_HD static float value(Code code, float scale) {
+    return Fp16::unpack(static_cast<Fp16::Stored>(code << 8)) * scale;
+  }
+};
+
+// The scale of a format of one byte, in fp32.
+template <typename Format>
+struct ByteScale {
+  // The largest scale that does not carry the largest magnitude to infinity.
+  static constexpr float kMax = float_of(bits_of(FLT_MAX / Format::kLargest) - 1);
 
   // The scale of a block, from its largest magnitude; what is not finite stays so.
-  SHOAL_HD static float scale_of(std::uint32_t max_bits) {
+  SHOAL_HD static float of(std::uint32_t max_bits) {
     const float max = float_of(max_bits);
     if (max_bits >= kInfinity) return max;
-    const float scale = max / kLargest;
-    if (scale < FLT_MIN) return 0;
-    return scale < kScaleMax ? scale : kScaleMax;
+    const float scale = max / Format::kLargest;
+    if (scale < Format::kSmallestScale) return 0;
+    return scale < kMax ? scale : kMax;
   }
   // false also for negative scales, which no encoder writes, and for NaN.
-  SHOAL_HD static bool good_scale(float scale) {
-    return (bits_of(scale) & kSign) == 0 && scale <= kScaleMax;
-  }
+  SHOAL_HD static bool good(float scale) { return (bits_of(scale) & kSign) == 0 && scale <= kMax; }
   SHOAL_HD static bool holds_values(float scale) { return scale != 0 && finite(scale); }
-  SHOAL_HD static std::int8_t code(float x) {  // x in units of the scale
-    return static_cast<std::int8_t>(nearest_integer(clamped(x, kLargest)));
-  }
-  SHOAL_HD static float value(std::int8_t code, float scale) {
-    return static_cast<float>(code) * scale;
-  }
 };
 
 // Four-bit formats: three bits choose a magnitude, the fourth is the sign; a zero has none.

@@ -16,7 +16,6 @@ constexpr std::uint32_t kMagic = 0x52464853u;           // "SHFR"
 constexpr std::uint32_t kReferenceMagic = 0x4e4c4853u;  // "SHLN"
 constexpr std::uint8_t kVersion = 1;
 constexpr unsigned kCrossMemory = 1, kEntropyCoded = 2;
-constexpr auto kCodecLast = static_cast<std::uint8_t>(CodecKind::kSparse2);
 
 Error refuse(const std::string& what, std::uint64_t given) {
   return Error{Code::kInvalidArgument, "bad frame: " + what + " " + std::to_string(given)};
@@ -25,7 +24,7 @@ Error refuse(const std::string& what, std::uint64_t given) {
 }  // namespace
 
 std::size_t encoded_size(CodecKind kind, std::size_t values) {
-  return kind == CodecKind::kSparse2 ? sparse2_size(values) : codec(kind).encoded_size(values);
+  return traits_of(kind).is_dense() ? codec(kind).encoded_size(values) : sparse2_size(values);
 }
 
 std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header) {
@@ -37,7 +36,7 @@ std::array<std::byte, kFrameHeaderSize> encode_header(const FrameHeader& header)
       (header.cross_memory ? kCrossMemory : 0) | (header.entropy_coded ? kEntropyCoded : 0);
   put_little_endian(at, static_cast<std::uint8_t>(flags));
   put_little_endian(at, static_cast<std::uint8_t>(header.kind));
-  put_little_endian(at, static_cast<std::uint8_t>(header.codec));
+  put_little_endian(at, traits_of(header.codec).wire);
   put_little_endian(at, header.part);
   put_little_endian(at, header.chunk);
   put_little_endian(at, header.first);
@@ -60,12 +59,13 @@ Result<FrameHeader> decode_header(std::span<const std::byte> bytes) {
   const auto kind = take_little_endian<std::uint8_t>(at);
   if (kind != 1 && kind != 2) return refuse("kind", kind);
   const auto codec_byte = take_little_endian<std::uint8_t>(at);
-  if (codec_byte > kCodecLast) return refuse("codec", codec_byte);
+  const auto known = codec_of_wire(codec_byte);
+  if (!known) return refuse("codec", codec_byte);
   FrameHeader header;
   header.cross_memory = (flags & kCrossMemory) != 0;
   header.entropy_coded = (flags & kEntropyCoded) != 0;
   header.kind = static_cast<FrameKind>(kind);
-  header.codec = static_cast<CodecKind>(codec_byte);
+  header.codec = *known;
   header.part = take_little_endian<std::uint32_t>(at);
   header.chunk = take_little_endian<std::uint32_t>(at);
   header.first = take_little_endian<std::int64_t>(at);

@@ -9,8 +9,7 @@
 //        5     1  bit 0: the sender reads the receiver's memory (below); bit 1: the payload is
 //              entropy coded (entropy.h); the others are 0
 //        6     1  kind: 1 contribution (member to owner), 2 average (owner to member)
-//        7     1  codec: 0 fp32, 1 int8, 2 fp16, 3 bf16, 4 int4, 5 e3m0,
-//              6 sparse2
+//        7     1  codec: its wire number (codec_traits.h)
 //        8     4  part: index of its owner in the plan's members; of its sender with sparse2
 //       12     4  chunk: index in the part
 //       16     8  first: index of the first value in the whole vector

@@ -2,7 +2,7 @@
 // half; after an odd number of values the last high half is 0. A scale in bf16 lies in front of the
 // block. The two formats differ in their magnitudes and in how a value chooses one; decoding is a
 // look-up in eight products for both.
-#include "outer_opt/core/codec/codec_kernels.h"
+#include "outer_opt/core/codec/codec_traits.h"
 #include "outer_opt/core/codec/kernel_math.h"
 
 namespace shoal::outer_opt {

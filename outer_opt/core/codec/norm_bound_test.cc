@@ -67,7 +67,7 @@ TEST(NormBound, TheWorstBlockIsWithinIt) {
       worst = std::max(worst, share_of_bound(kind, values));
     }
     EXPECT_LE(worst, 1) << to_string(kind);
-    if (kind != CodecKind::kInt4 && kind != CodecKind::kE3m0) continue;
+    if (!traits_of(kind).is_coarse()) continue;
     EXPECT_GT(worst, 0.95) << to_string(kind) << ": the bound could be lower";
   }
 }

@@ -104,7 +104,7 @@ Status damaged(const std::string& what) {
 }
 
 Status load_codebook(const std::byte* in, float (&magnitudes)[2]) {
-  if (!reference_kernels().bf16.decode(in, 2, magnitudes)) {
+  if (!reference_kernels(CodecKind::kBf16).decode(in, 2, magnitudes)) {
     return damaged("a magnitude is not finite");
   }
   if (std::signbit(magnitudes[0]) || magnitudes[1] < magnitudes[0]) {

@@ -4,6 +4,7 @@
 #include <cfloat>
 
 #include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/codec_test_util.h"
 #include "outer_opt/core/reduce/session_test_util.h"
 
 namespace shoal::outer_opt {
@@ -15,7 +16,7 @@ TEST(Butterfly, SmallIntegersAveragedExactly) {
     plan.members[2].clip_factor = 0.5;
     // (1*a + 1*b + 2*0.5*c) / 4; the largest value of each part of two gives an exact scale, of
     // which the other one is a magnitude.
-    const float top = codec == CodecKind::kInt4 ? 7 : codec == CodecKind::kE3m0 ? 64 : 127;
+    const float top = exact_top(codec);
     SessionSwarm swarm(
         plan, 2,
         {{top, 4, top, 4, top, 4}, {top, 0, top, 0, top, 0}, {2 * top, 4, 2 * top, 4, 2 * top, 4}});

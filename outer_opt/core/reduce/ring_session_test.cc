@@ -2,6 +2,7 @@
 #include "outer_opt/core/reduce/ring_session.h"
 
 #include "outer_opt/core/codec/codec.h"
+#include "outer_opt/core/codec/codec_test_util.h"
 #include "outer_opt/core/reduce/session_test_util.h"
 
 namespace shoal::outer_opt {
@@ -19,7 +20,7 @@ TEST(Ring, SmallIntegersAveragedExactly) {
     plan.members[2].clip_factor = 0.5;
     // Every sum on the way has the block's largest value first, of which the others are magnitudes:
     // (a + b + c / 2 * 2) / 4.
-    const float top = codec == CodecKind::kE3m0 ? 64 : codec == CodecKind::kInt4 ? 7 : 127;
+    const float top = exact_top(codec);
     const std::vector<float> a{top, 0, top, 0, top, 0};
     const std::vector<float> c{2 * top, 0, 2 * top, 0, 2 * top, 0};
     SessionSwarm swarm(plan, 2, {a, a, c});

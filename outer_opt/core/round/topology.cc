@@ -111,10 +111,6 @@ std::vector<double> shares_of_many(const std::vector<LinkedMember>& members, con
   return shares;
 }
 
-bool is_four_bits(CodecKind codec) {
-  return codec == CodecKind::kInt4 || codec == CodecKind::kE3m0;
-}
-
 // The number of values with which a message is about as large as the usual frame of fp32.
 std::int64_t largest_frame(const Codec& codec) {
   constexpr std::size_t kBytes = kFrameValuesUsual * sizeof(float) * 5 / 4;  // block headers fit
@@ -154,7 +150,9 @@ TopologyChoice choose_topology(const SyncSpec& sync, const std::vector<LinkedMem
   if (members.size() <= kStreamsMax + 1) {
     return {Topology::kButterfly, TopologyReason::kFewestHops};
   }
-  if (is_four_bits(sync.codec())) return {Topology::kButterfly, TopologyReason::kRequantized};
+  if (traits_of(sync.codec()).is_coarse()) {
+    return {Topology::kButterfly, TopologyReason::kRequantized};
+  }
   return {Topology::kRing, TopologyReason::kManyStreams};
 }
 
@@ -191,7 +189,7 @@ std::int64_t frame_values_for(CodecKind codec, const std::vector<LinkedMember>& 
 
 bool pays_entropy_coding(CodecKind codec, const std::vector<LinkedMember>& members) {
   const double slowest = slowest_line(members);
-  return codec != CodecKind::kSparse2 && slowest > 0 && slowest < kEntropyBelow;
+  return traits_of(codec).planes > 0 && slowest > 0 && slowest < kEntropyBelow;
 }
 
 std::vector<std::size_t> ring_order(const std::vector<LinkedMember>& members) {
@@ -218,7 +216,7 @@ const char* explain(TopologyReason reason) {
     case TopologyReason::kManyStreams:
       return "a butterfly would have too many streams at every member";
     case TopologyReason::kRequantized:
-      return "a ring would round to four bits at every hop";
+      return "a ring would round coarsely at every hop";
     case TopologyReason::kNoReducers:
       return "the job file sets param_server, but no reducer is available";
     case TopologyReason::kGroups:

@@ -27,7 +27,7 @@ enum class TopologyReason {
   kSharded,      // outer momentum is kept by the owners of parts
   kUnreachable,  // a member that cannot be dialed breaks a ring, and only lacks a part otherwise
   kManyStreams,  // a butterfly would have more than kStreamsMax streams at every member
-  kRequantized,  // so it would, but a ring rounds to four bits at every hop
+  kRequantized,  // so it would, but a ring rounds coarsely at every hop
   kNoReducers,   // the job file sets param_server, but no reducer is available: a butterfly without
                  // them
   kGroups,       // the job averages in groups (groups.h), each of them by a butterfly

@@ -230,8 +230,8 @@ TEST(ChooseTopology, EveryReason) {
             (TopologyChoice{Topology::kButterfly, TopologyReason::kFewestHops}));
   EXPECT_EQ(choose(kStreamsMax + 2, [](S&, M&) {}),
             (TopologyChoice{Topology::kRing, TopologyReason::kManyStreams}));
-  for (const CodecKind four_bits : {CodecKind::kInt4, CodecKind::kE3m0}) {
-    EXPECT_EQ(choose(kStreamsMax + 2, [&](S& s, M&) { s.codec = four_bits; }),
+  for (const CodecKind coarse : {CodecKind::kInt4, CodecKind::kE3m0, CodecKind::kE5m2}) {
+    EXPECT_EQ(choose(kStreamsMax + 2, [&](S& s, M&) { s.codec = coarse; }),
               (TopologyChoice{Topology::kButterfly, TopologyReason::kRequantized}));
   }
 }

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "job/training_vectors.h"
-#include "outer_opt/core/codec/codec.h"
+#include "swarm/core/activation_codec.h"
 #include "swarm/core/session/stage_session.h"
 
 namespace shoal::swarm {
@@ -18,9 +18,7 @@ constexpr std::int64_t kMuonWorkspace = 5;   // see training_memory()
 constexpr double kMostBytes = 9.0e18;
 
 std::int64_t boundary_bytes_of(ActivationCodec codec, std::int64_t hidden) {
-  if (codec == ActivationCodec::kFp32) return 4 * hidden;
-  if (codec == ActivationCodec::kBf16) return 2 * hidden;
-  return hidden + 4 * ((hidden + outer_opt::kInt8Block - 1) / outer_opt::kInt8Block);
+  return static_cast<std::int64_t>(encoded_size(codec, static_cast<std::size_t>(hidden)));
 }
 
 UnitCost embedding(const ModelSpec& m) {
