@@ -5,11 +5,13 @@
 set -uo pipefail
 build=$1
 shift
-# clang cannot read the precompiled headers of GCC, and would check nothing of a file that has one.
+here=$(dirname "${BASH_SOURCE[0]}")
+# clang cannot read the precompiled headers of GCC, and would check nothing of a file that has one. Each source is read
+# alone, also where the build compiles several together: a missing #include is an error here.
 commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
-sed -E 's/ -Winvalid-pch| -fpch-preprocess| -include [^ ]*cmake_pch\.hxx//g' "$build/compile_commands.json" \
-  >"$commands/compile_commands.json"
-clang-tidy -p "$commands" --quiet --config-file="$(dirname "${BASH_SOURCE[0]}")/../.clang-tidy" \
+"$here/compile_commands.py" "$build" |
+  sed -E 's/ -Winvalid-pch| -fpch-preprocess| -include [^ ]*cmake_pch\.hxx//g' >"$commands/compile_commands.json"
+clang-tidy -p "$commands" --quiet --config-file="$here/../.clang-tidy" \
   --extra-arg=-Wthread-safety --extra-arg=-Werror=thread-safety "$@" 2>/dev/null |
   grep -E ': (warning|error): ' || true
