@@ -2,6 +2,7 @@
 // but never below a tenth of its range, so that a retry is never immediate.
 #pragma once
 
+#include "base/fields.h"
 #include "base/prng.h"
 #include "base/time.h"
 
@@ -22,6 +23,12 @@ class Backoff {
   int attempts() const { return attempts_; }
 
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Backoff>) {
+    using T = Backoff;
+    return fields<&T::first_, &T::cap_, &T::attempts_>();
+  }
+
   Duration first_, cap_;
   int attempts_ = 0;
 };

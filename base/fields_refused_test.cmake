@@ -54,6 +54,30 @@ refused(unlisted "${unlisted}" "a field of the struct is not in its list")
 list_of(twice ${city} ${height} ${height})
 refused(twice "${twice}" "a field is listed twice")
 
+set(class "
+#include \"base/fields.h\"
+using namespace shoal;
+class Lamp {
+ public:
+  explicit Lamp(int watts) : watts_(watts) {}
+
+ private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Lamp>) { return fields<LIST>(); }
+  int watts_;
+  bool is_on_ = false;
+};
+")
+function(class_of result list)
+  string(REPLACE "LIST" "${list}" source "${class}")
+  set(${result} "${source}" PARENT_SCOPE)
+endfunction()
+
+class_of(private "&Lamp::watts_, &Lamp::is_on_")
+accepted(private "${private}")
+class_of(private_unlisted "&Lamp::watts_")
+refused(private_unlisted "${private_unlisted}" "decomposes into 2 elements")
+
 set(enum "
 #include \"base/enumerators.h\"
 using namespace shoal;

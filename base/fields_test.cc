@@ -39,6 +39,33 @@ constexpr auto fields_of(shoal::Of<Journey>) {
 }
 static_assert(shoal::lists_every_field<Journey>());
 
+// Its members are private, and are counted nevertheless.
+class Ticket {
+ public:
+  explicit Ticket(int number) : number_(number) {}
+
+ private:
+  friend shoal::FieldAccess;
+  friend constexpr auto fields_of(shoal::Of<Ticket>) {
+    using T = Ticket;
+    return shoal::fields<&T::number_, &T::is_used, &T::_2nd_class>();
+  }
+
+  int number_;
+  bool is_used = false;
+  bool _2nd_class = false;
+};
+
+template <typename T>
+struct Pair {
+  T one_;
+  T other = {};
+  friend constexpr auto fields_of(shoal::Of<Pair>) {
+    return shoal::fields(shoal::field<&Pair::one_>(shoal::added_later()),
+                         shoal::field<&Pair::other>());
+  }
+};
+
 }  // namespace elsewhere
 
 namespace shoal {
@@ -56,6 +83,24 @@ TEST(Fields, AreVisitedInTheOrderOfTheList) {
                  [&](const FieldInfo& field, const auto&) { names.push_back(field.name); });
   EXPECT_EQ(names, (std::vector<std::string>{"luggage", "stops", "by_night", "home", "end"}));
 }
+
+template <typename T>
+std::vector<std::string> names_of() {
+  std::vector<std::string> names;
+  for (const FieldInfo& field : kFields<T>.info) names.push_back(field.name);
+  return names;
+}
+
+TEST(FieldNames, AreThoseOfTheMembers) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names_of<elsewhere::Ticket>(), (Names{"number", "is_used", "_2nd_class"}));
+  EXPECT_EQ(names_of<elsewhere::Pair<Place>>(), (Names{"one", "other"}));
+  EXPECT_EQ(names_of<Journey>(), (Names{"luggage", "stops", "by_night", "home", "end"}));
+  EXPECT_EQ(names_of<Place>(), (Names{"city", "height_m"}));
+}
+
+// Names are constants: a list can be checked when it is compiled.
+static_assert(kFields<Place>.info[0].name == std::string_view("city"));
 
 TEST(Fields, CanBeWritten) {
   Place place;

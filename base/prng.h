@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/fields.h"
+
 namespace shoal {
 
 // One step of SplitMix64; also a good mixer for deriving seeds.
@@ -33,6 +35,12 @@ class Prng {
   }
 
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Prng>) {
+    using T = Prng;
+    return fields<&T::state_>();
+  }
+
   std::array<std::uint64_t, 4> state_;
 };
 

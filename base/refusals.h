@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "base/enumerators.h"
+#include "base/fields.h"
 
 namespace shoal {
 
@@ -69,5 +70,9 @@ struct RefusalCounts {
   }
   bool operator==(const RefusalCounts&) const = default;
 };
+constexpr auto fields_of(Of<RefusalCounts>) {
+  using T = RefusalCounts;
+  return fields<&T::by_reason>();
+}
 
 }  // namespace shoal

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/backoff.h"
+#include "base/fields.h"
 #include "base/time.h"
 #include "base/units.h"
 
@@ -45,6 +46,12 @@ class TransferPatience {
   int breaks() const { return backoff_.attempts(); }  // since it last moved
 
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<TransferPatience>) {
+    using T = TransferPatience;
+    return fields<&T::stall_, &T::backoff_, &T::moved_at_, &T::done_>();
+  }
+
   Duration stall_;
   Backoff backoff_;
   Instant moved_at_;

@@ -1,7 +1,6 @@
-// See block_shape.h. The digest goes over the list of fields, so none can be forgotten.
 #include "job/block_shape.h"
 
-#include <type_traits>
+#include "base/field_digest.h"
 
 namespace shoal {
 
@@ -22,17 +21,7 @@ BlockShape block_shape(const JobSpec& spec) {
           .recompute = full.swarm.recompute};
 }
 
-Digest digest_of(const BlockShape& shape) {
-  Digester digester;
-  for_each_field(shape, [&](const FieldInfo&, const auto& value) {
-    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
-      digester.add(to_string(value));
-    } else {
-      digester.add(value);
-    }
-  });
-  return digester.finish();
-}
+Digest digest_of(const BlockShape& shape) { return digest_of_fields(shape); }
 
 JobSpec one_block_job(const BlockShape& shape) {
   JobSpec spec;

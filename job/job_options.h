@@ -48,5 +48,6 @@ std::vector<FieldError> validate(const JobOptions& options);
 // options_of() has its default.
 JobSpec spec_of(const JobOptions& options);
 JobOptions options_of(const JobSpec& spec);
+inline JobOptions digested_as(const JobSpec& spec) { return options_of(spec); }
 
 }  // namespace shoal

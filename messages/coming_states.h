@@ -40,6 +40,12 @@ class ComingStates {
   void clear() { records_.clear(); }
 
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<ComingStates>) {
+    using T = ComingStates;
+    return fields<&T::records_>();
+  }
+
   static constexpr std::size_t kMax = 8;
   std::vector<CommitRecord> records_;  // by key
 };

@@ -31,6 +31,9 @@ struct FromReplica {  // a round message and the replica that says it
   ReplicaId replica;
   Body body;
   bool operator==(const FromReplica&) const = default;
+  friend constexpr auto fields_of(Of<FromReplica>) {
+    return fields<&FromReplica::replica, &FromReplica::body>();
+  }
 };
 
 using FromAgent =
@@ -197,6 +200,9 @@ struct ToReplica {
   ReplicaId replica;
   Body body;
   bool operator==(const ToReplica&) const = default;
+  friend constexpr auto fields_of(Of<ToReplica>) {
+    return fields<&ToReplica::replica, &ToReplica::body>();
+  }
 };
 
 using ToAgent =

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/digest.h"
+#include "base/fields.h"
 #include "base/ids.h"
 #include "base/time.h"
 
@@ -68,23 +68,23 @@ class Outbox {
 
   std::size_t size() const { return entries_.size(); }
 
-  void add_to(Digester& digester) const {
-    digester.add(static_cast<std::uint64_t>(entries_.size()));
-    for (const Entry& entry : entries_) {
-      digester.add(entry.replica.n)
-          .add(entry.last_words)
-          .add(static_cast<std::uint64_t>(entry.message.index()));
-      digester.add(entry.said_at ? entry.said_at->ns : std::int64_t{-1});
-    }
-  }
-
  private:
   struct Entry {
     ReplicaId replica;
     bool last_words = false;
     Message message;
     std::optional<Instant> said_at;
+    friend constexpr auto fields_of(Of<Entry>) {
+      using T = Entry;
+      return fields<&T::replica, &T::last_words, &T::message, &T::said_at>();
+    }
   };
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Outbox>) {
+    using T = Outbox;
+    return fields<&T::last_words_max_, &T::entries_>();
+  }
+
   void put(Entry entry) {
     std::erase_if(entries_, [&](const Entry& other) {
       return other.replica == entry.replica && other.message.index() == entry.message.index();

@@ -110,6 +110,10 @@ struct Microbatch {
   PassKind kind = PassKind::kTrain;
   auto operator<=>(const Microbatch&) const = default;
 };
+constexpr auto fields_of(Of<Microbatch>) {
+  using T = Microbatch;
+  return fields<&T::round, &T::step, &T::router, &T::index, &T::kind>();
+}
 
 // How far one router has come. `done_through`: every microbatch of this step and those before has
 // been answered. `last`: it draws none after that in this round.
@@ -119,6 +123,10 @@ struct RouterProgress {
   bool last = false;
   bool operator==(const RouterProgress&) const = default;
 };
+constexpr auto fields_of(Of<RouterProgress>) {
+  using T = RouterProgress;
+  return fields<&T::router, &T::done_through, &T::last>();
+}
 
 // Told on every stream, in both directions, whenever it changed: any path that is intact spreads
 // it. Merging takes the larger done_through of each router (and `last` from that one).
@@ -128,6 +136,10 @@ struct ProgressGossip {
   std::vector<RouterProgress> routers;
   bool operator==(const ProgressGossip&) const = default;
 };
+constexpr auto fields_of(Of<ProgressGossip>) {
+  using T = ProgressGossip;
+  return fields<&T::round, &T::step, &T::routers>();
+}
 
 }  // namespace swarm
 }  // namespace shoal

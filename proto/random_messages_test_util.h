@@ -38,9 +38,6 @@ class RandomMessages {
     } else if constexpr (HasFields<T>) {
       for_each_field(value, [this](const FieldInfo& info, auto& m) { draw(m, info.rule); });
       mend(value);
-    } else if constexpr (requires { value.body; }) {  // FromReplica, ToReplica
-      draw(value.replica, {});
-      draw(value.body, {});
     } else if constexpr (requires { value.ns; }) {
       draw(value.ns, rule);
     } else if constexpr (requires { value.n; }) {

@@ -4,7 +4,9 @@
 #include <algorithm>
 
 #include "agent/core/state.h"
+#include "base/field_digest.h"
 #include "base/overloaded.h"
+#include "job/job_options.h"
 
 namespace shoal::agent {
 namespace {
@@ -13,60 +15,13 @@ void take_earlier(std::optional<Instant>& earliest, const std::optional<Instant>
   if (due && (!earliest || *due < *earliest)) earliest = due;
 }
 
-std::int64_t ns_of(const std::optional<Instant>& due) { return due ? due->ns : -1; }
-
-void add_to(Digester& digester, const Trainer& trainer) {
-  digester.add(static_cast<std::int32_t>(trainer.state))
-      .add(trainer.generation)
-      .add(trainer.started_at.ns);
-  digester.add(ns_of(trainer.due))
-      .add(trainer.attached)
-      .add(trainer.releasing)
-      .add(trainer.unresponsive)
-      .add(trainer.left)
-      .add(trainer.hears_relays)
-      .add(trainer.measures.value_or(Digest()))
-      .add(trainer.protocol)
-      .add(trainer.identity.runs.entry)
-      .add(trainer.identity.runs.code)
-      .add(trainer.identity.replica.n)
-      .add(trainer.identified)
-      .add(trainer.replaced)
-      .add(trainer.backoff.attempts());
-  digester.add(trainer.device.name)
-      .add(trainer.device.gflops)
-      .add(trainer.device.memory.count())
-      .add(trainer.killed_because)
-      .add(trainer.last_exit)
-      .add(trainer.failed_starts);
-}
-
-void add_to(Digester& digester, const TransferPatience& patience) {
-  digester.add(patience.done().count()).add(patience.breaks()).add(patience.gives_up_at().ns);
-}
-
-void add_to(Digester& digester, const Fetch& fetch) {
-  digester.add(fetch.complete).add(fetch.running);
-  add_to(digester, fetch.patience);
-  digester.add(ns_of(fetch.queued_since)).add(ns_of(fetch.due));
-}
-
-void add_to(Digester& digester, const Upload& upload) {
-  digester.add(static_cast<std::int32_t>(upload.state)).add(upload.replica.n).add(upload.folder);
-  add_to(digester, upload.patience);
-  digester.add(ns_of(upload.queued_since)).add(ns_of(upload.due));
-  digester.add(upload.sample);
-  for (const FileEntry& file : upload.files) digester.add(file.path).add(file.sha256);
-  digester.add(upload.anchor.low).add(upload.anchor.high);
-}
-
 }  // namespace
 
 Agent::State::State(Options given)
-    : options(std::move(given)),
-      prng(options.seed),
-      link_backoff(options.reconnect_first, options.reconnect_cap),
-      outbox(static_cast<std::size_t>(options.failures_kept)) {
+    : AgentData{.options = given,
+                .prng = Prng(given.seed),
+                .link_backoff = Backoff(given.reconnect_first, given.reconnect_cap),
+                .outbox = Outbox<FromAgent>(static_cast<std::size_t>(given.failures_kept))} {
   const auto problems = validate(options);
   SHOAL_CHECK(problems.empty(),
               problems.empty() ? "" : problems[0].pointer + " " + problems[0].detail);
@@ -215,39 +170,7 @@ void Agent::step(Instant now, const Input& input, Effects& out) {
 
 std::optional<Instant> Agent::next_deadline() const { return state_->next_deadline(); }
 
-Digest Agent::digest() const {
-  const State& s = *state_;
-  Digester digester;
-  digester.add(s.draws)
-      .add(s.dropped)
-      .add(static_cast<std::int32_t>(s.daemon))
-      .add(ns_of(s.drain_due));
-  digester.add(static_cast<std::int32_t>(s.link)).add(s.link_id.n).add(ns_of(s.link_due));
-  digester.add(ns_of(s.heartbeat_due)).add(s.link_backoff.attempts()).add(s.heartbeats);
-  digester.add(s.welcome.agent.n)
-      .add(s.welcome.incarnation.n)
-      .add(s.measured_host.resident.count());
-  if (s.measured_host.relay) digester.add(s.measured_host.relay->carried.count());
-  for (const std::string& relay : s.relays.value_or(std::vector<std::string>()))
-    digester.add(relay);
-  for (const std::int64_t each : s.port_refusals.by_reason) digester.add(each);
-  s.outbox.add_to(digester);
-  for (const auto& trainer : s.trainers) add_to(digester, trainer);
-  for (const auto& [id, replica] : s.replicas) {
-    digester.add(id.n).add(static_cast<std::int32_t>(replica.state)).add(replica.slot);
-    digester.add(ns_of(replica.due)).add(replica.held.key.epoch).add(replica.held.key.round);
-    digester.add(replica.held.anchor).add(replica.held.momentum);
-  }
-  for (const ReplicaId id : s.released) digester.add(id.n);
-  for (const auto& [place, count] : s.kills)
-    digester.add(place.job.n).add(place.stage).add(place.device).add(count);
-  for (const auto& [id, fetch] : s.fetches)
-    add_to(digester.add(id.checkpoint.n).add(id.stage).add(id.weights).add(id.parts), fetch);
-  for (const auto& [code, fetch] : s.codes) add_to(digester.add(code), fetch);
-  for (const auto& [id, upload] : s.uploads)
-    add_to(digester.add(id.checkpoint.n).add(id.stage), upload);
-  return digester.finish();
-}
+Digest Agent::digest() const { return digest_of_fields<AgentData>(*state_); }
 
 AgentView Agent::view() const {
   const State& s = *state_;

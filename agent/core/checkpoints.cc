@@ -50,7 +50,7 @@ CheckpointPartId source_of(const Assign& assign) {
 }
 
 std::optional<Instant> Agent::State::break_off(TransferPatience& patience) {
-  return ++draws, patience.broke(now, prng);
+  return patience.broke(now, prng);
 }
 
 std::string Agent::State::fetched_folder(CheckpointPartId part) const {

@@ -56,6 +56,10 @@ struct CheckpointPartId {
   std::int32_t parts = 0;  // from `stage` on, for a stage of another cut; 0: one
   auto operator<=>(const CheckpointPartId&) const = default;
 };
+constexpr auto fields_of(Of<CheckpointPartId>) {
+  using T = CheckpointPartId;
+  return fields<&T::checkpoint, &T::stage, &T::weights, &T::reader, &T::parts>();
+}
 
 // Which replica a trainer process is, as the core decided when it started or loaded it. The driver
 // keeps it with the process, across restarts of the daemon, and gives certificates and data of that
@@ -67,6 +71,10 @@ struct TrainerIdentity {
   StageIndex stage = 0;    // of that replica
   bool operator==(const TrainerIdentity&) const = default;
 };
+constexpr auto fields_of(Of<TrainerIdentity>) {
+  using T = TrainerIdentity;
+  return fields<&T::runs, &T::replica, &T::job, &T::stage>();
+}
 
 // A running trainer that an earlier start of the daemon left. It is expected to attach again.
 struct LeftTrainer {
@@ -168,6 +176,9 @@ struct MeasuredMemory {
   std::string uuid;
   Bytes memory;
 };
+constexpr auto fields_of(Of<MeasuredMemory>) {
+  return fields<&MeasuredMemory::uuid, &MeasuredMemory::memory>();
+}
 
 // For the heartbeats: the memory of the agent and its trainers, the figures of its relay, if it has
 // one, and what is known of its devices now. A device that is not in `memory` could not be read.
@@ -178,6 +189,10 @@ struct HostMeasured {
   std::vector<DeviceSample> samples = {};
   std::vector<MeasuredMemory> memory = {};
 };
+constexpr auto fields_of(Of<HostMeasured>) {
+  using T = HostMeasured;
+  return fields<&T::resident, &T::relay, &T::samples, &T::memory>();
+}
 struct StopRequested {};      // first: drain; second: now
 struct HandOverRequested {};  // end at once, and leave the trainers to the next start of the daemon
 struct Tick {};               // a deadline has passed

@@ -23,9 +23,12 @@ MIGRATION = "ALTER TABLE jobs ADD COLUMN naps INTEGER NOT NULL DEFAULT 0;\n"
 
 
 def member(struct, declaration, name):
-    """A member behind the others of a struct, and its line in front of the list."""
+    """A member behind the others of a struct, and in front of the list."""
+    def listed(match):
+        return match[1] + (f"&T::{name}, " if match[1].endswith("<") else f"field<&T::{name}>(), ")
+
     return [(rf"(^struct {struct} \{{$.*?)(^  bool operator==\(const {struct}&\)|^\}};$)", rf"\1  {declaration}\n\2"),
-            (rf"(fields_of\(Of<{struct}>\) \{{.*?return fields\()", rf'\1field<&T::{name}>("{name}"), ')]
+            (rf"(fields_of\(Of<{struct}>\) \{{.*?return fields[<(])", listed)]
 
 
 # For each field the edits: a file, named by what it must contain, and what changes in it.

@@ -23,6 +23,7 @@
 #include "coordinator/core/decisions/speed_watch.h"
 #include "coordinator/core/records/records.h"
 #include "coordinator/core/state/device_faults.h"
+#include "coordinator/core/state/durable_state.h"
 #include "coordinator/core/state/io.h"
 #include "coordinator/core/state/line_queue.h"
 #include "coordinator/core/state/lost_time.h"
@@ -165,23 +166,7 @@ struct Restoring {
   std::vector<Claim> unproved;
 };
 
-using ContributionKey = std::pair<RoundKey, ReplicaId>;
-using LinkKey = std::pair<AgentId, AgentId>;
 using DeviceUuid = std::pair<AgentId, std::string>;
-
-// What the store has, too: equal after a restart. Only Transaction changes it.
-struct DurableState {
-  CounterRecord counters;
-  FlatMap<JobId, JobRecord> jobs;
-  FlatMap<AgentId, AgentRecord> agents;
-  FlatMap<ReplicaId, ReplicaRecord> replicas;  // live ones
-  FlatMap<RoundKey, RoundRecord> rounds;       // of live jobs: unfinished and last committed
-  FlatMap<ContributionKey, ContributionRecord> contributions;  // of those rounds
-  FlatMap<CheckpointId, CheckpointRecord> checkpoints;         // writing, uploading, stored
-  FlatMap<LinkKey, LinkRecord> links;                          // from whom to whom
-
-  Digest digest() const;
-};
 
 // A replica that takes the state from its peers (replicas/joining.h).
 struct Joiner {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/field_digest.h"
 
 namespace shoal::outer_opt {
 namespace {
@@ -15,119 +16,6 @@ const ReduceMember* find_member(const ReducePlan& plan, ReplicaId replica) {
   const auto it = std::find_if(plan.members.begin(), plan.members.end(),
                                [&](const ReduceMember& m) { return m.replica == replica; });
   return it == plan.members.end() ? nullptr : &*it;
-}
-
-void add(Digester& d, const RoundKey& key) { d.add(key.job.n).add(key.epoch).add(key.round); }
-
-void add(Digester& d, const std::vector<DataLease>& leases) {
-  d.add(leases.size());
-  for (const DataLease& lease : leases) d.add(lease.first).add(lease.count);
-}
-
-void add(Digester& d, const OpenRound& round) {
-  add(d, round.key);
-  d.add(round.from_step.n).add(round.to_step.n);
-  add(d, round.leases);
-  d.add(round.fragment);
-  for (const PeerAddress& peer : round.measure) d.add(peer.replica.n).add(peer.address);
-  d.add(round.aborts).add(round.entropy_coding);
-}
-
-void add(Digester& d, const CloseRound& command) { add(d, command.key); }
-
-void add(Digester& d, const CommitRecord& record) {
-  add(d, record.key);
-  d.add(record.step.n).add(record.tokens.n).add(record.next_sequence).add(record.carried_steps);
-  add(d, record.returned);
-  d.add(record.outer_lr).add(record.next_replica).add(record.next_checkpoint);
-  d.add(record.proof.mac);  // which covers the rest of the proof
-  for (const auto* digests : {&record.averages, &record.anchors, &record.momenta}) {
-    for (const Digest& digest : *digests) d.add(digest);
-  }
-  for (const MomentumHolder& holder : record.momentum_holders) {
-    d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
-  }
-}
-
-void add(Digester& d, const ResumeAt& command) {
-  add(d, command.key);
-  add(d, command.record);
-}
-
-void add(Digester& d, const AbortRound& command) {
-  add(d, command.key);
-  d.add(static_cast<std::int32_t>(command.reason));
-  add(d, command.next);
-}
-
-void add(Digester& d, const RoundReport& report) {
-  add(d, report.key);
-  d.add(report.tokens.n).add(report.steps.n).add(report.train_loss).add(report.norm);
-  d.add(report.max_abs).add(report.nonfinite).add(report.compute_s).add(report.drawn.n);
-  d.add(report.stall_s).add(report.aborts).add(report.skipped.n).add(report.sent_norm);
-  add(d, report.unused);
-  for (const LinkEstimate& link : report.links) {
-    d.add(link.peer.n).add(link.round_trip.ns).add(link.to_per_s).add(link.from_per_s);
-    d.add(link.reached).add(static_cast<std::int32_t>(link.way));
-  }
-}
-
-void add(Digester& d, const ReducePlan& plan) {
-  add(d, plan.key);
-  d.add(plan.attempt).add(static_cast<std::int32_t>(plan.topology));
-  d.add(static_cast<std::int32_t>(plan.codec)).add(static_cast<std::int32_t>(plan.aggregator));
-  d.add(plan.value_count).add(plan.frame_values).add(plan.time_limit.ns).add(plan.fragment);
-  d.add(plan.entropy_coding).add(plan.outer_lr).add(plan.codes_own);
-  for (const AuditedRange& range : plan.audited) {
-    d.add(range.owner.n).add(range.second.n).add(range.first).add(range.count);
-  }
-  for (const ReduceMember& m : plan.members) {
-    d.add(m.replica.n).add(m.address).add(m.weight).add(m.clip_factor);
-    d.add(m.part_first).add(m.part_count).add(m.reducer);
-  }
-  d.add(plan.owner_step.has_value());
-  if (!plan.owner_step) return;
-  d.add(plan.owner_step->outer.lr).add(plan.owner_step->outer.momentum);
-  for (const MomentumHolder& holder : plan.owner_step->holders) {
-    d.add(holder.replica.n).add(holder.address).add(holder.first).add(holder.count);
-  }
-}
-
-void add(Digester& d, const Vote& vote) {
-  add(d, vote.key);
-  d.add(vote.attempt).add(vote.average).add(vote.stats.sent.n).add(vote.stats.received.n);
-  d.add(vote.stats.reduce_s);
-  for (const ReplicaId replica : vote.seen.excluded) d.add(replica.n);
-  for (const double squares : vote.seen.squares) d.add(squares);
-  for (const ReplicaId replica : vote.seen.disputed) d.add(replica.n);
-}
-
-void add(Digester& d, const ReduceFailed& failure) {
-  add(d, failure.key);
-  d.add(failure.attempt).add(failure.lost.n).add(static_cast<std::int32_t>(failure.failure));
-  d.add(failure.detail);
-}
-
-void add(Digester& d, const CommitRound& command) {
-  add(d, command.key);
-  d.add(command.attempt).add(command.average).add(command.outer_lr).add(command.evaluate.slice);
-  d.add(command.share).add(command.decay).add(command.push).add(command.keeps);
-  d.add(command.evaluate.slices).add(command.evaluate.batches).add(command.last);
-  d.add(to_string(command.outcome));
-  add(d, command.next);
-  add(d, command.record);
-}
-
-void add(Digester& d, const Applied& applied) {
-  add(d, applied.key);
-  d.add(applied.anchor).add(applied.momentum);
-  d.add(applied.base).add(applied.base_momentum).add(applied.average);
-}
-
-template <typename T>
-void add_optional(Digester& d, const std::optional<T>& value) {
-  d.add(value.has_value());
-  if (value) add(d, *value);
 }
 
 }  // namespace
@@ -380,21 +268,6 @@ void Participant::obey_deferred(Actions& out) {
   if (const auto* resumption = std::get_if<ResumeAt>(&command)) resume(*resumption, out);
 }
 
-Digest Participant::digest() const {
-  Digester d;
-  d.add(self_.n).add(static_cast<std::int32_t>(late_)).add(static_cast<std::int32_t>(state_));
-  add(d, held_);
-  add_optional(d, open_);
-  add_optional(d, report_);
-  add_optional(d, plan_);
-  add_optional(d, vote_);
-  d.add(agreed_.has_value()).add(agreed_.value_or(Digest()));
-  add_optional(d, failure_);
-  add_optional(d, taking_);
-  d.add(deferred_.has_value());
-  if (deferred_) std::visit([&](const auto& command) { add(d, command); }, *deferred_);
-  add_optional(d, applied_);
-  return d.finish();
-}
+Digest Participant::digest() const { return digest_of_fields(*this); }
 
 }  // namespace shoal::outer_opt

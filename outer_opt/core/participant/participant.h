@@ -113,7 +113,7 @@ class Participant {
 
   ParticipantState state() const { return state_; }
   const RoundKey& held() const { return held_; }
-  Digest digest() const;
+  Digest digest() const;  // of all state
 
  private:
   enum class Position {  // of a command's round: not ours or past, held, held + 1
@@ -136,6 +136,13 @@ class Participant {
   void say_again(Actions& out) const;
   void commit_held(const CommitRound& command, Actions& out);
   void say_report(Actions& out) const;
+
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Participant>) {
+    using T = Participant;
+    return fields<&T::self_, &T::late_, &T::state_, &T::held_, &T::open_, &T::report_, &T::plan_,
+                  &T::vote_, &T::agreed_, &T::failure_, &T::taking_, &T::deferred_, &T::applied_>();
+  }
 
   ReplicaId self_;
   WhenLate late_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/field_digest.h"
+
 namespace shoal::outer_opt {
 namespace {
 
@@ -47,12 +49,6 @@ void Reducer::reduce_failed(const ReduceFailed& failure, Actions& out) {
   out.push_back(Say{failure});
 }
 
-Digest Reducer::digest() const {
-  Digester d;
-  d.add(self_.n).add(plan_.has_value());
-  if (plan_) d.add(plan_->key.epoch).add(plan_->key.round).add(plan_->attempt);
-  d.add(answer_ ? static_cast<std::int32_t>(answer_->index()) : -1);
-  return d.finish();
-}
+Digest Reducer::digest() const { return digest_of_fields(*this); }
 
 }  // namespace shoal::outer_opt

@@ -28,10 +28,16 @@ class Reducer {
                const PartSeen& seen, Actions& out);
   void reduce_failed(const ReduceFailed& failure, Actions& out);
 
-  Digest digest() const;
+  Digest digest() const;  // of all state
 
  private:
   bool is_running(const RoundKey& key, std::int32_t attempt) const;
+
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Reducer>) {
+    using T = Reducer;
+    return fields<&T::self_, &T::plan_, &T::answer_>();
+  }
 
   ReplicaId self_;
   std::optional<ReducePlan> plan_;                          // the newest

@@ -4,7 +4,6 @@
 
 #include "base/check.h"
 #include "outer_opt/core/round/lease_runs.h"
-#include "swarm/core/session/session_digest.h"
 
 namespace shoal::swarm {
 
@@ -12,16 +11,16 @@ Draws::Draws(const SessionOptions& options, StepBooks& books, const StepBarrier&
              const RoundProgress& progress)
     : self_(options.self),
       microbatch_(options.microbatch),
-      books_(books),
-      barrier_(barrier),
-      progress_(progress) {}
+      books_(&books),
+      barrier_(&barrier),
+      progress_(&progress) {}
 
 // ---- inputs
 
 void Draws::open(const OpenRound& round) {
   const std::int64_t steps = round.to_step.count() - round.from_step.count();
-  const std::int64_t behind = round.to_step.count() - barrier_.step();
-  const std::int64_t to_come = barrier_.training() ? std::max(steps, behind) : steps;
+  const std::int64_t behind = round.to_step.count() - barrier_->step();
+  const std::int64_t to_come = barrier_->training() ? std::max(steps, behind) : steps;
   const std::int64_t leased = count_sequences(round.leases);
   per_step_ =
       leased > 0 && to_come > 0 ? std::max<std::int64_t>(1, leased / to_come / microbatch_) : 0;
@@ -45,8 +44,8 @@ void Draws::evaluate(const RoundKey& key, const EvalSlice& slice, std::int64_t m
   if (slice.slices > 0 && slice.slice < slice.batches) {
     e.passes = ((slice.batches - slice.slice - 1) / slice.slices + 1) * microbatches;
   }
-  const bool in_time = key.round == barrier_.held() && barrier_.step() == barrier_.opening() &&
-                       progress_.own_done() < barrier_.step();
+  const bool in_time = key.round == barrier_->held() && barrier_->step() == barrier_->opening() &&
+                       progress_->own_done() < barrier_->step();
   e.done = e.passes == 0 || !in_time;
   if (e.done) out.push_back(EvaluationDone{key, slice, 0, {}});
   evaluations_.push_back(e);
@@ -101,7 +100,7 @@ void Draws::void_evaluations(SessionActions& out) {
 void Draws::skip(std::int64_t step, SessionActions& out) {
   sample_over();
   void_evaluations(out);
-  StepBook& book = books_.of(step);
+  StepBook& book = books_->of(step);
   book.drawn = std::max(book.drawn, to_draw(step));
 }
 
@@ -116,8 +115,8 @@ ReachBoundary Draws::boundary() {
 // ---- what follows
 
 bool Draws::at_rest() const {
-  const std::int64_t step = barrier_.step();
-  return !barrier_.training() || (step == barrier_.opening() && progress_.own_done() < step);
+  const std::int64_t step = barrier_->step();
+  return !barrier_->training() || (step == barrier_->opening() && progress_->own_done() < step);
 }
 
 bool Draws::evaluating() const {
@@ -126,25 +125,25 @@ bool Draws::evaluating() const {
 }
 
 std::int64_t Draws::to_draw(std::int64_t step) const {
-  if (!barrier_.training() || step >= barrier_.end() || progress_.own_last()) return 0;
-  const bool closing = barrier_.state() == BarrierState::kClosing;
-  return closing && books_.of(step).drawn == 0 ? 0 : per_step_;
+  if (!barrier_->training() || step >= barrier_->end() || progress_->own_last()) return 0;
+  const bool closing = barrier_->state() == BarrierState::kClosing;
+  return closing && books_->of(step).drawn == 0 ? 0 : per_step_;
 }
 
 bool Draws::done_with(std::int64_t step) const {
-  const StepBook& book = books_.of(step);
-  if (step >= barrier_.end() || progress_.own_last()) return false;
+  const StepBook& book = books_->of(step);
+  if (step >= barrier_->end() || progress_->own_last()) return false;
   if (book.live > 0 || book.drawn < to_draw(step)) return false;
-  return step > barrier_.step() || !(evaluating() || (sampling_ && at_rest()));
+  return step > barrier_->step() || !(evaluating() || (sampling_ && at_rest()));
 }
 
 bool Draws::ends_with(std::int64_t step) const {
-  const bool closing = barrier_.state() == BarrierState::kClosing;
-  return step + 1 >= barrier_.end() || (closing && books_.of(step + 1).drawn == 0);
+  const bool closing = barrier_->state() == BarrierState::kClosing;
+  return step + 1 >= barrier_->end() || (closing && books_->of(step + 1).drawn == 0);
 }
 
 Microbatch Draws::pass(PassKind kind, std::int64_t step, std::int64_t index) const {
-  return {barrier_.held() + 1, step, self_, static_cast<std::int32_t>(index), kind};
+  return {barrier_->held() + 1, step, self_, static_cast<std::int32_t>(index), kind};
 }
 
 std::optional<Draws::Draw> Draws::next() {
@@ -152,7 +151,7 @@ std::optional<Draws::Draw> Draws::next() {
   if (!asked_.empty() && at_rest()) {
     const TaskId asked = asked_.front();
     asked_.erase(asked_.begin());
-    return Draw{pass(PassKind::kLogits, barrier_.step(), samples_++), asked};
+    return Draw{pass(PassKind::kLogits, barrier_->step(), samples_++), asked};
   }
   if (const auto drawn = next_of_training()) return Draw{*drawn};
   return std::nullopt;
@@ -165,26 +164,15 @@ std::optional<Microbatch> Draws::next_of_evaluation() {
   const std::int64_t batch = e->slice.slice + e->drawn / e->microbatches * e->slice.slices;
   const std::int64_t index = batch * e->microbatches + e->drawn % e->microbatches;
   ++e->drawn;
-  return pass(PassKind::kLoss, barrier_.step(), index);
+  return pass(PassKind::kLoss, barrier_->step(), index);
 }
 
 std::optional<Microbatch> Draws::next_of_training() {
-  for (std::int64_t step = barrier_.step(); step <= barrier_.open_to(); ++step) {
-    StepBook& book = books_.of(step);
+  for (std::int64_t step = barrier_->step(); step <= barrier_->open_to(); ++step) {
+    StepBook& book = books_->of(step);
     if (book.drawn < to_draw(step)) return pass(PassKind::kTrain, step, book.drawn++);
   }
   return std::nullopt;
-}
-
-void Draws::add_to(Digester& d) const {
-  d.add(per_step_).add(evaluations_.size());
-  for (const Evaluation& e : evaluations_) {
-    d.add(e.key.job.n).add(e.key.epoch).add(e.key.round).add(e.slice.slice).add(e.slice.slices);
-    d.add(e.slice.batches).add(e.microbatches).add(e.passes).add(e.drawn).add(e.answered);
-    d.add(e.loss_sum).add(e.tokens.n).add(e.done);
-  }
-  add_list(d, asked_);
-  d.add(samples_).add(sampling_).add(answered_).add(tokens_.n).add(loss_sum_);
 }
 
 }  // namespace shoal::swarm

@@ -49,7 +49,6 @@ class Draws {
   bool done_with(std::int64_t step) const;
   // With this step the router ends, though the round has more.
   bool ends_with(std::int64_t step) const;
-  void add_to(Digester& digester) const;
 
  private:
   struct Evaluation {
@@ -60,6 +59,11 @@ class Draws {
     double loss_sum = 0;
     Tokens tokens;
     bool done = false;
+    friend constexpr auto fields_of(Of<Evaluation>) {
+      using T = Evaluation;
+      return fields<&T::key, &T::slice, &T::microbatches, &T::passes, &T::drawn, &T::answered,
+                    &T::loss_sum, &T::tokens, &T::done>();
+    }
   };
 
   bool at_rest() const;  // the parameters are those of the held round
@@ -69,11 +73,24 @@ class Draws {
   std::optional<Microbatch> next_of_training();
   Microbatch pass(PassKind kind, std::int64_t step, std::int64_t index) const;
 
-  const ReplicaId self_;
-  const std::int64_t microbatch_;  // sequences
-  StepBooks& books_;
-  const StepBarrier& barrier_;
-  const RoundProgress& progress_;
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Draws>) {
+    using T = Draws;
+    return fields(
+        field<&T::self_>(), field<&T::microbatch_>(), field<&T::books_>(not_state(kOfSession)),
+        field<&T::barrier_>(not_state(kOfSession)), field<&T::progress_>(not_state(kOfSession)),
+        field<&T::per_step_>(), field<&T::evaluations_>(), field<&T::asked_>(),
+        field<&T::samples_>(), field<&T::sampling_>(), field<&T::answered_>(), field<&T::tokens_>(),
+        field<&T::loss_sum_>());
+  }
+
+  static constexpr const char* kOfSession = "a part of the session, with a digest of its own";
+
+  ReplicaId self_;
+  std::int64_t microbatch_;  // sequences
+  StepBooks* const books_;
+  const StepBarrier* const barrier_;
+  const RoundProgress* const progress_;
   std::int64_t per_step_ = 0;
   std::vector<Evaluation> evaluations_;
   std::vector<TaskId> asked_;

@@ -60,10 +60,4 @@ std::optional<Instant> GossipSchedule::next_deadline() const {
   return by_;
 }
 
-void GossipSchedule::add_to(Digester& d) const {
-  d.add(static_cast<std::int32_t>(state_)).add(version_).add(by_.ns).add(untold_);
-  d.add(told_.size());
-  for (const auto& [peer, version] : told_) d.add(peer.n).add(version);
-}
-
 }  // namespace shoal::swarm

@@ -40,11 +40,16 @@ class GossipSchedule {
   void tell(Instant now, const ProgressGossip& gossip, SessionActions& out);
   GossipState state() const { return state_; }
   std::optional<Instant> next_deadline() const;
-  void add_to(Digester& digester) const;
 
  private:
   void transition(GossipState to);
   bool due_to_all(Instant now) const;
+
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<GossipSchedule>) {
+    using T = GossipSchedule;
+    return fields<&T::state_, &T::version_, &T::by_, &T::untold_, &T::told_>();
+  }
 
   GossipState state_ = GossipState::kQuiet;
   std::uint64_t version_ = 1;

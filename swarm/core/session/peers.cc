@@ -188,21 +188,4 @@ std::optional<Instant> Peers::next_deadline() const {
   return pauses_.front().until;
 }
 
-void Peers::add_to(Digester& d) const {
-  roster_.add_to(d);
-  d.add(peers_.size());
-  for (const auto& [id, p] : peers_) {
-    d.add(id.n).add(static_cast<std::int32_t>(p.state)).add(p.stage).add(p.speed);
-    d.add(p.line_time.ns);
-    d.add(p.measured.has_value()).add(p.measured.value_or(Duration{}).ns);
-  }
-  d.add(dialed_.size());
-  for (const PipelineMember& m : dialed_) {
-    d.add(m.replica.n).add(m.stage).add(m.address).add(m.speed).add(m.line_time.ns);
-  }
-  d.add(pauses_.size());
-  for (const Pause& pause : pauses_) d.add(pause.until.ns).add(pause.peer.n);
-  wiring_.add_to(d);
-}
-
 }  // namespace shoal::swarm

@@ -65,7 +65,6 @@ class Peers {
   Wiring& wiring() { return wiring_; }
   const Wiring& wiring() const { return wiring_; }
   std::optional<Instant> next_deadline() const;
-  void add_to(Digester& digester) const;
 
  private:
   struct Peer {
@@ -75,10 +74,18 @@ class Peers {
     Duration line_time;  // no microbatch takes it less; zero: not known
     // Next stage: its service as it reported it. While it is wired, the wiring knows better.
     std::optional<Duration> measured;
+    friend constexpr auto fields_of(Of<Peer>) {
+      using T = Peer;
+      return fields<&T::state, &T::stage, &T::speed, &T::line_time, &T::measured>();
+    }
   };
   struct Pause {
     Instant until;
     ReplicaId peer;
+    friend constexpr auto fields_of(Of<Pause>) {
+      using T = Pause;
+      return fields<&T::until, &T::peer>();
+    }
   };
 
   void transition(ReplicaId id, Peer& peer, PeerState to);
@@ -89,7 +96,13 @@ class Peers {
   Duration expected_service(const Peer& peer) const;
   void dial(const PipelineView& view, SessionActions& out);
 
-  const SessionOptions options_;
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Peers>) {
+    using T = Peers;
+    return fields<&T::options_, &T::roster_, &T::peers_, &T::dialed_, &T::pauses_, &T::wiring_>();
+  }
+
+  SessionOptions options_;
   Roster roster_;
   FlatMap<ReplicaId, Peer> peers_;
   std::vector<PipelineMember> dialed_;

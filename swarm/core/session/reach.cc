@@ -38,8 +38,4 @@ std::optional<Instant> Reach::next_deadline() const {
   return since_ + limit_;
 }
 
-void Reach::add_to(Digester& d) const {
-  d.add(limit_.ns).add(static_cast<std::int32_t>(state_)).add(since_.ns);
-}
-
 }  // namespace shoal::swarm

@@ -7,8 +7,8 @@
 
 #include <optional>
 
-#include "base/digest.h"
 #include "base/enumerators.h"
+#include "base/fields.h"
 #include "base/time.h"
 
 namespace shoal::swarm {
@@ -32,10 +32,15 @@ class Reach {
   bool cut_off() const { return state_ == ReachState::kCutOff; }
   ReachState state() const { return state_; }
   std::optional<Instant> next_deadline() const;
-  void add_to(Digester& digester) const;
 
  private:
   void transition(ReachState to);
+
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Reach>) {
+    using T = Reach;
+    return fields<&T::limit_, &T::state_, &T::since_>();
+  }
 
   Duration limit_;
   ReachState state_ = ReachState::kReachable;

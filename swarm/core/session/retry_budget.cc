@@ -19,9 +19,4 @@ Instant RetryTokens::next() const {
   return refilled_ + seconds_f(std::max(0.0, 1 - left_) / budget_.per_s) + milliseconds(1);
 }
 
-void RetryTokens::add_to(Digester& digester) const {
-  digester.add(budget_.per_microbatch).add(budget_.per_s).add(budget_.burst);
-  digester.add(left_).add(refilled_.ns);
-}
-
 }  // namespace shoal::swarm

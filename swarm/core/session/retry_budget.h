@@ -3,7 +3,7 @@
 // simulator.
 #pragma once
 
-#include "base/digest.h"
+#include "base/fields.h"
 #include "base/time.h"
 
 namespace shoal::swarm {
@@ -15,6 +15,10 @@ struct RetryBudget {
   double per_s = 1;
   double burst = 256;
 };
+constexpr auto fields_of(Of<RetryBudget>) {
+  using T = RetryBudget;
+  return fields<&T::per_microbatch, &T::per_s, &T::burst>();
+}
 
 // What is left of the budget of one sender; full at first.
 class RetryTokens {
@@ -26,9 +30,13 @@ class RetryTokens {
   bool take(Instant now);  // one token; false: none is left
   Instant next() const;    // when take() will give one, if nothing else happens
 
-  void add_to(Digester& digester) const;
-
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<RetryTokens>) {
+    using T = RetryTokens;
+    return fields<&T::budget_, &T::left_, &T::refilled_>();
+  }
+
   RetryBudget budget_;
   double left_;
   Instant refilled_;

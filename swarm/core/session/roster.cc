@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "swarm/core/session/session_digest.h"
-
 namespace shoal::swarm {
 namespace {
 
@@ -50,15 +48,6 @@ bool Roster::names_neighbor(ReplicaId id) const {
 
 bool Roster::names_router(ReplicaId id) const {
   return std::binary_search(routers.begin(), routers.end(), id);
-}
-
-void Roster::add_to(Digester& d) const {
-  d.add(number).add(in_view).add(members).add(senders).add(before).add(next);
-  d.add(next_speed).add(router_share);
-  for (const auto* list : {&routers, &neighbors}) {
-    d.add(list->size());
-    for (const ReplicaId id : *list) d.add(id.n);
-  }
 }
 
 }  // namespace shoal::swarm

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/digest.h"
+#include "base/fields.h"
 #include "swarm/core/session/session_types.h"
 
 namespace shoal::swarm {
@@ -17,7 +17,6 @@ struct Roster {
   // another router.
   bool names_neighbor(ReplicaId id) const;
   bool names_router(ReplicaId id) const;
-  void add_to(Digester& digester) const;
 
   std::int64_t number = -1;
   bool in_view = false;  // this replica itself
@@ -26,6 +25,14 @@ struct Roster {
   // The speed of the next stage, and this replica's share among the routers; 0: not all are known.
   double next_speed = 0, router_share = 0;
   std::vector<ReplicaId> routers, neighbors;  // sorted
+
+ private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Roster>) {
+    using T = Roster;
+    return fields<&T::number, &T::in_view, &T::members, &T::senders, &T::before, &T::next,
+                  &T::next_speed, &T::router_share, &T::routers, &T::neighbors>();
+  }
 };
 
 }  // namespace shoal::swarm

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "swarm/core/session/session_digest.h"
-
 namespace shoal::swarm {
 
 RoundProgress::News RoundProgress::hear(const ProgressGossip& gossip, RoundNumber held) {
@@ -128,16 +126,6 @@ bool RoundProgress::is_known_to_sender_of(const ProgressGossip& gossip) const {
     if (it->done_through < mine.done_through || (mine.last && !it->last)) return false;
   }
   return true;
-}
-
-void RoundProgress::add_to(Digester& d) const {
-  d.add(self_.n).add(from_).add(heard_).add(routers_.size());
-  for (const auto& [id, p] : routers_) {
-    d.add(id.n);
-    add(d, p);
-  }
-  d.add(ahead_.round).add(ahead_.step).add(ahead_.routers.size());
-  for (const RouterProgress& p : ahead_.routers) add(d, p);
 }
 
 }  // namespace shoal::swarm

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/digest.h"
+#include "base/fields.h"
 #include "base/flat_map.h"
 #include "messages/pipeline.h"
 
@@ -43,12 +43,17 @@ class RoundProgress {
   bool own_last() const;
   ProgressGossip gossip(RoundNumber round, std::int64_t step) const;
   bool is_known_to_sender_of(const ProgressGossip& gossip) const;  // all that is known here
-  void add_to(Digester& digester) const;
 
  private:
   bool ended(const RouterProgress& p) const { return p.last && p.done_through >= from_; }
   bool merge(const std::vector<RouterProgress>& told);
   void keep_for_later(const ProgressGossip& gossip);
+
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<RoundProgress>) {
+    using T = RoundProgress;
+    return fields<&T::self_, &T::from_, &T::heard_, &T::routers_, &T::ahead_>();
+  }
 
   ReplicaId self_;
   std::int64_t from_ = 0, heard_ = -1;

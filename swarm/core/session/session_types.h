@@ -30,6 +30,11 @@ struct SessionOptions {
   double window_per_replica = 8;  // microbatches in flight per replica of the view; 1f1b: one
   Duration unreachable_limit = seconds(10);  // then CutOff
 };
+constexpr auto fields_of(Of<SessionOptions>) {
+  using T = SessionOptions;
+  return fields<&T::self, &T::stage, &T::stages, &T::microbatch, &T::context, &T::schedule,
+                &T::seed, &T::window_per_replica, &T::unreachable_limit>();
+}
 
 // ---- frames, as far as the session cares. `attempt` is counted by the sender of the forward, per
 // microbatch: it names one sending. It begins with the attempt that the sender got itself, so above
@@ -170,5 +175,10 @@ struct SessionStats {
   std::int64_t added_again = 0;
   Duration service;  // moving average, zero before the first
 };
+constexpr auto fields_of(Of<SessionStats>) {
+  using T = SessionStats;
+  return fields<&T::queued, &T::in_flight, &T::microbatches, &T::recomputed, &T::resent, &T::past,
+                &T::unknown, &T::answered_only, &T::refused, &T::added_again, &T::service>();
+}
 
 }  // namespace shoal::swarm

@@ -7,12 +7,12 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/field_digest.h"
 #include "swarm/core/session/draws.h"
 #include "swarm/core/session/gossip_schedule.h"
 #include "swarm/core/session/peers.h"
 #include "swarm/core/session/reach.h"
 #include "swarm/core/session/round_progress.h"
-#include "swarm/core/session/session_digest.h"
 #include "swarm/core/session/step_barrier.h"
 #include "swarm/core/session/step_books.h"
 #include "swarm/core/session/tasks.h"
@@ -67,6 +67,14 @@ struct StageSession::State {
   RoundProgress progress;
   GossipSchedule gossip;
   Draws draws;  // of a router
+
+ private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<State>) {
+    using T = State;
+    return fields<&T::options, &T::stats, &T::books, &T::peers, &T::tasks, &T::reach, &T::barrier,
+                  &T::progress, &T::gossip, &T::draws>();
+  }
 };
 
 using State = StageSession::State;
@@ -551,19 +559,6 @@ SessionStats StageSession::stats() const {
   return stats;
 }
 
-Digest StageSession::digest() const {
-  const State& s = *state_;
-  Digester digester;
-  s.books.add_to(digester);
-  s.peers.add_to(digester);
-  s.tasks.add_to(digester);
-  s.reach.add_to(digester);
-  s.barrier.add_to(digester);
-  s.progress.add_to(digester);
-  s.gossip.add_to(digester);
-  s.draws.add_to(digester);
-  add(digester, s.stats);
-  return digester.finish();
-}
+Digest StageSession::digest() const { return digest_of_fields(*state_); }
 
 }  // namespace shoal::swarm

@@ -83,10 +83,4 @@ BarrierVerdict StepBarrier::decide(const RoundProgress& progress,
   return {Kind::kStay, step_};
 }
 
-void StepBarrier::add_to(Digester& d) const {
-  d.add(static_cast<std::int32_t>(schedule_)).add(static_cast<std::int32_t>(state_));
-  d.add(held_).add(opening_).add(step_).add(to_).add(unseen_).add(opened_.has_value());
-  if (opened_) d.add(opened_->first.n).add(opened_->second.n);
-}
-
 }  // namespace shoal::swarm

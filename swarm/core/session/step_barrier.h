@@ -77,11 +77,17 @@ class StepBarrier {
   bool unseen() const { return unseen_; }
   void seen() { unseen_ = false; }
   BarrierVerdict decide(const RoundProgress& progress, const std::vector<ReplicaId>& routers) const;
-  void add_to(Digester& digester) const;
 
  private:
   void transition(BarrierState to);
   bool two_versions() const { return schedule_ == PipelineSchedule::kTwoBufferedWeights; }
+
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<StepBarrier>) {
+    using T = StepBarrier;
+    return fields<&T::schedule_, &T::state_, &T::held_, &T::opening_, &T::step_, &T::to_,
+                  &T::opened_, &T::unseen_>();
+  }
 
   PipelineSchedule schedule_;
   BarrierState state_ = BarrierState::kAtRest;

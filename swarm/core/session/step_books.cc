@@ -10,16 +10,6 @@ void StepLedger::forget_added() {
   }
 }
 
-void StepLedger::add_to(Digester& digester) const {
-  digester.add(sources_.size());
-  for (const auto& [source, entries] : sources_) {
-    digester.add(source.first.n).add(static_cast<std::int32_t>(source.second)).add(entries.size());
-    for (const auto& [index, entry] : entries) {
-      digester.add(index).add(entry.sends).add(entry.forwards).add(entry.added);
-    }
-  }
-}
-
 Tokens StepBooks::take(std::int64_t step) {
   const Tokens tokens = std::exchange(of(step).tokens, {});
   taken_ += tokens;
@@ -41,14 +31,6 @@ void StepBooks::begin_again(std::int64_t step) {
 void StepBooks::clear() {
   books_ = {};
   taken_ = {};
-}
-
-void StepBooks::add_to(Digester& digester) const {
-  for (const StepBook& book : books_) {
-    book.ledger.add_to(digester);
-    digester.add(book.drawn).add(book.live).add(book.tokens.n);
-  }
-  digester.add(taken_.n);
 }
 
 }  // namespace shoal::swarm

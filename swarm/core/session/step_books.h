@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/digest.h"
+#include "base/fields.h"
 #include "base/flat_map.h"
 #include "base/units.h"
 #include "messages/pipeline.h"
@@ -28,15 +28,24 @@ class StepLedger {
   struct Entry {
     std::int32_t sends = 0, forwards = 0;
     bool added = false;
+    friend constexpr auto fields_of(Of<Entry>) {
+      using T = Entry;
+      return fields<&T::sends, &T::forwards, &T::added>();
+    }
   };
   Entry& of(const Microbatch& microbatch) {
     return sources_[{microbatch.router, microbatch.kind}][microbatch.index];
   }
   void clear() { sources_.clear(); }
   void forget_added();
-  void add_to(Digester& digester) const;
 
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<StepLedger>) {
+    using T = StepLedger;
+    return fields<&T::sources_>();
+  }
+
   FlatMap<std::pair<ReplicaId, PassKind>, FlatMap<std::int32_t, Entry>> sources_;
 };
 
@@ -46,6 +55,10 @@ struct StepBook {
   std::int32_t live = 0;   // router: tasks drawn and not answered, evaluation included
   Tokens tokens;           // whose gradients were added and not taken
 };
+constexpr auto fields_of(Of<StepBook>) {
+  using T = StepBook;
+  return fields<&T::ledger, &T::drawn, &T::live, &T::tokens>();
+}
 
 class StepBooks {
  public:
@@ -65,9 +78,14 @@ class StepBooks {
   // Tokens of all steps since the last boundary or commit.
   Tokens taken() const { return taken_; }
   void forget_taken() { taken_ = {}; }
-  void add_to(Digester& digester) const;
 
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<StepBooks>) {
+    using T = StepBooks;
+    return fields<&T::books_, &T::taken_>();
+  }
+
   std::array<StepBook, 2> books_;
   Tokens taken_;
 };

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "swarm/core/session/session_digest.h"
-
 namespace shoal::swarm {
 namespace {
 bool later(const Due& a, const Due& b) { return a.later_than(b); }
@@ -29,14 +27,6 @@ void TaskQueue::push(const Due& due) {
 void TaskQueue::pop() {
   std::pop_heap(items_.begin(), items_.end(), later);
   items_.pop_back();
-}
-
-void TaskQueue::add_to(Digester& digester) const {
-  digester.add(items_.size());
-  for (const Due& due : items_) {
-    add(digester, due.microbatch);
-    digester.add(due.backward).add(due.task);
-  }
 }
 
 }  // namespace shoal::swarm

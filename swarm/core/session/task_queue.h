@@ -15,6 +15,10 @@ struct Due {
   TaskId task = 0;
   bool later_than(const Due& other) const;
 };
+constexpr auto fields_of(Of<Due>) {
+  using T = Due;
+  return fields<&T::microbatch, &T::backward, &T::task>();
+}
 
 class TaskQueue {
  public:
@@ -22,9 +26,14 @@ class TaskQueue {
   const Due& top() const { return items_.front(); }
   void push(const Due& due);
   void pop();
-  void add_to(Digester& digester) const;
 
  private:
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<TaskQueue>) {
+    using T = TaskQueue;
+    return fields<&T::items_>();
+  }
+
   std::vector<Due> items_;  // a heap
 };
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "base/check.h"
-#include "swarm/core/session/session_digest.h"
 
 namespace shoal::swarm {
 namespace {
@@ -59,7 +58,7 @@ void Tasks::transition(Task& task, TaskState to) {
 }
 
 Tasks::Tasks(bool last_stage, StepBooks& books, Wiring& wiring, SessionStats& stats, Instant now)
-    : last_stage_(last_stage), books_(books), wiring_(wiring), stats_(stats), retries_(now) {}
+    : last_stage_(last_stage), books_(&books), wiring_(&wiring), stats_(&stats), retries_(now) {}
 
 // ---- births
 
@@ -86,7 +85,7 @@ void Tasks::register_task(Task& task, const Microbatch& microbatch, ReplicaId se
   if (sender) {
     ++received_[sender];
   } else {
-    ++books_.of(microbatch.step).live;
+    ++books_->of(microbatch.step).live;
   }
   ready_.push({microbatch, false, task.id});
 }
@@ -167,20 +166,20 @@ Compute Tasks::begin() {
   const Due due = *next();
   ready_.pop();
   Task& task = *find(due.task);
-  StepLedger::Entry& done = books_.of(due.microbatch.step).ledger.of(due.microbatch);
+  StepLedger::Entry& done = books_->of(due.microbatch.step).ledger.of(due.microbatch);
   Compute compute{
       .task = task.id, .kind = ComputeKind::kForward, .microbatch = due.microbatch, .add = true};
   if (due.backward) {
     compute.kind = ComputeKind::kBackward;
   } else {
     if (last_stage_) compute.kind = ComputeKind::kLast;
-    stats_.recomputed += done.forwards++ > 0;
+    stats_->recomputed += done.forwards++ > 0;
   }
   if (due.microbatch.kind == PassKind::kTrain && compute.kind != ComputeKind::kForward) {
     compute.add = task.adds = !done.added;
     done.added = true;
-    stats_.answered_only += !compute.add;
-    stats_.added_again += compute.add && task.attempt_in > 1;
+    stats_->answered_only += !compute.add;
+    stats_->added_again += compute.add && task.attempt_in > 1;
   }
   transition(task, due.backward ? kComputingBack : kComputing);
   computed_ = task.id;
@@ -192,7 +191,7 @@ Task* Tasks::computed(Duration service, double loss_sum, Tokens tokens, SessionA
   Task& task = *find(std::exchange(computed_, 0));
   task.service = task.service + service;
   if (last_stage_) task.loss_sum = loss_sum, task.tokens = tokens;
-  if (std::exchange(task.adds, false)) books_.of(task.microbatch.step).tokens += task.tokens;
+  if (std::exchange(task.adds, false)) books_->of(task.microbatch.step).tokens += task.tokens;
   if (task.state == kDiscarded) {
     release(task, out);
   } else if (task.state == kComputingBack || last_stage_) {
@@ -217,7 +216,7 @@ void Tasks::send_waiting(SessionActions& out) {
       waiting_.pop();
       continue;
     }
-    const auto to = wiring_.choose(task->microbatch.kind == PassKind::kTrain ? 1 : kForwardWork);
+    const auto to = wiring_->choose(task->microbatch.kind == PassKind::kTrain ? 1 : kForwardWork);
     if (!to) return;
     waiting_.pop();
     send(*task, *to, out);
@@ -228,12 +227,12 @@ void Tasks::send(Task& task, ReplicaId to, SessionActions& out) {
   if (task.attempt_out == 0) {
     retries_.admitted();
   } else {
-    ++stats_.resent;
+    ++stats_->resent;
   }
   transition(task, kBelow);
   task.to = to;
   // Never below the attempt that came: who sent it again further up is seen all the way down.
-  std::int32_t& sends = books_.of(task.microbatch.step).ledger.of(task.microbatch).sends;
+  std::int32_t& sends = books_->of(task.microbatch.step).ledger.of(task.microbatch).sends;
   sends = std::max(sends, task.attempt_in - 1) + 1;
   task.attempt_out = sends;
   out.push_back(SendForward{to, task.id, {task.microbatch, task.attempt_out}});
@@ -275,10 +274,11 @@ bool Tasks::take_answer(Task& task, const BackwardHeader& header) {
 // ---- ends
 
 void Tasks::count_answer(const Task& task) {
-  ++stats_.microbatches;
-  const Duration gap = task.service - stats_.service;
-  stats_.service = stats_.service.ns == 0 ? task.service
-                                          : stats_.service + seconds_f(kServiceEma * gap.seconds());
+  ++stats_->microbatches;
+  const Duration gap = task.service - stats_->service;
+  stats_->service = stats_->service.ns == 0
+                        ? task.service
+                        : stats_->service + seconds_f(kServiceEma * gap.seconds());
 }
 
 void Tasks::finish(Task& task, SessionActions& out) {
@@ -299,7 +299,7 @@ void Tasks::refuse_up(const Task& task, RefusalReason reason, SessionActions& ou
 void Tasks::drop(Task& task, SessionActions& out) {
   if (task.state == kBelow) {
     out.push_back(SendCancel{task.to, {task.microbatch, task.attempt_out}});
-    wiring_.give_back(task.to);
+    wiring_->give_back(task.to);
   }
   if (task.state != kComputing && task.state != kComputingBack) return release(task, out);
   detach(task);
@@ -313,7 +313,7 @@ void Tasks::detach(Task& task) {
   while (at->second != task.id) ++at;
   index_.erase(at);
   if (task.own()) {
-    --books_.of(task.microbatch.step).live;
+    --books_->of(task.microbatch.step).live;
   } else if (--received_.at(task.from) == 0) {
     received_.erase(task.from);
   }
@@ -325,29 +325,6 @@ void Tasks::release(Task& task, SessionActions& out) {
   free_slots_.push_back(static_cast<std::uint32_t>(task.id & kSlotMask));
   transition(task, kFree);
   task = {};
-}
-
-void Tasks::add_to(Digester& d) const {
-  d.add(slots_.size());
-  for (const Task& t : slots_) {
-    add(d, t.microbatch);
-    d.add(t.id).add(t.from.n).add(t.attempt_in).add(t.to.n).add(t.attempt_out);
-    d.add(static_cast<std::int32_t>(t.state)).add(t.adds).add(t.bad_tensors);
-    d.add(t.service.ns).add(t.loss_sum).add(t.tokens.n);
-  }
-  add_list(d, free_slots_);
-  d.add(index_.size());
-  for (const auto& [microbatch, task] : index_) {
-    add(d, microbatch);
-    d.add(task);
-  }
-  d.add(received_.size());
-  for (const auto& [sender, count] : received_) d.add(sender.n).add(count);
-  ready_.add_to(d);
-  waiting_.add_to(d);
-  add_list(d, parked_);
-  d.add(computed_).add(serial_);
-  retries_.add_to(d);
 }
 
 }  // namespace shoal::swarm

@@ -95,6 +95,11 @@ struct Task {
     return state == TaskState::kReturned || state == TaskState::kComputingBack;
   }
 };
+constexpr auto fields_of(Of<Task>) {
+  using T = Task;
+  return fields<&T::id, &T::state, &T::microbatch, &T::from, &T::attempt_in, &T::adds, &T::to,
+                &T::attempt_out, &T::bad_tensors, &T::service, &T::loss_sum, &T::tokens>();
+}
 
 class Tasks {
  public:
@@ -143,8 +148,6 @@ class Tasks {
   void drop(Task& task, SessionActions& out);
   void refuse_up(const Task& task, RefusalReason reason, SessionActions& out) const;
 
-  void add_to(Digester& digester) const;
-
  private:
   static void transition(Task& task, TaskState to);
   Task& reserve(TaskState state);
@@ -157,10 +160,23 @@ class Tasks {
   template <typename Wanted>
   Task* find_by(const Microbatch& microbatch, Wanted wanted);
 
-  const bool last_stage_;
-  StepBooks& books_;
-  Wiring& wiring_;
-  SessionStats& stats_;
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Tasks>) {
+    using T = Tasks;
+    return fields(field<&T::last_stage_>(), field<&T::books_>(not_state(kOfSession)),
+                  field<&T::wiring_>(not_state(kOfSession)),
+                  field<&T::stats_>(not_state(kOfSession)), field<&T::slots_>(),
+                  field<&T::free_slots_>(), field<&T::serial_>(), field<&T::index_>(),
+                  field<&T::received_>(), field<&T::ready_>(), field<&T::waiting_>(),
+                  field<&T::parked_>(), field<&T::computed_>(), field<&T::retries_>());
+  }
+
+  static constexpr const char* kOfSession = "a part of the session, with a digest of its own";
+
+  bool last_stage_;
+  StepBooks* const books_;
+  Wiring* const wiring_;
+  SessionStats* const stats_;
   std::vector<Task> slots_;
   std::vector<std::uint32_t> free_slots_;
   std::uint64_t serial_ = 0;

@@ -116,14 +116,6 @@ void Wiring::give_back(ReplicaId id) {
   refresh(*slot);
 }
 
-void Wiring::add_to(Digester& digester) const {
-  digester.add(floor_).add(heap_.size());
-  for (const Slot& slot : slots_) {
-    digester.add(slot.id.n).add(slot.virtual_time).add(slot.service).add(slot.credits);
-    digester.add(slot.in_flight).add(slot.heap_at).add(slot.banned);
-  }
-}
-
 Duration Wiring::service_per_work(ReplicaId id) const {
   const std::int32_t* at = index_.find(id);
   return at == nullptr ? Duration{} : seconds_f(estimate(slots_[*at]));

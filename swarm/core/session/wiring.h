@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/digest.h"
+#include "base/fields.h"
 #include "base/flat_map.h"
 #include "base/ids.h"
 #include "base/prng.h"
@@ -54,7 +54,6 @@ class Wiring {
 
   std::size_t size() const { return slots_.size(); }
   std::size_t eligible() const { return heap_.size(); }
-  void add_to(Digester& digester) const;
   // As estimated now; zero for an unknown id.
   Duration service_per_work(ReplicaId id) const;
 
@@ -67,6 +66,11 @@ class Wiring {
     std::int32_t credits = 0, in_flight = 0;
     std::int32_t heap_at = -1;
     bool banned = false;
+    friend constexpr auto fields_of(Of<Slot>) {
+      using T = Slot;
+      return fields<&T::id, &T::virtual_time, &T::service, &T::tie, &T::credits, &T::in_flight,
+                    &T::heap_at, &T::banned>();
+    }
   };
 
   Slot* find(ReplicaId id);
@@ -78,6 +82,13 @@ class Wiring {
   void heap_erase(std::int32_t slot);
   void refresh(Slot& slot);  // in the heap exactly when it may be chosen
   double estimate(const Slot& slot) const;
+
+  friend FieldAccess;
+  friend constexpr auto fields_of(Of<Wiring>) {
+    using T = Wiring;
+    return fields<&T::prng_, &T::index_, &T::slots_, &T::heap_, &T::floor_, &T::known_sum_,
+                  &T::known_>();
+  }
 
   Prng prng_;
   FlatMap<ReplicaId, std::int32_t> index_;
